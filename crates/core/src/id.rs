@@ -1,0 +1,95 @@
+//! Names of things. Each is its own type, so that an owner cannot be passed where a session is meant.
+
+use std::{fmt, sync::Arc};
+
+use serde::Serialize;
+
+/// The longest session id, in bytes. Long enough for any URL-like or composed id that an agent invents,
+/// short enough that a table of them stays readable and a hostile one costs nothing.
+pub const SESSION_ID_BYTES_MAX: usize = 256;
+
+/// Who a request belongs to: an API key's name, or `local` without authentication.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Owner(Arc<str>);
+
+impl Owner {
+    /// The owner of everything that comes over stdio.
+    pub fn local() -> Self {
+        Self(Arc::from("local"))
+    }
+
+    pub fn new(name: &str) -> Self {
+        Self(Arc::from(name))
+    }
+
+    pub fn is_local(&self) -> bool {
+        &*self.0 == "local"
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What an agent calls its session: any non-empty string of at most [`SESSION_ID_BYTES_MAX`] bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct SessionId(Arc<str>);
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSessionId {
+    #[error("sessionId is empty: give any text of 1 to {SESSION_ID_BYTES_MAX} bytes")]
+    Empty,
+    #[error("sessionId is too long: {0} bytes, at most {SESSION_ID_BYTES_MAX} are allowed")]
+    TooLong(usize),
+}
+
+impl SessionId {
+    pub fn new(text: &str) -> Result<Self, InvalidSessionId> {
+        match text.len() {
+            0 => Err(InvalidSessionId::Empty),
+            bytes if bytes > SESSION_ID_BYTES_MAX => Err(InvalidSessionId::TooLong(bytes)),
+            _ => Ok(Self(Arc::from(text))),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One transport connection of an agent. Never a session: it only owns one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct ConnectionId(pub u64);
+
+/// An instance's number within its pool. Numbers are not reused while greenroom runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct InstanceId(pub u32);
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limits of an id are its bytes, not its characters, and both ends are exact.
+    #[test]
+    fn session_ids_have_1_to_256_bytes() {
+        assert_eq!(SessionId::new(""), Err(InvalidSessionId::Empty));
+        assert!(SessionId::new(&"x".repeat(256)).is_ok());
+        assert_eq!(SessionId::new(&"x".repeat(257)), Err(InvalidSessionId::TooLong(257)));
+        assert_eq!(SessionId::new(&"ä".repeat(129)), Err(InvalidSessionId::TooLong(258)));
+        assert!(SessionId::new(" \n").is_ok(), "any text is an id");
+    }
+}

@@ -1,0 +1,20 @@
+//! The words and decisions of greenroom: ids, settings, the lease ledger, tool policy, network verdicts,
+//! and the ports through which the other crates meet.
+//!
+//! Nothing here does I/O or spawns a task. What this crate decides can be tested without a clock, a process
+//! or a socket.
+
+pub mod id;
+pub mod lease;
+pub mod net;
+pub mod policy;
+pub mod port;
+pub mod raw;
+
+pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId};
+pub use policy::{Permit, Policy, Refused};
+pub use port::{
+    Agent, Artifact, ArtifactKind, BoxFuture, Call, Engine, Instance, Lost, NoAnswer, OpenError, OpenSpec,
+    Reply, Seat, StartError, Tool, Toolset, View,
+};
+pub use raw::{Fields, Raw};

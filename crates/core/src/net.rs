@@ -1,0 +1,119 @@
+//! Network verdicts: may a browser connect to this address? Judged at connect time, on the address that the
+//! connection will really use, never on the spelling of a URL.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Where a browser wants to connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The name or literal as the browser gave it.
+    pub host: String,
+    /// The address it resolved to.
+    pub address: IpAddr,
+    pub port: u16,
+}
+
+/// Why a connection is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Blocked {
+    #[error("this port belongs to greenroom, one of its engines or a debugger")]
+    OwnPort,
+    #[error("cloud metadata services are out of reach for browsers")]
+    Metadata,
+}
+
+/// The ports that no browser may reach: greenroom's own, its engines' and its debuggers', on this machine.
+pub trait OwnPorts: Send + Sync {
+    fn contains(&self, port: u16) -> bool;
+}
+
+/// Judges one connection.
+pub fn judge(target: &Target, own: &dyn OwnPorts) -> Result<(), Blocked> {
+    let address = canonical(target.address);
+    if is_metadata(&target.host, address) {
+        return Err(Blocked::Metadata);
+    }
+    if is_this_machine(address) && own.contains(target.port) {
+        return Err(Blocked::OwnPort);
+    }
+    Ok(())
+}
+
+/// Names that must not be resolved at all.
+pub fn is_metadata_name(host: &str) -> bool {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    ["metadata.google", "metadata.google.internal", "metadata.aws.amazon.com", "instance-data"].contains(&host.as_str())
+}
+
+fn is_metadata(host: &str, address: IpAddr) -> bool {
+    const V4: [Ipv4Addr; 4] = [
+        Ipv4Addr::new(169, 254, 169, 254), // AWS, Google, Azure, Oracle, DigitalOcean
+        Ipv4Addr::new(169, 254, 170, 2),   // AWS container credentials
+        Ipv4Addr::new(100, 100, 100, 200), // Alibaba
+        Ipv4Addr::new(168, 63, 129, 16),   // Azure's host agent
+    ];
+    const V6: [Ipv6Addr; 2] = [
+        Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), // AWS
+        Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),  // Google
+    ];
+    is_metadata_name(host)
+        || match address {
+            IpAddr::V4(v4) => V4.contains(&v4),
+            IpAddr::V6(v6) => V6.contains(&v6),
+        }
+}
+
+/// Addresses that reach this machine's loopback listeners.
+fn is_this_machine(address: IpAddr) -> bool {
+    address.is_loopback() || address.is_unspecified()
+}
+
+/// IPv4 addresses hide in IPv6 (`::ffff:a.b.c.d`, `::a.b.c.d`, NAT64's `64:ff9b::/96`): judge what they mean.
+fn canonical(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else { return address };
+    if let Some(v4) = v6.to_ipv4_mapped() {
+        return IpAddr::V4(v4);
+    }
+    let segments = v6.segments();
+    let low = u32::from(segments[6]) << 16 | u32::from(segments[7]);
+    let compatible = segments[..6] == [0; 6] && low > 1;
+    let nat64 = segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0];
+    if compatible || nat64 { IpAddr::V4(Ipv4Addr::from_bits(low)) } else { address }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Own;
+    impl OwnPorts for Own {
+        fn contains(&self, port: u16) -> bool {
+            port == 9222
+        }
+    }
+
+    fn check(host: &str, address: &str, port: u16, expected: Result<(), Blocked>) {
+        let target = Target { host: host.to_owned(), address: address.parse().unwrap(), port };
+        assert_eq!(judge(&target, &Own), expected, "{host} {address}:{port}");
+    }
+
+    /// Own ports are out of reach under every spelling of this machine; other ports and machines are not.
+    #[test]
+    fn own_ports() {
+        for address in ["127.0.0.1", "127.9.9.9", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1"] {
+            check("x", address, 9222, Err(Blocked::OwnPort));
+            check("x", address, 8080, Ok(()));
+        }
+        check("x", "192.0.2.1", 9222, Ok(()));
+    }
+
+    /// Metadata services are refused by address and by name, on any port.
+    #[test]
+    fn metadata() {
+        for address in ["169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254", "100.100.100.200", "169.254.170.2"] {
+            check("x", address, 80, Err(Blocked::Metadata));
+        }
+        check("Metadata.Google.Internal.", "192.0.2.1", 80, Err(Blocked::Metadata));
+        check("metadata.example", "192.0.2.1", 80, Ok(()));
+    }
+}

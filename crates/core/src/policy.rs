@@ -1,0 +1,119 @@
+//! Which tools may be called. A call needs a [`Permit`], and only [`Policy::permit`] makes one.
+
+use std::collections::BTreeSet;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use crate::id::Owner;
+
+/// The right to run one call: whose it is and which tool. Private fields; the fleet takes it by value, so a
+/// permit is spent by the call it was made for.
+#[derive(Debug)]
+pub struct Permit {
+    owner: Owner,
+    tool: String,
+}
+
+impl Permit {
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+}
+
+/// Why a tool may not be called.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("tool \"{0}\" is switched off by `tools.deny`")]
+    Denied(String),
+    #[error("tool \"{0}\" is not among `tools.allow`")]
+    NotAllowed(String),
+    #[error("tool \"{0}\" runs code in the engine's own process")]
+    Unsafe(String),
+}
+
+/// `tools.allow`, `tools.deny` and `tools.unsafe`, compiled.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    allow: Option<GlobSet>,
+    deny: GlobSet,
+    unsafe_tools: BTreeSet<&'static str>,
+    unsafe_allowed: bool,
+}
+
+impl Policy {
+    /// `allow` empty means all. Patterns are globs over tool names; a bad one is named in the error.
+    pub fn new(
+        allow: &[String],
+        deny: &[String],
+        unsafe_tools: BTreeSet<&'static str>,
+        unsafe_allowed: bool,
+    ) -> Result<Self, globset::Error> {
+        let allow = if allow.is_empty() { None } else { Some(compile(allow)?) };
+        Ok(Self { allow, deny: compile(deny)?, unsafe_tools, unsafe_allowed })
+    }
+
+    pub fn permit(&self, owner: &Owner, tool: &str) -> Result<Permit, Refused> {
+        if self.unsafe_tools.contains(tool) && !(self.unsafe_allowed && owner.is_local()) {
+            return Err(Refused::Unsafe(tool.to_owned()));
+        }
+        if self.deny.is_match(tool) {
+            return Err(Refused::Denied(tool.to_owned()));
+        }
+        if self.allow.as_ref().is_some_and(|allow| !allow.is_match(tool)) {
+            return Err(Refused::NotAllowed(tool.to_owned()));
+        }
+        Ok(Permit { owner: owner.clone(), tool: tool.to_owned() })
+    }
+
+    /// Whether a tool is worth listing to this owner.
+    pub fn shows(&self, owner: &Owner, tool: &str) -> bool {
+        self.permit(owner, tool).is_ok()
+    }
+}
+
+fn compile(patterns: &[String]) -> Result<GlobSet, globset::Error> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(Glob::new(pattern)?);
+    }
+    set.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(allow: &[&str], deny: &[&str], unsafe_allowed: bool) -> Policy {
+        let own = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        Policy::new(&own(allow), &own(deny), BTreeSet::from(["run_unsafe"]), unsafe_allowed).unwrap()
+    }
+
+    /// Deny beats allow, an empty allow list means all, globs match whole names.
+    #[test]
+    fn allow_and_deny() {
+        let local = Owner::local();
+        assert!(policy(&[], &[], false).shows(&local, "browser_click"));
+        assert_eq!(
+            policy(&["browser_*"], &["*_click"], false).permit(&local, "browser_click").unwrap_err(),
+            Refused::Denied("browser_click".into())
+        );
+        assert_eq!(
+            policy(&["browser_nav*"], &[], false).permit(&local, "browser_click").unwrap_err(),
+            Refused::NotAllowed("browser_click".into())
+        );
+        assert!(Policy::new(&["a[".to_owned()], &[], BTreeSet::new(), false).is_err());
+    }
+
+    /// Tools that run code in the engine's process need the setting and the local owner, both.
+    #[test]
+    fn unsafe_tools_are_refused() {
+        let refused = Refused::Unsafe("run_unsafe".into());
+        assert_eq!(policy(&[], &[], false).permit(&Owner::local(), "run_unsafe").unwrap_err(), refused);
+        assert_eq!(policy(&[], &[], true).permit(&Owner::new("key"), "run_unsafe").unwrap_err(), refused);
+        assert_eq!(policy(&[], &[], true).permit(&Owner::local(), "run_unsafe").unwrap().tool(), "run_unsafe");
+    }
+}

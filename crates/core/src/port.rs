@@ -1,0 +1,215 @@
+//! The ports: how the fleet sees engines, and how an engine sees the agent behind a call.
+//!
+//! An [`Engine`] starts [`Instance`]s, an instance opens [`Seat`]s, a seat takes [`Call`]s one at a time
+//! (`&mut self` makes "calls of a session run in order" a type). Everything the fleet knows of a browser it
+//! knows through these traits, so it is tested against fakes.
+
+use std::{collections::BTreeSet, future::Future, ops::Range, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+
+use tokio::sync::watch;
+
+use crate::{id::InstanceId, raw::Raw};
+
+/// A boxed future: what an object-safe async method returns.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One tool call on its way to a seat. `params` are the MCP parameters without greenroom's own selectors.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub tool: Arc<str>,
+    pub params: Raw,
+}
+
+/// What an engine answered. The body is untouched: `Ok` is a JSON-RPC result, `Err` a JSON-RPC error object.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub body: Result<Raw, Raw>,
+    /// Files the answer links to, found and read by the engine's adapter, in the order of their links.
+    pub artifacts: Vec<Artifact>,
+}
+
+/// A file that an answer only links to.
+#[derive(Debug, Clone)]
+pub struct Artifact {
+    pub kind: ArtifactKind,
+    /// Where the link stands in the JSON text of [`Reply::body`], in bytes.
+    pub link: Range<usize>,
+    /// What belongs there instead, as plain text.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArtifactKind {
+    /// A page snapshot that the engine wrote to a file.
+    Snapshot,
+    /// New console lines that the engine wrote to a file.
+    Console,
+    /// A path that means something to the engine only; the text is what the agent can use.
+    Path,
+}
+
+/// Why a seat or an instance is gone. Noticed by process exit or observer, never guessed from an answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    #[error("the engine process ended ({status}){}", tail(.stderr_tail))]
+    Process { status: Arc<str>, stderr_tail: Arc<str> },
+    #[error("the browser ended ({status}){}", tail(.stderr_tail))]
+    Browser { status: Arc<str>, stderr_tail: Arc<str> },
+    #[error("the page crashed ({0})")]
+    Page(Arc<str>),
+    #[error("the browser context was closed from outside")]
+    Context,
+    #[error("the engine did not answer within {}", human(*.0))]
+    Hung(Duration),
+    #[error("the engine broke the protocol: {0}")]
+    Protocol(Arc<str>),
+    #[error("greenroom is shutting down")]
+    Shutdown,
+}
+
+fn tail(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!("; its last words: {stderr}") }
+}
+
+/// A duration as people write it: `250 ms`, `30 s`, `5 min`.
+pub fn human(duration: Duration) -> String {
+    let ms = duration.as_millis();
+    match ms {
+        _ if ms < 1_000 => format!("{ms} ms"),
+        _ if ms < 120_000 && ms % 1_000 != 0 => format!("{:.1} s", duration.as_secs_f64()),
+        _ if ms < 120_000 => format!("{} s", ms / 1_000),
+        _ => format!("{} min", (ms + 30_000) / 60_000),
+    }
+}
+
+/// Why an instance could not be started.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct StartError {
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl StartError {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Why a seat could not be opened.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum OpenError {
+    /// The instance is gone; another one may do.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// This seat could not be made; the instance lives.
+    #[error(transparent)]
+    Failed(#[from] StartError),
+}
+
+/// A tool as the engine described it: the whole JSON object, raw.
+#[derive(Debug, Clone)]
+pub struct Tool {
+    pub name: Arc<str>,
+    pub definition: Raw,
+}
+
+/// The tools of an engine.
+#[derive(Debug, Clone, Default)]
+pub struct Toolset {
+    pub tools: Vec<Tool>,
+}
+
+/// What the observer knows of a seat's current page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct View {
+    pub url: String,
+    pub title: String,
+    pub tabs: usize,
+}
+
+/// Everything a seat needs to be opened.
+pub struct OpenSpec {
+    /// The seat's private folder. It exists and is empty; the seat's files live there and nowhere else.
+    pub folder: PathBuf,
+    /// On whose behalf; the engine learns this agent's capabilities.
+    pub agent: Arc<dyn Agent>,
+}
+
+/// Starts instances of one configured engine.
+pub trait Engine: Send + Sync {
+    /// What the tool list depends on: kind, version and options. Equal fingerprints have equal tools.
+    fn fingerprint(&self) -> String;
+    /// Tools that run code in the engine's own process; hidden and refused unless `tools.unsafe` is set.
+    fn unsafe_tools(&self) -> BTreeSet<&'static str>;
+    /// Asks the engine for its tools, without a browser.
+    fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>>;
+    fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>>;
+}
+
+/// One running engine with its browser.
+pub trait Instance: Send + Sync {
+    fn open(&self, spec: OpenSpec) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>>;
+    /// Becomes `Some` once, when the instance is gone.
+    fn lost(&self) -> watch::Receiver<Option<Lost>>;
+    /// The processes this instance started and still owns.
+    fn process_ids(&self) -> Vec<u32>;
+    /// Ends the instance: politely within `grace`, then by force. Returns when nothing of it is left.
+    fn stop(&self, grace: Duration) -> BoxFuture<'_, ()>;
+}
+
+/// One isolated browser context, ready to take calls, one at a time.
+pub trait Seat: Send {
+    fn call<'a>(&'a mut self, call: Call, agent: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>>;
+    /// How much longer than the usual deadline this call asks to wait, by its own arguments.
+    fn own_wait(&self, call: &Call) -> Duration;
+    /// Becomes `Some` once, when this seat can take no more calls.
+    fn lost(&self) -> watch::Receiver<Option<Lost>>;
+    fn view(&self) -> watch::Receiver<View>;
+    /// Gives the context back. Returns when it is gone.
+    fn close(self: Box<Self>) -> BoxFuture<'static, ()>;
+}
+
+/// Why a question to an agent has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    #[error("the agent's client does not support `{0}`")]
+    Unsupported(String),
+    #[error("the agent is gone")]
+    Gone,
+}
+
+/// Whoever is behind a call.
+pub trait Agent: Send + Sync {
+    /// Passes on a notification (method and parameters). Bounded; never blocks.
+    fn tell(&self, method: &str, params: Option<Raw>);
+    /// Passes on a question and its answer: `Ok(Ok)` a result, `Ok(Err)` the client's JSON-RPC error object.
+    fn ask<'a>(&'a self, method: &'a str, params: Option<Raw>) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>>;
+    /// The client's MCP capabilities, as it sent them.
+    fn capabilities(&self) -> Option<Raw>;
+    /// The folders whose files this agent may hand to a browser or receive from one.
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>>;
+    /// The level last asked for with `logging/setLevel`.
+    fn log_level(&self) -> Option<String>;
+    /// Resolves when nobody waits for this call any more.
+    fn cancelled(&self) -> BoxFuture<'_, ()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Durations in messages read as people write them.
+    #[test]
+    fn durations_read_well() {
+        for (ms, text) in [(250, "250 ms"), (1_500, "1.5 s"), (30_000, "30 s"), (90_000, "90 s"), (300_000, "5 min")] {
+            assert_eq!(human(Duration::from_millis(ms)), text);
+        }
+    }
+}
