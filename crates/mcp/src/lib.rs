@@ -1,1 +1,23 @@
+//! The Model Context Protocol and nothing else: JSON-RPC messages with raw payloads, the stdio transport for
+//! an agent in front, and stdio and streamable HTTP for engines behind.
+//!
+//! Payloads are never parsed here beyond the JSON-RPC envelope, so unknown fields, number formats and content
+//! types of any protocol revision pass untouched.
 
+pub mod error;
+pub mod lines;
+pub mod link;
+pub mod message;
+pub mod peer;
+pub mod revision;
+pub mod sse;
+pub mod stdio;
+
+pub use error::RpcError;
+pub use message::{Id, Malformed, Message};
+pub use peer::{Gone, Inbound, Peer};
+pub use revision::Revision;
+
+/// The largest single message, in either direction. An engine answers a 2,000-row table with 0.6 MB and a
+/// full-page screenshot with some MB; 64 MiB leaves two orders of magnitude and still bounds a runaway.
+pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;

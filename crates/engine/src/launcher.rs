@@ -1,0 +1,145 @@
+//! Starts children from one long-lived thread.
+//!
+//! A child is to die with greenroom, also when greenroom is killed with SIGKILL and can clean up nothing. On
+//! Linux the kernel does that (`PR_SET_PDEATHSIG`), but the signal fires when the *thread* that forked ends,
+//! not the process. Worker threads of an async runtime come and go, so every fork happens here, on a thread
+//! that ends with the process.
+//!
+//! Between `fork` and `prctl` greenroom may already be gone; the child then has another parent and would wait
+//! for a signal that never comes, so it looks at its parent once more and leaves.
+//!
+//! Each child leads a process group of its own and carries greenroom's tag in its environment, by which a later
+//! greenroom finds what a dead one left behind.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::mpsc,
+    thread,
+};
+
+use tokio::{process::Child, runtime::Handle, sync::oneshot};
+
+/// The environment variable that marks every process greenroom starts, with the run folder's name as value.
+pub const TAG: &str = "GREENROOM_RUN";
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    pub env: Vec<(OsString, OsString)>,
+    pub folder: Option<PathBuf>,
+    /// Whether stdin and stdout are pipes to us; otherwise they are closed.
+    pub pipes: bool,
+}
+
+impl Spec {
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), args: Vec::new(), env: Vec::new(), folder: None, pipes: false }
+    }
+
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    pub fn folder(mut self, folder: impl AsRef<Path>) -> Self {
+        self.folder = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    pub fn pipes(mut self) -> Self {
+        self.pipes = true;
+        self
+    }
+}
+
+struct Job {
+    spec: Spec,
+    runtime: Handle,
+    reply: oneshot::Sender<io::Result<Child>>,
+}
+
+/// The launcher. Its thread ends when the last clone is dropped, so keep one for as long as a child lives.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Launcher {
+    /// `tag` marks every child; see [`TAG`].
+    pub fn start(tag: &str) -> io::Result<Self> {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let tag = tag.to_owned();
+        thread::Builder::new().name("launcher".into()).spawn(move || {
+            for job in queue {
+                // The child's exit is watched by the runtime that asked for it.
+                let _runtime = job.runtime.enter();
+                let _ = job.reply.send(launch(job.spec, &tag));
+            }
+        })?;
+        Ok(Self { jobs })
+    }
+
+    /// Starts a child with a piped stderr. It is killed when the returned handle is dropped.
+    pub async fn spawn(&self, spec: Spec) -> io::Result<Child> {
+        let (reply, child) = oneshot::channel();
+        let job = Job { spec, runtime: Handle::current(), reply };
+        self.jobs.send(job).map_err(|_| io::Error::other("the launcher thread has ended"))?;
+        child.await.map_err(|_| io::Error::other("the launcher thread has ended"))?
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the launcher thread")]
+fn launch(spec: Spec, tag: &str) -> io::Result<Child> {
+    let mut command = std::process::Command::new(&spec.program);
+    command.args(&spec.args).env(TAG, tag);
+    // The engine's own variables beat its command line; what the user's shell holds must not reach it.
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"PLAYWRIGHT_MCP_") {
+            command.env_remove(name);
+        }
+    }
+    command.envs(spec.env);
+    if let Some(folder) = &spec.folder {
+        command.current_dir(folder);
+    }
+    let pipe = || if spec.pipes { Stdio::piped() } else { Stdio::null() };
+    command.stdin(pipe()).stdout(pipe()).stderr(Stdio::piped());
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    die_with_parent(&mut command);
+    let mut command = tokio::process::Command::from(command);
+    command.kill_on_drop(true).spawn()
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "pre_exec is unsafe; the closure makes two system calls and allocates nothing")]
+fn die_with_parent(command: &mut std::process::Command) {
+    use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+    use std::os::unix::process::CommandExt;
+
+    let parent = getpid();
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; prctl and getppid are.
+    unsafe {
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::other("greenroom is gone")) }
+        });
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(_: &mut std::process::Command) {}

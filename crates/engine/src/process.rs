@@ -1,0 +1,191 @@
+//! One supervised child: its exit is noticed at once, its last words are kept, and it is ended as a group.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, BufReader},
+    process::{ChildStdin, ChildStdout},
+    sync::{oneshot, watch},
+    task::JoinHandle,
+};
+
+use crate::launcher::{Launcher, Spec};
+
+/// How many last lines of stderr go into an error: a Node stack trace fits, a page of noise does not.
+const TAIL_LINES: usize = 12;
+
+/// A line of stderr is kept up to this length, so that a child that prints one endless line costs nothing.
+const LINE_BYTES_MAX: usize = 4 * 1024;
+
+/// How long the readers of a dead child's pipes may take to see their end. The pipe ends with its last writer;
+/// a grandchild that escaped the group could hold it open for ever.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// How a child ended, for messages: `exit status: 1`, `signal: 9 (SIGKILL)`.
+pub type Exit = Arc<str>;
+
+/// A running or ended child. Dropping it kills its group.
+pub struct Process {
+    name: String,
+    pid: u32,
+    exit: watch::Receiver<Option<Exit>>,
+    tail: Arc<Tail>,
+    /// Waits for the child and reaps it.
+    _supervisor: JoinHandle<()>,
+}
+
+/// The pipes of a child started with [`Spec::pipes`].
+pub struct Pipes {
+    pub stdin: ChildStdin,
+    pub stdout: ChildStdout,
+}
+
+/// Looks for a line of stderr: what it returns reaches whoever waits for readiness.
+pub type Ready = fn(&str) -> Option<String>;
+
+impl Process {
+    /// Starts a child. `name` is how messages and logs call it. The receiver resolves with what `ready` found
+    /// in stderr, and fails when the child ends first.
+    pub async fn start(
+        launcher: &Launcher,
+        name: &str,
+        spec: Spec,
+        ready: Ready,
+    ) -> io::Result<(Self, Option<Pipes>, oneshot::Receiver<String>)> {
+        let mut child = launcher.spawn(spec).await?;
+        let pid = child.id().ok_or_else(|| io::Error::other("the child ended at once"))?;
+        let pipes = child.stdin.take().zip(child.stdout.take()).map(|(stdin, stdout)| Pipes { stdin, stdout });
+        let tail = Arc::new(Tail::default());
+        let (found, line) = oneshot::channel();
+        let reader = child.stderr.take().map(|stderr| {
+            tokio::spawn(read_stderr(stderr, name.to_owned(), pid, tail.clone(), ready, found))
+        });
+        let (exited, exit) = watch::channel(None);
+        let label = name.to_owned();
+        let supervisor = tokio::spawn(async move {
+            let status = match child.wait().await {
+                Ok(status) => status.to_string(),
+                Err(error) => format!("cannot be waited for: {error}"),
+            };
+            // What the leader left in its group ends with it.
+            signal_group(pid, Signal::KILL);
+            if let Some(reader) = reader {
+                let _ = tokio::time::timeout(DRAIN, reader).await;
+            }
+            tracing::debug!(process = label, pid, status, "ended");
+            exited.send_replace(Some(status.into()));
+        });
+        Ok((Self { name: name.to_owned(), pid, exit, tail, _supervisor: supervisor }, pipes, line))
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Becomes `Some` when the child has ended and been reaped.
+    pub fn exit(&self) -> watch::Receiver<Option<Exit>> {
+        self.exit.clone()
+    }
+
+    /// Waits for the end of the child.
+    pub async fn wait(&self) -> Exit {
+        let mut exit = self.exit.clone();
+        match exit.wait_for(Option::is_some).await {
+            Ok(status) => status.clone().unwrap_or_default(),
+            Err(_) => Exit::from("lost"),
+        }
+    }
+
+    /// The last lines of stderr, joined.
+    pub fn last_words(&self) -> Arc<str> {
+        self.tail.text().into()
+    }
+
+    /// Ends the group: SIGTERM, `grace`, SIGKILL. Returns when the child has been reaped.
+    pub async fn stop(&self, grace: Duration) {
+        if self.exit.borrow().is_some() {
+            return;
+        }
+        signal_group(self.pid, Signal::TERM);
+        if tokio::time::timeout(grace, self.wait()).await.is_err() {
+            signal_group(self.pid, Signal::KILL);
+            self.wait().await;
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // After the exit the number may already belong to somebody else.
+        if self.exit.borrow().is_none() {
+            signal_group(self.pid, Signal::KILL);
+        }
+    }
+}
+
+fn signal_group(pid: u32, signal: Signal) {
+    if let Some(group) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        // The group may be gone already; then there is nothing to do.
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+async fn read_stderr(
+    stderr: impl AsyncRead + Unpin,
+    name: String,
+    pid: u32,
+    tail: Arc<Tail>,
+    ready: Ready,
+    found: oneshot::Sender<String>,
+) {
+    let mut reader = BufReader::new(stderr);
+    let mut found = Some(found);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match reader.read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let text = String::from_utf8_lossy(line.get(..LINE_BYTES_MAX).unwrap_or(&line));
+        let text = text.trim_end();
+        if text.is_empty() {
+            continue;
+        }
+        tracing::debug!(process = name, pid, "{text}");
+        if let Some(value) = ready(text)
+            && let Some(found) = found.take()
+        {
+            let _ = found.send(value);
+        }
+        tail.push(text);
+    }
+}
+
+#[derive(Default)]
+struct Tail(Mutex<VecDeque<String>>);
+
+impl Tail {
+    fn push(&self, line: &str) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == TAIL_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line.to_owned());
+    }
+
+    fn text(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
+    }
+}

@@ -1,0 +1,206 @@
+//! One folder per greenroom process, for everything that must not outlive it: profiles, seats' private
+//! folders, the list of ports.
+//!
+//! It stands in the data folder's `run/` and is named after its owner: pid and start time. Many greenrooms
+//! share a data folder; [`reap`] removes what dead owners left, processes and folders, and never touches a
+//! living one's. An owner is dead when no process has its pid *and* start time *and* its lock is free: the
+//! lock speaks across containers, where pids mean something else, and the pid speaks for an owner that has
+//! made its folder but not yet its lock.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::{Pid, Signal, kill_process},
+};
+
+use crate::launcher::TAG;
+
+/// The file that lists an owner's ports, one a line.
+pub const PORTS: &str = "ports";
+const LOCK: &str = "lock";
+
+/// This process's folder. Dropping it removes it.
+pub struct RunFolder {
+    path: PathBuf,
+    tag: String,
+    next: AtomicU64,
+    /// Locked for as long as this process lives; the kernel frees it whatever happens.
+    _lock: File,
+}
+
+impl RunFolder {
+    /// Makes this process's folder.
+    pub fn claim(data_folder: &Path) -> io::Result<Self> {
+        /// Tells apart several claims of one process (tests make them).
+        static CLAIMS: AtomicU64 = AtomicU64::new(0);
+        let pid = std::process::id();
+        let start = start_time(pid).unwrap_or_default();
+        let claim = CLAIMS.fetch_add(1, Ordering::Relaxed);
+        let tag = format!("{pid}-{start}-{claim}");
+        let path = data_folder.join("run").join(&tag);
+        make_private(&path)?;
+        let lock = private_file().create(true).write(true).truncate(true).open(path.join(LOCK))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self { path, tag, next: AtomicU64::new(0), _lock: lock })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What marks this process's children; see [`TAG`].
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// A new, empty, private folder below this one. Names are never used twice.
+    pub fn fresh(&self, kind: &str) -> io::Result<PathBuf> {
+        let path = self.path.join(kind).join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        make_private(&path)?;
+        Ok(path)
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            tracing::debug!(%error, path = %self.path.display(), "the next start will remove the run folder");
+        }
+    }
+}
+
+/// What [`reap`] found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Reaped {
+    pub folders: usize,
+    pub processes: usize,
+}
+
+/// Ends the processes and removes the folders that dead owners left behind.
+pub fn reap(data_folder: &Path) -> Reaped {
+    let mut reaped = Reaped::default();
+    let Ok(runs) = fs::read_dir(data_folder.join("run")) else { return reaped };
+    for run in runs.flatten() {
+        let path = run.path();
+        let Some(tag) = run.file_name().to_str().map(ToOwned::to_owned) else { continue };
+        // The lock is held until the folder is gone, so that two starting greenrooms do not both clean it.
+        let Some(_lock) = lock_of_dead(&path, &tag) else { continue };
+        for pid in tagged(&tag) {
+            tracing::info!(?pid, tag, "ending a process that a dead greenroom left behind");
+            let _ = kill_process(pid, Signal::KILL);
+            reaped.processes += 1;
+        }
+        match fs::remove_dir_all(&path) {
+            Ok(()) => reaped.folders += 1,
+            Err(error) => tracing::warn!(%error, path = %path.display(), "cannot remove what a dead greenroom left"),
+        }
+    }
+    reaped
+}
+
+/// The lock of a run folder whose owner is dead, or `None`.
+fn lock_of_dead(path: &Path, tag: &str) -> Option<Option<File>> {
+    let mut parts = tag.split('-');
+    let (pid, start) = (parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u64>().ok()?);
+    if start_time(pid) == Some(start) {
+        return None;
+    }
+    match OpenOptions::new().write(true).open(path.join(LOCK)) {
+        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(Some(lock)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
+        Err(_) => None,
+    }
+}
+
+/// Processes that carry this tag in their environment.
+fn tagged(tag: &str) -> Vec<Pid> {
+    let mark = format!("{TAG}={tag}");
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid: &i32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        })
+        .filter_map(Pid::from_raw)
+        .collect()
+}
+
+/// When a process started, in clock ticks since boot: field 22 of its stat line, counted behind the last
+/// parenthesis because the name in front of it may hold anything.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Makes a folder, and those above it, for this user only.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+/// Writes a file whole or not at all, for this user only.
+pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    let part = PathBuf::from(part);
+    let mut file = private_file().create(true).write(true).truncate(true).open(&part)?;
+    file.write_all(content).and_then(|()| fs::rename(&part, path)).inspect_err(|_| {
+        let _ = fs::remove_file(&part);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A dead owner's folder is removed, a living one's never, and everything is for this user only.
+    #[test]
+    fn only_dead_owners_are_reaped() {
+        let data = tempfile::tempdir().unwrap();
+        let living = RunFolder::claim(data.path()).unwrap();
+        let profile = living.fresh("profiles").unwrap();
+        let dead = data.path().join("run/4194304-1-0");
+        fs::create_dir_all(dead.join("profiles/0")).unwrap();
+        let recycled = data.path().join(format!("run/{}-1-0", std::process::id()));
+        fs::create_dir_all(&recycled).unwrap();
+        let foreign = data.path().join("run/notes");
+        fs::create_dir_all(&foreign).unwrap();
+
+        assert_eq!(reap(data.path()), Reaped { folders: 2, processes: 0 });
+        assert!(profile.exists() && foreign.exists() && !dead.exists() && !recycled.exists());
+        assert_eq!(fs::metadata(living.path()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(living.path().join(LOCK)).unwrap().permissions().mode() & 0o777, 0o600);
+
+        let path = living.path().to_owned();
+        drop(living);
+        assert!(!path.exists());
+    }
+
+    /// An owner elsewhere (another container) whose pid means nothing here is protected by its lock.
+    #[test]
+    fn a_held_lock_protects_its_folder() {
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join("run/4194304-1-0");
+        fs::create_dir_all(&path).unwrap();
+        let lock = File::create(path.join(LOCK)).unwrap();
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert_eq!(reap(data.path()), Reaped::default());
+        drop(lock);
+        assert_eq!(reap(data.path()), Reaped { folders: 1, processes: 0 });
+    }
+}

@@ -1,0 +1,31 @@
+//! JSON-RPC error objects of our own making.
+
+use greenroom_core::{Raw, raw::encode};
+use serde::{Deserialize, Serialize};
+
+pub const PARSE: i64 = -32700;
+pub const INVALID_REQUEST: i64 = -32600;
+pub const METHOD_NOT_FOUND: i64 = -32601;
+pub const INVALID_PARAMS: i64 = -32602;
+pub const INTERNAL: i64 = -32603;
+/// Server-defined: the call could not be carried out. What exactly happened is in `data.code`.
+pub const SERVER: i64 = -32000;
+
+/// An error object as JSON-RPC has it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RpcError {
+    pub code: i64,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Raw>,
+}
+
+impl RpcError {
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    pub fn to_raw(&self) -> Raw {
+        encode(self)
+    }
+}

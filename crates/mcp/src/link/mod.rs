@@ -1,0 +1,45 @@
+//! How bytes reach a server: [`child`] speaks lines over a process's pipes, [`http`] streamable HTTP.
+
+pub mod child;
+pub mod http;
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::peer::{Dispatch, Gone};
+
+pub(crate) enum Link {
+    Child(mpsc::Sender<Vec<u8>>),
+    Http(Arc<http::Http>),
+}
+
+impl Link {
+    /// Sends one message. Over HTTP the answer to `expects` comes back on the same exchange, so this returns
+    /// once it has been dispatched.
+    pub(crate) async fn send(&self, line: Vec<u8>, expects: Option<u64>, to: &Arc<Dispatch>) -> Result<(), Gone> {
+        match self {
+            Self::Child(stdin) => stdin.send(line).await.map_err(|_| Gone::Closed),
+            Self::Http(http) => http.post(line, expects, to).await,
+        }
+    }
+
+    pub(crate) fn initialized(&self, revision: &'static str) {
+        if let Self::Http(http) = self {
+            http.initialized(revision);
+        }
+    }
+
+    pub(crate) async fn listen(&self, to: &Arc<Dispatch>) -> Result<(), Gone> {
+        match self {
+            Self::Child(_) => Ok(()),
+            Self::Http(http) => http.listen(to).await,
+        }
+    }
+
+    pub(crate) async fn goodbye(&self) {
+        if let Self::Http(http) = self {
+            http.delete().await;
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! JSON-RPC messages. Only the envelope is parsed; `params`, `result` and `error` stay raw.
+//!
+//! An id is kept as its sender wrote it (`1`, `1.0` and `"1"` are three ids), so an answer carries back the
+//! very same text.
+
+use std::{borrow::Cow, fmt};
+
+use greenroom_core::Raw;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::error::{INVALID_REQUEST, PARSE, RpcError};
+
+/// A request id, as its sender wrote it: a JSON string or number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Id(Box<str>);
+
+impl Id {
+    pub fn number(n: u64) -> Self {
+        Self(n.to_string().into())
+    }
+
+    /// `None` unless it is a string or a number: JSON-RPC has no other ids, and MCP forbids `null`.
+    pub fn from_raw(raw: &RawValue) -> Option<Self> {
+        let text = raw.get();
+        matches!(text.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')).then(|| Self(text.into()))
+    }
+
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+
+    /// The id as one that we gave out ourselves.
+    pub fn as_number(&self) -> Option<u64> {
+        self.0.parse().ok()
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[derive(Debug)]
+pub enum Message {
+    Request { id: Id, method: String, params: Option<Raw> },
+    Notification { method: String, params: Option<Raw> },
+    Response { id: Id, body: Result<Raw, Raw> },
+}
+
+/// A text that is no message. It carries the error to answer with, and the id when one could be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}", error = .error.message)]
+pub struct Malformed {
+    pub id: Option<Id>,
+    pub error: RpcError,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    jsonrpc: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// Keeps `null` apart from absent: serde would make both `None`.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// One line or HTTP body: a message, or a batch of them (revision 2025-03-26 has batches).
+pub enum Parsed {
+    One(Result<Message, Malformed>),
+    Batch(Vec<Result<Message, Malformed>>),
+}
+
+/// Parses one line or body.
+pub fn parse(text: &[u8]) -> Parsed {
+    if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
+        return Parsed::One(parse_one(text));
+    }
+    match serde_json::from_slice::<Vec<&RawValue>>(text) {
+        Ok(parts) if parts.is_empty() => Parsed::One(Err(invalid(None, "an empty batch"))),
+        Ok(parts) => Parsed::Batch(parts.iter().map(|part| parse_one(part.get().as_bytes())).collect()),
+        Err(error) => Parsed::One(Err(syntax(&error))),
+    }
+}
+
+/// Parses one message.
+pub fn parse_one(text: &[u8]) -> Result<Message, Malformed> {
+    let envelope: Envelope<'_> = serde_json::from_slice(text).map_err(|error| {
+        // Syntax that is no JSON is one thing, JSON that is no message another.
+        if error.is_data() { invalid(None, &error.to_string()) } else { syntax(&error) }
+    })?;
+    let id = match envelope.id {
+        None => None,
+        Some(raw) => {
+            Some(Id::from_raw(raw).ok_or_else(|| invalid(None, "`id` must be a string or a number"))?)
+        }
+    };
+    if envelope.jsonrpc.as_deref() != Some("2.0") {
+        return Err(invalid(id, "`jsonrpc` must be \"2.0\""));
+    }
+    let params = envelope.params.map(ToOwned::to_owned);
+    match (envelope.method, id, envelope.result, envelope.error) {
+        (Some(method), Some(id), None, None) => {
+            Ok(Message::Request { id, method: method.into_owned(), params })
+        }
+        (Some(method), None, None, None) => Ok(Message::Notification { method: method.into_owned(), params }),
+        (None, Some(id), Some(result), None) => Ok(Message::Response { id, body: Ok(result.to_owned()) }),
+        (None, Some(id), None, Some(error)) => Ok(Message::Response { id, body: Err(error.to_owned()) }),
+        (_, id, ..) => Err(invalid(id, "a message has a `method`, or an `id` with a `result` or an `error`")),
+    }
+}
+
+fn syntax(error: &serde_json::Error) -> Malformed {
+    Malformed { id: None, error: RpcError::new(PARSE, format!("not JSON: {error}")) }
+}
+
+fn invalid(id: Option<Id>, why: &str) -> Malformed {
+    Malformed { id, error: RpcError::new(INVALID_REQUEST, format!("not a JSON-RPC message: {why}")) }
+}
+
+/// Encodes a request as one line, without the newline.
+pub fn request(id: &Id, method: &str, params: Option<&RawValue>) -> Vec<u8> {
+    let mut line = head(params);
+    push(&mut line, "\"id\":");
+    push(&mut line, id.as_json());
+    push(&mut line, ",");
+    method_and_params(line, method, params)
+}
+
+pub fn notification(method: &str, params: Option<&RawValue>) -> Vec<u8> {
+    method_and_params(head(params), method, params)
+}
+
+/// Encodes an answer; without an id (nobody could read the request's) it is `null`, as JSON-RPC has it.
+pub fn response(id: Option<&Id>, body: &Result<Raw, Raw>) -> Vec<u8> {
+    let (name, raw) = match body {
+        Ok(result) => ("\"result\":", result),
+        Err(error) => ("\"error\":", error),
+    };
+    let mut line = head(Some(raw));
+    push(&mut line, "\"id\":");
+    push(&mut line, id.map_or("null", Id::as_json));
+    push(&mut line, ",");
+    push(&mut line, name);
+    push_flat(&mut line, raw);
+    push(&mut line, "}");
+    line
+}
+
+fn head(payload: Option<&RawValue>) -> Vec<u8> {
+    let mut line = Vec::with_capacity(64 + payload.map_or(0, |raw| raw.get().len()));
+    push(&mut line, "{\"jsonrpc\":\"2.0\",");
+    line
+}
+
+fn method_and_params(mut line: Vec<u8>, method: &str, params: Option<&RawValue>) -> Vec<u8> {
+    push(&mut line, "\"method\":");
+    push(&mut line, greenroom_core::raw::encode(method).get());
+    if let Some(params) = params {
+        push(&mut line, ",\"params\":");
+        push_flat(&mut line, params);
+    }
+    push(&mut line, "}");
+    line
+}
+
+fn push(line: &mut Vec<u8>, text: &str) {
+    line.extend_from_slice(text.as_bytes());
+}
+
+/// A message is one line. JSON strings cannot hold a bare newline, so any newline in a payload is white space
+/// between its tokens and may become a blank.
+fn push_flat(line: &mut Vec<u8>, raw: &RawValue) {
+    let start = line.len();
+    push(line, raw.get());
+    for byte in line.iter_mut().skip(start) {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error_of(text: &str) -> (i64, Option<String>) {
+        let malformed = parse_one(text.as_bytes()).unwrap_err();
+        (malformed.error.code, malformed.id.map(|id| id.to_string()))
+    }
+
+    /// Payloads come out as they went in, down to white space and number formats.
+    #[test]
+    fn payloads_stay_raw() {
+        let text = r#"{"jsonrpc":"2.0","id":"a\u0041","method":"m","params":{"x": 1.50, "y":1e400}}"#;
+        let Ok(Message::Request { id, method, params }) = parse_one(text.as_bytes()) else { panic!("a request") };
+        assert_eq!(params.as_ref().unwrap().get(), r#"{"x": 1.50, "y":1e400}"#);
+        assert_eq!(String::from_utf8(request(&id, &method, params.as_deref())).unwrap(), text);
+    }
+
+    /// Everything that is no message is told apart: bad JSON, bad envelope, with the id where there is one.
+    #[test]
+    fn malformed_messages_are_named() {
+        assert_eq!(error_of("{"), (PARSE, None));
+        assert_eq!(error_of("nonsense"), (PARSE, None));
+        assert_eq!(error_of("\u{fffd}"), (PARSE, None));
+        assert_eq!(error_of("7"), (INVALID_REQUEST, None));
+        assert_eq!(error_of(r#"{"id":1,"method":"m"}"#), (INVALID_REQUEST, Some("1".into())));
+        assert_eq!(error_of(r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#), (INVALID_REQUEST, None));
+        assert_eq!(error_of(r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#), (INVALID_REQUEST, None));
+        assert_eq!(error_of(r#"{"jsonrpc":"2.0","id":3}"#), (INVALID_REQUEST, Some("3".into())));
+        assert_eq!(error_of(r#"{"jsonrpc":"2.0","id":3,"result":1,"error":2}"#), (INVALID_REQUEST, Some("3".into())));
+        assert!(parse_one(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}").is_err());
+    }
+
+    /// A batch is taken apart, each part judged alone.
+    #[test]
+    fn batches() {
+        let Parsed::Batch(parts) = parse(br#" [{"jsonrpc":"2.0","method":"m"}, 1]"#) else { panic!("a batch") };
+        assert!(parts[0].is_ok() && parts[1].is_err());
+        assert!(matches!(parse(b"[]"), Parsed::One(Err(_))));
+    }
+
+    /// A payload that was written over several lines is sent as one.
+    #[test]
+    fn a_message_is_one_line() {
+        let raw = greenroom_core::raw::parse("{\n  \"a\": \"x\\ny\"\r\n}".to_owned()).unwrap();
+        let line = response(Some(&Id::number(1)), &Ok(raw));
+        assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
+        let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(value["result"]["a"], "x\ny");
+    }
+}

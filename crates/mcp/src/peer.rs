@@ -1,0 +1,222 @@
+//! Our side of a connection to an MCP server: requests matched to answers by id, and whatever the server sends
+//! on its own accord handed on as [`Inbound`].
+//!
+//! An answer to nobody (unknown id, or a caller that left) is dropped and can never be taken for another's.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use greenroom_core::{Raw, raw::encode};
+use serde::Serialize;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
+
+use crate::{
+    MESSAGE_BYTES_MAX, RpcError,
+    error::METHOD_NOT_FOUND,
+    lines::Line,
+    link::Link,
+    message::{self, Id, Message, Parsed},
+};
+
+/// How many messages of the server's own accord may wait to be looked at before reading pauses. A progress
+/// storm fits; more means that nobody reads.
+pub(crate) const INBOUND_QUEUE: usize = 256;
+
+/// Why a request has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Gone {
+    #[error("the connection to the engine is closed")]
+    Closed,
+    #[error("the engine's answer has {bytes} bytes or more, at most {MESSAGE_BYTES_MAX} are passed on")]
+    TooBig { bytes: usize },
+    #[error("the engine refused the request: {0}")]
+    Refused(String),
+}
+
+/// What a server sends on its own accord.
+#[derive(Debug)]
+pub enum Inbound {
+    Request { id: Id, method: String, params: Option<Raw> },
+    Notification { method: String, params: Option<Raw> },
+}
+
+type Answer = Result<Result<Raw, Raw>, Gone>;
+
+/// One connection to a server. Dropping it ends its tasks; [`Peer::close`] also says goodbye.
+pub struct Peer {
+    link: Link,
+    dispatch: Arc<Dispatch>,
+    /// Readers and writers of the link; aborted when the peer is dropped.
+    _tasks: JoinSet<()>,
+}
+
+impl Peer {
+    pub(crate) fn new(link: Link, dispatch: Arc<Dispatch>, tasks: JoinSet<()>) -> Self {
+        Self { link, dispatch, _tasks: tasks }
+    }
+
+    /// Sends a request and waits for its answer, however long it takes.
+    pub async fn request(&self, method: &str, params: Option<&Raw>) -> Answer {
+        let (waiter, answer) = self.dispatch.expect();
+        let line = message::request(&Id::number(waiter.id), method, params.map(|raw| &**raw));
+        self.link.send(line, Some(waiter.id), &self.dispatch).await?;
+        answer.await.unwrap_or(Err(Gone::Closed))
+    }
+
+    pub async fn notify(&self, method: &str, params: Option<&Raw>) -> Result<(), Gone> {
+        self.link.send(message::notification(method, params.map(|raw| &**raw)), None, &self.dispatch).await
+    }
+
+    /// Answers a request of the server's.
+    pub async fn respond(&self, id: &Id, body: &Result<Raw, Raw>) -> Result<(), Gone> {
+        self.link.send(message::response(Some(id), body), None, &self.dispatch).await
+    }
+
+    pub async fn respond_unsupported(&self, id: &Id, method: &str) -> Result<(), Gone> {
+        let error = RpcError::new(METHOD_NOT_FOUND, format!("`{method}` is not supported"));
+        self.respond(id, &Err(error.to_raw())).await
+    }
+
+    /// The handshake: `initialize`, then `notifications/initialized`. Returns the server's whole answer.
+    pub async fn initialize(&self, hello: &Hello) -> Result<Result<Raw, Raw>, Gone> {
+        let answer = self.request("initialize", Some(&encode(hello))).await?;
+        if answer.is_ok() {
+            self.link.initialized(hello.protocol_version);
+            self.link.listen(&self.dispatch).await?;
+            self.notify("notifications/initialized", None).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Says goodbye where the transport has a word for it.
+    pub async fn close(self) {
+        self.link.goodbye().await;
+    }
+}
+
+/// What we say in `initialize`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hello {
+    pub protocol_version: &'static str,
+    pub capabilities: Raw,
+    pub client_info: ClientInfo,
+}
+
+#[derive(Serialize)]
+pub struct ClientInfo {
+    pub name: &'static str,
+    pub version: &'static str,
+}
+
+/// Matches answers to waiters. Shared by the peer and its readers.
+pub(crate) struct Dispatch {
+    /// `None` once the connection is closed: later requests fail at once.
+    waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>,
+    next_id: AtomicU64,
+    inbound: mpsc::Sender<Inbound>,
+}
+
+/// A waiter's entry; dropping it (answered or not) removes the entry.
+pub(crate) struct Waiter {
+    pub id: u64,
+    dispatch: Arc<Dispatch>,
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.dispatch.take(self.id);
+    }
+}
+
+impl Dispatch {
+    pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<Inbound>) {
+        let (inbound, receiver) = mpsc::channel(INBOUND_QUEUE);
+        let waiting = Mutex::new(Some(HashMap::new()));
+        (Arc::new(Self { waiting, next_id: AtomicU64::new(1), inbound }), receiver)
+    }
+
+    fn expect(self: &Arc<Self>) -> (Waiter, oneshot::Receiver<Answer>) {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = oneshot::channel();
+        // When closed, the sender is dropped here and the receiver tells so.
+        if let Some(waiting) = &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
+            waiting.insert(id, sender);
+        }
+        (Waiter { id, dispatch: self.clone() }, receiver)
+    }
+
+    fn take(&self, id: u64) -> Option<oneshot::Sender<Answer>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(&id)
+    }
+
+    /// Whether somebody still waits for this id.
+    pub(crate) fn waits(&self, id: u64) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.as_ref().is_some_and(|waiting| waiting.contains_key(&id))
+    }
+
+    pub(crate) fn fail(&self, id: u64, gone: Gone) {
+        if let Some(sender) = self.take(id) {
+            let _ = sender.send(Err(gone));
+        }
+    }
+
+    /// Nothing will come any more: every waiter learns it.
+    pub(crate) fn close(&self) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    pub(crate) async fn line(&self, line: Line) {
+        match line {
+            Line::Whole(text) => self.text(&text).await,
+            // Which request it answers cannot be known. A seat has one call out at a time, so it is that one.
+            Line::TooLong { bytes } => {
+                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                for (_, sender) in waiting.iter_mut().flat_map(HashMap::drain) {
+                    let _ = sender.send(Err(Gone::TooBig { bytes }));
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn text(&self, text: &[u8]) {
+        match message::parse(text) {
+            Parsed::One(one) => self.message(one, text).await,
+            Parsed::Batch(batch) => {
+                for one in batch {
+                    self.message(one, text).await;
+                }
+            }
+        }
+    }
+
+    async fn message(&self, message: Result<Message, message::Malformed>, text: &[u8]) {
+        let inbound = match message {
+            Ok(Message::Response { id, body }) => {
+                match id.as_number().and_then(|id| self.take(id)) {
+                    Some(waiter) => drop(waiter.send(Ok(body))),
+                    None => tracing::debug!(%id, "the engine answered a request that nobody waits for"),
+                }
+                return;
+            }
+            Ok(Message::Request { id, method, params }) => Inbound::Request { id, method, params },
+            Ok(Message::Notification { method, params }) => Inbound::Notification { method, params },
+            Err(malformed) => {
+                let text = String::from_utf8_lossy(text.get(..200).unwrap_or(text)).into_owned();
+                tracing::debug!(%malformed, text, "the engine sent something that is no message");
+                return;
+            }
+        };
+        // The receiver is gone only while the connection is being closed.
+        let _ = self.inbound.send(inbound).await;
+    }
+}

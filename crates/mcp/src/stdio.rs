@@ -1,0 +1,110 @@
+//! The stdio transport for the agent in front: stdin and stdout carry messages and nothing else.
+//!
+//! Both are served by a plain thread each. Standard streams may be pipes, sockets, files or a terminal, whose
+//! non-blocking mode would be shared with whoever started us; a blocked thread works with all of them. The
+//! threads are never joined on the way out: one may sit in a read that no one will ever answer.
+
+use std::{
+    io::{Read, Write},
+    thread,
+};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    MESSAGE_BYTES_MAX,
+    lines::{Line, Lines},
+};
+
+/// Lines read ahead of the gateway. Enough to keep it busy, few enough that a flood waits in the pipe.
+const IN_QUEUE: usize = 256;
+
+/// Messages that may wait for a slow client. Beyond it answers wait, and notifications are dropped.
+const OUT_QUEUE: usize = 1024;
+
+/// How much is read at once. Pipes hold 64 KiB, so more would never be filled.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Messages to the client, one a line.
+#[derive(Clone)]
+pub struct Outgoing(mpsc::Sender<Vec<u8>>);
+
+/// The client no longer reads.
+#[derive(Debug)]
+pub struct ClientGone;
+
+impl Outgoing {
+    pub async fn send(&self, line: Vec<u8>) -> Result<(), ClientGone> {
+        self.0.send(line).await.map_err(|_| ClientGone)
+    }
+
+    /// Sends if there is room. `false` means that the message was dropped.
+    pub fn try_send(&self, line: Vec<u8>) -> bool {
+        self.0.try_send(line).is_ok()
+    }
+}
+
+/// The two ends of a connection.
+pub struct Stdio {
+    pub incoming: mpsc::Receiver<Line>,
+    pub outgoing: Outgoing,
+    /// Resolves when everything sent has been written and the last [`Outgoing`] is gone, or nobody reads.
+    pub written: oneshot::Receiver<()>,
+}
+
+/// Serves the given streams.
+pub fn open(
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+) -> std::io::Result<Stdio> {
+    let (to_gateway, incoming) = mpsc::channel(IN_QUEUE);
+    let (outgoing, queue) = mpsc::channel(OUT_QUEUE);
+    let (done, written) = oneshot::channel();
+    thread::Builder::new().name("stdin".into()).spawn(move || read(input, &to_gateway))?;
+    thread::Builder::new().name("stdout".into()).spawn(move || {
+        write(output, queue);
+        let _ = done.send(());
+    })?;
+    Ok(Stdio { incoming, outgoing: Outgoing(outgoing), written })
+}
+
+fn read(mut input: impl Read, to: &mpsc::Sender<Line>) {
+    let mut lines = Lines::new(MESSAGE_BYTES_MAX);
+    let mut chunk = vec![0; READ_BYTES];
+    let mut whole = Vec::new();
+    loop {
+        match input.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => lines.feed(chunk.get(..count).unwrap_or_default(), |line| whole.push(line)),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        }
+        for line in whole.drain(..) {
+            if to.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    }
+    if let Some(line) = lines.finish() {
+        let _ = to.blocking_send(line);
+    }
+}
+
+/// Writes what is queued, as much as there is at once: many answers cost one system call.
+fn write(mut output: impl Write, mut queue: mpsc::Receiver<Vec<u8>>) {
+    let mut buffer = Vec::new();
+    while let Some(line) = queue.blocking_recv() {
+        buffer.clear();
+        buffer.extend_from_slice(&line);
+        buffer.push(b'\n');
+        while buffer.len() < READ_BYTES
+            && let Ok(line) = queue.try_recv()
+        {
+            buffer.extend_from_slice(&line);
+            buffer.push(b'\n');
+        }
+        if output.write_all(&buffer).is_err() || output.flush().is_err() {
+            return;
+        }
+    }
+}
