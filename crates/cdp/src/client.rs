@@ -103,6 +103,11 @@ impl Client {
 }
 
 impl Events {
+    /// An event that has already arrived, if there is one.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
     /// The next event; once the connection is over and its last event taken, why it is over. Nothing is lost
     /// when the future is dropped.
     pub async fn next(&mut self) -> Result<Event, Closed> {
