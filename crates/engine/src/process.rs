@@ -60,7 +60,8 @@ impl Process {
     ) -> io::Result<(Self, Option<Pipes>, oneshot::Receiver<String>)> {
         let mut child = launcher.spawn(spec).await?;
         let pid = child.id().ok_or_else(|| io::Error::other("the child ended at once"))?;
-        let pipes = child.stdin.take().zip(child.stdout.take()).map(|(stdin, stdout)| Pipes { stdin, stdout });
+        let pipes =
+            child.stdin.take().zip(child.stdout.take()).map(|(stdin, stdout)| Pipes { stdin, stdout });
         let tail = Arc::new(Tail::default());
         let (found, line) = oneshot::channel();
         let reader = child.stderr.take().map(|stderr| {

@@ -99,7 +99,9 @@ pub fn reap(data_folder: &Path) -> Reaped {
         }
         match fs::remove_dir_all(&path) {
             Ok(()) => reaped.folders += 1,
-            Err(error) => tracing::warn!(%error, path = %path.display(), "cannot remove what a dead greenroom left"),
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "cannot remove what a dead greenroom left")
+            }
         }
     }
     reaped
