@@ -1,1 +1,60 @@
-fn main() {}
+//! The `greenroom` binary: parses the command line, resolves the settings, starts logging, and hands over to one verb.
+//!
+//! Exit codes: 0 fine, 1 failure, 2 bad usage or bad configuration. stdout carries data only; everything for people,
+//! errors included, goes to stderr.
+
+mod args;
+mod config;
+mod report;
+mod verb;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use greenroom_core::settings::Resolved;
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    args::{Cli, ConfigVerb, Flags, Verb},
+    report::Hinted,
+};
+
+fn main() -> ExitCode {
+    let (cli, flags) = match args::parse(std::env::args_os()) {
+        Ok(parsed) => parsed,
+        Err(stop) => return report::usage(&stop),
+    };
+    run(cli, flags).unwrap_or_else(|error| report::failure(&error))
+}
+
+fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
+    let settings = config::resolve(cli.config, flags)?;
+    start_logging(&settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime's threads")?;
+    runtime.block_on(dispatch(cli.verb, settings))
+}
+
+async fn dispatch(verb: Verb, settings: Resolved) -> anyhow::Result<ExitCode> {
+    match verb {
+        Verb::Mcp(args) => verb::mcp::run(settings, args).await,
+        Verb::Setup(args) => verb::setup::run(settings, args).await,
+        Verb::Doctor(args) => verb::doctor::run(settings, args).await,
+        Verb::Config(ConfigVerb::Show(args)) => verb::config::show(&settings, &args),
+    }
+}
+
+/// Logs go to stderr, since stdout belongs to the protocol and to data.
+fn start_logging(settings: &Resolved) -> anyhow::Result<()> {
+    let log = &settings.settings.log;
+    let filter = EnvFilter::try_new(log).map_err(|error| {
+        let origin = settings.origin("log");
+        Hinted::usage(format!("`log` cannot be `{log}` (from {origin}): {error}")).hint(
+            "give a level (error, warn, info, debug, trace) or a filter such as `info,greenroom_fleet=debug`",
+        )
+    })?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    Ok(())
+}

@@ -10,6 +10,7 @@ pub mod net;
 pub mod policy;
 pub mod port;
 pub mod raw;
+pub mod settings;
 
 pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId};
 pub use policy::{Permit, Policy, Refused};

@@ -1,0 +1,120 @@
+//! The command line: the verbs, declared here, and a flag for every setting, made from core's table.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use greenroom_core::settings::{SETTINGS, Setting, Settings, Shape};
+
+use crate::verb;
+
+/// Gives AI agents their own isolated browsers, over MCP.
+#[derive(Debug, Parser)]
+#[command(name = "greenroom", version, max_term_width = 100)]
+pub struct Cli {
+    /// The configuration file, instead of ./greenroom.toml or the user's own [env: GREENROOM_CONFIG]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Serve one agent over stdin and stdout
+    Mcp(verb::mcp::Args),
+    /// Install the pinned engine
+    Setup(verb::setup::Args),
+    /// Check that everything is in place, and say how to fix what is not
+    Doctor(verb::doctor::Args),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigVerb),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigVerb {
+    /// Print the settings in force and where each came from
+    Show(verb::config::ShowArgs),
+}
+
+/// Settings given as flags: key and value.
+pub type Flags = Vec<(&'static str, String)>;
+
+/// Parses a command line into its verb and the settings it gives, as keys and values. The error is clap's: a mistake, or
+/// a wish for `--help` or `--version`.
+pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<(Cli, Flags), clap::Error> {
+    // Only shown; the real default of `data_dir` is found with the other sources.
+    let defaults = Settings::defaults(PathBuf::from("the platform's data folder"));
+    let command = Cli::command().args(SETTINGS.iter().map(|setting| flag(setting, &defaults)));
+    let matches = command.try_get_matches_from(line)?;
+    Ok((Cli::from_arg_matches(&matches)?, given(&matches)))
+}
+
+fn flag(setting: &Setting, defaults: &Settings) -> Arg {
+    let doc = setting.doc.split_whitespace().collect::<Vec<_>>().join(" ");
+    let default = setting.show(defaults);
+    let variables: Vec<_> =
+        std::iter::once(setting.variable()).chain(setting.alias.map(str::to_owned)).collect();
+    let arg = Arg::new(setting.key)
+        .long(setting.flag())
+        .global(true)
+        .help_heading("Settings")
+        .hide_short_help(true)
+        .help(format!("{doc} [default: {default}] [env: {}]", variables.join(", ")));
+    match setting.shape() {
+        // `--flag` or `--flag=false`: with a space, the next argument could be a verb.
+        Shape::Switch => {
+            arg.value_name("BOOL").num_args(0..=1).require_equals(true).default_missing_value("true")
+        }
+        Shape::One(name) => arg.value_name(name),
+        Shape::Many(name) => arg.value_name(name).action(ArgAction::Append),
+    }
+}
+
+/// The settings that were given. clap hands global flags down to the innermost verb, wherever they stood.
+fn given(matches: &ArgMatches) -> Flags {
+    let mut innermost = matches;
+    while let Some((_, next)) = innermost.subcommand() {
+        innermost = next;
+    }
+    SETTINGS
+        .iter()
+        .filter_map(|setting| {
+            let values: Vec<_> = innermost.get_many::<String>(setting.key)?.cloned().collect();
+            Some((setting.key, values.join(",")))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(line: &str) -> Flags {
+        parse(line.split(' ').map(OsString::from)).unwrap().1
+    }
+
+    /// clap finds no fault in the flags that the table makes.
+    #[test]
+    fn flags_are_sound() {
+        let defaults = Settings::defaults(PathBuf::new());
+        Cli::command().args(SETTINGS.iter().map(|setting| flag(setting, &defaults))).debug_assert();
+    }
+
+    /// Flags are read before, between and after verbs; switches need no value; lists may be repeated.
+    #[test]
+    fn flags_are_read_anywhere() {
+        assert_eq!(flags("greenroom mcp"), []);
+        assert_eq!(
+            flags(
+                "greenroom --pool-headless=false config --log info show --tools-unsafe --tools-deny a --tools-deny b,c"
+            ),
+            [
+                ("log", "info".to_owned()),
+                ("tools.deny", "a,b,c".to_owned()),
+                ("tools.unsafe", "true".to_owned()),
+                ("pool.headless", "false".to_owned()),
+            ]
+        );
+    }
+}

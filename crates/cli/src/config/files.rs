@@ -1,0 +1,67 @@
+//! Finds and reads the configuration's files. Reads at most two: one config file and one `.env`.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use greenroom_core::settings::{CONFIG_VARIABLE, ConfigFile, DotEnv};
+
+use super::surroundings::Surroundings;
+use crate::report::Hinted;
+
+/// The config file: the one that is named, else the working directory's, else the user's own.
+pub fn config(surroundings: &Surroundings, named: Option<PathBuf>) -> Result<Option<ConfigFile>, Hinted> {
+    let by_variable =
+        || surroundings.variable(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    if let Some((path, by)) =
+        named.map(|path| (path, "--config")).or_else(|| by_variable().map(|path| (path, CONFIG_VARIABLE)))
+    {
+        let path = surroundings.working_dir.join(path);
+        return match read(&path)? {
+            Some(text) => Ok(Some(ConfigFile { path, text, trusted: true })),
+            None => Err(Hinted::usage(format!(
+                "the config file does not exist: `{}` (from {by})",
+                path.display()
+            ))),
+        };
+    }
+    let user_file = surroundings.user_file();
+    let near = surroundings.working_dir.join("greenroom.toml");
+    if let Some(text) = read(&near)? {
+        // In the user's own config folder the two are one file.
+        let trusted = user_file.is_some_and(|user_file| user_file == near);
+        return Ok(Some(ConfigFile { path: near, text, trusted }));
+    }
+    let Some(path) = user_file else { return Ok(None) };
+    Ok(read(&path)?.map(|text| ConfigFile { path, text, trusted: true }))
+}
+
+/// The `.env` of the working directory.
+pub fn dotenv(surroundings: &Surroundings) -> Result<Option<DotEnv>, Hinted> {
+    let path = surroundings.working_dir.join(".env");
+    // Python's virtual environments are often folders of this name.
+    if path.is_dir() {
+        return Ok(None);
+    }
+    // Bytes that are no UTF-8 belong to lines of other programs; one of ours then fails by its value.
+    match fs::read(&path) {
+        Ok(bytes) => Ok(Some(DotEnv { text: String::from_utf8_lossy(&bytes).into_owned(), path })),
+        Err(error) => absent(&path, &error),
+    }
+}
+
+fn read(path: &Path) -> Result<Option<String>, Hinted> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) => absent(path, &error),
+    }
+}
+
+/// A file that is not there is no error; one that cannot be read is.
+fn absent<T>(path: &Path, error: &io::Error) -> Result<Option<T>, Hinted> {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+        _ => Err(Hinted::usage(format!("cannot read `{}`: {error}", path.display()))),
+    }
+}

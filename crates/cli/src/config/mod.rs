@@ -1,0 +1,27 @@
+//! Collects the sources of configuration, flags, environment and files, and has core resolve them. The only place of
+//! greenroom that reads its environment.
+
+mod files;
+mod surroundings;
+
+use std::path::PathBuf;
+
+use greenroom_core::settings::{self, Resolved, Sources};
+
+use self::surroundings::Surroundings;
+use crate::args::Flags;
+
+/// Resolves the settings. `config` is the value of `--config`; `flags` are the settings given as flags.
+pub fn resolve(config: Option<PathBuf>, flags: Flags) -> anyhow::Result<Resolved> {
+    let surroundings = Surroundings::read()?;
+    let sources = Sources {
+        file: files::config(&surroundings, config)?,
+        dotenv: files::dotenv(&surroundings)?,
+        data_dir: surroundings.data_dir(),
+        user_file: surroundings.user_file(),
+        working_dir: surroundings.working_dir,
+        environment: surroundings.variables,
+        flags,
+    };
+    Ok(settings::resolve(&sources)?)
+}

@@ -1,0 +1,51 @@
+//! What surrounds the process: its environment, its working directory, and the places that the platform gives a program.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
+
+use anyhow::Context;
+
+/// A snapshot, taken once at the start.
+pub struct Surroundings {
+    pub variables: Vec<(OsString, OsString)>,
+    pub working_dir: PathBuf,
+    home: Option<PathBuf>,
+}
+
+impl Surroundings {
+    pub fn read() -> anyhow::Result<Self> {
+        Ok(Self {
+            variables: std::env::vars_os().collect(),
+            working_dir: std::env::current_dir().context("the working directory is gone or not readable")?,
+            home: std::env::home_dir().filter(|home| home.is_absolute()),
+        })
+    }
+
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
+    }
+
+    /// Where greenroom's data belongs on this platform.
+    pub fn data_dir(&self) -> Option<PathBuf> {
+        let data = if cfg!(target_os = "macos") {
+            self.home.as_ref().map(|home| home.join("Library/Application Support"))
+        } else {
+            self.base_dir("XDG_DATA_HOME", ".local/share")
+        };
+        data.map(|folder| folder.join("greenroom"))
+    }
+
+    /// Where the user's own config file belongs. On macOS too this is `~/.config`, where its users look for the
+    /// configuration of command line programs.
+    pub fn user_file(&self) -> Option<PathBuf> {
+        self.base_dir("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("greenroom/greenroom.toml"))
+    }
+
+    /// A folder of the XDG base directory specification, which says to ignore relative ones.
+    fn base_dir(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
+        let set = self.variable(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+        set.or_else(|| self.home.as_ref().map(|home| home.join(in_home)))
+    }
+}

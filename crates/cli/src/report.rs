@@ -1,0 +1,82 @@
+//! How greenroom says that something went wrong: `error: …`, then a blank line and `hint: …`, on stderr, and the exit
+//! code that goes with it. Called by `main` only.
+
+use std::{
+    error::Error,
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use greenroom_core::{StartError, settings::Problems};
+
+/// Bad usage or bad configuration, as opposed to a failure (1).
+const USAGE: u8 = 2;
+
+/// An error of the cli itself that knows what to do about it.
+#[derive(Debug)]
+pub struct Hinted {
+    message: String,
+    hint: Option<String>,
+    code: u8,
+}
+
+impl Hinted {
+    /// The command line or the configuration is at fault.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, code: USAGE }
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Hinted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for Hinted {}
+
+/// Prints what clap has to say: usage errors on stderr, `--help` and `--version` on stdout.
+pub fn usage(stop: &clap::Error) -> ExitCode {
+    // A closed stdout or stderr leaves nobody to tell.
+    let _ = stop.print();
+    if stop.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+}
+
+/// Prints an error with its causes and its hint.
+pub fn failure(error: &anyhow::Error) -> ExitCode {
+    if error.chain().any(is_closed_pipe) {
+        // Whoever read our output, `head` perhaps, has seen enough.
+        return ExitCode::SUCCESS;
+    }
+    let hint = error.chain().find_map(hint).map_or_else(String::new, |hint| format!("\nhint: {hint}\n"));
+    let _ = write!(io::stderr().lock(), "error: {error:#}\n{hint}");
+    ExitCode::from(error.chain().find_map(code).unwrap_or(1))
+}
+
+fn hint(error: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(hinted) = error.downcast_ref::<Hinted>() {
+        hinted.hint.clone()
+    } else if let Some(problems) = error.downcast_ref::<Problems>() {
+        problems.hint()
+    } else {
+        error.downcast_ref::<StartError>().and_then(|start| start.hint.clone())
+    }
+}
+
+fn code(error: &(dyn Error + 'static)) -> Option<u8> {
+    if error.is::<Problems>() {
+        Some(USAGE)
+    } else {
+        error.downcast_ref::<Hinted>().map(|hinted| hinted.code)
+    }
+}
+
+fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,191 @@
+//! How greenroom is configured: sources, precedence, mistakes, and `greenroom config show`.
+
+use insta::assert_snapshot;
+
+use crate::run::Place;
+
+const SHOW: &[&str] = &["config", "show"];
+
+/// A data folder of known length, so that the table's columns are the same everywhere.
+fn place() -> Place {
+    Place::new().env("GREENROOM_DATA_DIR", "/data")
+}
+
+/// Of `config show`, the lines of these keys.
+#[track_caller]
+fn lines(output: &str, keys: &[&str]) -> String {
+    assert!(output.starts_with("exit code: 0\n"), "{output}");
+    let wanted = |line: &&str| line.split_whitespace().next().is_some_and(|key| keys.contains(&key));
+    let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    output.lines().filter(wanted).map(squeeze).collect::<Vec<_>>().join("\n")
+}
+
+/// Without any configuration every setting has its default, and says so.
+#[test]
+fn defaults() {
+    assert_snapshot!(place().run(SHOW));
+}
+
+/// Each of the five levels beats the ones before it, and is named as the source.
+#[test]
+fn precedence() {
+    let place = place()
+        .file(
+            "cwd/greenroom.toml",
+            "[pool]\nslots = 2\ninstances_max = 2\nlease_timeout = \"2s\"\ntimeout = 2000\nviewport_size = \"2x2\"",
+        )
+        .file(
+            "cwd/.env",
+            "GREENROOM_POOL_INSTANCES_MAX=3\nGREENROOM_POOL_LEASE_TIMEOUT=3s\nexport GREENROOM_POOL_TIMEOUT='3s' # why\n",
+        )
+        .env("GREENROOM_POOL_LEASE_TIMEOUT", "4s")
+        .env("GREENROOM_POOL_TIMEOUT", "4000");
+    let output = place.run(&["--pool-timeout", "5s", "config", "show"]);
+    let keys =
+        ["pool.instance_idle", "pool.slots", "pool.instances_max", "pool.lease_timeout", "pool.timeout"];
+    assert_snapshot!(lines(&output, &keys));
+}
+
+/// `--config` beats `GREENROOM_CONFIG`, which beats `./greenroom.toml`, which beats the user's own file.
+#[test]
+fn which_file_is_read() {
+    let slots =
+        |place: &Place, arguments: &[&str]| lines(&place.run(&[SHOW, arguments].concat()), &["pool.slots"]);
+    let place = place().file("home/.config/greenroom/greenroom.toml", "pool.slots = 2");
+    let user = slots(&place, &[]);
+    let place = place.file("cwd/greenroom.toml", "pool.slots = 3");
+    let near = slots(&place, &[]);
+    let place =
+        place.file("cwd/by-variable.toml", "pool.slots = 4").env("GREENROOM_CONFIG", "by-variable.toml");
+    let variable = slots(&place, &[]);
+    let place = place.file("home/by-flag.toml", "pool.slots = 5");
+    let flag = slots(&place, &["--config", "../home/by-flag.toml"]);
+    assert_snapshot!([user, near, variable, flag].join("\n"));
+}
+
+/// A config file that was asked for must exist.
+#[test]
+fn a_named_file_must_exist() {
+    assert_snapshot!(place().run(&["config", "show", "--config", "nowhere.toml"]));
+}
+
+/// An unknown key names its file and the nearest key.
+#[test]
+fn unknown_key() {
+    assert_snapshot!(place().file("cwd/greenroom.toml", "[sessions]\nidle_timout = \"5m\"").run(SHOW));
+}
+
+/// An unknown variable is an error too, with the nearest one.
+#[test]
+fn unknown_variable() {
+    assert_snapshot!(place().env("GREENROOM_POOL_SLOT", "3").run(SHOW));
+}
+
+/// An unknown flag is bad usage, with the nearest one.
+#[test]
+fn unknown_flag() {
+    assert_snapshot!(place().run(&["mcp", "--pool-slot", "3"]));
+}
+
+/// Every problem of every source is reported in one go, each with its own hint.
+#[test]
+fn all_problems_at_once() {
+    let place = place()
+        .file("cwd/greenroom.toml", "logg = \"info\"\n[sessions]\nscope = \"galaxy\"\nidle_timeout = true")
+        .file("cwd/.env", "GREENROOM_POOL_CAPS=pdf,bogus\nGREENROOM_POOL_HEADLES=1\nSECRET=not ours")
+        .env("GREENROOM_POOL_VIEWPORT_SIZE", "big")
+        .env("GREENROOM_TOOLS_ALLOW", "browser_[");
+    assert_snapshot!(place.run(&[
+        "mcp",
+        "--pool-slots",
+        "1000",
+        "--tools-unsafe",
+        "--pool-engine",
+        "custom"
+    ]));
+}
+
+/// A broken file is named with its line.
+#[test]
+fn broken_toml() {
+    assert_snapshot!(place().file("cwd/greenroom.toml", "[pool]\nslots = \n").run(SHOW));
+}
+
+/// A filter that the log does not understand is bad configuration, not silence.
+#[test]
+fn bad_log_filter() {
+    assert_snapshot!(place().env("GREENROOM_LOG", "info,x=loud").run(SHOW));
+}
+
+/// A `.env` in the working directory cannot name programs, nor the config file.
+#[test]
+fn dotenv_cannot_run_commands() {
+    let text = "GREENROOM_POOL_COMMAND=evil\nGREENROOM_NODE=./evil\nGREENROOM_CONFIG=evil.toml\n";
+    assert_snapshot!(place().file("cwd/.env", text).run(SHOW));
+}
+
+/// A `greenroom.toml` that merely lies in the working directory cannot name a program; the same file by name can, and so
+/// can the user's own, also from within its folder.
+#[test]
+fn only_chosen_files_run_commands() {
+    let text = "[pool]\nengine = \"custom\"\ncommand = [\"./server\", \"--x y\"]";
+    let place = place().file("cwd/greenroom.toml", text);
+    assert_snapshot!("lies_there", place.run(SHOW));
+    let chosen = place.run(&["config", "show", "--config", "greenroom.toml"]);
+    assert_snapshot!("chosen", lines(&chosen, &["pool.engine", "pool.command", "pool.slots"]));
+
+    let own = "home/.config/greenroom";
+    let place = Place::new().file(&format!("{own}/greenroom.toml"), text);
+    for folder in ["cwd", own] {
+        assert!(place.run_in(folder, SHOW).starts_with("exit code: 0\n"), "{folder}");
+    }
+}
+
+/// `HEADLESS=false` shows the browsers, from the environment and from `.env`; the proper name beats it.
+#[test]
+fn headless() {
+    let line = |place: Place| lines(&place.run(SHOW), &["pool.headless"]);
+    assert_snapshot!(
+        [
+            line(place().env("HEADLESS", "false")),
+            line(place().file("cwd/.env", "HEADLESS=false")),
+            line(place().env("HEADLESS", "false").env("GREENROOM_POOL_HEADLESS", "true")),
+        ]
+        .join("\n")
+    );
+}
+
+/// A folder named `.env`, as Python makes them, is not looked at.
+#[test]
+fn dotenv_may_be_a_folder() {
+    assert!(place().file("cwd/.env/bin/activate", "").run(SHOW).starts_with("exit code: 0\n"));
+}
+
+/// For programs: typed values, `null` for what is unset, and sources with their kind.
+#[test]
+fn show_json() {
+    let place = place().file("cwd/greenroom.toml", "[tools]\ndeny = [\"a\", \"b\"]").env("HEADLESS", "0");
+    assert_snapshot!(place.run(&["config", "show", "--json", "--pool-timeout-settle=0"]));
+}
+
+/// The data folder is where the platform wants it.
+#[test]
+fn platform_data_folder() {
+    let data = |place: Place| lines(&place.run(SHOW), &["data_dir"]);
+    let home = data(Place::new());
+    let xdg = data(Place::new().env("XDG_DATA_HOME", "/xdg"));
+    if cfg!(target_os = "macos") {
+        assert_eq!(home, "data_dir [HOME]/Library/Application Support/greenroom default");
+        assert_eq!(xdg, home);
+    } else {
+        assert_eq!(home, "data_dir [HOME]/.local/share/greenroom default");
+        assert_eq!(xdg, "data_dir /xdg/greenroom default");
+    }
+}
+
+/// `-h` is short; `--help` also shows a flag for every setting.
+#[test]
+fn help() {
+    assert_snapshot!("short_help", place().run(&["-h"]));
+    assert_snapshot!("long_help", place().run(&["--help"]));
+}

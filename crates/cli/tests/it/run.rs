@@ -1,0 +1,69 @@
+//! Runs the binary in a home and a working directory of its own, with no other environment, and shows what came out.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// A place to run greenroom in, gone when dropped.
+pub struct Place {
+    root: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let place = Self { root: tempfile::tempdir().unwrap(), variables: Vec::new() };
+        for folder in ["home", "cwd"] {
+            fs::create_dir(place.path().join(folder)).unwrap();
+        }
+        place
+    }
+
+    fn path(&self) -> PathBuf {
+        self.root.path().canonicalize().unwrap()
+    }
+
+    /// Writes a file below `cwd/` or `home/`.
+    pub fn file(self, path: &str, text: &str) -> Self {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    /// Sets a variable.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Runs greenroom. The answer is its exit code, stdout and stderr, with this place's paths replaced.
+    pub fn run(&self, arguments: &[&str]) -> String {
+        self.run_in("cwd", arguments)
+    }
+
+    /// Runs greenroom in another folder of this place.
+    pub fn run_in(&self, folder: &str, arguments: &[&str]) -> String {
+        let root = self.path();
+        let output = Command::new(Path::new(env!("CARGO_BIN_EXE_greenroom")))
+            .args(arguments)
+            .current_dir(root.join(folder))
+            .env_clear()
+            .env("HOME", root.join("home"))
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let code = output.status.code().unwrap();
+        let all = format!(
+            "exit code: {code}\n----- stdout -----\n{}----- stderr -----\n{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        all.replace(&root.join("cwd").display().to_string(), "[CWD]")
+            .replace(&root.join("home").display().to_string(), "[HOME]")
+    }
+}

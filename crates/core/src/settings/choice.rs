@@ -1,0 +1,139 @@
+//! Settings that take one of a few words. Each is an enum whose words are declared with its variants.
+
+use std::{fmt, marker::PhantomData};
+
+use super::kind::{Given, Kind, Shape, Wrong};
+
+/// An enum with a word for each variant.
+pub(super) trait Words: Copy + 'static {
+    const ALL: &'static [(&'static str, Self)];
+    fn word(self) -> &'static str;
+}
+
+macro_rules! words {
+    ($( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $v_doc:literal])+ $variant:ident = $word:literal, )+ } )+) => { $(
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $( $(#[doc = $v_doc])+ $variant, )+ }
+
+        impl $name {
+            /// The word that stands for it in the configuration.
+            pub fn as_str(self) -> &'static str {
+                match self { $( Self::$variant => $word, )+ }
+            }
+        }
+
+        impl Words for $name {
+            const ALL: &'static [(&'static str, Self)] = &[$( ($word, Self::$variant), )+];
+            fn word(self) -> &'static str {
+                self.as_str()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    )+ };
+}
+
+words! {
+    /// What a call without `sessionId` means.
+    Scope {
+        /// It belongs to the session of its MCP connection.
+        Connection = "connection",
+        /// It gets a lease for itself alone.
+        Call = "call",
+        /// It is refused.
+        Explicit = "explicit",
+    }
+
+    /// What speaks browser tools.
+    EngineKind {
+        /// The pinned `@playwright/mcp`.
+        Playwright = "playwright",
+        /// Any MCP server, by its command.
+        Custom = "custom",
+    }
+
+    /// Which Chromium is started.
+    Browser {
+        /// The best one that is installed.
+        Auto = "auto",
+        /// Chromium's small headless build.
+        HeadlessShell = "headless-shell",
+        /// Chromium.
+        Chromium = "chromium",
+        /// Google Chrome.
+        Chrome = "chrome",
+        /// Microsoft Edge.
+        Msedge = "msedge",
+    }
+
+    /// A further group of the engine's tools.
+    Cap {
+        /// Reading the engine's configuration.
+        Config = "config",
+        /// Requests, routes and offline mode.
+        Network = "network",
+        /// Saving pages as PDF.
+        Pdf = "pdf",
+        /// Cookies and web storage.
+        Storage = "storage",
+        /// Assertions and locators.
+        Testing = "testing",
+        /// Mouse actions by coordinates.
+        Vision = "vision",
+        /// Traces, videos and highlights.
+        Devtools = "devtools",
+    }
+}
+
+/// One of the words of `T`.
+pub(super) struct Choice<T>(PhantomData<T>);
+
+impl<T> Choice<T> {
+    pub(super) const ANY: Self = Self(PhantomData);
+}
+
+impl<T: Words> Kind for Choice<T> {
+    type Value = T;
+
+    fn parse(&self, given: Given<'_>) -> Result<T, Wrong> {
+        let text = given.text().ok_or(Wrong(None))?;
+        T::ALL.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or(Wrong(None))
+    }
+
+    fn show(&self, value: &T) -> String {
+        value.word().to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        let words: Vec<_> = T::ALL.iter().map(|(word, _)| format!("`{word}`")).collect();
+        format!("one of {}", words.join(", "))
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One(T::ALL.iter().map(|(word, _)| *word).collect::<Vec<_>>().join("|"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::kind::tests::{text, toml};
+
+    /// A choice takes its own words exactly, and says which they are.
+    #[test]
+    fn words() {
+        let kind = Choice::<Browser>::ANY;
+        assert_eq!(text(&kind, "headless-shell"), Ok(Browser::HeadlessShell));
+        assert_eq!(toml(&kind, "\"msedge\""), Ok(Browser::Msedge));
+        for wrong in ["", "Chrome", "firefox", "headless_shell"] {
+            assert_eq!(text(&kind, wrong), Err(Wrong(None)), "{wrong}");
+        }
+        assert_eq!(toml(&kind, "1"), Err(Wrong(None)));
+        assert_eq!(kind.allowed(), "one of `auto`, `headless-shell`, `chromium`, `chrome`, `msedge`");
+    }
+}

@@ -1,0 +1,146 @@
+//! The form of a declaration: [`Setting`], a row of the table, and the `settings!` macro that makes the typed
+//! structs and the rows from one list. Used by `table.rs` only.
+
+use super::{
+    kind::{Given, Shape, Wrong},
+    table::Settings,
+};
+
+/// One setting, as everything but the code that uses its value sees it.
+pub struct Setting {
+    /// Its dotted key in TOML, which also makes its variable and its flag.
+    pub key: &'static str,
+    /// What it means, as sentences.
+    pub doc: &'static str,
+    /// It names a program, or opens a door that only the user may open: files that merely lie in the working
+    /// directory may not set it, or cloning a repository would be enough to run its commands.
+    pub guarded: bool,
+    /// A second variable that sets it; [`Setting::variable`] wins.
+    pub alias: Option<&'static str>,
+    pub(super) set: fn(&mut Settings, Given<'_>) -> Result<(), Wrong>,
+    pub(super) show: fn(&Settings) -> String,
+    pub(super) json: fn(&Settings) -> serde_json::Value,
+    pub(super) allowed: fn() -> String,
+    pub(super) shape: fn() -> Shape,
+}
+
+/// A group of settings: a TOML table and a struct. The first has no name: its keys stand at the top.
+pub struct Section {
+    pub name: &'static str,
+    pub doc: &'static str,
+}
+
+impl Setting {
+    /// The environment variable: `GREENROOM_POOL_SLOTS` for `pool.slots`.
+    pub fn variable(&self) -> String {
+        format!("GREENROOM_{}", self.key.replace('.', "_").to_uppercase())
+    }
+
+    /// The flag without its dashes: `pool-slots` for `pool.slots`.
+    pub fn flag(&self) -> String {
+        self.key.replace(['.', '_'], "-")
+    }
+
+    /// The name of its section; empty for keys at the top.
+    pub fn section(&self) -> &'static str {
+        self.key.split_once('.').map_or("", |(section, _)| section)
+    }
+
+    /// Its value as people write it.
+    pub fn show(&self, settings: &Settings) -> String {
+        (self.show)(settings)
+    }
+
+    /// Its value for programs: `null` when unset, lists as arrays, durations as text with their unit.
+    pub fn json(&self, settings: &Settings) -> serde_json::Value {
+        (self.json)(settings)
+    }
+
+    /// Which values it takes, to stand after "expected".
+    pub fn allowed(&self) -> String {
+        (self.allowed)()
+    }
+
+    pub fn shape(&self) -> Shape {
+        (self.shape)()
+    }
+}
+
+/// `"key" field: Type = default => kind, option = value;` for each setting: the keys at the top under the struct
+/// `Settings`, then each section under a struct of its own. The doc comments are the settings' meaning everywhere.
+macro_rules! settings {
+    (
+        defaults($($arg:ident: $arg_type:ty),*)
+        $(#[doc = $top_doc:literal])+
+        {
+            $( $(#[doc = $doc:literal])+
+               $key:literal $field:ident: $type:ty = $default:expr => $kind:expr $(, $option:ident = $value:expr)*; )*
+        }
+        $(
+            $(#[doc = $section_doc:literal])+
+            $section:ident: $Section:ident {
+                $( $(#[doc = $s_doc:literal])+
+                   $s_key:literal $s_field:ident: $s_type:ty = $s_default:expr => $s_kind:expr
+                   $(, $s_option:ident = $s_value:expr)*; )*
+            }
+        )*
+    ) => {
+        /// Every setting, typed and checked.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Settings {
+            $( $(#[doc = $doc])+ pub $field: $type, )*
+            $( $(#[doc = $section_doc])+ pub $section: $Section, )*
+        }
+
+        $(
+            $(#[doc = $section_doc])+
+            #[derive(Debug, Clone, PartialEq, Eq)]
+            pub struct $Section { $( $(#[doc = $s_doc])+ pub $s_field: $s_type, )* }
+        )*
+
+        impl Settings {
+            /// What holds when nothing is configured. What the platform decides is handed in.
+            pub fn defaults($($arg: $arg_type),*) -> Self {
+                Self {
+                    $( $field: $default, )*
+                    $( $section: $Section { $( $s_field: $s_default, )* }, )*
+                }
+            }
+        }
+
+        /// The sections, in the order of the reference page.
+        pub static SECTIONS: &[Section] = &[
+            Section { name: "", doc: concat!($($top_doc, "\n"),+) },
+            $( Section { name: stringify!($section), doc: concat!($($section_doc, "\n"),+) }, )*
+        ];
+
+        /// Every setting, section by section.
+        pub static SETTINGS: &[Setting] = &[
+            $( settings!(@row $key, concat!($($doc, "\n"),+), [$field], $kind $(, $option = $value)*), )*
+            $( $( settings!(
+                @row $s_key, concat!($($s_doc, "\n"),+), [$section . $s_field], $s_kind $(, $s_option = $s_value)*
+            ), )* )*
+        ];
+    };
+    (@row $key:expr, $doc:expr, [$($place:tt)+], $kind:expr $(, $option:ident = $value:expr)*) => {{
+        #[allow(clippy::needless_update, reason = "a row may name every option")]
+        Setting {
+            $( $option: $value, )*
+            ..Setting {
+                key: $key,
+                doc: $doc,
+                guarded: false,
+                alias: None,
+                set: |settings, given| {
+                    settings.$($place)+ = $kind.parse(given)?;
+                    Ok(())
+                },
+                show: |settings| $kind.show(&settings.$($place)+),
+                json: |settings| $kind.json(&settings.$($place)+),
+                allowed: || $kind.allowed(),
+                shape: || $kind.shape(),
+            }
+        }
+    }};
+}
+pub(super) use settings;

@@ -1,0 +1,260 @@
+//! Kinds of values: how each is read from text and from TOML, shown, and described. `table.rs` names the kind of each
+//! setting; paths, durations, lists, choices and sizes stand in files of their own.
+//!
+//! Text is what environment, `.env` and flags give, so it is lenient where TOML, which has types, is strict.
+
+use std::{ops::RangeInclusive, path::Path};
+
+use serde_json::Value as Json;
+
+/// One value as it was written.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a> {
+    pub written: Written<'a>,
+    /// The folder that a relative path starts from: the config file's own, else the working directory.
+    pub base: &'a Path,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Written<'a> {
+    Text(&'a str),
+    Toml(&'a toml::Value),
+}
+
+impl<'a> Given<'a> {
+    /// The value as text, if it is text in either form.
+    pub(super) fn text(self) -> Option<&'a str> {
+        match self.written {
+            Written::Text(text) => Some(text),
+            Written::Toml(value) => value.as_str(),
+        }
+    }
+
+    /// The value for a message, with control characters made visible: it may come from anybody's file.
+    pub(super) fn display(self) -> String {
+        match self.written {
+            Written::Text(text) => text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'"),
+            Written::Toml(value) => value.to_string(),
+        }
+    }
+}
+
+/// The value is none of those allowed. Carries the reason where the list of what is allowed does not show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wrong(pub Option<String>);
+
+/// How a setting is given on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// The flag alone means `true`.
+    Switch,
+    /// One value, shown under this name.
+    One(String),
+    /// Several values: the flag may be repeated.
+    Many(String),
+}
+
+pub(super) trait Kind {
+    type Value;
+    fn parse(&self, given: Given<'_>) -> Result<Self::Value, Wrong>;
+    fn show(&self, value: &Self::Value) -> String;
+    /// What is allowed, to stand after "expected".
+    fn allowed(&self) -> String;
+    fn shape(&self) -> Shape;
+    fn json(&self, value: &Self::Value) -> Json {
+        Json::String(self.show(value))
+    }
+}
+
+/// Yes or no.
+pub(super) struct Switch;
+
+impl Kind for Switch {
+    type Value = bool;
+
+    fn parse(&self, given: Given<'_>) -> Result<bool, Wrong> {
+        match given.written {
+            Written::Toml(value) => value.as_bool(),
+            Written::Text(text) => match text.to_ascii_lowercase().as_str() {
+                "true" | "1" | "yes" | "on" => Some(true),
+                "false" | "0" | "no" | "off" => Some(false),
+                _ => None,
+            },
+        }
+        .ok_or(Wrong(None))
+    }
+
+    fn show(&self, value: &bool) -> String {
+        value.to_string()
+    }
+
+    fn json(&self, value: &bool) -> Json {
+        Json::Bool(*value)
+    }
+
+    fn allowed(&self) -> String {
+        "`true` or `false`".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Switch
+    }
+}
+
+/// A whole number within bounds.
+pub(super) struct Whole(pub RangeInclusive<usize>);
+
+impl Kind for Whole {
+    type Value = usize;
+
+    fn parse(&self, given: Given<'_>) -> Result<usize, Wrong> {
+        match given.written {
+            Written::Toml(value) => value.as_integer().and_then(|number| usize::try_from(number).ok()),
+            Written::Text(text) => text.parse().ok(),
+        }
+        .filter(|number| self.0.contains(number))
+        .ok_or(Wrong(None))
+    }
+
+    fn show(&self, value: &usize) -> String {
+        value.to_string()
+    }
+
+    fn json(&self, value: &usize) -> Json {
+        Json::from(*value)
+    }
+
+    fn allowed(&self) -> String {
+        format!("a whole number from {} to {}", self.0.start(), self.0.end())
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("NUMBER".to_owned())
+    }
+}
+
+/// A line of text, with the name its value has in `--help`.
+pub(super) struct Text(pub &'static str);
+
+impl Kind for Text {
+    type Value = String;
+
+    fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
+        match given.text() {
+            Some(text) if !text.trim().is_empty() && !text.contains(char::is_control) => Ok(text.to_owned()),
+            _ => Err(Wrong(None)),
+        }
+    }
+
+    fn show(&self, value: &String) -> String {
+        value.clone()
+    }
+
+    fn allowed(&self) -> String {
+        "one line of text".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One(self.0.to_owned())
+    }
+}
+
+/// A value that may be absent, and the word for that. Empty text says the same, so that `NAME=` in a compose file
+/// unsets what a lower source has set.
+pub(super) struct Or<K>(pub &'static str, pub K);
+
+impl<K: Kind> Kind for Or<K> {
+    type Value = Option<K::Value>;
+
+    fn parse(&self, given: Given<'_>) -> Result<Self::Value, Wrong> {
+        match given.text() {
+            Some(text) if text.is_empty() || text == self.0 => Ok(None),
+            _ => self.1.parse(given).map(Some),
+        }
+    }
+
+    fn show(&self, value: &Self::Value) -> String {
+        value.as_ref().map_or_else(|| self.0.to_owned(), |value| self.1.show(value))
+    }
+
+    fn json(&self, value: &Self::Value) -> Json {
+        value.as_ref().map_or(Json::Null, |value| self.1.json(value))
+    }
+
+    fn allowed(&self) -> String {
+        format!("{}, or `{}`", self.1.allowed(), self.0)
+    }
+
+    fn shape(&self) -> Shape {
+        self.1.shape()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Reads text as the environment and flags give it, from the folder `/base`.
+    pub(in crate::settings) fn text<K: Kind>(kind: &K, text: &str) -> Result<K::Value, Wrong> {
+        kind.parse(Given { written: Written::Text(text), base: Path::new("/base") })
+    }
+
+    /// Reads a TOML value.
+    pub(in crate::settings) fn toml<K: Kind>(kind: &K, value: &str) -> Result<K::Value, Wrong> {
+        let table: toml::Table = format!("value = {value}").parse().unwrap();
+        kind.parse(Given { written: Written::Toml(&table["value"]), base: Path::new("/base") })
+    }
+
+    /// Switches take the usual words as text, and booleans only in TOML.
+    #[test]
+    fn switches() {
+        for (written, value) in
+            [("true", true), ("1", true), ("Yes", true), ("FALSE", false), ("0", false), ("off", false)]
+        {
+            assert_eq!(text(&Switch, written), Ok(value), "{written}");
+        }
+        assert_eq!(text(&Switch, "maybe"), Err(Wrong(None)));
+        assert_eq!(text(&Switch, ""), Err(Wrong(None)));
+        assert_eq!(toml(&Switch, "true"), Ok(true));
+        assert_eq!(toml(&Switch, "\"true\""), Err(Wrong(None)));
+        assert_eq!(toml(&Switch, "1"), Err(Wrong(None)));
+    }
+
+    /// Both ends of a range are exact; signs, fractions and TOML strings are no whole numbers.
+    #[test]
+    fn whole_numbers() {
+        let kind = Whole(1..=256);
+        assert_eq!((text(&kind, "1"), text(&kind, "256")), (Ok(1), Ok(256)));
+        for wrong in ["0", "257", "-1", "1.5", "", "many"] {
+            assert_eq!(text(&kind, wrong), Err(Wrong(None)), "{wrong}");
+        }
+        assert_eq!(toml(&kind, "16"), Ok(16));
+        for wrong in ["-1", "\"16\"", "16.0", "true"] {
+            assert_eq!(toml(&kind, wrong), Err(Wrong(None)), "{wrong}");
+        }
+    }
+
+    /// Text is one line with something on it.
+    #[test]
+    fn lines_of_text() {
+        assert_eq!(text(&Text("X"), "Mozilla/5.0 (X11)"), Ok("Mozilla/5.0 (X11)".to_owned()));
+        for wrong in ["", "  ", "two\nlines", "bell\u{7}"] {
+            assert_eq!(text(&Text("X"), wrong), Err(Wrong(None)), "{wrong:?}");
+        }
+        assert_eq!(toml(&Text("X"), "3"), Err(Wrong(None)));
+    }
+
+    /// An optional value is absent by its word or by empty text, and otherwise as strict as its kind.
+    #[test]
+    fn optional_values() {
+        let kind = Or("auto", Switch);
+        assert_eq!(
+            (text(&kind, "auto"), text(&kind, ""), text(&kind, "true")),
+            (Ok(None), Ok(None), Ok(Some(true)))
+        );
+        assert_eq!((toml(&kind, "\"auto\""), toml(&kind, "false")), (Ok(None), Ok(Some(false))));
+        assert_eq!(toml(&kind, "\"false\""), Err(Wrong(None)));
+        assert_eq!((kind.show(&None), kind.json(&None)), ("auto".to_owned(), Json::Null));
+        assert_eq!(kind.allowed(), "`true` or `false`, or `auto`");
+    }
+}

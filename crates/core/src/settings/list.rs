@@ -1,0 +1,220 @@
+//! Settings that hold several values. In TOML they are arrays. As text they are separated by commas, the command by
+//! spaces; a JSON array is understood for each, and is how lists are shown.
+
+use globset::Glob;
+use serde_json::Value as Json;
+
+use super::kind::{Given, Kind, Shape, Written, Wrong};
+
+/// Several values of one kind.
+pub(super) struct Many<K>(pub K);
+
+impl<K: Kind> Kind for Many<K> {
+    type Value = Vec<K::Value>;
+
+    fn parse(&self, given: Given<'_>) -> Result<Self::Value, Wrong> {
+        items(given, |text| Ok(split_at_commas(text)))?
+            .iter()
+            .map(|item| {
+                let wrong = || Wrong(Some(format!("`{}` is not one of them", item.escape_debug())));
+                self.0.parse(Given { written: Written::Text(item), base: given.base }).map_err(|_| wrong())
+            })
+            .collect()
+    }
+
+    fn show(&self, value: &Self::Value) -> String {
+        self.json(value).to_string()
+    }
+
+    fn json(&self, value: &Self::Value) -> Json {
+        value.iter().map(|item| self.0.json(item)).collect()
+    }
+
+    fn allowed(&self) -> String {
+        format!("a list with each {}", self.0.allowed())
+    }
+
+    fn shape(&self) -> Shape {
+        match self.0.shape() {
+            Shape::One(name) | Shape::Many(name) => Shape::Many(name),
+            Shape::Switch => Shape::Many("BOOL".to_owned()),
+        }
+    }
+}
+
+/// Patterns over tool names, checked here so that a bad one stops the start and not the first call.
+pub(super) struct Globs;
+
+impl Kind for Globs {
+    type Value = Vec<String>;
+
+    fn parse(&self, given: Given<'_>) -> Result<Vec<String>, Wrong> {
+        let patterns = items(given, |text| Ok(split_at_commas(text)))?;
+        for pattern in &patterns {
+            Glob::new(pattern).map_err(|error| Wrong(Some(error.to_string())))?;
+        }
+        Ok(patterns)
+    }
+
+    fn show(&self, value: &Vec<String>) -> String {
+        self.json(value).to_string()
+    }
+
+    fn json(&self, value: &Vec<String>) -> Json {
+        Json::from(value.clone())
+    }
+
+    fn allowed(&self) -> String {
+        "a list of globs such as `browser_*`".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Many("GLOB".to_owned())
+    }
+}
+
+/// A program and its arguments.
+pub(super) struct Argv;
+
+impl Kind for Argv {
+    type Value = Vec<String>;
+
+    fn parse(&self, given: Given<'_>) -> Result<Vec<String>, Wrong> {
+        let argv = items(given, split_command)?;
+        if argv.first().is_some_and(String::is_empty) {
+            return Err(Wrong(Some("the program's name is empty".to_owned())));
+        }
+        if argv.iter().any(|word| word.contains('\0')) {
+            return Err(Wrong(None));
+        }
+        Ok(argv)
+    }
+
+    fn show(&self, value: &Vec<String>) -> String {
+        self.json(value).to_string()
+    }
+
+    fn json(&self, value: &Vec<String>) -> Json {
+        Json::from(value.clone())
+    }
+
+    fn allowed(&self) -> String {
+        "a program and its arguments, as a list or as text such as `node \"my server.js\"`".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("COMMAND".to_owned())
+    }
+}
+
+/// The items of a TOML array or a JSON array of strings; any other text is split.
+fn items(given: Given<'_>, split: fn(&str) -> Result<Vec<String>, Wrong>) -> Result<Vec<String>, Wrong> {
+    match given.written {
+        Written::Toml(value) => value
+            .as_array()
+            .and_then(|array| array.iter().map(|item| item.as_str().map(str::to_owned)).collect())
+            .ok_or(Wrong(Some("in TOML a list is an array of strings".to_owned()))),
+        Written::Text(text) => serde_json::from_str(text).or_else(|_| split(text)),
+    }
+}
+
+/// Splits at commas, but not at those within the braces of a glob. Empty items are dropped.
+fn split_at_commas(text: &str) -> Vec<String> {
+    let mut depth = 0_usize;
+    text.split(|c| {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+    .map(|item| item.trim().to_owned())
+    .filter(|item| !item.is_empty())
+    .collect()
+}
+
+/// Splits at white space. Single quotes keep everything; double quotes keep everything but `\"` and `\\`.
+fn split_command(text: &str) -> Result<Vec<String>, Wrong> {
+    if text.trim_start().starts_with('[') {
+        return Err(Wrong(Some("it starts as a JSON array, but is no array of strings".to_owned())));
+    }
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (Some(open), c) if c == open => quote = None,
+            (Some('"'), '\\') if matches!(chars.peek(), Some('"' | '\\')) => {
+                word.get_or_insert_default().extend(chars.next());
+            }
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err(Wrong(Some("a quote is not closed".to_owned())));
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{
+        choice::{Cap, Choice},
+        kind::tests::{text, toml},
+    };
+
+    fn strings(items: &[&str]) -> Result<Vec<String>, Wrong> {
+        Ok(items.iter().map(|item| (*item).to_owned()).collect())
+    }
+
+    /// Globs are split at commas outside braces, and a bad one is refused with its reason.
+    #[test]
+    fn globs() {
+        assert_eq!(text(&Globs, "browser_*, -x ,"), strings(&["browser_*", "-x"]));
+        assert_eq!(text(&Globs, "browser_{click,type},other"), strings(&["browser_{click,type}", "other"]));
+        assert_eq!(text(&Globs, ""), strings(&[]));
+        assert_eq!(text(&Globs, "[ab]*"), strings(&["[ab]*"]), "a class is no JSON array");
+        assert_eq!((text(&Globs, "[\"a\",\"b\"]"), text(&Globs, "[]")), (strings(&["a", "b"]), strings(&[])));
+        assert_eq!(toml(&Globs, "[\"a\", \"b,c\"]"), strings(&["a", "b,c"]));
+        assert!(text(&Globs, "a[").unwrap_err().0.unwrap().contains("a["));
+        for wrong in ["\"a,b\"", "[1]", "true"] {
+            assert!(toml(&Globs, wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// A list of words names the item that is none of them.
+    #[test]
+    fn lists_of_words() {
+        let kind = Many(Choice::<Cap>::ANY);
+        assert_eq!(text(&kind, "pdf,vision"), Ok(vec![Cap::Pdf, Cap::Vision]));
+        assert_eq!(toml(&kind, "[\"pdf\"]"), Ok(vec![Cap::Pdf]));
+        assert_eq!(text(&kind, "pdf,bogus"), Err(Wrong(Some("`bogus` is not one of them".to_owned()))));
+        assert_eq!(kind.show(&vec![Cap::Pdf, Cap::Vision]), r#"["pdf","vision"]"#);
+    }
+
+    /// A command is split like a shell does it, without being one; a JSON array is taken as it is.
+    #[test]
+    fn commands() {
+        assert_eq!(
+            text(&Argv, r#"node  "my server.js" --x='a "b"' ''"#),
+            strings(&["node", "my server.js", "--x=a \"b\"", ""])
+        );
+        assert_eq!(text(&Argv, r#"a "b\"c\\d\e" f\g"#), strings(&["a", r#"b"c\d\e"#, r"f\g"]));
+        assert_eq!(text(&Argv, r#"["a b", "c"]"#), strings(&["a b", "c"]));
+        assert_eq!(text(&Argv, "$HOME/x | y"), strings(&["$HOME/x", "|", "y"]));
+        assert_eq!(toml(&Argv, r#"["a", "b c"]"#), strings(&["a", "b c"]));
+        for (wrong, why) in [("node 'x", "not closed"), ("[\"a\", 1]", "JSON array"), ("'' x", "empty")] {
+            assert!(text(&Argv, wrong).unwrap_err().0.unwrap().contains(why), "{wrong}");
+        }
+        assert!(toml(&Argv, "\"node x\"").is_err());
+    }
+}

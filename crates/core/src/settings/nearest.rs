@@ -1,0 +1,44 @@
+//! Which setting somebody meant who wrote a name that is none.
+
+/// The nearest of `names` to `wrong`, both in any spelling of separators and case: a name whose last part it is, else
+/// the one with the fewest typing mistakes, if those are few.
+pub(super) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |name: &str| name.to_lowercase().replace(['.', '-'], "_");
+    let wrong = plain(wrong);
+    // A third of the letters: two mistakes in a short name are a different name, three in a long one are not.
+    let mistakes_max = (wrong.len() / 3).clamp(1, 4);
+    names
+        .into_iter()
+        .map(|name| {
+            let whole = plain(name);
+            let last = name.rsplit_once('.').map(|(_, last)| plain(last));
+            let mistakes = |other: &str| strsim::damerau_levenshtein(&wrong, other);
+            (last.map_or(mistakes(&whole), |last| mistakes(&last).min(mistakes(&whole))), name)
+        })
+        .filter(|(mistakes, _)| *mistakes <= mistakes_max)
+        .min_by_key(|(mistakes, _)| *mistakes)
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::SETTINGS;
+
+    /// Typing mistakes and forgotten sections find their setting; something else finds none.
+    #[test]
+    fn finds_what_was_meant() {
+        for (wrong, meant) in [
+            ("sessions.idle_timout", Some("sessions.idle_timeout")),
+            ("idle_timeout", Some("sessions.idle_timeout")),
+            ("POOL_SLOT", Some("pool.slots")),
+            ("HEADLES", Some("pool.headless")),
+            ("pool.time_out", Some("pool.timeout")),
+            ("datadir", Some("data_dir")),
+            ("colour", None),
+            ("x", None),
+        ] {
+            assert_eq!(nearest(wrong, SETTINGS.iter().map(|setting| setting.key)), meant, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Settings that name a file, a folder or a program. Nothing here looks whether it exists.
+
+use std::path::PathBuf;
+
+use super::kind::{Given, Kind, Shape, Wrong};
+
+/// A file or folder. Relative paths start from [`Given::base`], so what is resolved is absolute.
+pub(super) struct Place;
+
+impl Kind for Place {
+    type Value = PathBuf;
+
+    fn parse(&self, given: Given<'_>) -> Result<PathBuf, Wrong> {
+        match given.text() {
+            None | Some("") => Err(Wrong(None)),
+            // No shell has seen this value; without the refusal a folder named `~` would be made.
+            Some(text) if text == "~" || text.starts_with("~/") => {
+                Err(Wrong(Some("`~` is not expanded here".to_owned())))
+            }
+            Some(text) if text.contains('\0') => Err(Wrong(None)),
+            Some(text) => Ok(given.base.join(text)),
+        }
+    }
+
+    fn show(&self, value: &PathBuf) -> String {
+        value.display().to_string()
+    }
+
+    fn allowed(&self) -> String {
+        "a path".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("PATH".to_owned())
+    }
+}
+
+/// A program: a path, or a bare name that whoever starts it looks up on `PATH`.
+pub(super) struct Program;
+
+impl Kind for Program {
+    type Value = PathBuf;
+
+    fn parse(&self, given: Given<'_>) -> Result<PathBuf, Wrong> {
+        let path = Place.parse(given)?;
+        match given.text() {
+            Some(text) if !text.contains('/') && !text.starts_with('.') => Ok(PathBuf::from(text)),
+            _ => Ok(path),
+        }
+    }
+
+    fn show(&self, value: &PathBuf) -> String {
+        Place.show(value)
+    }
+
+    fn allowed(&self) -> String {
+        "a path, or the name of a program on `PATH`".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("PATH".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::kind::tests::{text, toml};
+
+    /// Relative paths start from the base, `~` is refused rather than taken literally, and only programs keep bare names.
+    #[test]
+    fn paths() {
+        assert_eq!(text(&Place, "/abs/x"), Ok(PathBuf::from("/abs/x")));
+        assert_eq!(text(&Place, "rel/x"), Ok(PathBuf::from("/base/rel/x")));
+        assert_eq!(text(&Place, "rel"), Ok(PathBuf::from("/base/rel")));
+        assert_eq!(text(&Place, ""), Err(Wrong(None)));
+        assert!(text(&Place, "~/x").unwrap_err().0.unwrap().contains('~'));
+        assert_eq!(text(&Program, "node22"), Ok(PathBuf::from("node22")));
+        assert_eq!(text(&Program, "./node"), Ok(PathBuf::from("/base/./node")));
+        assert_eq!(toml(&Program, "\"bin/node\""), Ok(PathBuf::from("/base/bin/node")));
+    }
+}

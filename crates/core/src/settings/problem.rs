@@ -1,0 +1,79 @@
+//! What can be wrong with a configuration. Each problem names the setting, where it was set, and what to do instead.
+
+use std::{fmt, path::PathBuf};
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    #[error("{}, line {line}: {message}", file.display())]
+    Syntax { file: PathBuf, line: usize, message: String },
+    #[error("unknown key `{key}` in {}", file.display())]
+    UnknownKey { file: PathBuf, key: String, nearest: Option<String> },
+    #[error("unknown variable `{variable}` in {place}")]
+    UnknownVariable { variable: String, place: String, nearest: Option<String> },
+    /// A variable whose value is no text: not UTF-8, or a line of `.env` without `=` or with an open quote.
+    #[error("`{variable}` in {place} has no readable value")]
+    NoText { variable: String, place: String },
+    #[error("`{key}` cannot be `{value}` (from {place}): expected {allowed}{}", because(.why))]
+    Value { key: String, value: String, place: String, allowed: String, why: Option<String> },
+    /// A setting that a file in the working directory may not make, since that file may be anybody's.
+    #[error("`{key}` may not be set by a file in the working directory (from {place})")]
+    Guarded { key: String, place: String, instead: String },
+    #[error("{message}")]
+    Conflict { message: String, hint: String },
+    #[error("there is no place for `data_dir`: the home folder is unknown")]
+    NoDataDir { instead: String },
+}
+
+fn because(why: &Option<String>) -> String {
+    why.as_ref().map_or_else(String::new, |why| format!(" ({why})"))
+}
+
+impl Problem {
+    /// What to do about it, where the message alone does not say.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownKey { nearest: Some(name), .. }
+            | Self::UnknownVariable { nearest: Some(name), .. } => Some(format!("did you mean `{name}`?")),
+            Self::UnknownKey { .. } | Self::UnknownVariable { .. } => {
+                Some("`greenroom config show` lists every setting".to_owned())
+            }
+            Self::NoText { .. } => Some("values are UTF-8 text on one line: `NAME=value`".to_owned()),
+            Self::Guarded { instead, .. } | Self::NoDataDir { instead } => Some(instead.clone()),
+            Self::Conflict { hint, .. } => Some(hint.clone()),
+            Self::Syntax { .. } | Self::Value { .. } => None,
+        }
+    }
+}
+
+/// Everything that is wrong with a configuration; at least one problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl Problems {
+    /// The hint of a single problem. Several carry theirs in the message, each beside its problem.
+    pub fn hint(&self) -> Option<String> {
+        match self.0.as_slice() {
+            [problem] => problem.hint(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [problem] = self.0.as_slice() {
+            return problem.fmt(f);
+        }
+        write!(f, "the configuration has {} problems", self.0.len())?;
+        for problem in &self.0 {
+            write!(f, "\n  - {problem}")?;
+            if let Some(hint) = problem.hint() {
+                write!(f, "\n    hint: {hint}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}

@@ -1,0 +1,251 @@
+//! Tests of the merge: one source against another, and every problem it reports.
+
+use super::*;
+use crate::settings::{Scope, Viewport};
+
+fn sources() -> Sources {
+    Sources {
+        data_dir: Some("/home/me/.local/share/greenroom".into()),
+        working_dir: "/project".into(),
+        user_file: Some("/home/me/.config/greenroom/greenroom.toml".into()),
+        ..Sources::default()
+    }
+}
+
+fn file(text: &str, trusted: bool) -> Option<ConfigFile> {
+    Some(ConfigFile { path: "/project/greenroom.toml".into(), text: text.to_owned(), trusted })
+}
+
+fn dotenv(text: &str) -> Option<DotEnv> {
+    Some(DotEnv { path: "/project/.env".into(), text: text.to_owned() })
+}
+
+fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+    variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+}
+
+/// The messages of all problems, hints after an arrow.
+#[track_caller]
+fn problems(sources: &Sources) -> Vec<String> {
+    let Problems(problems) = resolve(sources).map(|resolved| resolved.settings).unwrap_err();
+    let hint = |problem: &Problem| problem.hint().map_or_else(String::new, |hint| format!(" -> {hint}"));
+    problems.iter().map(|problem| format!("{problem}{}", hint(problem))).collect()
+}
+
+/// Each source beats the ones before it, and every value knows where it came from.
+#[test]
+fn later_sources_win() {
+    let mut all = sources();
+    let idle = |sources: &Sources| {
+        let resolved = resolve(sources).unwrap();
+        (resolved.settings.sessions.idle_timeout.as_secs(), resolved.origin("sessions.idle_timeout").clone())
+    };
+    assert_eq!(idle(&all), (300, Origin::Default));
+    all.file = file("sessions.idle_timeout = 1000", false);
+    assert_eq!(idle(&all), (1, Origin::File("/project/greenroom.toml".into())));
+    all.dotenv = dotenv("GREENROOM_SESSIONS_IDLE_TIMEOUT=2s");
+    assert_eq!(idle(&all), (2, Origin::DotEnv("/project/.env".into())));
+    all.environment = environment(&[("GREENROOM_SESSIONS_IDLE_TIMEOUT", "3s")]);
+    assert_eq!(idle(&all), (3, Origin::Env("GREENROOM_SESSIONS_IDLE_TIMEOUT".into())));
+    all.flags = vec![("sessions.idle_timeout", "4s".to_owned())];
+    assert_eq!(idle(&all), (4, Origin::Flag("--sessions-idle-timeout".into())));
+}
+
+/// A whole file, in tables and dotted keys, becomes typed values; its relative paths start from its own folder.
+#[test]
+fn a_file_becomes_typed() {
+    let text = r#"
+        data_dir = "data"
+        sessions.scope = "explicit"
+        [pool]
+        viewport_size = "800x600"
+        no_sandbox = true
+    "#;
+    let resolved =
+        resolve(&Sources { file: file(text, true), working_dir: "/elsewhere".into(), ..sources() }).unwrap();
+    let Settings { data_dir, sessions, pool, .. } = resolved.settings;
+    assert_eq!(data_dir, PathBuf::from("/project/data"));
+    assert_eq!(sessions.scope, Scope::Explicit);
+    assert_eq!(pool.viewport_size, Viewport { width: 800, height: 600 });
+    assert_eq!(pool.no_sandbox, Some(true));
+}
+
+/// `HEADLESS` counts as a variable of its source, beaten there by the proper name only.
+#[test]
+fn headless_has_a_second_name() {
+    let headless = |env: &str, variables: &[(&str, &str)]| {
+        let sources = Sources { dotenv: dotenv(env), environment: environment(variables), ..sources() };
+        resolve(&sources).unwrap().settings.pool.headless
+    };
+    assert!(headless("", &[]));
+    assert!(!headless("", &[("HEADLESS", "false")]));
+    assert!(!headless("HEADLESS=0", &[]));
+    assert!(headless("", &[("GREENROOM_POOL_HEADLESS", "true"), ("HEADLESS", "false")]));
+    assert!(!headless("GREENROOM_POOL_HEADLESS=true", &[("HEADLESS", "false")]));
+}
+
+/// Names that nobody knows are problems in every source, with the nearest name; other programs' names are not.
+#[test]
+fn unknown_names() {
+    let sources = Sources {
+        file: file(
+            "idle_timeout = 1\n[sesions]\nscope = 'call'\n[pool]\nslot = 3\ncolour = 1\nslots.x = 1",
+            true,
+        ),
+        dotenv: dotenv("GREENROOM_LOGS=x\nOTHER=1"),
+        environment: environment(&[("GREENROOM_HEADLESS", "false"), ("GREENROOM_", "x"), ("PATH", "/bin")]),
+        ..sources()
+    };
+    assert_eq!(
+        problems(&sources),
+        [
+            "unknown key `idle_timeout` in /project/greenroom.toml -> did you mean `sessions.idle_timeout`?",
+            "unknown key `pool.colour` in /project/greenroom.toml -> `greenroom config show` lists every setting",
+            "unknown key `pool.slot` in /project/greenroom.toml -> did you mean `pool.slots`?",
+            "`pool.slots` cannot be `{ x = 1 }` (from /project/greenroom.toml): expected a whole number from 1 to 256",
+            "unknown key `sesions` in /project/greenroom.toml -> did you mean `sessions`?",
+            "unknown variable `GREENROOM_LOGS` in /project/.env -> did you mean `GREENROOM_LOG`?",
+            "unknown variable `GREENROOM_HEADLESS` in the environment -> did you mean `GREENROOM_POOL_HEADLESS`?",
+            "unknown variable `GREENROOM_` in the environment -> `greenroom config show` lists every setting",
+        ]
+    );
+}
+
+/// A wrong value names setting, source, value and what is allowed, in every source, even where a higher one is right.
+#[test]
+fn wrong_values() {
+    let sources = Sources {
+        file: file("pool = 3\nlog = 1\n[sessions]\nidle_timeout = '5 parsecs'", true),
+        dotenv: dotenv("GREENROOM_POOL_SLOTS=0\nGREENROOM_POOL_DEVICE"),
+        environment: environment(&[("GREENROOM_POOL_CAPS", "pdf,bogus"), ("HEADLESS", "x\u{1b}[1m")]),
+        flags: vec![("pool.viewport_size", "0x1".to_owned()), ("sessions.idle_timeout", "1s".to_owned())],
+        ..sources()
+    };
+    assert_eq!(
+        problems(&sources),
+        [
+            "`log` cannot be `1` (from /project/greenroom.toml): expected one line of text",
+            "`pool` cannot be `3` (from /project/greenroom.toml): expected a table, `[pool]`",
+            "`sessions.idle_timeout` cannot be `\"5 parsecs\"` (from /project/greenroom.toml): expected a duration above zero such as `250ms`, `30s`, `5m` or `1h`, at most 365 days",
+            "`pool.slots` cannot be `0` (from GREENROOM_POOL_SLOTS in /project/.env): expected a whole number from 1 to 256",
+            "`GREENROOM_POOL_DEVICE` in /project/.env has no readable value -> values are UTF-8 text on one line: `NAME=value`",
+            "`pool.headless` cannot be `x\\u{1b}[1m` (from HEADLESS): expected `true` or `false`",
+            "`pool.caps` cannot be `pdf,bogus` (from GREENROOM_POOL_CAPS): expected a list with each one of `config`, `network`, `pdf`, `storage`, `testing`, `vision`, `devtools` (`bogus` is not one of them)",
+            "`pool.viewport_size` cannot be `0x1` (from --pool-viewport-size): expected width and height such as `1280x720`, each from 1 to 16384",
+        ]
+    );
+}
+
+/// A file that is no TOML is a problem with its line, beside those of the other sources.
+#[test]
+fn broken_toml() {
+    let sources = Sources {
+        file: file("log = 'info'\nlog = 'warn'\n", true),
+        environment: environment(&[("GREENROOM_POOL_SLOTS", "x")]),
+        ..sources()
+    };
+    let problems = problems(&sources);
+    assert_eq!(problems.len(), 2);
+    assert!(problems[0].starts_with("/project/greenroom.toml, line 2: duplicate key"), "{problems:?}");
+}
+
+/// No file that merely lies in the working directory can name a program, move the data or allow unsafe tools.
+#[test]
+fn guarded_settings() {
+    let guarded: Vec<_> =
+        SETTINGS.iter().filter(|setting| setting.guarded).map(|setting| setting.key).collect();
+    assert_eq!(guarded, ["data_dir", "node", "tools.unsafe", "pool.command", "pool.executable_path"]);
+
+    let text = "data_dir = '/x'\nnode = '/x'\n[tools]\nunsafe = true\n[pool]\ncommand = ['x']\nexecutable_path = '/x'";
+    let found = problems(&Sources { file: file(text, false), ..sources() });
+    assert_eq!(found.len(), guarded.len(), "{found:?}");
+    assert!(found.contains(
+        &"`node` may not be set by a file in the working directory (from /project/greenroom.toml) -> set it as GREENROOM_NODE \
+          in the environment, as --node, or in /home/me/.config/greenroom/greenroom.toml"
+            .to_owned()
+    ));
+
+    let variables: Vec<_> =
+        guarded.iter().map(|key| format!("{}=x", find(key).unwrap().variable())).collect();
+    let found = problems(&Sources { dotenv: dotenv(&variables.join("\n")), ..sources() });
+    assert_eq!(found.len(), guarded.len(), "{found:?}");
+
+    let trusted = "node = '/x'\n[pool]\nexecutable_path = '/x'";
+    assert!(resolve(&Sources { file: file(trusted, true), ..sources() }).is_ok());
+}
+
+/// A `.env` cannot name the config file, which would make a file beside it trusted.
+#[test]
+fn dotenv_cannot_name_the_config_file() {
+    assert_eq!(
+        problems(&Sources { dotenv: dotenv("GREENROOM_CONFIG=evil.toml"), ..sources() }),
+        [
+            "`GREENROOM_CONFIG` may not be set by a file in the working directory (from /project/.env) -> set GREENROOM_CONFIG \
+          in the environment, or give --config"
+        ]
+    );
+    assert!(
+        resolve(&Sources { environment: environment(&[("GREENROOM_CONFIG", "x")]), ..sources() }).is_ok()
+    );
+}
+
+/// Settings that do not go together are named with where each came from.
+#[test]
+fn conflicts() {
+    let with = |flags: &[(&'static str, &str)]| Sources {
+        flags: flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect(),
+        ..sources()
+    };
+    let first = |flags: &[(&'static str, &str)]| problems(&with(flags)).remove(0);
+    assert!(
+        first(&[("pool.engine", "custom")])
+            .starts_with("`pool.engine` is `custom` (from --pool-engine), but `pool.command` is empty")
+    );
+    assert!(first(&[("pool.command", "x")]).starts_with(
+        "`pool.command` is set (from --pool-command), but `pool.engine` is `playwright` (the default)"
+    ));
+    let custom = [("pool.engine", "custom"), ("pool.command", "x"), ("pool.slots", "2")];
+    assert!(
+        first(&custom)
+            .starts_with("`pool.slots` is 2 (from --pool-slots), but the custom engine has one slot")
+    );
+    assert!(first(&[("tools.unsafe", "true")]).starts_with(
+        "`tools.unsafe` (from --tools-unsafe) requires `pool.slots` to be 1, but it is 16 (the default)"
+    ));
+
+    assert_eq!(resolve(&with(&custom[..2])).unwrap().settings.pool.slots, 1);
+    assert!(resolve(&with(&[("tools.unsafe", "true"), ("pool.slots", "1")])).is_ok());
+    assert!(resolve(&with(&[("tools.unsafe", "true"), custom[0], custom[1]])).is_ok());
+}
+
+/// A setting that is wrong by itself is reported once, without the conflicts that its default would have.
+#[test]
+fn a_wrong_setting_has_no_conflicts() {
+    let flags = vec![("tools.unsafe", "true".to_owned()), ("pool.slots", "one".to_owned())];
+    assert_eq!(problems(&Sources { flags, ..sources() }).len(), 1);
+}
+
+/// Without a home folder the data folder must be named, and then nothing is missing.
+#[test]
+fn no_home() {
+    let homeless = || Sources { data_dir: None, ..sources() };
+    assert!(problems(&homeless())[0].starts_with("there is no place for `data_dir`"));
+    let named = Sources { flags: vec![("data_dir", "d".to_owned())], ..homeless() };
+    assert_eq!(resolve(&named).unwrap().settings.data_dir, PathBuf::from("/project/d"));
+}
+
+/// One problem reads as a sentence, several as a list with each hint beside its problem.
+#[test]
+fn messages() {
+    let one = Sources { environment: environment(&[("GREENROOM_LOGS", "x")]), ..sources() };
+    let problems = resolve(&one).map(|resolved| resolved.settings).unwrap_err();
+    assert_eq!(problems.to_string(), "unknown variable `GREENROOM_LOGS` in the environment");
+    assert_eq!(problems.hint().as_deref(), Some("did you mean `GREENROOM_LOG`?"));
+
+    let two = Sources { dotenv: dotenv("GREENROOM_POOL_SLOTS=0"), ..one };
+    let problems = resolve(&two).map(|resolved| resolved.settings).unwrap_err();
+    let text = "the configuration has 2 problems\n  - `pool.slots` cannot be `0` (from GREENROOM_POOL_SLOTS in \
+                /project/.env): expected a whole number from 1 to 256\n  - unknown variable `GREENROOM_LOGS` in the \
+                environment\n    hint: did you mean `GREENROOM_LOG`?";
+    assert_eq!((problems.to_string().as_str(), problems.hint()), (text, None));
+}

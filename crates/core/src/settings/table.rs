@@ -1,0 +1,132 @@
+//! Every setting of greenroom. To add one, add it here; its flag, its variable, its line in `greenroom config show`
+//! and its row in `docs/CONFIG.md` follow.
+//!
+//! Conditions between settings stand in `check.rs`.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::{
+    choice::{Browser, Cap, Choice, EngineKind, Scope},
+    declare::{Section, Setting, settings},
+    duration::Span,
+    kind::{Kind, Or, Switch, Text, Whole},
+    list::{Argv, Globs, Many},
+    path::{Place, Program},
+    viewport::{Size, Viewport},
+};
+
+settings! {
+    defaults(data_dir: PathBuf)
+
+    /// Where things are, and what greenroom says about itself.
+    {
+        /// Where the engine, caches, profiles and run files live.
+        "data_dir" data_dir: PathBuf = data_dir => Place, guarded = true;
+        /// What is logged to stderr: a level, or a filter such as `info,greenroom_fleet=debug`.
+        "log" log: String = "warn".to_owned() => Text("FILTER");
+        /// The Node.js executable that runs the engine. Found on `PATH` when unset.
+        "node" node: Option<PathBuf> = None => Or("unset", Program), guarded = true;
+    }
+
+    /// What an agent sees: named, owned, isolated browsers.
+    sessions: Sessions {
+        /// What a call without `sessionId` means: `connection` gives it the session of its MCP connection, `call` a
+        /// browser for that call alone, `explicit` refuses it.
+        "sessions.scope" scope: Scope = Scope::Connection => Choice::<Scope>::ANY;
+        /// A session that nobody used for this long is closed. A call in flight keeps its session alive.
+        "sessions.idle_timeout" idle_timeout: Duration = Duration::from_secs(300) => Span::POSITIVE;
+        /// A session older than this is closed even while it is used.
+        "sessions.max_lifetime" max_lifetime: Option<Duration> = None => Or("off", Span::POSITIVE);
+    }
+
+    /// Which tools agents may see and call.
+    tools: Tools {
+        /// Only tools whose names match one of these globs. Empty means all.
+        "tools.allow" allow: Vec<String> = Vec::new() => Globs;
+        /// No tools whose names match one of these globs; beats `tools.allow`.
+        "tools.deny" deny: Vec<String> = Vec::new() => Globs;
+        /// Also tools that run code in the engine's own process, out of reach of the browser's sandbox. Requires
+        /// `pool.slots = 1`, because such code reaches every session of its process.
+        "tools.unsafe" r#unsafe: bool = false => Switch, guarded = true;
+        /// Also the tools that web pages offer themselves.
+        "tools.webmcp" webmcp: bool = false => Switch;
+    }
+
+    /// The browsers that sessions are lent from.
+    pool: Pool {
+        /// What speaks browser tools: `playwright` is the pinned `@playwright/mcp`, `custom` is any MCP server, started by
+        /// `pool.command`.
+        "pool.engine" engine: EngineKind = EngineKind::Playwright => Choice::<EngineKind>::ANY;
+        /// The program of the custom engine and its arguments. No shell is involved.
+        "pool.command" command: Vec<String> = Vec::new() => Argv, guarded = true;
+        /// How many isolated sessions one instance holds at once. With the custom engine it is 1, since each of its seats
+        /// is a process of its own.
+        "pool.slots" slots: usize = 16 => Whole(1..=256);
+        /// How many instances may run at once. One is added when all slots are taken.
+        "pool.instances_max" instances_max: usize = 8 => Whole(1..=1024);
+        /// An instance that lends no slot is stopped after this long.
+        "pool.instance_idle" instance_idle: Duration = Duration::from_secs(300) => Span::POSITIVE;
+        /// How long a call waits for a free slot; `0` refuses at once.
+        "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30) => Span::FROM_ZERO;
+        /// Deadline of one call. A call that itself asks for a longer wait extends it.
+        "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE;
+        /// Browsers without a window.
+        "pool.headless" headless: bool = true => Switch, alias = Some("HEADLESS");
+        /// Which Chromium to start; `auto` takes the best one that is installed.
+        "pool.browser" browser: Browser = Browser::Auto => Choice::<Browser>::ANY;
+        /// The browser's executable, instead of the one that `pool.browser` finds.
+        "pool.executable_path" executable_path: Option<PathBuf> = None => Or("unset", Place), guarded = true;
+        /// Starts the browser without its process sandbox; `auto` does so only when running as root, where Chromium refuses
+        /// to start with it.
+        "pool.no_sandbox" no_sandbox: Option<bool> = None => Or("auto", Switch);
+        /// The size of a new page, in CSS pixels.
+        "pool.viewport_size" viewport_size: Viewport = Viewport { width: 1280, height: 720 } => Size;
+        /// Further groups of the engine's tools.
+        "pool.caps" caps: Vec<Cap> = Vec::new() => Many(Choice::<Cap>::ANY);
+        /// How long one action, such as a click, may take in the engine; the engine's own default when unset.
+        "pool.timeout_action" timeout_action: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
+        /// How long a navigation may take in the engine; the engine's own default when unset.
+        "pool.timeout_navigation" timeout_navigation: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
+        /// How long the engine lets a page settle after an action; the engine's own default when unset.
+        "pool.timeout_settle" timeout_settle: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
+        /// The user agent that browsers send, instead of their own.
+        "pool.user_agent" user_agent: Option<String> = None => Or("unset", Text("TEXT"));
+        /// Accepts invalid certificates.
+        "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch;
+        /// A device to emulate, by Playwright's name for it, such as `iPhone 15`.
+        "pool.device" device: Option<String> = None => Or("unset", Text("NAME"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, path::Path};
+
+    use super::*;
+    use crate::settings::kind::{Given, Written};
+
+    /// Keys, variables and flags are each unique, and every key belongs to a declared section.
+    #[test]
+    fn names_are_unique() {
+        let unique = |names: Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
+        assert!(unique(SETTINGS.iter().map(|setting| setting.key.to_owned()).collect()));
+        assert!(unique(SETTINGS.iter().map(Setting::variable).collect()));
+        assert!(unique(SETTINGS.iter().map(Setting::flag).collect()));
+        assert!(
+            SETTINGS.iter().all(|setting| SECTIONS.iter().any(|section| section.name == setting.section()))
+        );
+    }
+
+    /// What a setting shows of its default is text that it reads back as the same value.
+    #[test]
+    fn shown_defaults_read_back() {
+        let defaults = Settings::defaults(PathBuf::from("/data"));
+        for setting in SETTINGS {
+            let mut settings = defaults.clone();
+            let shown = setting.show(&settings);
+            (setting.set)(&mut settings, Given { written: Written::Text(&shown), base: Path::new("/") })
+                .unwrap_or_else(|wrong| panic!("{}: {shown}: {wrong:?}", setting.key));
+            assert_eq!(settings, defaults, "{}", setting.key);
+        }
+    }
+}
