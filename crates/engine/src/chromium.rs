@@ -106,12 +106,17 @@ impl Chromium {
             Err(_) => {
                 process.stop(Duration::ZERO).await;
                 remove_folder(&profile).await;
-                return Err(StartError::new(format!("the browser was not ready within {}: `{path}`", human(READY))));
+                return Err(StartError::new(format!(
+                    "the browser was not ready within {}: `{path}`",
+                    human(READY)
+                )));
             }
         };
         // No page exists yet, so none can have seen the port before it is closed to pages.
         let held = port_of(&endpoint)
-            .ok_or_else(|| StartError::new(format!("the browser gave a strange debugger address: `{endpoint}`")))
+            .ok_or_else(|| {
+                StartError::new(format!("the browser gave a strange debugger address: `{endpoint}`"))
+            })
             .and_then(|port| ports.hold(port).map_err(|error| unwritable(run, &error)));
         match held {
             Ok(port) => Ok(Self { process, endpoint, profile, _port: port }),
@@ -183,7 +188,8 @@ mod tests {
     /// The debugger's address is read from the line Chromium prints, and from no other.
     #[test]
     fn debugger_line() {
-        let endpoint = debugger_address("DevTools listening on ws://127.0.0.1:43297/devtools/browser/e7").unwrap();
+        let endpoint =
+            debugger_address("DevTools listening on ws://127.0.0.1:43297/devtools/browser/e7").unwrap();
         assert_eq!(port_of(&endpoint), Some(43297));
         assert_eq!(debugger_address("[1115/1] ERROR:dbus"), None);
         assert_eq!(port_of("http://x"), None);

@@ -41,12 +41,16 @@ enum Command {
 
 impl Observer {
     pub(crate) async fn connect(endpoint: &str) -> Result<Self, StartError> {
-        let failed = |error: greenroom_cdp::Error| StartError::new(format!("cannot observe the browser: {error}"));
+        let failed =
+            |error: greenroom_cdp::Error| StartError::new(format!("cannot observe the browser: {error}"));
         let (client, events) = Client::connect(endpoint).await.map_err(failed)?;
         client.call("Target.setDiscoverTargets", &json!({ "discover": true })).await.map_err(failed)?;
         let (commands, queue) = mpsc::channel(COMMANDS);
         let mut task = JoinSet::new();
-        task.spawn(Task { client: client.clone(), events, pages: HashMap::new(), contexts: HashMap::new() }.run(queue));
+        task.spawn(
+            Task { client: client.clone(), events, pages: HashMap::new(), contexts: HashMap::new() }
+                .run(queue),
+        );
         Ok(Self { client, commands, _task: task })
     }
 
@@ -68,7 +72,12 @@ impl Observer {
     pub(crate) async fn dispose(&self, context: &str) {
         let _ = self.commands.send(Command::Forget(context.to_owned())).await;
         let there = self.sync().await.is_some_and(|contexts| contexts.contains(context));
-        if there && let Err(error) = self.client.call("Target.disposeBrowserContext", &json!({ "browserContextId": context })).await {
+        if there
+            && let Err(error) = self
+                .client
+                .call("Target.disposeBrowserContext", &json!({ "browserContextId": context }))
+                .await
+        {
             tracing::debug!(%error, context, "cannot dispose of a context");
         }
     }

@@ -43,7 +43,11 @@ pub(super) enum Refused {
 }
 
 /// Rewrites a call so that it speaks of the session's folder only. Returns what has to be copied out after.
-pub(super) async fn bring_in(call: &mut Call, folder: &Path, agent: &dyn Agent) -> Result<Option<Outgoing>, Refused> {
+pub(super) async fn bring_in(
+    call: &mut Call,
+    folder: &Path,
+    agent: &dyn Agent,
+) -> Result<Option<Outgoing>, Refused> {
     let Some((mut params, mut arguments)) = open(&call.params) else { return Ok(None) };
     let mut outgoing = None;
     if HAND_OVER.contains(&&*call.tool)
@@ -101,7 +105,9 @@ impl Roots {
         for root in agent.roots().await {
             match tokio::fs::canonicalize(&root).await {
                 Ok(root) => roots.push(root),
-                Err(error) => tracing::debug!(%error, root = %root.display(), "a root of the client cannot be used"),
+                Err(error) => {
+                    tracing::debug!(%error, root = %root.display(), "a root of the client cannot be used")
+                }
             }
         }
         Self(roots)

@@ -1,0 +1,99 @@
+//! A child that is sent for one thing and comes back: `node --version`, `npm ci`.
+//!
+//! It owns the waiting: a deadline, a bound on what is kept of stdout, and the end of the child's group when
+//! either is passed. Engines and browsers are no errands; they are supervised where they are started.
+
+use std::{io, process::ExitStatus, sync::Arc, time::Duration};
+
+use greenroom_core::port::human;
+use tokio::{io::AsyncReadExt, time::timeout};
+
+use crate::{
+    launcher::{Launcher, Spec},
+    process::Process,
+};
+
+/// No errand has more to say than a version or an error report; the rest is read and forgotten.
+const STDOUT_BYTES_MAX: u64 = 256 * 1024;
+
+/// How long a child that has passed its deadline may take to end politely.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What a child that ended well, or badly, left behind.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub succeeded: bool,
+    /// How it ended, for messages: `exit status: 1`.
+    pub exit: Arc<str>,
+    pub stdout: String,
+    /// The last lines of stderr.
+    pub last_words: Arc<str>,
+}
+
+/// Why an errand came to no end.
+#[derive(Debug, thiserror::Error)]
+pub enum ErrandError {
+    #[error("cannot be started: {0}")]
+    Start(#[from] io::Error),
+    #[error("did not end within {}", human(*.0))]
+    TooLong(Duration),
+}
+
+/// Starts a child and waits for its end. Dropping the future kills the child's group.
+pub(crate) async fn run(
+    launcher: &Launcher,
+    name: &str,
+    spec: Spec,
+    deadline: Duration,
+) -> Result<Done, ErrandError> {
+    let (process, pipes, _ready) = Process::start(launcher, name, spec.pipes(), |_| None).await?;
+    let said = async {
+        let mut stdout = Vec::new();
+        if let Some(pipes) = pipes {
+            // Nobody will answer a question: a child that asks one sees the end of its stdin.
+            drop(pipes.stdin);
+            let mut pipe = pipes.stdout;
+            // A pipe that cannot be read has ended, and the exit says the rest.
+            let _ = (&mut pipe).take(STDOUT_BYTES_MAX).read_to_end(&mut stdout).await;
+            let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
+        }
+        String::from_utf8_lossy(&stdout).into_owned()
+    };
+    let Ok((stdout, exit)) = timeout(deadline, async { tokio::join!(said, process.wait()) }).await else {
+        process.stop(GRACE).await;
+        return Err(ErrandError::TooLong(deadline));
+    };
+    let succeeded = *exit == *ExitStatus::default().to_string();
+    Ok(Done { succeeded, exit, stdout, last_words: process.last_words() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn sh(script: &str, deadline: Duration) -> Result<Done, ErrandError> {
+        let launcher = Launcher::start("errand-test").unwrap();
+        run(&launcher, "sh", Spec::new("/bin/sh").args(["-c", script]), deadline).await
+    }
+
+    /// A child's words and its exit come back together, success and failure told apart.
+    #[tokio::test]
+    async fn words_and_exit_come_back() {
+        let minute = Duration::from_secs(60);
+        let well = sh("echo v20", minute).await.unwrap();
+        assert!(well.succeeded);
+        assert_eq!(well.stdout, "v20\n");
+
+        let badly = sh("echo why >&2; exit 3", minute).await.unwrap();
+        assert!(!badly.succeeded);
+        assert_eq!((&*badly.exit, &*badly.last_words), ("exit status: 3", "why"));
+    }
+
+    /// A child that never ends is ended at its deadline, and one that asks a question gets no answer.
+    #[tokio::test]
+    async fn nothing_waits_for_ever() {
+        let hung = sh("exec sleep 600", Duration::from_millis(50)).await;
+        assert!(matches!(hung, Err(ErrandError::TooLong(_))));
+        assert!(!sh("read answer", Duration::from_secs(60)).await.unwrap().succeeded);
+    }
+}

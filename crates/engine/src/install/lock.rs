@@ -1,0 +1,46 @@
+//! The lock that lets one greenroom at a time install into a data folder.
+//!
+//! The kernel frees it when its holder ends, however it ends, so a lock that is held has a living holder.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    time::Duration,
+};
+
+use rustix::fs::{FlockOperation, flock};
+use tokio::time::{Instant, sleep};
+
+use super::InstallError;
+use crate::install::npm_ci;
+
+/// The kernel tells nobody when a lock becomes free, short of a thread that sleeps in `flock` and cannot be
+/// called back. Somebody who waits for a download does not notice a quarter of a second.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// The holder gives up on npm before this; what is added is for its tidying.
+const PATIENCE: Duration = npm_ci::DEADLINE.saturating_add(Duration::from_secs(60));
+
+/// Takes the lock, saying once that it has to wait. It is held until the file is dropped.
+pub(super) async fn take(path: &Path, waiting: &mut (dyn FnMut() + Send)) -> Result<File, InstallError> {
+    let failed = |source: io::Error| InstallError::Folder { path: path.to_owned(), source };
+    let file =
+        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(failed)?;
+    let give_up = Instant::now() + PATIENCE;
+    let mut said = false;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < give_up => {
+                if !std::mem::replace(&mut said, true) {
+                    waiting();
+                }
+                sleep(LOOK_AGAIN).await;
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(InstallError::Busy { lock: path.to_owned() }),
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
+}

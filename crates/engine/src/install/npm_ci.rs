@@ -1,0 +1,110 @@
+//! One run of `npm ci` into a fresh folder, and the rename that makes it the engine.
+//!
+//! Called with the lock held: every unfinished folder found here belongs to somebody who is gone.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{InstallError, LOCK, Located, NPMRC, PACKAGE, PART, look, version};
+use crate::{errand, launcher::Launcher, node::Npm, run_folder::make_private};
+
+/// npm takes a second here and a minute on a poor line. By itself it gives up on one address after five
+/// minutes, and tries twice more.
+pub(super) const DEADLINE: Duration = Duration::from_secs(15 * 60);
+
+/// Installs into `target`, replacing what is there.
+pub(super) async fn install(launcher: &Launcher, npm: &Npm, target: &Path) -> Result<Located, InstallError> {
+    let family = target.parent().unwrap_or(target);
+    let failed = |source: io::Error| InstallError::Folder { path: family.to_owned(), source };
+    make_private(family).map_err(failed)?;
+    remove_parts(family).map_err(failed)?;
+    let part = family.join(format!("{PART}{}", std::process::id()));
+    fill(&part).map_err(failed)?;
+    let installed = match run(launcher, npm, &part, target).await {
+        Ok(()) => look(&part).map_err(InstallError::Unusable),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = installed {
+        // What cannot be removed now is removed by the next run.
+        let _ = fs::remove_dir_all(&part);
+        return Err(error);
+    }
+    replace(&part, target).map_err(failed)?;
+    look(target).map_err(InstallError::Unusable)
+}
+
+/// Removes what interrupted installations left.
+fn remove_parts(family: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(family)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PART) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the folder and writes what npm reads.
+fn fill(part: &Path) -> io::Result<()> {
+    make_private(part)?;
+    for (name, text) in [("package.json", PACKAGE), ("package-lock.json", LOCK), (".npmrc", NPMRC)] {
+        fs::write(part.join(name), text)?;
+    }
+    Ok(())
+}
+
+async fn run(launcher: &Launcher, npm: &Npm, part: &Path, target: &Path) -> Result<(), InstallError> {
+    let spec = npm
+        .spec()
+        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"])
+        // Its report of a failure is then an object on stdout, not a stack trace.
+        .args(["--json", "--loglevel=error"])
+        .env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1")
+        .folder(part);
+    let done = errand::run(launcher, "npm", spec, DEADLINE).await?;
+    if done.succeeded {
+        return Ok(());
+    }
+    let last_words = summary(&done.stdout).unwrap_or_else(|| match &*done.last_words {
+        "" => done.exit.to_string(),
+        words => words.to_owned(),
+    });
+    Err(InstallError::Failed { wanted: version().to_owned(), last_words, target: PathBuf::from(target) })
+}
+
+/// What npm's own report of a failure says.
+fn summary(stdout: &str) -> Option<String> {
+    let report: serde_json::Value = serde_json::from_str(stdout).ok()?;
+    let summary = report["error"]["summary"].as_str()?.trim();
+    (!summary.is_empty()).then(|| summary.lines().collect::<Vec<_>>().join(" "))
+}
+
+/// Puts the new engine where the old one is. There is a moment without any, never one with half of one.
+fn replace(part: &Path, target: &Path) -> io::Result<()> {
+    let old = part.with_extension("old");
+    match fs::rename(target, &old) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    fs::rename(part, target)?;
+    // What cannot be removed now is removed by the next installation.
+    let _ = fs::remove_dir_all(&old);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// npm's report of a failure is boiled down to its summary, in one line.
+    #[test]
+    fn a_report_is_boiled_down() {
+        let report = r#"{"error": {"code": "E404", "summary": "not found\nat all", "detail": "x"}}"#;
+        assert_eq!(summary(report).as_deref(), Some("not found at all"));
+        assert_eq!(summary(r#"{"error": {"summary": " "}}"#), None);
+        assert_eq!(summary("not JSON"), None);
+    }
+}

@@ -1,0 +1,179 @@
+//! Finds Node and npm on the search path and says whether they will do.
+//!
+//! The playwright engine is a Node program, so greenroom needs one; it brings none. The search path is given,
+//! never read from the environment, and npm is looked for beside Node first, so that the two fit together.
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::{
+    errand::{self, ErrandError},
+    launcher::{Launcher, Spec},
+};
+
+/// The oldest Node the pinned engine's libraries run on.
+pub const MAJOR_MIN: u32 = 20;
+
+/// `node --version` takes 50 ms; on a machine that swaps it takes seconds, but not this long.
+const VERSION_DEADLINE: Duration = Duration::from_secs(20);
+
+/// A Node that will do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    pub path: PathBuf,
+    /// Without the `v`: `20.20.2`.
+    pub version: String,
+}
+
+/// The npm that goes with a [`Node`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Npm {
+    pub path: PathBuf,
+    /// npm is a script that looks for `node` on its search path: ours comes first on this one.
+    search_path: OsString,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum NoNode {
+    #[error("Node is not on the search path: `node`")]
+    Missing,
+    #[error("Node {MAJOR_MIN} or newer is needed, this is {found}: `{}`", .path.display())]
+    TooOld { found: String, path: PathBuf },
+    #[error("Node did not say its version: `{}`: {why}", .path.display())]
+    Unusable { path: PathBuf, why: String },
+    #[error("npm is not on the search path: `npm`")]
+    NoNpm,
+    #[error("npm does not work: `{}`: {why}", .path.display())]
+    UnusableNpm { path: PathBuf, why: String },
+}
+
+impl NoNode {
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NoNpm | Self::UnusableNpm { .. } => {
+                "install npm (`apt-get install npm`; Node's own packages bring it along)".to_owned()
+            }
+            _ => {
+                format!("install Node {MAJOR_MIN} or newer from your system's packages or https://nodejs.org")
+            }
+        }
+    }
+}
+
+/// Finds Node and asks it for its version.
+pub async fn find(launcher: &Launcher, search_path: &OsStr) -> Result<Node, NoNode> {
+    let path = on_path("node", search_path).ok_or(NoNode::Missing)?;
+    let spec = Spec::new(&path).arg("--version");
+    let version = match version(launcher, "node", spec).await {
+        Ok(version) => version,
+        Err(why) => return Err(NoNode::Unusable { path, why }),
+    };
+    let version = version.strip_prefix('v').unwrap_or(&version).to_owned();
+    match version.split('.').next().and_then(|major| major.parse::<u32>().ok()) {
+        Some(major) if major >= MAJOR_MIN => Ok(Node { path, version }),
+        Some(_) => Err(NoNode::TooOld { found: version, path }),
+        None => Err(NoNode::Unusable { path, why: format!("it said `{version}`") }),
+    }
+}
+
+/// Finds the npm that goes with `node`: beside it, else on the search path.
+pub fn npm(node: &Node, search_path: &OsStr) -> Result<Npm, NoNode> {
+    let folder = node.path.parent().unwrap_or(Path::new("/"));
+    let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(search_path));
+    // A folder with a colon in its name cannot stand in a search path; then npm takes the Node it finds.
+    let search_path = std::env::join_paths(folders).unwrap_or_else(|_| search_path.to_owned());
+    let path = on_path("npm", &search_path).ok_or(NoNode::NoNpm)?;
+    Ok(Npm { path, search_path })
+}
+
+impl Npm {
+    /// Asks npm for its version, which proves that it runs.
+    pub async fn version(&self, launcher: &Launcher) -> Result<String, NoNode> {
+        version(launcher, "npm", self.spec().arg("--version"))
+            .await
+            .map_err(|why| NoNode::UnusableNpm { path: self.path.clone(), why })
+    }
+
+    pub(crate) fn spec(&self) -> Spec {
+        Spec::new(&self.path).env("PATH", &self.search_path)
+    }
+}
+
+async fn version(launcher: &Launcher, name: &str, spec: Spec) -> Result<String, String> {
+    let done = errand::run(launcher, name, spec, VERSION_DEADLINE).await;
+    let done = done.map_err(|error: ErrandError| error.to_string())?;
+    let said = done.stdout.lines().next().unwrap_or_default().trim();
+    match (done.succeeded, said) {
+        (false, _) => Err(format!("{}; its last words: {}", done.exit, done.last_words)),
+        (true, "") => Err("it said nothing".to_owned()),
+        (true, said) => Ok(said.to_owned()),
+    }
+}
+
+/// The first executable file of this name on a search path. Relative entries are skipped: what they mean
+/// depends on where greenroom was started.
+pub(crate) fn on_path(name: &str, search_path: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(search_path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(|path| is_executable(path))
+}
+
+/// Whether this is a file that somebody may execute.
+pub(crate) fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn script(folder: &Path, name: &str, text: &str) {
+        let path = folder.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    async fn check(text: &str) -> Result<Node, NoNode> {
+        let folder = tempfile::tempdir().unwrap();
+        script(folder.path(), "node", text);
+        find(&Launcher::start("node-test").unwrap(), folder.path().as_os_str()).await
+    }
+
+    /// Only a Node that says a version new enough will do; each other one is refused by name.
+    #[tokio::test]
+    async fn node_must_be_new_enough() {
+        assert_eq!(check("echo v20.1.0").await.unwrap().version, "20.1.0");
+        assert!(
+            matches!(check("echo v18.19.1").await, Err(NoNode::TooOld { found, .. }) if found == "18.19.1")
+        );
+        assert!(matches!(check("echo hello").await, Err(NoNode::Unusable { .. })));
+        assert!(matches!(check("exit 1").await, Err(NoNode::Unusable { .. })));
+    }
+
+    /// Without Node on the search path the error says so, and what to do.
+    #[tokio::test]
+    async fn a_missing_node_is_named() {
+        let error = find(&Launcher::start("node-test").unwrap(), OsStr::new("/nowhere")).await.unwrap_err();
+        assert_eq!(error.to_string(), "Node is not on the search path: `node`");
+        assert!(error.hint().contains("Node 20"));
+    }
+
+    /// npm is the one beside Node, even when another stands earlier on the search path.
+    #[test]
+    fn npm_is_the_one_beside_node() {
+        let (ours, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        script(ours.path(), "npm", "");
+        script(other.path(), "npm", "");
+        let node = Node { path: ours.path().join("node"), version: "20.0.0".into() };
+        assert_eq!(npm(&node, other.path().as_os_str()).unwrap().path, ours.path().join("npm"));
+        let node = Node { path: "/nowhere/node".into(), version: "20.0.0".into() };
+        assert_eq!(npm(&node, other.path().as_os_str()).unwrap().path, other.path().join("npm"));
+        assert!(matches!(npm(&node, OsStr::new("/nowhere")), Err(NoNode::NoNpm)));
+    }
+}

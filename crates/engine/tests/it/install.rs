@@ -1,0 +1,212 @@
+//! Installing the pinned engine: once with the real npm, otherwise with scripts in its place.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use greenroom_engine::{
+    install::{self, InstallError, Installed, NotInstalled, Progress},
+    launcher::Launcher,
+    node::{self, NoNode, Npm},
+};
+
+/// A data folder, and beside it a folder of scripts that stand for Node and npm.
+struct Machine {
+    folder: tempfile::TempDir,
+    launcher: Launcher,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let machine =
+            Self { folder: tempfile::tempdir().unwrap(), launcher: Launcher::start("install-test").unwrap() };
+        fs::create_dir(machine.bin()).unwrap();
+        machine
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.folder.path().join("bin")
+    }
+
+    /// What the scripts write down about themselves.
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        let path = self.bin().join(name);
+        let log = self.folder.path().join("log");
+        fs::write(&path, format!("#!/bin/sh\nlog={}\n{text}\n", log.display())).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// An npm that does what `text` says, with a Node beside it.
+    async fn npm(&self, text: &str) -> Npm {
+        self.script("node", "echo v22.0.0");
+        self.script("npm", text);
+        let path = search_path(&self.bin());
+        let node = node::find(&self.launcher, &path).await.unwrap();
+        node::npm(&node, &path).unwrap()
+    }
+
+    async fn install(&self, npm: &Npm) -> (Result<Installed, InstallError>, Vec<Progress>) {
+        let mut said = Vec::new();
+        let result =
+            install::install(&self.launcher, &self.data(), npm, &mut |progress| said.push(progress)).await;
+        (result, said)
+    }
+
+    /// What stands in the engines' folder besides the lock, sorted.
+    fn left(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.data().join("engines/playwright")) else { return Vec::new() };
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// The folder first, then the system's, for the scripts' own `mkdir` and `sed`.
+fn search_path(first: &Path) -> OsString {
+    let system = std::env::split_paths("/usr/bin:/bin").collect::<Vec<_>>();
+    std::env::join_paths(std::iter::once(first.to_owned()).chain(system)).unwrap()
+}
+
+/// An npm that installs what the package list asks for, as far as greenroom looks.
+const WORKS: &str = r#"
+    echo "ran $*, browsers skipped: $PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD" >> "$log"
+    version=$(sed -n 's/.*"@playwright.mcp":"\([^"]*\)".*/\1/p' package.json)
+    mkdir -p node_modules/@playwright/mcp node_modules/playwright-core
+    echo "{\"version\": \"$version\"}" > node_modules/@playwright/mcp/package.json
+    echo "// engine" > node_modules/@playwright/mcp/cli.js
+    echo "{}" > node_modules/playwright-core/package.json
+"#;
+
+const OFFLINE: &str = r#"
+    echo "ran" >> "$log"
+    echo '{"error": {"code": "ENOTFOUND", "summary": "request failed, reason: no such host"}}'
+    echo "npm error a stack trace" >&2
+    exit 1
+"#;
+
+/// The real npm installs the engine, Node runs it, and a second run has nothing to do.
+#[tokio::test]
+async fn the_real_npm_installs_the_engine() {
+    let machine = Machine::new();
+    #[allow(clippy::disallowed_methods, reason = "a test takes the machine's own search path")]
+    let path = std::env::var_os("PATH").unwrap();
+    let node = node::find(&machine.launcher, &path).await.unwrap();
+    let npm = node::npm(&node, &path).unwrap();
+
+    let (first, said) = machine.install(&npm).await;
+    let first = first.unwrap();
+    assert!(!first.already);
+    assert_eq!(said, [Progress::Downloading]);
+    assert_eq!(install::locate(&machine.data()).unwrap(), first.engine);
+    assert_eq!(machine.left(), [install::version()]);
+    for folder in ["", "engines", "engines/playwright"] {
+        let mode = fs::metadata(machine.data().join(folder)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{folder}");
+    }
+
+    let (second, said) = machine.install(&npm).await;
+    assert_eq!((second.unwrap().already, said), (true, vec![]));
+}
+
+/// npm is told to run no package's scripts and to fetch no browser.
+#[tokio::test]
+async fn npm_is_told_what_not_to_do() {
+    let machine = Machine::new();
+    let npm = machine.npm(WORKS).await;
+    machine.install(&npm).await.0.unwrap();
+    let log = machine.log();
+    assert!(log.starts_with("ran ci --ignore-scripts --no-audit --no-fund --omit=dev"), "{log}");
+    assert!(log.ends_with("browsers skipped: 1\n"), "{log}");
+}
+
+/// Of two installations at once one works; the other says that it waits, and finds the work done.
+#[tokio::test]
+async fn two_at_once_install_once() {
+    let machine = Machine::new();
+    let npm = machine.npm(WORKS).await;
+    let ((first, first_said), (second, second_said)) =
+        tokio::join!(machine.install(&npm), machine.install(&npm));
+    assert_eq!((first.unwrap().already, first_said), (false, vec![Progress::Downloading]));
+    assert_eq!((second.unwrap().already, second_said), (true, vec![Progress::Waiting]));
+    assert_eq!(machine.log().lines().count(), 1);
+}
+
+/// What an interrupted installation left is gone after the next one, and what was damaged is replaced.
+#[tokio::test]
+async fn leftovers_are_removed_and_damage_is_mended() {
+    let machine = Machine::new();
+    let npm = machine.npm(WORKS).await;
+    fs::create_dir_all(machine.data().join("engines/playwright/.part-1/node_modules")).unwrap();
+    fs::create_dir_all(install::target(&machine.data()).join("node_modules")).unwrap();
+    assert!(matches!(install::locate(&machine.data()), Err(NotInstalled::Damaged { .. })));
+
+    assert!(!machine.install(&npm).await.0.unwrap().already);
+    assert_eq!(machine.left(), [install::version()]);
+    install::locate(&machine.data()).unwrap();
+}
+
+/// Offline, the error has npm's own reason and what to try, and nothing half-made stays behind.
+#[tokio::test]
+async fn offline_without_an_engine_is_an_error() {
+    let machine = Machine::new();
+    let npm = machine.npm(OFFLINE).await;
+    let error = machine.install(&npm).await.0.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "npm could not install the playwright engine {}: request failed, reason: no such host",
+            install::version()
+        )
+    );
+    let hint = error.hint();
+    for part in ["npm ping", "proxy or registry", &*install::target(&machine.data()).display().to_string()] {
+        assert!(hint.contains(part), "{part}: {hint}");
+    }
+    assert_eq!(machine.left(), Vec::<String>::new());
+}
+
+/// Offline, an engine that is already there is all that is needed: npm is not asked.
+#[tokio::test]
+async fn offline_with_an_engine_is_fine() {
+    let machine = Machine::new();
+    let npm = machine.npm(WORKS).await;
+    machine.install(&npm).await.0.unwrap();
+    let before = machine.log();
+    let npm = machine.npm(OFFLINE).await;
+    assert!(machine.install(&npm).await.0.unwrap().already);
+    assert_eq!(machine.log(), before);
+}
+
+/// An npm that claims success but leaves nothing is not believed.
+#[tokio::test]
+async fn success_is_checked() {
+    let machine = Machine::new();
+    let npm = machine.npm("exit 0").await;
+    let error = machine.install(&npm).await.0.unwrap_err();
+    assert!(matches!(error, InstallError::Unusable(NotInstalled::Damaged { .. })), "{error}");
+    assert_eq!(machine.left(), Vec::<String>::new());
+}
+
+/// A search path without Node, or with one but without npm, is refused by name before anything is written.
+#[tokio::test]
+async fn node_and_npm_must_be_there() {
+    let machine = Machine::new();
+    let path = machine.bin().into_os_string();
+    assert!(matches!(node::find(&machine.launcher, &path).await, Err(NoNode::Missing)));
+    machine.script("node", "echo v22.0.0");
+    let node = node::find(&machine.launcher, &path).await.unwrap();
+    assert!(matches!(node::npm(&node, &path), Err(NoNode::NoNpm)));
+    assert!(!machine.data().exists());
+}

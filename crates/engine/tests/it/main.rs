@@ -1,0 +1,5 @@
+//! The engine crate against real processes, in one binary.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on is to fail there")]
+
+mod install;
