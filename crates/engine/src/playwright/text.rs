@@ -83,6 +83,7 @@ fn links(body: &str) -> Vec<(Range<usize>, Link<'_>)> {
             let start = at + open.len();
             let rest = body.get(start..).unwrap_or_default();
             if let Some(path) = rest.find(close).and_then(|end| rest.get(..end))
+                && !path.contains("..")
                 && !links.iter().any(|(range, _)| range.contains(&start))
             {
                 links.push((start..start + path.len(), Link::Path(path)));

@@ -1,0 +1,115 @@
+//! The walk of one `tools/call`: route, check, permit, fleet, shape. Whatever fails on the way is rescued into an
+//! answer here.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use greenroom_core::{Call, Raw, settings::Scope};
+use greenroom_fleet::Whose;
+use serde_json::value::RawValue;
+
+use crate::{
+    Gateway,
+    connection::Connection,
+    rescue::{self, Failure},
+    route::Request,
+    shape, tools,
+};
+
+/// What to say when calls without `sessionId` overlap: probably two agents share a connection unawares.
+const OVERLAP: &str = "hint: calls without sessionId overlapped on this connection and shared one browser; if several agents use it, each should give its own sessionId";
+
+/// Carries out a call. Never fails: the body is a result or an error object to send.
+pub(crate) async fn run(
+    gateway: &Gateway,
+    connection: &Arc<Connection>,
+    params: Option<&RawValue>,
+) -> Result<Raw, Raw> {
+    let request = match Request::parse(params) {
+        Ok(request) => request,
+        Err(error) => return refuse(rescue::unroutable(error)),
+    };
+    if let Some(tool) = tools::find(&request.tool, gateway) {
+        return match tool.run(gateway, connection, request).await {
+            Ok(result) => Ok(result),
+            Err(failure) => Ok(failure.to_result()),
+        };
+    }
+    engine_tool(gateway, connection, request).await
+}
+
+fn refuse(refusal: Result<Failure, greenroom_mcp::RpcError>) -> Result<Raw, Raw> {
+    match refusal {
+        Ok(failure) => Ok(failure.to_result()),
+        Err(error) => Err(error.to_raw()),
+    }
+}
+
+async fn engine_tool(
+    gateway: &Gateway,
+    connection: &Arc<Connection>,
+    mut request: Request,
+) -> Result<Raw, Raw> {
+    let listed = match gateway.catalog.list().await {
+        Ok(listed) => listed,
+        Err(error) => return Ok(Failure::from(error).to_result()),
+    };
+    let Some((name, entry)) = listed.get(&request.tool) else {
+        let nearest = listed.nearest(&request.tool, tools::names(gateway));
+        return Err(rescue::unknown_tool(&request.tool, nearest.as_deref()).to_raw());
+    };
+    let session = if entry.takes_session {
+        match request.take_session() {
+            Ok(session) => session,
+            Err(error) => return refuse(rescue::unroutable(error)),
+        }
+    } else {
+        None
+    };
+    let permit = match gateway.policy.permit(&connection.owner, name) {
+        Ok(permit) => permit,
+        Err(refused) => return Ok(Failure::from(refused).to_result()),
+    };
+    if let Err(invalid) = entry.check(request.arguments()) {
+        return Ok(Failure::invalid_arguments(name, &invalid).to_result());
+    }
+    let whose = match (session, gateway.scope) {
+        (Some(id), _) => Whose::Named(id),
+        (None, Scope::Connection) => Whose::Connection(connection.id),
+        (None, Scope::Call) => Whose::NoOne,
+        (None, Scope::Explicit) => return Ok(Failure::session_required().to_result()),
+    };
+    let unnamed = Unnamed::begin(connection, &whose);
+    let call = Call { tool: name.clone(), params: request.into_params() };
+    let outcome = gateway.fleet.call(permit, whose, call, connection.clone()).await;
+    let overlapped = unnamed.is_some_and(|unnamed| unnamed.overlaps);
+    match outcome {
+        Ok(answer) => {
+            let mut notes: Vec<String> = answer.notes.iter().map(ToString::to_string).collect();
+            if overlapped {
+                notes.push(OVERLAP.to_owned());
+            }
+            shape::answer(answer.reply, &notes)
+        }
+        Err(error) => Ok(Failure::from(error).to_result()),
+    }
+}
+
+/// Counts a call without `sessionId` in a connection's own session, and knows whether it met another.
+struct Unnamed<'a> {
+    connection: &'a Connection,
+    overlaps: bool,
+}
+
+impl<'a> Unnamed<'a> {
+    fn begin(connection: &'a Connection, whose: &Whose) -> Option<Self> {
+        let Whose::Connection(_) = whose else { return None };
+        let before = connection.unnamed.fetch_add(1, Ordering::Relaxed);
+        Some(Self { connection, overlaps: before > 0 })
+    }
+}
+
+impl Drop for Unnamed<'_> {
+    fn drop(&mut self) {
+        self.connection.unnamed.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,144 @@
+//! Checks arguments against a tool's schema, because engines accept nonsense silently.
+//!
+//! A parameter that has a default is not required, whatever the schema says: engines publish the schema of what
+//! they work with after filling in defaults.
+
+use greenroom_core::Fields;
+use jsonschema::Validator;
+use serde_json::{Map, Value, value::RawValue};
+
+/// Why arguments do not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    #[error("arguments are not an object")]
+    NotAnObject,
+    #[error("unknown argument: `{name}`")]
+    Unknown { name: String, known: Vec<String> },
+    #[error("missing argument: `{name}`")]
+    Missing { name: String },
+    #[error("wrong argument: `{name}`: {why}")]
+    Wrong { name: String, why: String },
+}
+
+impl Invalid {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let Self::Unknown { known, .. } = self else { return None };
+        Some(if known.is_empty() {
+            "this tool takes no arguments".to_owned()
+        } else {
+            format!(
+                "this tool takes {}",
+                known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            )
+        })
+    }
+}
+
+/// A tool's schema, compiled.
+pub(super) struct Checker {
+    /// The parameters, if no others are allowed.
+    closed: Option<Vec<String>>,
+    required: Vec<String>,
+    /// `None` for a schema that cannot be compiled: then the engine has to judge.
+    validator: Option<Validator>,
+}
+
+impl Checker {
+    pub(super) fn new(definition: &RawValue) -> Self {
+        let schema = Fields::open(definition).ok().and_then(|tool| tool.read::<Value>("inputSchema").ok()?);
+        let mut schema = schema.unwrap_or(Value::Bool(true));
+        let properties = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        let closed = (schema.get("additionalProperties") == Some(&Value::Bool(false)))
+            .then(|| properties.keys().cloned().collect());
+        let required = required(&schema, &properties);
+        if let Some(object) = schema.as_object_mut() {
+            // Both are checked here, with better words.
+            object.remove("required");
+            object.remove("additionalProperties");
+        }
+        let validator = match jsonschema::validator_for(&schema) {
+            Ok(validator) => Some(validator),
+            Err(error) => {
+                tracing::warn!(%error, "a tool's schema cannot be used; its arguments are not checked");
+                None
+            }
+        };
+        Self { closed, required, validator }
+    }
+
+    pub(super) fn check(&self, arguments: Option<&RawValue>) -> Result<(), Invalid> {
+        let arguments = match arguments {
+            None => Map::new(),
+            Some(raw) => serde_json::from_str(raw.get()).map_err(|_| Invalid::NotAnObject)?,
+        };
+        if let Some(known) = &self.closed
+            && let Some(name) = arguments.keys().find(|name| !known.contains(name))
+        {
+            return Err(Invalid::Unknown { name: name.clone(), known: known.clone() });
+        }
+        if let Some(name) = self.required.iter().find(|name| !arguments.contains_key(*name)) {
+            return Err(Invalid::Missing { name: name.clone() });
+        }
+        let Some(validator) = &self.validator else { return Ok(()) };
+        validator.validate(&Value::Object(arguments)).map_err(|error| {
+            let place = error.instance_path().to_string();
+            let name = place.trim_start_matches('/').replace('/', ".");
+            Invalid::Wrong { name, why: error.to_string() }
+        })
+    }
+}
+
+fn required(schema: &Value, properties: &Map<String, Value>) -> Vec<String> {
+    let names =
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    names
+        .filter(|name| properties.get(*name).is_none_or(|property| property.get("default").is_none()))
+        .map(ToOwned::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recorded from the engine, version 0.0.83, shortened by descriptions.
+    const CONSOLE: &str = r#"{"name":"browser_console_messages","inputSchema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"level":{"default":"info","type":"string","enum":["error","warning","info","debug"]},"all":{"type":"boolean"}},"required":["level"],"additionalProperties":false}}"#;
+    const CLICK: &str = r#"{"name":"browser_click","inputSchema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"target":{"type":"string"},"modifiers":{"type":"array","items":{"type":"string","enum":["Alt"]}}},"required":["target"],"additionalProperties":false}}"#;
+
+    fn check(tool: &str, arguments: &str) -> Result<(), Invalid> {
+        let raw = |text: &str| greenroom_core::raw::parse(text.to_owned()).unwrap();
+        Checker::new(&raw(tool)).check(Some(&raw(arguments)))
+    }
+
+    /// Unknown, missing and wrongly typed arguments are told apart and named.
+    #[test]
+    fn bad_arguments_are_named() {
+        assert_eq!(check(CLICK, r#"{"target":"e1","modifiers":["Alt"]}"#), Ok(()));
+        assert!(
+            matches!(check(CLICK, r#"{"target":"e1","ref":"e1"}"#), Err(Invalid::Unknown { name, .. }) if name == "ref")
+        );
+        assert_eq!(check(CLICK, "{}"), Err(Invalid::Missing { name: "target".into() }));
+        assert!(
+            matches!(check(CLICK, r#"{"target":1}"#), Err(Invalid::Wrong { name, .. }) if name == "target")
+        );
+        assert!(
+            matches!(check(CLICK, r#"{"target":"e","modifiers":["x"]}"#), Err(Invalid::Wrong { name, .. }) if name == "modifiers.0")
+        );
+        assert_eq!(check(CLICK, "[]"), Err(Invalid::NotAnObject));
+    }
+
+    /// A parameter with a default may be left out, although the engine's schema lists it as required.
+    #[test]
+    fn defaults_make_optional() {
+        assert_eq!(check(CONSOLE, "{}"), Ok(()));
+        assert!(check(CONSOLE, r#"{"level":"loud"}"#).is_err());
+    }
+
+    /// A tool without a usable schema takes anything.
+    #[test]
+    fn open_schemas_take_anything() {
+        assert_eq!(check(r#"{"name":"t"}"#, r#"{"a":1}"#), Ok(()));
+        assert_eq!(check(r#"{"name":"t","inputSchema":{"type":"object"}}"#, r#"{"a":1}"#), Ok(()));
+    }
+}

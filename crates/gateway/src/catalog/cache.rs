@@ -1,0 +1,88 @@
+//! Tool lists on disk, by the engine's fingerprint. A list that cannot be read is as good as none.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use greenroom_core::{Raw, Tool, Toolset};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// The whole fingerprint: file names are too short for it.
+    fingerprint: String,
+    tools: Vec<Raw>,
+}
+
+pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
+    #[derive(Deserialize)]
+    struct Named {
+        name: Arc<str>,
+    }
+    let path = file(folder, fingerprint);
+    let text = fs::read_to_string(&path).ok()?;
+    let kept: Kept = match serde_json::from_str(&text) {
+        Ok(kept) => kept,
+        Err(error) => {
+            tracing::warn!(%error, path = %path.display(), "the kept tool list is damaged and will be replaced");
+            return None;
+        }
+    };
+    if kept.fingerprint != fingerprint {
+        return None;
+    }
+    let tool = |definition: Raw| {
+        let Named { name } = serde_json::from_str(definition.get()).ok()?;
+        Some(Tool { name, definition })
+    };
+    kept.tools.into_iter().map(tool).collect::<Option<Vec<_>>>().map(|tools| Toolset { tools })
+}
+
+/// Written whole or not at all, for this user only: a temporary file is 0600 and keeps that when renamed.
+pub(super) fn write(folder: &Path, fingerprint: &str, set: &Toolset) -> io::Result<()> {
+    let tools = set.tools.iter().map(|tool| tool.definition.clone()).collect();
+    let kept = Kept { fingerprint: fingerprint.to_owned(), tools };
+    fs::create_dir_all(folder)?;
+    let mut part = tempfile::NamedTempFile::new_in(folder)?;
+    part.write_all(&serde_json::to_vec(&kept)?)?;
+    part.persist(file(folder, fingerprint)).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn file(folder: &Path, fingerprint: &str) -> PathBuf {
+    folder.join(format!("tools-{:016x}.json", fnv1a(fingerprint.as_bytes())))
+}
+
+/// FNV-1a: a name for a file, not a secret. The standard library's hashers promise no stable result.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A list comes back as it was, for its own fingerprint only; a damaged file is no list.
+    #[test]
+    fn lists_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let definition = greenroom_core::raw::parse(r#"{"name":"t", "n": 1.50}"#.to_owned()).unwrap();
+        let set = Toolset { tools: vec![Tool { name: "t".into(), definition }] };
+        write(folder.path(), "one", &set).unwrap();
+        assert_eq!(
+            read(folder.path(), "one").unwrap().tools[0].definition.get(),
+            r#"{"name":"t", "n": 1.50}"#
+        );
+        assert!(read(folder.path(), "two").is_none());
+        let path = file(folder.path(), "one");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::write(&path, "{").unwrap();
+        assert!(read(folder.path(), "one").is_none());
+    }
+}

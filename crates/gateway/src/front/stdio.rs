@@ -1,0 +1,63 @@
+//! The stdio front: one process, one connection.
+
+use std::sync::Arc;
+
+use greenroom_core::{ConnectionId, Owner};
+use greenroom_mcp::{
+    MESSAGE_BYTES_MAX, RpcError,
+    error::INVALID_REQUEST,
+    lines::Line,
+    message::{self, Parsed},
+    stdio::Stdio,
+};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::protocol::{Protocol, Reply};
+use crate::{Gateway, connection::Connection};
+
+/// Serves one client until it closes its end, or `stop` is asked for. Its calls are cancelled then; ending its
+/// sessions is left to whoever owns the fleet.
+pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, stop: CancellationToken) {
+    let Stdio { mut incoming, outgoing, written } = stdio;
+    let connection = Connection::new(ConnectionId(1), Owner::local(), outgoing, gateway.folder.clone());
+    let mut changes = gateway.catalog.changes();
+    let mut protocol = Protocol::new(gateway, connection.clone());
+    let mut calls = JoinSet::new();
+    loop {
+        tokio::select! {
+            line = incoming.recv() => match line {
+                Some(line) => take(&mut protocol, &connection, line, &mut calls).await,
+                None => break,
+            },
+            Ok(()) = changes.changed() => protocol.tools_changed().await,
+            Some(_) = calls.join_next() => {}
+            () = stop.cancelled() => break,
+        }
+    }
+    connection.cancel_all();
+    calls.shutdown().await;
+    drop((protocol, connection));
+    // What was answered is written before the process may end; a client that no longer reads ends it too.
+    let _ = written.await;
+}
+
+async fn take(protocol: &mut Protocol, connection: &Arc<Connection>, line: Line, calls: &mut JoinSet<()>) {
+    let text = match line {
+        Line::Whole(text) => text,
+        Line::TooLong { bytes } => {
+            let why = format!("the message has {bytes} bytes, at most {MESSAGE_BYTES_MAX} are taken");
+            let error = RpcError::new(INVALID_REQUEST, why);
+            return connection.send(message::response(None, &Err(error.to_raw()))).await;
+        }
+    };
+    match message::parse(&text) {
+        Parsed::One(one) => protocol.take(one, &Reply::alone(connection), calls).await,
+        Parsed::Batch(parts) => {
+            let reply = Reply::batch(connection);
+            for part in parts {
+                protocol.take(part, &reply, calls).await;
+            }
+        }
+    }
+}
