@@ -4,7 +4,9 @@
 //! (`&mut self` makes "calls of a session run in order" a type). Everything the fleet knows of a browser it
 //! knows through these traits, so it is tested against fakes.
 
-use std::{collections::BTreeSet, future::Future, ops::Range, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet, future::Future, ops::Range, path::PathBuf, pin::Pin, sync::Arc, time::Duration,
+};
 
 use tokio::sync::watch;
 
@@ -76,7 +78,7 @@ pub fn human(duration: Duration) -> String {
     let ms = duration.as_millis();
     match ms {
         _ if ms < 1_000 => format!("{ms} ms"),
-        _ if ms < 120_000 && ms % 1_000 != 0 => format!("{:.1} s", duration.as_secs_f64()),
+        _ if ms < 120_000 && !ms.is_multiple_of(1_000) => format!("{:.1} s", duration.as_secs_f64()),
         _ if ms < 120_000 => format!("{} s", ms / 1_000),
         _ => format!("{} min", (ms + 30_000) / 60_000),
     }
@@ -190,7 +192,11 @@ pub trait Agent: Send + Sync {
     /// Passes on a notification (method and parameters). Bounded; never blocks.
     fn tell(&self, method: &str, params: Option<Raw>);
     /// Passes on a question and its answer: `Ok(Ok)` a result, `Ok(Err)` the client's JSON-RPC error object.
-    fn ask<'a>(&'a self, method: &'a str, params: Option<Raw>) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>>;
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>>;
     /// The client's MCP capabilities, as it sent them.
     fn capabilities(&self) -> Option<Raw>;
     /// The folders whose files this agent may hand to a browser or receive from one.
@@ -208,7 +214,9 @@ mod tests {
     /// Durations in messages read as people write them.
     #[test]
     fn durations_read_well() {
-        for (ms, text) in [(250, "250 ms"), (1_500, "1.5 s"), (30_000, "30 s"), (90_000, "90 s"), (300_000, "5 min")] {
+        for (ms, text) in
+            [(250, "250 ms"), (1_500, "1.5 s"), (30_000, "30 s"), (90_000, "90 s"), (300_000, "5 min")]
+        {
             assert_eq!(human(Duration::from_millis(ms)), text);
         }
     }
