@@ -1,1 +1,80 @@
+//! A thin Chrome DevTools Protocol client: one WebSocket, calls out, replies and events in.
+//!
+//! A reply finds its call by id, never by order, so a call that was given up shifts nothing. Results and
+//! events stay raw JSON; this crate knows the protocol's envelope and none of its domains, so a new Chromium
+//! with new events cannot break it. It starts no browser and never reconnects: a socket that ended is
+//! [`Closed`], and what that means is for the caller to decide. Greenroom's observers are its callers.
+//!
+//! Events come through a bounded queue. The socket must not stall behind a slow consumer, or replies would
+//! stall too; and no event may vanish, or an observer would believe in pages that are gone. So a consumer
+//! that falls [`EVENTS_MAX`] events behind loses the whole connection, with [`Closed::Overflow`] as the
+//! reason; a caller without interest in events drops [`Events`], and they are discarded on arrival.
 
+mod client;
+mod envelope;
+mod wire;
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::{port::human, raw::Raw};
+
+pub use client::{Client, Events};
+
+/// The most one message may weigh, in one frame, as Chromium sends it. The biggest are screenshots and PDFs
+/// in base64 and bodies of responses: tens of megabytes, rarely. Past this a page is filling our memory.
+pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
+
+/// How far a consumer may fall behind. Opening a page of a hundred frames makes a few hundred events at
+/// once; thousands in a row mean that nobody is listening.
+pub const EVENTS_MAX: usize = 4_096;
+
+/// How long connecting may take. A browser that has just printed its address answers within milliseconds,
+/// on a machine that starts many at once within seconds.
+pub const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a call may take. What an observer asks is answered in milliseconds, a large page's PDF in
+/// seconds; a browser that says nothing for longer hangs, and its callers must not hang with it.
+pub const CALL_WITHIN: Duration = Duration::from_secs(30);
+
+/// Something that happened in the browser.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// For example `Target.targetCreated`.
+    pub method: String,
+    /// The flattened session it happened in; `None` for the browser itself.
+    pub session: Option<String>,
+    /// As the browser wrote them; `{}` when it wrote none.
+    pub params: Raw,
+}
+
+/// Why a call has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot connect to the browser at {url}: {source}")]
+    Connect { url: String, source: Box<dyn std::error::Error + Send + Sync> },
+    /// The browser understood the call and declined it.
+    #[error("the browser refused {method}: {message} ({code})")]
+    Refused { method: String, code: i64, message: String },
+    #[error("the browser did not answer {method} within {}", human(CALL_WITHIN))]
+    NoAnswer { method: String },
+    #[error("the parameters of {method} cannot be written as JSON: {source}")]
+    Params { method: String, source: serde_json::Error },
+    #[error(transparent)]
+    Closed(#[from] Closed),
+}
+
+/// Why a connection is over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Closed {
+    #[error("the browser closed its DevTools connection")]
+    ByBrowser,
+    #[error("the DevTools connection broke: {0}")]
+    Broken(Arc<str>),
+    #[error("the browser broke the DevTools protocol: {0}")]
+    Protocol(Arc<str>),
+    #[error("the DevTools connection was given up: {EVENTS_MAX} events waited and nobody took them")]
+    Overflow,
+    /// Nobody can be told but a lone `closed()` future.
+    #[error("the DevTools connection is not in use any more")]
+    Unused,
+}

@@ -60,7 +60,13 @@ pub struct Ledger {
 
 impl Ledger {
     pub fn new(limits: Limits) -> Self {
-        Self { limits, instances: BTreeMap::new(), waiting: VecDeque::new(), next_instance: 0, next_waiter: 0 }
+        Self {
+            limits,
+            instances: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            next_instance: 0,
+            next_waiter: 0,
+        }
     }
 
     /// Asks for one slot. The oldest instance with room is filled first, so that later ones can empty.

@@ -42,7 +42,8 @@ pub fn judge(target: &Target, own: &dyn OwnPorts) -> Result<(), Blocked> {
 /// Names that must not be resolved at all.
 pub fn is_metadata_name(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
-    ["metadata.google", "metadata.google.internal", "metadata.aws.amazon.com", "instance-data"].contains(&host.as_str())
+    ["metadata.google", "metadata.google.internal", "metadata.aws.amazon.com", "instance-data"]
+        .contains(&host.as_str())
 }
 
 fn is_metadata(host: &str, address: IpAddr) -> bool {
@@ -100,7 +101,16 @@ mod tests {
     /// Own ports are out of reach under every spelling of this machine; other ports and machines are not.
     #[test]
     fn own_ports() {
-        for address in ["127.0.0.1", "127.9.9.9", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1"] {
+        for address in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "0.0.0.0",
+            "::1",
+            "::",
+            "::ffff:127.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+        ] {
             check("x", address, 9222, Err(Blocked::OwnPort));
             check("x", address, 8080, Ok(()));
         }
@@ -110,7 +120,9 @@ mod tests {
     /// Metadata services are refused by address and by name, on any port.
     #[test]
     fn metadata() {
-        for address in ["169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254", "100.100.100.200", "169.254.170.2"] {
+        for address in
+            ["169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254", "100.100.100.200", "169.254.170.2"]
+        {
             check("x", address, 80, Err(Blocked::Metadata));
         }
         check("Metadata.Google.Internal.", "192.0.2.1", 80, Err(Blocked::Metadata));

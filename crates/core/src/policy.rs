@@ -114,6 +114,9 @@ mod tests {
         let refused = Refused::Unsafe("run_unsafe".into());
         assert_eq!(policy(&[], &[], false).permit(&Owner::local(), "run_unsafe").unwrap_err(), refused);
         assert_eq!(policy(&[], &[], true).permit(&Owner::new("key"), "run_unsafe").unwrap_err(), refused);
-        assert_eq!(policy(&[], &[], true).permit(&Owner::local(), "run_unsafe").unwrap().tool(), "run_unsafe");
+        assert_eq!(
+            policy(&[], &[], true).permit(&Owner::local(), "run_unsafe").unwrap().tool(),
+            "run_unsafe"
+        );
     }
 }

@@ -136,14 +136,6 @@ pub struct View {
     pub tabs: usize,
 }
 
-/// Everything a seat needs to be opened.
-pub struct OpenSpec {
-    /// The seat's private folder. It exists and is empty; the seat's files live there and nowhere else.
-    pub folder: PathBuf,
-    /// On whose behalf; the engine learns this agent's capabilities.
-    pub agent: Arc<dyn Agent>,
-}
-
 /// Starts instances of one configured engine.
 pub trait Engine: Send + Sync {
     /// What the tool list depends on: kind, version and options. Equal fingerprints have equal tools.
@@ -157,7 +149,9 @@ pub trait Engine: Send + Sync {
 
 /// One running engine with its browser.
 pub trait Instance: Send + Sync {
-    fn open(&self, spec: OpenSpec) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>>;
+    /// Opens a seat on behalf of an agent, whose capabilities the engine learns. The seat has a private folder
+    /// of its own, which ends with it.
+    fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>>;
     /// Becomes `Some` once, when the instance is gone.
     fn lost(&self) -> watch::Receiver<Option<Lost>>;
     /// The processes this instance started and still owns.
@@ -203,8 +197,6 @@ pub trait Agent: Send + Sync {
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>>;
     /// The level last asked for with `logging/setLevel`.
     fn log_level(&self) -> Option<String>;
-    /// Resolves when nobody waits for this call any more.
-    fn cancelled(&self) -> BoxFuture<'_, ()>;
 }
 
 #[cfg(test)]

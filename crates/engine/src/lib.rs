@@ -2,13 +2,22 @@
 //!
 //! A process comes from the [`launcher`], lives as a [`process::Process`], keeps its files in the
 //! [`run_folder`], and its ports in [`ports`], where the egress proxy finds them. What it starts is found by
-//! [`browser`] and [`node`], or put on the machine by [`install`].
+//! [`browser`] and [`node`], or put on the machine by [`install`]. [`playwright`] and [`custom`] are the engines.
 
 pub mod browser;
+pub mod chromium;
+pub mod custom;
 pub mod errand;
 pub mod install;
 pub mod launcher;
 pub mod node;
+mod observer;
+pub mod playwright;
 pub mod ports;
 pub mod process;
 pub mod run_folder;
+mod upstream;
+
+pub use custom::CustomEngine;
+pub use playwright::{PlaywrightEngine, PlaywrightOptions};
+pub use upstream::ToolsChanged;

@@ -107,6 +107,11 @@ impl Process {
         }
     }
 
+    /// The last lines of stderr, also after this process is gone.
+    pub(crate) fn tail(&self) -> Arc<Tail> {
+        self.tail.clone()
+    }
+
     /// The last lines of stderr, joined.
     pub fn last_words(&self) -> Arc<str> {
         self.tail.text().into()
@@ -174,7 +179,7 @@ async fn read_stderr(
 }
 
 #[derive(Default)]
-struct Tail(Mutex<VecDeque<String>>);
+pub(crate) struct Tail(Mutex<VecDeque<String>>);
 
 impl Tail {
     fn push(&self, line: &str) {
@@ -185,7 +190,7 @@ impl Tail {
         lines.push_back(line.to_owned());
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
     }

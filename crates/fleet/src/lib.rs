@@ -1,1 +1,15 @@
+//! The fleet: a pool that lends slots of instances, and sessions that hold them.
+//!
+//! It sees engines through the ports of `greenroom-core` only and starts no process itself. Each session is a
+//! task that owns its seat; each instance has a task that watches it; everything else is a plain mutex held for
+//! a few lines and never across an await.
 
+mod error;
+mod fleet;
+mod pool;
+mod session;
+
+pub use error::{FleetError, LeaseTimeout};
+pub use fleet::{Fleet, FleetSettings, SessionState, SessionStatus, Whose};
+pub use pool::PoolSettings;
+pub use session::{Answer, Note};

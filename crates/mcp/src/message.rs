@@ -206,7 +206,9 @@ mod tests {
     #[test]
     fn payloads_stay_raw() {
         let text = r#"{"jsonrpc":"2.0","id":"a\u0041","method":"m","params":{"x": 1.50, "y":1e400}}"#;
-        let Ok(Message::Request { id, method, params }) = parse_one(text.as_bytes()) else { panic!("a request") };
+        let Ok(Message::Request { id, method, params }) = parse_one(text.as_bytes()) else {
+            panic!("a request")
+        };
         assert_eq!(params.as_ref().unwrap().get(), r#"{"x": 1.50, "y":1e400}"#);
         assert_eq!(String::from_utf8(request(&id, &method, params.as_deref())).unwrap(), text);
     }
@@ -222,14 +224,19 @@ mod tests {
         assert_eq!(error_of(r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#), (INVALID_REQUEST, None));
         assert_eq!(error_of(r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#), (INVALID_REQUEST, None));
         assert_eq!(error_of(r#"{"jsonrpc":"2.0","id":3}"#), (INVALID_REQUEST, Some("3".into())));
-        assert_eq!(error_of(r#"{"jsonrpc":"2.0","id":3,"result":1,"error":2}"#), (INVALID_REQUEST, Some("3".into())));
+        assert_eq!(
+            error_of(r#"{"jsonrpc":"2.0","id":3,"result":1,"error":2}"#),
+            (INVALID_REQUEST, Some("3".into()))
+        );
         assert!(parse_one(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}").is_err());
     }
 
     /// A batch is taken apart, each part judged alone.
     #[test]
     fn batches() {
-        let Parsed::Batch(parts) = parse(br#" [{"jsonrpc":"2.0","method":"m"}, 1]"#) else { panic!("a batch") };
+        let Parsed::Batch(parts) = parse(br#" [{"jsonrpc":"2.0","method":"m"}, 1]"#) else {
+            panic!("a batch")
+        };
         assert!(parts[0].is_ok() && parts[1].is_err());
         assert!(matches!(parse(b"[]"), Parsed::One(Err(_))));
     }

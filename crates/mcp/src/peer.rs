@@ -97,7 +97,7 @@ impl Peer {
     }
 
     /// Says goodbye where the transport has a word for it.
-    pub async fn close(self) {
+    pub async fn close(&self) {
         self.link.goodbye().await;
     }
 }

@@ -1,1 +1,28 @@
+//! What greenroom's tests stand on: a fake engine that misbehaves on demand, a test site for real browsers, an
+//! MCP client that drives the real binary, and helpers that look at processes from outside.
+//!
+//! Only `[dev-dependencies]` name this crate. It waits on events and gives every wait a deadline, so that a
+//! broken program fails a test with its transcript instead of hanging it. It knows nothing of greenroom's other
+//! crates: what it proves about them, it proves from outside.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test kit reports by panicking, starts the processes under test, and polls where the kernel has no event"
+)]
 
+pub mod client;
+pub mod deadline;
+pub mod fake_engine;
+pub mod gate;
+pub mod process;
+pub mod site;
+mod target;
+
+pub use client::{Client, Launch, Pending, Question, text_of};
+pub use deadline::{PATIENCE, eventually, within};
+pub use fake_engine::log::EngineLog;
+pub use gate::Gate;
+pub use site::{Seen, Site};
+pub use target::{fake_engine_path, workspace_binary};

@@ -59,7 +59,12 @@ impl Endpoint {
     /// A new session with the server. It exists there once [`Peer::initialize`] succeeded.
     pub fn connect(&self) -> (Peer, mpsc::Receiver<Inbound>) {
         let (dispatch, inbound) = Dispatch::new();
-        let http = Http { endpoint: self.clone(), session: OnceLock::new(), revision: OnceLock::new(), listener: Mutex::default() };
+        let http = Http {
+            endpoint: self.clone(),
+            session: OnceLock::new(),
+            revision: OnceLock::new(),
+            listener: Mutex::default(),
+        };
         (Peer::new(Link::Http(Arc::new(http)), dispatch, JoinSet::new()), inbound)
     }
 }
@@ -77,7 +82,12 @@ impl Http {
         let _ = self.revision.set(revision);
     }
 
-    pub(crate) async fn post(&self, body: Vec<u8>, expects: Option<u64>, to: &Arc<Dispatch>) -> Result<(), Gone> {
+    pub(crate) async fn post(
+        &self,
+        body: Vec<u8>,
+        expects: Option<u64>,
+        to: &Arc<Dispatch>,
+    ) -> Result<(), Gone> {
         let request = self
             .request(Method::POST)
             .header(CONTENT_TYPE, "application/json")
@@ -96,7 +106,8 @@ impl Http {
     /// Opens the stream of what the server sends on its own accord. Returns once it is open, so that nothing
     /// the server sends from now on is missed.
     pub(crate) async fn listen(self: &Arc<Self>, to: &Arc<Dispatch>) -> Result<(), Gone> {
-        let response = self.send(self.request(Method::GET).header(ACCEPT, "text/event-stream"), Bytes::new()).await?;
+        let response =
+            self.send(self.request(Method::GET).header(ACCEPT, "text/event-stream"), Bytes::new()).await?;
         let (http, to) = (Arc::downgrade(self), to.clone());
         self.listener.lock().await.spawn(async move {
             let mut body = response.into_body();
@@ -121,7 +132,9 @@ impl Http {
             match tokio::time::timeout(GOODBYE, goodbye).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "the engine did not take our goodbye"),
-                Err(_) => tracing::warn!("the engine did not answer our goodbye within {} s", GOODBYE.as_secs()),
+                Err(_) => {
+                    tracing::warn!("the engine did not answer our goodbye within {} s", GOODBYE.as_secs())
+                }
             }
         }
     }
@@ -137,7 +150,11 @@ impl Http {
         request
     }
 
-    async fn send(&self, request: hyper::http::request::Builder, body: Bytes) -> Result<Response<Incoming>, Gone> {
+    async fn send(
+        &self,
+        request: hyper::http::request::Builder,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Gone> {
         let request = request.body(Full::new(body)).map_err(|error| Gone::Refused(error.to_string()))?;
         let response = self.endpoint.client.request(request).await.map_err(|error| {
             tracing::debug!(%error, "the engine cannot be reached");
@@ -147,7 +164,12 @@ impl Http {
             status if status.is_success() => Ok(response),
             StatusCode::NOT_FOUND => Err(Gone::Closed),
             status => {
-                let body = response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+                let body = response
+                    .into_body()
+                    .collect()
+                    .await
+                    .map(http_body_util::Collected::to_bytes)
+                    .unwrap_or_default();
                 let text = String::from_utf8_lossy(body.get(..200).unwrap_or(&body)).into_owned();
                 Err(Gone::Refused(format!("{status}: {text}")))
             }
@@ -155,7 +177,12 @@ impl Http {
     }
 
     /// Dispatches everything in a response's body, until the answer to `until` was among it.
-    async fn read(&self, response: Response<Incoming>, until: Option<u64>, to: &Arc<Dispatch>) -> Result<(), Gone> {
+    async fn read(
+        &self,
+        response: Response<Incoming>,
+        until: Option<u64>,
+        to: &Arc<Dispatch>,
+    ) -> Result<(), Gone> {
         let is_stream = response
             .headers()
             .get(CONTENT_TYPE)

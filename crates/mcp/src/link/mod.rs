@@ -17,7 +17,12 @@ pub(crate) enum Link {
 impl Link {
     /// Sends one message. Over HTTP the answer to `expects` comes back on the same exchange, so this returns
     /// once it has been dispatched.
-    pub(crate) async fn send(&self, line: Vec<u8>, expects: Option<u64>, to: &Arc<Dispatch>) -> Result<(), Gone> {
+    pub(crate) async fn send(
+        &self,
+        line: Vec<u8>,
+        expects: Option<u64>,
+        to: &Arc<Dispatch>,
+    ) -> Result<(), Gone> {
         match self {
             Self::Child(stdin) => stdin.send(line).await.map_err(|_| Gone::Closed),
             Self::Http(http) => http.post(line, expects, to).await,

@@ -1,0 +1,127 @@
+//! The handles: a [`Client`] makes calls, [`Events`] are what happens meanwhile.
+//!
+//! Both are handles to one connection, which lives as long as either does.
+
+use std::sync::Arc;
+
+use greenroom_core::raw::Raw;
+use serde::Serialize;
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use tokio_tungstenite::{connect_async_with_config, tungstenite::protocol::WebSocketConfig};
+
+use crate::{
+    CALL_WITHIN, CONNECT_WITHIN, Closed, EVENTS_MAX, Error, Event, MESSAGE_BYTES_MAX,
+    envelope::Outgoing,
+    wire::{self, Pending},
+};
+
+/// Calls that may wait to be written. They go out as fast as the socket takes them, so a longer queue would
+/// only hide a browser that no longer reads.
+const OUTGOING_MAX: usize = 64;
+
+/// Makes calls. Cheap to clone; the clones share one connection.
+#[derive(Clone)]
+pub struct Client {
+    outgoing: mpsc::Sender<String>,
+    pending: Arc<Pending>,
+    closed: watch::Receiver<Option<Closed>>,
+}
+
+/// What happens in the browser, in the order in which it said so. See the crate's text for what becomes of
+/// a consumer that is too slow.
+pub struct Events {
+    events: mpsc::Receiver<Event>,
+    closed: watch::Receiver<Option<Closed>>,
+}
+
+impl Client {
+    /// Connects to a browser's, or a page's, `ws://` address, within [`CONNECT_WITHIN`].
+    pub async fn connect(ws_url: &str) -> Result<(Self, Events), Error> {
+        let failed = |source| Error::Connect { url: ws_url.to_owned(), source };
+        let limits = WebSocketConfig::default()
+            .max_message_size(Some(MESSAGE_BYTES_MAX))
+            .max_frame_size(Some(MESSAGE_BYTES_MAX));
+        // Calls are small and wait for their replies, which is what Nagle's algorithm delays most.
+        let without_delay = true;
+        let (socket, _) =
+            timeout(CONNECT_WITHIN, connect_async_with_config(ws_url, Some(limits), without_delay))
+                .await
+                .map_err(|late| failed(late.into()))?
+                .map_err(|error| failed(error.into()))?;
+
+        let (outgoing, to_write) = mpsc::channel(OUTGOING_MAX);
+        let (to_consumer, events) = mpsc::channel(EVENTS_MAX);
+        let (reason, closed) = watch::channel(None);
+        let pending = Arc::new(Pending::default());
+        // The handles own this task: it ends when the last of them is dropped, and `closed` tells when it has.
+        tokio::spawn(wire::run(socket, to_write, to_consumer, pending.clone(), reason));
+        Ok((Self { outgoing, pending, closed: closed.clone() }, Events { events, closed }))
+    }
+
+    /// Calls the browser itself. Waits at most [`CALL_WITHIN`]; dropping the future gives the call up, which
+    /// disturbs no other, though the browser may still do what was asked.
+    pub async fn call(&self, method: &str, params: &impl Serialize) -> Result<Raw, Error> {
+        self.send(None, method, params).await
+    }
+
+    /// Calls one flattened session, as `Target.attachToTarget` with `flatten: true` names it.
+    pub async fn call_in(&self, session: &str, method: &str, params: &impl Serialize) -> Result<Raw, Error> {
+        self.send(Some(session), method, params).await
+    }
+
+    /// Resolves when the connection is over, with the reason. It does not keep the connection alive.
+    pub fn closed(&self) -> impl Future<Output = Closed> + Send + use<> {
+        ended(self.closed.clone())
+    }
+
+    async fn send(&self, session: Option<&str>, method: &str, params: &impl Serialize) -> Result<Raw, Error> {
+        let unwritable = |source| Error::Params { method: method.to_owned(), source };
+        let params = serde_json::value::to_raw_value(params).map_err(unwritable)?;
+        let params = Some(&*params).filter(|params| params.get() != "null");
+
+        let Some((place, answer)) = self.pending.enter() else {
+            return Err(self.closed().await.into());
+        };
+        let call = Outgoing { id: place.id, method, session, params };
+        let text = serde_json::to_string(&call).map_err(unwritable)?;
+        let exchange = async {
+            self.outgoing.send(text).await.ok()?;
+            answer.await.ok()
+        };
+        match timeout(CALL_WITHIN, exchange).await {
+            Ok(Some(Ok(result))) => Ok(result),
+            Ok(Some(Err(fault))) => {
+                Err(Error::Refused { method: method.to_owned(), code: fault.code, message: fault.text() })
+            }
+            Ok(None) => Err(self.closed().await.into()),
+            Err(_) => Err(Error::NoAnswer { method: method.to_owned() }),
+        }
+    }
+}
+
+impl Events {
+    /// An event that has already arrived, if there is one.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
+    /// The next event; once the connection is over and its last event taken, why it is over. Nothing is lost
+    /// when the future is dropped.
+    pub async fn next(&mut self) -> Result<Event, Closed> {
+        match self.events.recv().await {
+            Some(event) => Ok(event),
+            None => Err(ended(self.closed.clone()).await),
+        }
+    }
+}
+
+async fn ended(mut closed: watch::Receiver<Option<Closed>>) -> Closed {
+    match closed.wait_for(Option::is_some).await {
+        Ok(reason) => reason.clone().unwrap_or(Closed::Unused),
+        // The runtime is going away, and took the connection's task with it before it could say anything.
+        Err(_) => Closed::Unused,
+    }
+}

@@ -1,0 +1,88 @@
+//! The envelope around every message: an id and a method out; an id with a result or an error, or a method
+//! with parameters, in. What is inside stays raw.
+
+use std::borrow::Cow;
+
+use greenroom_core::raw::Raw;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::Event;
+
+/// A call as it is sent.
+#[derive(Serialize)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) id: u32,
+    pub(crate) method: &'a str,
+    #[serde(rename = "sessionId", skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<&'a str>,
+    /// Absent for `()`: the browser wants an object or nothing, not `null`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) params: Option<&'a RawValue>,
+}
+
+/// A message as it is received.
+pub(crate) enum Incoming {
+    Reply {
+        id: u32,
+        body: Result<Raw, Fault>,
+    },
+    Event(Event),
+    /// An error that belongs to no call, such as one about a message that could not be read.
+    Stray(Fault),
+}
+
+/// An error object of the protocol.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Fault {
+    pub(crate) code: i64,
+    pub(crate) message: String,
+    /// What exactly was wrong, where the browser says so; a string so far.
+    data: Option<serde_json::Value>,
+}
+
+impl Fault {
+    pub(crate) fn text(&self) -> String {
+        match &self.data {
+            None => self.message.clone(),
+            Some(serde_json::Value::String(data)) => format!("{}: {data}", self.message),
+            Some(data) => format!("{}: {data}", self.message),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire<'a> {
+    id: Option<u32>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(rename = "sessionId")]
+    session: Option<String>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    error: Option<Fault>,
+}
+
+/// Opens one message, or says why it is none.
+pub(crate) fn open(text: &str) -> Result<Incoming, String> {
+    let wire: Wire<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    match wire {
+        Wire { id: Some(id), error: Some(fault), .. } => Ok(Incoming::Reply { id, body: Err(fault) }),
+        Wire { id: Some(id), result: Some(result), .. } => {
+            Ok(Incoming::Reply { id, body: Ok(result.to_owned()) })
+        }
+        Wire { id: None, method: Some(method), session, params, .. } => Ok(Incoming::Event(Event {
+            method: method.into_owned(),
+            session,
+            params: params.map_or_else(empty, RawValue::to_owned),
+        })),
+        Wire { id: None, error: Some(fault), .. } => Ok(Incoming::Stray(fault)),
+        Wire { .. } => Err("a message that is neither a reply nor an event".to_owned()),
+    }
+}
+
+fn empty() -> Raw {
+    greenroom_core::raw::encode(&serde_json::Map::new())
+}

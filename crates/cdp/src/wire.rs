@@ -1,0 +1,188 @@
+//! The task behind a connection: it writes what clients queue, hands each reply to its call and each event
+//! to the consumer, and says once why it ended.
+//!
+//! It ends when the socket does, when the browser breaks the protocol, when the events' consumer falls
+//! behind, or when the last client and the events are dropped. Ending fails every call that still waits.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use greenroom_core::raw::Raw;
+use tokio::{
+    net::TcpStream,
+    sync::{mpsc, oneshot, watch},
+};
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream,
+    tungstenite::{self, Message},
+};
+
+use crate::{
+    Closed, Event,
+    envelope::{self, Fault, Incoming},
+};
+
+pub(crate) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// What a call waits for.
+pub(crate) type Answer = Result<Raw, Fault>;
+
+/// The calls that wait for their replies.
+#[derive(Default)]
+pub(crate) struct Pending(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    last_id: u32,
+    calls: HashMap<u32, oneshot::Sender<Answer>>,
+    /// Set once, with the calls gone: a call that comes later would wait for ever.
+    over: bool,
+}
+
+/// A call's place among the pending ones. Dropping it, answered or given up, frees the place.
+pub(crate) struct Place {
+    pending: Arc<Pending>,
+    pub(crate) id: u32,
+}
+
+impl Pending {
+    /// A place for one more call; `None` when the connection is over.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<(Place, oneshot::Receiver<Answer>)> {
+        let (sender, answer) = oneshot::channel();
+        let mut waiting = self.lock();
+        if waiting.over {
+            return None;
+        }
+        // The protocol's ids are 32-bit signed. After two billion calls the first ones are long answered.
+        waiting.last_id = waiting.last_id % i32::MAX.unsigned_abs() + 1;
+        let id = waiting.last_id;
+        waiting.calls.insert(id, sender);
+        Some((Place { pending: self.clone(), id }, answer))
+    }
+
+    fn answer(&self, id: u32, answer: Answer) {
+        // A reply that nobody waits for belongs to a call that was given up.
+        if let Some(call) = self.lock().calls.remove(&id) {
+            let _ = call.send(answer);
+        }
+    }
+
+    fn end(&self) {
+        let mut waiting = self.lock();
+        waiting.over = true;
+        waiting.calls.clear();
+    }
+
+    /// Held for a map access and never across an await; a panic cannot leave it half changed.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.pending.lock().calls.remove(&self.id);
+    }
+}
+
+/// Runs a connection to its end.
+pub(crate) async fn run(
+    socket: Socket,
+    outgoing: mpsc::Receiver<String>,
+    events: mpsc::Sender<Event>,
+    pending: Arc<Pending>,
+    closed: watch::Sender<Option<Closed>>,
+) {
+    let (sink, stream) = socket.split();
+    // Side by side: a message that takes long to write must not keep replies from being read.
+    let why = tokio::select! {
+        why = read(stream, &events, &pending) => why,
+        why = write(sink, outgoing, &events) => why,
+    };
+    tracing::debug!(%why, "a DevTools connection ended");
+    // First the reason, then everybody who will ask for it.
+    closed.send_replace(Some(why));
+    pending.end();
+    drop(events);
+}
+
+async fn read(mut stream: SplitStream<Socket>, events: &mpsc::Sender<Event>, pending: &Pending) -> Closed {
+    loop {
+        let text = match stream.next().await {
+            Some(Ok(Message::Text(text))) => text,
+            Some(Ok(Message::Close(_))) | None => return Closed::ByBrowser,
+            Some(Ok(Message::Binary(_))) => return Closed::Protocol("a binary message".into()),
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
+            Some(Err(error)) => return broken(&error),
+        };
+        match envelope::open(&text) {
+            Ok(Incoming::Reply { id, body }) => pending.answer(id, body),
+            Ok(Incoming::Event(event)) => match events.try_send(event) {
+                // Nobody wants events when their consumer was dropped.
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+                Err(mpsc::error::TrySendError::Full(_)) => return Closed::Overflow,
+            },
+            Ok(Incoming::Stray(fault)) => return Closed::Protocol(fault.text().into()),
+            Err(reason) => return Closed::Protocol(reason.into()),
+        }
+    }
+}
+
+async fn write(
+    mut sink: SplitSink<Socket, Message>,
+    mut outgoing: mpsc::Receiver<String>,
+    events: &mpsc::Sender<Event>,
+) -> Closed {
+    while let Some(text) = outgoing.recv().await {
+        if let Err(error) = sink.send(Message::text(text)).await {
+            return broken(&error);
+        }
+    }
+    // No client is left; whoever listens to events still does.
+    events.closed().await;
+    Closed::Unused
+}
+
+fn broken(error: &tungstenite::Error) -> Closed {
+    match error {
+        // A killed browser says no goodbye.
+        tungstenite::Error::ConnectionClosed
+        | tungstenite::Error::AlreadyClosed
+        | tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => {
+            Closed::ByBrowser
+        }
+        other => Closed::Broken(other.to_string().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call that is given up leaves no entry, and no call can enter once the connection is over.
+    #[test]
+    fn places_are_given_back() {
+        let pending = Arc::new(Pending::default());
+        let (first, _answer) = pending.enter().unwrap();
+        let (second, _answer) = pending.enter().unwrap();
+        assert_ne!(first.id, second.id);
+        drop(first);
+        assert_eq!(pending.lock().calls.keys().copied().collect::<Vec<_>>(), [second.id]);
+        pending.end();
+        assert!(pending.lock().calls.is_empty() && pending.enter().is_none());
+    }
+
+    /// Ids stay within what the protocol can carry.
+    #[test]
+    fn ids_start_over() {
+        let pending = Arc::new(Pending::default());
+        pending.lock().last_id = i32::MAX.unsigned_abs();
+        assert_eq!(pending.enter().unwrap().0.id, 1);
+    }
+}

@@ -1,0 +1,282 @@
+//! Against a browser that the test plays, message by message.
+
+use futures_util::{SinkExt, StreamExt};
+use greenroom_cdp::{Client, Closed, EVENTS_MAX, Error, Events};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::{
+    WebSocketStream, accept_async_with_config,
+    tungstenite::{Message, protocol::WebSocketConfig},
+};
+
+use crate::within;
+
+/// The browser's end of a connection.
+struct Browser(WebSocketStream<TcpStream>);
+
+impl Browser {
+    async fn hear(&mut self) -> Value {
+        let message = self.0.next().await.expect("the client hung up").unwrap();
+        serde_json::from_str(message.to_text().unwrap()).unwrap()
+    }
+
+    async fn say(&mut self, message: impl std::fmt::Display) {
+        self.0.send(Message::text(message.to_string())).await.unwrap();
+    }
+
+    /// Waits until the client has hung up.
+    async fn hear_end(mut self) {
+        while let Some(Ok(_)) = self.0.next().await {}
+    }
+}
+
+async fn connected() -> (Client, Events, Browser) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/devtools/browser/x", listener.local_addr().unwrap());
+    let unlimited = WebSocketConfig::default().max_frame_size(None).max_message_size(None);
+    let accept = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        Browser(accept_async_with_config(stream, Some(unlimited)).await.unwrap())
+    };
+    let (client, browser) = tokio::join!(Client::connect(&url), accept);
+    let (client, events) = client.unwrap();
+    (client, events, browser)
+}
+
+/// Replies find their calls by id, whatever their order, and come back exactly as they were written.
+#[tokio::test]
+async fn replies_find_their_calls() {
+    within(async {
+        let (client, _events, mut browser) = connected().await;
+        let params = json!({"x": 1});
+        let first = client.call("A.first", &params);
+        let second = client.call_in("S1", "A.second", &());
+        let play = async {
+            let (a, b) = (browser.hear().await, browser.hear().await);
+            assert_eq!(a, json!({"id": a["id"], "method": "A.first", "params": {"x": 1}}));
+            assert_eq!(b, json!({"id": b["id"], "method": "A.second", "sessionId": "S1"}));
+            browser.say(format!(r#"{{"id":{},"sessionId":"S1","result":{{"n":  1.50}}}}"#, b["id"])).await;
+            browser.say(json!({"id": a["id"], "result": {"first": true}})).await;
+        };
+        let (first, second, ()) = tokio::join!(first, second, play);
+        assert_eq!(first.unwrap().get(), r#"{"first":true}"#);
+        assert_eq!(second.unwrap().get(), r#"{"n":  1.50}"#);
+    })
+    .await;
+}
+
+/// A call that was given up takes its place with it: its late reply reaches nobody and shifts nothing.
+#[tokio::test]
+async fn a_cancelled_call_shifts_nothing() {
+    within(async {
+        let (client, _events, mut browser) = connected().await;
+        let given_up = tokio::spawn({
+            let client = client.clone();
+            async move { client.call("A.slow", &()).await.map(drop) }
+        });
+        let slow = browser.hear().await;
+        given_up.abort();
+        assert!(given_up.await.unwrap_err().is_cancelled());
+
+        let play = async {
+            let next = browser.hear().await;
+            assert_ne!(next["id"], slow["id"]);
+            browser.say(json!({"id": slow["id"], "result": "late"})).await;
+            browser.say(json!({"id": next["id"], "result": "mine"})).await;
+        };
+        let (next, ()) = tokio::join!(client.call("A.next", &()), play);
+        assert_eq!(next.unwrap().get(), r#""mine""#);
+    })
+    .await;
+}
+
+/// When the browser hangs up, every call that waits fails, the events end, and later calls fail at once.
+#[tokio::test]
+async fn closing_fails_what_waits() {
+    within(async {
+        let (client, mut events, mut browser) = connected().await;
+        let closed = client.closed();
+        let play = async {
+            browser.hear().await;
+            browser.hear().await;
+            browser.say(json!({"method": "A.lastWords", "params": {}})).await;
+            drop(browser);
+        };
+        let (first, second, ()) = tokio::join!(client.call("A.one", &()), client.call("A.two", &()), play);
+        for result in [first, second] {
+            assert!(matches!(result, Err(Error::Closed(Closed::ByBrowser))), "{result:?}");
+        }
+        assert_eq!(closed.await, Closed::ByBrowser);
+        assert_eq!(events.next().await.unwrap().method, "A.lastWords");
+        assert_eq!(events.next().await.unwrap_err(), Closed::ByBrowser);
+        assert!(matches!(client.call("A.three", &()).await, Err(Error::Closed(Closed::ByBrowser))));
+    })
+    .await;
+}
+
+/// An error object becomes a refusal with its code, its message and what the browser added.
+#[tokio::test]
+async fn error_objects_are_refusals() {
+    within(async {
+        let (client, _events, mut browser) = connected().await;
+        let play = async {
+            let id = browser.hear().await["id"].clone();
+            let error =
+                json!({"code": -32602, "message": "Invalid parameters", "data": "url: string expected"});
+            browser.say(json!({"id": id, "error": error})).await;
+        };
+        let params = json!({"url": 7});
+        let (result, ()) = tokio::join!(client.call("Page.navigate", &params), play);
+        let error = result.unwrap_err();
+        assert!(matches!(&error, Error::Refused { code: -32602, .. }));
+        assert_eq!(
+            error.to_string(),
+            "the browser refused Page.navigate: Invalid parameters: url: string expected (-32602)"
+        );
+    })
+    .await;
+}
+
+/// A message of 20 MB, more than the library's own limit for a frame, passes whole, in both directions.
+#[tokio::test]
+async fn big_messages_pass() {
+    within(async {
+        let (client, _events, mut browser) = connected().await;
+        let big = "x".repeat(20 << 20);
+        let echo = tokio::spawn(async move {
+            let call = browser.hear().await;
+            browser.say(json!({"id": call["id"], "result": call["params"]})).await;
+            browser
+        });
+        let result = client.call("A.big", &big).await.unwrap();
+        assert_eq!(result.get().len(), big.len() + 2);
+        echo.await.unwrap();
+    })
+    .await;
+}
+
+/// Events come in order, with their session, raw.
+#[tokio::test]
+async fn events_come_as_they_were_sent() {
+    within(async {
+        let (_client, mut events, mut browser) = connected().await;
+        browser.say(r#"{"method":"A.b","params":{"n":  1e400},"sessionId":"S"}"#).await;
+        browser.say(r#"{"method":"A.c"}"#).await;
+        let (first, second) = (events.next().await.unwrap(), events.next().await.unwrap());
+        assert_eq!((first.method.as_str(), first.session.as_deref()), ("A.b", Some("S")));
+        assert_eq!(first.params.get(), r#"{"n":  1e400}"#);
+        assert_eq!((second.method.as_str(), second.session, second.params.get()), ("A.c", None, "{}"));
+    })
+    .await;
+}
+
+/// A consumer that takes nothing loses the connection, loudly, and can still read what had come before.
+#[tokio::test]
+async fn an_overflow_ends_the_connection() {
+    within(async {
+        let (client, mut events, mut browser) = connected().await;
+        for n in 0..=EVENTS_MAX {
+            browser.say(json!({"method": "A.flood", "params": n})).await;
+        }
+        assert_eq!(client.closed().await, Closed::Overflow);
+        for n in 0..EVENTS_MAX {
+            assert_eq!(events.next().await.unwrap().params.get(), n.to_string());
+        }
+        assert_eq!(events.next().await.unwrap_err(), Closed::Overflow);
+        assert!(matches!(client.call("A.b", &()).await, Err(Error::Closed(Closed::Overflow))));
+    })
+    .await;
+}
+
+/// Without a consumer, events are discarded, however many, and calls go on.
+#[tokio::test]
+async fn nobody_need_listen() {
+    within(async {
+        let (client, events, mut browser) = connected().await;
+        drop(events);
+        let play = async {
+            let id = browser.hear().await["id"].clone();
+            for n in 0..=EVENTS_MAX {
+                browser.say(json!({"method": "A.flood", "params": n})).await;
+            }
+            browser.say(json!({"id": id, "result": {}})).await;
+        };
+        let (result, ()) = tokio::join!(client.call("A.b", &()), play);
+        result.unwrap();
+    })
+    .await;
+}
+
+/// A message that is no JSON, or no envelope, ends the connection with the reason.
+#[tokio::test]
+async fn nonsense_ends_the_connection() {
+    within(async {
+        for nonsense in ["{", "[]", "{}", r#"{"id":1}"#, r#"{"error":{"code":-32700,"message":"not JSON"}}"#]
+        {
+            let (client, _events, mut browser) = connected().await;
+            browser.say(nonsense).await;
+            let why = client.closed().await;
+            assert!(matches!(why, Closed::Protocol(_)), "{nonsense}: {why}");
+        }
+    })
+    .await;
+}
+
+/// The connection lives as long as a client or the events do, and ends with the last of them.
+#[tokio::test]
+async fn the_last_handle_ends_the_connection() {
+    within(async {
+        let (client, mut events, mut browser) = connected().await;
+        let closed = client.closed();
+        drop(client);
+        browser.say(json!({"method": "A.still"})).await;
+        assert_eq!(events.next().await.unwrap().method, "A.still");
+        drop(events);
+        assert_eq!(closed.await, Closed::Unused);
+        browser.hear_end().await;
+
+        let (client, events, browser) = connected().await;
+        drop(events);
+        let clone = client.clone();
+        drop(client);
+        drop(clone);
+        browser.hear_end().await;
+    })
+    .await;
+}
+
+/// An address where nobody listens is an error that names it.
+#[tokio::test]
+async fn nobody_there() {
+    within(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/", listener.local_addr().unwrap());
+        drop(listener);
+        let error = Client::connect(&url).await.err().unwrap();
+        assert!(matches!(&error, Error::Connect { .. }) && error.to_string().contains(&url), "{error}");
+    })
+    .await;
+}
+
+/// A browser that never answers costs its caller a bounded wait, and the connection stays good.
+#[tokio::test]
+async fn a_hung_browser_is_not_waited_for() {
+    within(async {
+        let (client, _events, mut browser) = connected().await;
+        let play = async {
+            browser.hear().await;
+            tokio::time::pause();
+        };
+        let (result, ()) = tokio::join!(client.call("A.hang", &()), play);
+        let error = result.unwrap_err();
+        assert_eq!(error.to_string(), "the browser did not answer A.hang within 30 s");
+        tokio::time::resume();
+        let play = async {
+            let id = browser.hear().await["id"].clone();
+            browser.say(json!({"id": id, "result": {}})).await;
+        };
+        let (result, ()) = tokio::join!(client.call("A.fine", &()), play);
+        result.unwrap();
+    })
+    .await;
+}

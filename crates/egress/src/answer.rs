@@ -1,0 +1,64 @@
+//! What the proxy says in its own name: one place turns a reason into a status, a header and a line of text.
+//!
+//! The text is for whoever looks at the page or reads the log; `x-greenroom-refused` is for programs, and
+//! tells a refusal apart from a 403 that a site sent itself.
+
+use bytes::Bytes;
+use greenroom_core::net::Blocked;
+use http_body_util::{BodyExt, Empty, Full, combinators::UnsyncBoxBody};
+use hyper::{
+    Response, StatusCode,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+};
+
+use crate::dial::NoConnection;
+
+/// A body on its way to a browser, streamed.
+pub(crate) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
+
+const REFUSED: HeaderName = HeaderName::from_static("x-greenroom-refused");
+
+/// Why a request is not carried.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotCarried {
+    #[error("this is a proxy, not a site: {0}")]
+    NotForProxy(&'static str),
+    #[error(transparent)]
+    NoConnection(#[from] NoConnection),
+    #[error("{host} gave no usable answer: {source}")]
+    BadSite { host: String, source: hyper::Error },
+}
+
+impl NotCarried {
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let status = match &self {
+            Self::NotForProxy(_) => StatusCode::BAD_REQUEST,
+            Self::NoConnection(NoConnection::Blocked { .. }) => StatusCode::FORBIDDEN,
+            Self::NoConnection(_) | Self::BadSite { .. } => StatusCode::BAD_GATEWAY,
+        };
+        let mut response = Response::new(text(format!("greenroom: {self}\n")));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        if let Self::NoConnection(NoConnection::Blocked { reason, .. }) = &self {
+            headers.insert(REFUSED, HeaderValue::from_static(word(*reason)));
+        }
+        response
+    }
+}
+
+/// A verdict as programs read it.
+fn word(reason: Blocked) -> &'static str {
+    match reason {
+        Blocked::OwnPort => "own-port",
+        Blocked::Metadata => "metadata",
+    }
+}
+
+fn text(text: String) -> Body {
+    Full::from(text).map_err(|never| match never {}).boxed_unsync()
+}
+
+pub(crate) fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}

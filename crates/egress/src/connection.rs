@@ -1,0 +1,86 @@
+//! One browser connection: its requests, one after another, and the tunnel that the last may turn it into.
+//!
+//! Everything that belongs to a connection runs in its one task and ends with it: the request in hand, the
+//! connection to the site behind it, and the tunnel, which starts where HTTP ends. So a browser that goes
+//! away leaves nothing behind, and whoever owns the task owns all of it.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use greenroom_core::port::BoxFuture;
+use hyper::{Method, Request, Response, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+
+use crate::{answer::Body, dial::Dialer, forward, tunnel};
+
+/// The most a request's or an answer's head may weigh: Chromium's own limit for answers, and far above the
+/// cookies it sends along.
+pub(crate) const HEAD_BYTES_MAX: usize = 256 * 1024;
+
+/// The most header lines in a head. Chromium counts none; hyper's 100 is few for sites with many policies.
+pub(crate) const HEADERS_MAX: usize = 512;
+
+/// How long a connection may be open without a complete request: Chromium opens some ahead of need and gives
+/// up an unused one after a minute itself. It covers the pause between two requests as well. A tunnel has no
+/// such limit: a WebSocket that is silent for an hour is a normal one.
+const REQUEST_WITHIN: Duration = Duration::from_secs(60);
+
+/// What a connection goes on to do when its HTTP is over; set by the request that asked for it.
+#[derive(Clone, Default)]
+pub(crate) struct Afterwards(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
+
+impl Afterwards {
+    pub(crate) fn set(&self, work: impl Future<Output = ()> + Send + 'static) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(work));
+    }
+
+    fn take(&self) -> Option<BoxFuture<'static, ()>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn serve(stream: TcpStream, dialer: Arc<Dialer>) {
+    // See `dial`: an answer in small pieces must not wait for acknowledgements.
+    let _ = stream.set_nodelay(true);
+    let afterwards = Afterwards::default();
+    let service = service_fn(|request| {
+        let (dialer, afterwards) = (dialer.clone(), afterwards.clone());
+        async move { Ok::<_, Infallible>(answer(request, &dialer, &afterwards).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_WITHIN)
+        .max_header_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .preserve_header_case(true)
+        .auto_date_header(false)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
+    match served {
+        Ok(()) => {
+            if let Some(tunnel) = afterwards.take() {
+                tunnel.await;
+            }
+        }
+        // A browser that hangs up in the middle is everyday life, not a fault.
+        Err(error) => tracing::debug!(%error, "a browser's connection ended early"),
+    }
+}
+
+async fn answer(request: Request<Incoming>, dialer: &Dialer, afterwards: &Afterwards) -> Response<Body> {
+    let answered = if request.method() == Method::CONNECT {
+        tunnel::open(request, dialer, afterwards).await
+    } else {
+        forward::carry(request, dialer, afterwards).await
+    };
+    answered.unwrap_or_else(|reason| {
+        tracing::debug!(%reason, "not carried");
+        reason.into_response()
+    })
+}

@@ -1,0 +1,89 @@
+//! `CONNECT`: bytes both ways, unseen. Browsers use it for `https://`, `wss://` and `ws://`.
+//!
+//! A tunnel has no idle limit, for long silence is normal in a WebSocket. It ends when both sides have
+//! ended, when either breaks, or when one side has ended and the other has been silent for
+//! [`LINGER`], since a side that ended may have left for good.
+
+use std::{io, time::Duration};
+
+use hyper::{Request, Response, body::Incoming};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::watch,
+    time::sleep,
+};
+
+use crate::{
+    answer::{self, Body, NotCarried},
+    connection::Afterwards,
+    dial::Dialer,
+};
+
+/// How long the other side may still be silent once one side has ended. A socket that was closed looks like
+/// one that merely finished sending until something is written to it, and a site that never writes again
+/// would hold it for ever.
+const LINGER: Duration = Duration::from_secs(30);
+
+/// One direction's buffer: a TLS record is at most 16 KiB, so each passes in one piece.
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// Connects to the site; the tunnel itself starts after the answer is out.
+pub(crate) async fn open(
+    request: Request<Incoming>,
+    dialer: &Dialer,
+    afterwards: &Afterwards,
+) -> Result<Response<Body>, NotCarried> {
+    let (Some(host), Some(port)) = (request.uri().host(), request.uri().port_u16()) else {
+        return Err(NotCarried::NotForProxy("CONNECT wants host:port"));
+    };
+    let site = dialer.dial(host, port).await?;
+    let browser = hyper::upgrade::on(request);
+    afterwards.set(async move {
+        if let Ok(browser) = browser.await {
+            join(TokioIo::new(browser), site).await;
+        }
+    });
+    Ok(Response::new(answer::empty()))
+}
+
+/// Carries bytes between the two until they are done with each other.
+pub(crate) async fn join(browser: impl AsyncRead + AsyncWrite, site: impl AsyncRead + AsyncWrite) {
+    let (from_browser, to_browser) = tokio::io::split(browser);
+    let (from_site, to_site) = tokio::io::split(site);
+    let (browser_ended, seen_by_site) = watch::channel(false);
+    let (site_ended, seen_by_browser) = watch::channel(false);
+    let up = pump(from_browser, to_site, browser_ended, seen_by_browser);
+    let down = pump(from_site, to_browser, site_ended, seen_by_site);
+    if let Err(error) = tokio::try_join!(up, down) {
+        tracing::debug!(%error, "a tunnel broke");
+    }
+}
+
+/// One direction, until its source ends, or until it is silent for [`LINGER`] after the other one `ended`.
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    end: watch::Sender<bool>,
+    mut other_ended: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let silence = async {
+            // The other direction's sender lives until it has said so.
+            let _ = other_ended.wait_for(|ended| *ended).await;
+            sleep(LINGER).await;
+        };
+        let count = tokio::select! {
+            count = from.read(&mut buffer) => count?,
+            () = silence => 0,
+        };
+        if count == 0 {
+            break;
+        }
+        to.write_all(&buffer[..count]).await?;
+        to.flush().await?;
+    }
+    end.send_replace(true);
+    to.shutdown().await
+}

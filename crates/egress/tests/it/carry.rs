@@ -1,0 +1,206 @@
+//! What the proxy carries, and how little it changes.
+
+use tokio::{io::AsyncWriteExt, net::TcpListener};
+
+use crate::{Peer, listener, proxy, within};
+
+/// A plain request arrives in origin form with its site's name, without what concerned the proxy alone.
+#[tokio::test]
+async fn a_get_arrives_as_its_site_expects_it() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let mut browser = Peer::to(proxy.address()).await;
+        browser
+            .say(&format!(
+                "GET http://user@{address}/a%20b?q=1 HTTP/1.1\r\nHost: lies.example\r\nProxy-Connection: keep-alive\r\n\
+                 Proxy-Authorization: Basic eA==\r\nConnection: X-Hop\r\nX-Hop: 1\r\nX-MiXed: kept\r\n\r\n"
+            ))
+            .await;
+        let mut site = Peer::accept(&site).await;
+        let head = site.hear_head().await;
+        assert_eq!(head, format!("GET /a%20b?q=1 HTTP/1.1\r\nHost: {address}\r\nX-MiXed: kept\r\n\r\n"));
+
+        site.say("HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\nKeep-Alive: timeout=5\r\nX-From: site\r\n\r\n").await;
+        site.say("5\r\nhello\r\n0\r\n\r\n").await;
+        let head = browser.hear_head().await;
+        assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("X-From: site"), "{head}");
+        assert!(!head.contains("Keep-Alive"), "{head}");
+        assert_eq!(browser.hear_until("0\r\n\r\n").await, "5\r\nhello\r\n0\r\n\r\n");
+    })
+    .await;
+}
+
+/// Bodies stream both ways: each piece arrives before the next is sent, and the answer may overtake the rest.
+#[tokio::test]
+async fn bodies_stream_both_ways() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let mut browser = Peer::to(proxy.address()).await;
+        browser
+            .say(&format!("POST http://{address}/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"))
+            .await;
+        let mut site = Peer::accept(&site).await;
+        site.hear_head().await;
+        browser.say("3\r\none\r\n").await;
+        assert_eq!(site.hear_until("one\r\n").await, "3\r\none\r\n");
+        site.say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc").await;
+        browser.hear_until("\r\n\r\nabc").await;
+        browser.say("3\r\ntwo\r\n0\r\n\r\n").await;
+        assert_eq!(site.hear_until("0\r\n\r\n").await, "3\r\ntwo\r\n0\r\n\r\n");
+        site.say("def").await;
+        browser.hear_until("def").await;
+    })
+    .await;
+}
+
+/// Megabytes pass unharmed in both directions at once, for which every buffer on the way fills and drains.
+#[tokio::test]
+async fn large_bodies_pass_whole() {
+    const BYTES: usize = 8 << 20;
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let Peer(browser) = Peer::to(proxy.address()).await;
+        let body: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
+        let head = format!("POST http://{address}/ HTTP/1.1\r\nHost: x\r\nContent-Length: {BYTES}\r\n\r\n");
+        let echo = tokio::spawn(async move {
+            let mut site = Peer::accept(&site).await;
+            site.hear_head().await;
+            site.say(&format!("HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n")).await;
+            let (mut from, mut to) = site.0.split();
+            tokio::io::copy(&mut from, &mut to).await.unwrap();
+        });
+        let (read, mut write) = browser.into_split();
+        let upload = async {
+            write.write_all(head.as_bytes()).await.unwrap();
+            write.write_all(&body).await.unwrap();
+        };
+        let download = async {
+            let mut read = tokio::io::BufReader::new(read);
+            let mut line = String::new();
+            while line != "\r\n" {
+                line.clear();
+                tokio::io::AsyncBufReadExt::read_line(&mut read, &mut line).await.unwrap();
+            }
+            let mut heard = vec![0; BYTES];
+            tokio::io::AsyncReadExt::read_exact(&mut read, &mut heard).await.unwrap();
+            heard
+        };
+        let ((), heard) = tokio::join!(upload, download);
+        assert!(heard == body, "the echo differs");
+        echo.await.unwrap();
+    })
+    .await;
+}
+
+/// One browser connection serves request after request, each to its own site, without closing in between.
+#[tokio::test]
+async fn a_connection_is_kept_between_requests() {
+    within(async {
+        let (proxy, (first, first_address), (second, second_address)) =
+            (proxy().await, listener().await, listener().await);
+        let mut browser = Peer::to(proxy.address()).await;
+        for (site, address) in [(first, first_address), (second, second_address)] {
+            browser.say(&format!("HEAD http://{address} HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+            let mut site = Peer::accept(&site).await;
+            assert!(site.hear_head().await.starts_with("HEAD / HTTP/1.1\r\n"));
+            site.say("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n").await;
+            assert!(browser.hear_head().await.contains("1000"));
+        }
+    })
+    .await;
+}
+
+/// A tunnel carries bytes both ways, and one side's end to the other while the rest still flows.
+#[tokio::test]
+async fn a_tunnel_carries_both_ways() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let mut browser = Peer::tunnel(&proxy, &address.to_string()).await;
+        let mut site = Peer::accept(&site).await;
+        site.say("site speaks first\n").await;
+        assert_eq!(browser.hear_until("\n").await, "site speaks first\n");
+        browser.say("ping\n").await;
+        assert_eq!(site.hear_until("\n").await, "ping\n");
+        browser.0.shutdown().await.unwrap();
+        assert_eq!(site.hear_all().await, "");
+        site.say("last words").await;
+        drop(site);
+        assert_eq!(browser.hear_all().await, "last words");
+    })
+    .await;
+}
+
+/// What a browser sends right behind its CONNECT, before the answer, is not lost.
+#[tokio::test]
+async fn an_eager_browser_loses_nothing() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let mut browser = Peer::to(proxy.address()).await;
+        browser.say(&format!("CONNECT {address} HTTP/1.1\r\nHost: {address}\r\n\r\nhello\n")).await;
+        let mut site = Peer::accept(&site).await;
+        assert_eq!(site.hear_until("\n").await, "hello\n");
+    })
+    .await;
+}
+
+/// An upgrade in absolute form becomes a tunnel once the site agrees.
+#[tokio::test]
+async fn an_upgrade_becomes_a_tunnel() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let mut browser = Peer::to(proxy.address()).await;
+        browser
+            .say(&format!(
+                "GET http://{address}/ws HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\n\
+                 Upgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
+            ))
+            .await;
+        let mut site = Peer::accept(&site).await;
+        let head = site.hear_head().await.to_lowercase();
+        assert!(head.contains("connection: upgrade\r\n") && head.contains("upgrade: websocket\r\n"), "{head}");
+        assert!(head.contains("sec-websocket-key: k\r\n"), "{head}");
+        site.say("HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: a\r\n\r\nfirst\n").await;
+        let head = browser.hear_head().await.to_lowercase();
+        assert!(head.starts_with("http/1.1 101 ") && head.contains("upgrade: websocket"), "{head}");
+        assert_eq!(browser.hear_until("\n").await, "first\n");
+        browser.say("second\n").await;
+        assert_eq!(site.hear_until("\n").await, "second\n");
+    })
+    .await;
+}
+
+/// A site that declines an upgrade answers like any other.
+#[tokio::test]
+async fn a_declined_upgrade_is_an_ordinary_answer() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let mut browser = Peer::to(proxy.address()).await;
+        browser
+            .say(&format!(
+                "GET http://{address}/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+            ))
+            .await;
+        let mut site = Peer::accept(&site).await;
+        site.hear_head().await;
+        site.say("HTTP/1.1 426 No\r\nContent-Length: 2\r\n\r\nno").await;
+        assert!(browser.hear_until("no").await.starts_with("HTTP/1.1 426 "));
+    })
+    .await;
+}
+
+/// A name whose first address is dead is reached at its next one; names under `localhost` are this machine.
+#[tokio::test]
+async fn the_next_address_is_tried() {
+    within(async {
+        let Ok(site) = TcpListener::bind("[::1]:0").await else { return }; // No IPv6 here, no second address.
+        let proxy = proxy().await;
+        let port = site.local_addr().unwrap().port();
+        for name in ["localhost", "app.LocalHost."] {
+            let mut browser = Peer::tunnel(&proxy, &format!("{name}:{port}")).await;
+            let mut site = Peer::accept(&site).await;
+            browser.say("hello\n").await;
+            assert_eq!(site.hear_until("\n").await, "hello\n");
+        }
+    })
+    .await;
+}

@@ -1,0 +1,164 @@
+//! How connections end: nothing outlives its browser, its site or the proxy.
+
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+use crate::{Peer, connections, listener, proxy, within};
+
+/// A browser that goes away, at whatever point, leaves nothing behind.
+#[tokio::test]
+async fn a_browser_that_leaves_is_forgotten() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+
+        let silent = Peer::to(proxy.address()).await;
+        let mut halfway = Peer::to(proxy.address()).await;
+        halfway.say("GET http://exam").await;
+        connections(&proxy, 2).await;
+        drop((silent, halfway));
+        connections(&proxy, 0).await;
+
+        // It leaves while its site thinks.
+        let mut waiting = Peer::to(proxy.address()).await;
+        waiting.say(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+        let mut thinking = Peer::accept(&site).await;
+        thinking.hear_head().await;
+        drop(waiting);
+        connections(&proxy, 0).await;
+        assert_eq!(thinking.hear_all().await, "");
+
+        // It leaves in the middle of an answer that has no end.
+        let mut listening = Peer::to(proxy.address()).await;
+        listening.say(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+        let mut streaming = Peer::accept(&site).await;
+        streaming.hear_head().await;
+        streaming.say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n").await;
+        listening.hear_until("data: 1\n\n").await;
+        drop(listening);
+        connections(&proxy, 0).await;
+        assert_eq!(streaming.hear_all().await, "");
+
+        // It leaves in the middle of an upload.
+        let mut sending = Peer::to(proxy.address()).await;
+        sending
+            .say(&format!("POST http://{address}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"))
+            .await;
+        let mut receiving = Peer::accept(&site).await;
+        receiving.hear_until("abc").await;
+        drop(sending);
+        connections(&proxy, 0).await;
+        assert_eq!(receiving.hear_all().await, "");
+
+        // It leaves its tunnel, and the site hangs up in turn.
+        let tunnelling = Peer::tunnel(&proxy, &address.to_string()).await;
+        let mut far = Peer::accept(&site).await;
+        connections(&proxy, 1).await;
+        drop(tunnelling);
+        assert_eq!(far.hear_all().await, "");
+        drop(far);
+        connections(&proxy, 0).await;
+    })
+    .await;
+}
+
+/// A site that resets its tunnel ends the browser's side too.
+#[tokio::test]
+async fn a_site_that_breaks_ends_its_tunnel() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let mut browser = Peer::tunnel(&proxy, &address.to_string()).await;
+        let far: TcpStream = Peer::accept(&site).await.0;
+        far.set_zero_linger().unwrap();
+        drop(far);
+        assert_eq!(browser.hear_all().await, "");
+        connections(&proxy, 0).await;
+    })
+    .await;
+}
+
+/// A client that says nothing is not kept for ever, although it never hangs up.
+#[tokio::test]
+async fn a_silent_client_is_let_go() {
+    within(async {
+        let proxy = proxy().await;
+        let mut silent = Peer::to(proxy.address()).await;
+        connections(&proxy, 1).await;
+        tokio::time::pause();
+        connections(&proxy, 0).await;
+        assert_eq!(silent.hear_all().await, "");
+    })
+    .await;
+}
+
+/// A tunnel whose browser is gone does not wait for ever on a site that neither speaks nor hangs up.
+#[tokio::test]
+async fn a_half_open_tunnel_is_let_go() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let browser = Peer::tunnel(&proxy, &address.to_string()).await;
+        let mut deaf = Peer::accept(&site).await;
+        drop(browser);
+        assert_eq!(deaf.hear_all().await, "");
+        tokio::time::pause();
+        connections(&proxy, 0).await;
+    })
+    .await;
+}
+
+/// A tunnel may be silent for as long as it likes while both ends are there.
+#[tokio::test]
+async fn an_idle_tunnel_stays() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let mut browser = Peer::tunnel(&proxy, &address.to_string()).await;
+        let mut far = Peer::accept(&site).await;
+        tokio::time::pause();
+        tokio::time::advance(std::time::Duration::from_secs(100)).await;
+        tokio::time::resume();
+        browser.say("still here\n").await;
+        assert_eq!(far.hear_until("\n").await, "still here\n");
+    })
+    .await;
+}
+
+/// Shutdown ends tunnels, requests in hand and the listener, and returns when they have ended.
+#[tokio::test]
+async fn shutdown_ends_everything() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let mut tunnel = Peer::tunnel(&proxy, &address.to_string()).await;
+        let mut tunnel_site = Peer::accept(&site).await;
+        let mut request = Peer::to(proxy.address()).await;
+        request.say(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+        let mut request_site = Peer::accept(&site).await;
+        request_site.hear_head().await;
+        connections(&proxy, 2).await;
+
+        let (gauge, port) = (proxy.connections(), proxy.address());
+        proxy.shutdown().await;
+        assert_eq!(*gauge.borrow(), 0);
+        for peer in [&mut tunnel, &mut tunnel_site, &mut request, &mut request_site] {
+            assert_eq!(peer.hear_all().await, "");
+        }
+        assert!(TcpStream::connect(port).await.is_err());
+    })
+    .await;
+}
+
+/// Dropping the proxy ends the same things, without anyone waiting for it.
+#[tokio::test]
+async fn dropping_ends_everything() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let mut browser = Peer::tunnel(&proxy, &address.to_string()).await;
+        let mut far = Peer::accept(&site).await;
+        far.0.write_all(b"x").await.unwrap();
+        browser.hear_until("x").await;
+        let mut gauge = proxy.connections();
+        drop(proxy);
+        assert_eq!(browser.hear_all().await, "");
+        assert_eq!(far.hear_all().await, "");
+        // The gauge's sender goes with the listener task.
+        while gauge.changed().await.is_ok() {}
+    })
+    .await;
+}

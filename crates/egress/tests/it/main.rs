@@ -1,0 +1,116 @@
+//! The proxy as a browser meets it: raw bytes over loopback sockets, so that nothing between the test and
+//! the wire tidies up what is being proved.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod carry;
+mod life;
+mod refuse;
+
+use std::{
+    collections::HashSet,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use greenroom_core::net::OwnPorts;
+use greenroom_egress::Proxy;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+/// The longest a test may take. Longer than every limit of the proxy, so that under a paused clock those
+/// come first.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+async fn within<T>(test: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, test).await.expect("the test's deadline passed")
+}
+
+/// Own ports that a test can add to while the proxy runs.
+#[derive(Default)]
+struct Own(Mutex<HashSet<u16>>);
+
+impl Own {
+    fn of(ports: &[u16]) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(ports.iter().copied().collect())))
+    }
+}
+
+impl OwnPorts for Own {
+    fn contains(&self, port: u16) -> bool {
+        self.0.lock().unwrap().contains(&port)
+    }
+}
+
+async fn proxy() -> Proxy {
+    Proxy::start(Own::of(&[])).await.unwrap()
+}
+
+async fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// One side of a conversation, in raw bytes.
+struct Peer(TcpStream);
+
+impl Peer {
+    async fn to(address: SocketAddr) -> Self {
+        Self(TcpStream::connect(address).await.unwrap())
+    }
+
+    async fn accept(listener: &TcpListener) -> Self {
+        Self(listener.accept().await.unwrap().0)
+    }
+
+    async fn say(&mut self, text: &str) {
+        self.0.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// Everything up to and including `end`.
+    async fn hear_until(&mut self, end: &str) -> String {
+        let mut heard = Vec::new();
+        while !heard.ends_with(end.as_bytes()) {
+            match self.0.read_u8().await {
+                Ok(byte) => heard.push(byte),
+                Err(error) => panic!("{error} before {end:?}; heard {:?}", String::from_utf8_lossy(&heard)),
+            }
+        }
+        String::from_utf8(heard).unwrap()
+    }
+
+    async fn hear_head(&mut self) -> String {
+        self.hear_until("\r\n\r\n").await
+    }
+
+    /// Everything up to the end of the connection, which may be abrupt.
+    async fn hear_all(&mut self) -> String {
+        let mut heard = Vec::new();
+        let _ = self.0.read_to_end(&mut heard).await;
+        String::from_utf8(heard).unwrap()
+    }
+
+    /// Opens a tunnel to `target` and leaves the peer at its start.
+    async fn tunnel(proxy: &Proxy, target: &str) -> Self {
+        let mut peer = Self::to(proxy.address()).await;
+        peer.say(&format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n")).await;
+        let head = peer.hear_head().await;
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        peer
+    }
+}
+
+/// The whole answer to one request on a connection of its own.
+async fn ask(proxy: &Proxy, method: &str, target: &str) -> String {
+    let mut peer = Peer::to(proxy.address()).await;
+    peer.say(&format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
+    peer.hear_all().await
+}
+
+/// Waits until the proxy serves exactly `count` connections.
+async fn connections(proxy: &Proxy, count: usize) {
+    proxy.connections().wait_for(|now| *now == count).await.unwrap();
+}

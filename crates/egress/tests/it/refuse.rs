@@ -1,0 +1,253 @@
+//! What the proxy refuses, and that it says so without having connected.
+
+use std::{
+    io::ErrorKind,
+    net::{TcpListener, UdpSocket},
+};
+
+use greenroom_egress::Proxy;
+
+use crate::{Own, Peer, ask, connections, listener, proxy, within};
+
+/// A listener on every address of this machine, which a test wants to stay unvisited.
+fn trap() -> (TcpListener, u16) {
+    let trap = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0")).unwrap();
+    trap.set_nonblocking(true).unwrap();
+    let port = trap.local_addr().unwrap().port();
+    (trap, port)
+}
+
+/// Asks for `host:port` both ways a browser can, and wants the same refusal.
+async fn refused(proxy: &Proxy, host: &str, port: u16, word: &str) {
+    for (method, target) in [
+        ("GET", format!("http://{host}:{port}/json/version")),
+        ("POST", format!("http://{host}:{port}/mcp")),
+        ("CONNECT", format!("{host}:{port}")),
+    ] {
+        let answer = ask(proxy, method, &target).await;
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{method} {target}: {answer}");
+        assert!(answer.contains(&format!("x-greenroom-refused: {word}\r\n")), "{method} {target}: {answer}");
+        assert!(answer.contains(&format!("{host}:{port} is refused: ")), "{method} {target}: {answer}");
+    }
+}
+
+/// Own ports are out of reach under every spelling of this machine, and nothing ever connects to them.
+#[tokio::test]
+async fn own_ports_under_every_spelling() {
+    within(async {
+        let (trap, port) = trap();
+        let proxy = Proxy::start(Own::of(&[port])).await.unwrap();
+        for host in [
+            "127.0.0.1",
+            "127.0.0.2",
+            "localhost",
+            "LOCALHOST",
+            "localhost.",
+            "deep.app.localhost",
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "0x7f.1",
+            "0177.0.0.1",
+            "0.0.0.0",
+            "0",
+            "[::1]",
+            "[::]",
+            "[0:0:0:0:0:0:0:1]",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:7f00:1]",
+            "[::127.0.0.1]",
+            "[64:ff9b::127.0.0.1]",
+        ] {
+            refused(&proxy, host, port, "own-port").await;
+        }
+        assert_eq!(trap.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    })
+    .await;
+}
+
+/// A port that listens on every interface is not reached through the machine's other addresses either.
+#[tokio::test]
+async fn own_ports_through_the_machines_other_addresses() {
+    within(async {
+        let (trap, port) = trap();
+        let proxy = Proxy::start(Own::of(&[port])).await.unwrap();
+        // Connecting a datagram socket sends nothing; it tells which address this machine would speak from.
+        for (any, elsewhere) in [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")] {
+            let Ok(socket) = UdpSocket::bind(any) else { continue };
+            if socket.connect(elsewhere).is_err() {
+                continue;
+            }
+            let host = match socket.local_addr().unwrap().ip() {
+                std::net::IpAddr::V4(v4) => v4.to_string(),
+                std::net::IpAddr::V6(v6) => format!("[{v6}]"),
+            };
+            refused(&proxy, &host, port, "own-port").await;
+        }
+        assert_eq!(trap.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    })
+    .await;
+}
+
+/// The proxy's own port is refused although nobody declared it.
+#[tokio::test]
+async fn the_proxy_is_not_reached_through_itself() {
+    within(async {
+        let proxy = proxy().await;
+        let port = proxy.address().port();
+        for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"] {
+            refused(&proxy, host, port, "own-port").await;
+        }
+    })
+    .await;
+}
+
+/// A port that becomes greenroom's own while the proxy runs is refused from then on.
+#[tokio::test]
+async fn a_new_own_port_counts_at_once() {
+    within(async {
+        let own = Own::of(&[]);
+        let proxy = Proxy::start(own.clone()).await.unwrap();
+        let (site, address) = listener().await;
+        Peer::tunnel(&proxy, &address.to_string()).await;
+        Peer::accept(&site).await;
+        own.0.lock().unwrap().insert(address.port());
+        refused(&proxy, "127.0.0.1", address.port(), "own-port").await;
+    })
+    .await;
+}
+
+/// A redirect to an own port leads nowhere: the request that follows it is judged like any other, on a
+/// connection that was good a moment before too.
+#[tokio::test]
+async fn a_redirect_does_not_lead_around() {
+    within(async {
+        let (trap, own) = trap();
+        let proxy = Proxy::start(Own::of(&[own])).await.unwrap();
+        let (site, address) = listener().await;
+        let mut browser = Peer::to(proxy.address()).await;
+        browser.say(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+        let mut site = Peer::accept(&site).await;
+        site.hear_head().await;
+        let location = format!("http://127.0.0.1:{own}/json");
+        site.say(&format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")).await;
+        assert!(browser.hear_head().await.contains(&location));
+        browser.say(&format!("GET {location} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
+        let answer = browser.hear_all().await;
+        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("own-port"), "{answer}");
+        assert_eq!(trap.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    })
+    .await;
+}
+
+/// Metadata services are refused by name, without a lookup, and by address, without a connection.
+#[tokio::test]
+async fn metadata_services() {
+    within(async {
+        let proxy = proxy().await;
+        for host in [
+            "metadata.google.internal",
+            "Metadata.Google.",
+            "metadata.aws.amazon.com",
+            "instance-data",
+            "169.254.169.254",
+            "2852039166",
+            "0xa9fea9fe",
+            "[::ffff:169.254.169.254]",
+            "[fd00:ec2::254]",
+            "100.100.100.200",
+        ] {
+            refused(&proxy, host, 80, "metadata").await;
+        }
+    })
+    .await;
+}
+
+/// A target that is not there is the gateway's fault to report, not a refusal.
+#[tokio::test]
+async fn what_cannot_be_reached_is_a_502() {
+    within(async {
+        let proxy = proxy().await;
+        let (gone, address) = listener().await;
+        drop(gone);
+        let no_name = format!("{}.invalid", "x".repeat(64)); // A label too long to be asked for.
+        for (method, target, says) in [
+            ("GET", format!("http://{address}/"), format!("{address} cannot be reached: ")),
+            ("CONNECT", address.to_string(), format!("{address} cannot be reached: ")),
+            ("GET", format!("http://{no_name}/"), format!("{no_name} cannot be resolved: ")),
+            ("CONNECT", format!("{no_name}:443"), format!("{no_name} cannot be resolved: ")),
+        ] {
+            let answer = ask(&proxy, method, &target).await;
+            assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+            assert!(answer.contains(&says), "{answer}");
+            assert!(!answer.contains("x-greenroom-refused"), "{answer}");
+        }
+    })
+    .await;
+}
+
+/// A site that does not speak HTTP is a 502 as well.
+#[tokio::test]
+async fn a_site_that_talks_nonsense_is_a_502() {
+    within(async {
+        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let target = format!("http://{address}/");
+        let (answer, ()) = tokio::join!(ask(&proxy, "GET", &target), async {
+            let mut site = Peer::accept(&site).await;
+            site.hear_head().await;
+            site.say("SSH-2.0-nonsense\r\n\r\n").await;
+        });
+        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("no usable answer"), "{answer}");
+    })
+    .await;
+}
+
+/// What no proxy request looks like is answered with 400, and the proxy lives on.
+#[tokio::test]
+async fn garbage_is_a_400() {
+    within(async {
+        let proxy = proxy().await;
+        let origin = format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", proxy.address());
+        for garbage in [
+            "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n",
+            "hello there\r\n\r\n",
+            "GET http://[::1/ HTTP/1.1\r\n\r\n",
+            "GET https://example.com/ HTTP/1.1\r\nConnection: close\r\n\r\n",
+            "GET ftp://example.com/ HTTP/1.1\r\nConnection: close\r\n\r\n",
+            "OPTIONS * HTTP/1.1\r\nConnection: close\r\n\r\n",
+            "CONNECT example.com HTTP/1.1\r\nConnection: close\r\n\r\n",
+            "CONNECT example.com:99999 HTTP/1.1\r\nConnection: close\r\n\r\n",
+            &origin,
+        ] {
+            let mut peer = Peer::to(proxy.address()).await;
+            peer.say(garbage).await;
+            let answer = peer.hear_all().await;
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{garbage:?}: {answer}");
+        }
+        connections(&proxy, 0).await;
+        let (_site, address) = listener().await;
+        Peer::tunnel(&proxy, &address.to_string()).await;
+    })
+    .await;
+}
+
+/// A head beyond the limit is refused instead of kept in memory.
+#[tokio::test]
+async fn an_endless_head_is_cut_off() {
+    within(async {
+        let proxy = proxy().await;
+        let mut peer = Peer::to(proxy.address()).await;
+        peer.say("GET http://127.0.0.1:9/ HTTP/1.1\r\n").await;
+        let line = format!("X-Long: {}\r\n", "x".repeat(4_096));
+        // The proxy may hang up while this is still being written, so a failed write is a good sign.
+        for _ in 0..80 {
+            if tokio::io::AsyncWriteExt::write_all(&mut peer.0, line.as_bytes()).await.is_err() {
+                break;
+            }
+        }
+        let answer = peer.hear_all().await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+        connections(&proxy, 0).await;
+    })
+    .await;
+}

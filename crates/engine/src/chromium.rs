@@ -1,0 +1,197 @@
+//! A Chromium that greenroom started: own profile folder, debugging port chosen by the system, own flags, and
+//! every connection through the egress proxy, loopback included.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Once,
+    time::Duration,
+};
+
+use greenroom_core::{Lost, StartError, port::human};
+use tokio::time::timeout;
+
+use crate::{
+    browser::{Browser, Kind},
+    custom::{remove_folder, unwritable},
+    launcher::{Launcher, Spec},
+    ports::{PortGuard, Ports},
+    process::Process,
+    run_folder::RunFolder,
+};
+
+/// How long Chromium may take until it listens for its debugger. Usual is half a second, on a busy machine a
+/// few; a browser that needs longer hangs on its display or its disk.
+const READY: Duration = Duration::from_secs(20);
+
+/// Flags of every Chromium. What is switched off here either phones home, draws what nobody sees, or makes a
+/// page in the background behave unlike one in front.
+const FLAGS: &[&str] = &[
+    "--remote-debugging-port=0",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-quic",
+    "--disable-breakpad",
+    "--disable-crash-reporter",
+    "--disable-domain-reliability",
+    "--disable-client-side-phishing-detection",
+    "--disable-default-apps",
+    "--disable-search-engine-choice-screen",
+    "--disable-back-forward-cache",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
+    "--disable-hang-monitor",
+    "--disable-ipc-flooding-protection",
+    // Containers give /dev/shm 64 MB, which a few large pages fill.
+    "--disable-dev-shm-usage",
+    "--disable-features=Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,DialMediaRouteProvider",
+    "--force-color-profile=srgb",
+    "--metrics-recording-only",
+    "--no-service-autorun",
+    "--password-store=basic",
+    "--use-mock-keychain",
+    // WebRTC would go around the proxy.
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--force-webrtc-ip-handling-policy",
+    // Loopback goes through the proxy too; Chromium would go around it by itself.
+    "--proxy-bypass-list=<-loopback>",
+];
+
+/// How to start one.
+#[derive(Debug, Clone)]
+pub struct ChromiumSpec {
+    pub browser: Browser,
+    pub headless: bool,
+    /// Whether to give up Chromium's own sandbox; `None` does so for root only, as it cannot work there.
+    pub no_sandbox: Option<bool>,
+    pub window: (u32, u32),
+    pub proxy: SocketAddr,
+}
+
+/// A running Chromium.
+pub struct Chromium {
+    process: Process,
+    /// The WebSocket address of its debugger.
+    pub endpoint: String,
+    profile: PathBuf,
+    _port: PortGuard,
+}
+
+impl Chromium {
+    pub async fn start(
+        launcher: &Launcher,
+        run: &RunFolder,
+        ports: &Ports,
+        spec: &ChromiumSpec,
+    ) -> Result<Self, StartError> {
+        let profile = run.fresh("profiles").map_err(|error| unwritable(run, &error))?;
+        let command = command(spec, &profile);
+        let path = spec.browser.path.display();
+        let (process, _, ready) = Process::start(launcher, "chromium", command, debugger_address)
+            .await
+            .map_err(|error| StartError::new(format!("cannot start the browser: {error}: `{path}`")))?;
+        let endpoint = match timeout(READY, ready).await {
+            Ok(Ok(endpoint)) => endpoint,
+            Ok(Err(_)) => {
+                let status = process.wait().await;
+                let lost = Lost::Browser { status, stderr_tail: process.last_words() };
+                remove_folder(&profile).await;
+                return Err(StartError::new(format!("{lost}: `{path}`"))
+                    .hint("run `greenroom doctor`, which starts a browser and says what is missing"));
+            }
+            Err(_) => {
+                process.stop(Duration::ZERO).await;
+                remove_folder(&profile).await;
+                return Err(StartError::new(format!(
+                    "the browser was not ready within {}: `{path}`",
+                    human(READY)
+                )));
+            }
+        };
+        // No page exists yet, so none can have seen the port before it is closed to pages.
+        let held = port_of(&endpoint)
+            .ok_or_else(|| {
+                StartError::new(format!("the browser gave a strange debugger address: `{endpoint}`"))
+            })
+            .and_then(|port| ports.hold(port).map_err(|error| unwritable(run, &error)));
+        match held {
+            Ok(port) => Ok(Self { process, endpoint, profile, _port: port }),
+            Err(error) => {
+                process.stop(Duration::ZERO).await;
+                Err(error)
+            }
+        }
+    }
+
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Ends the browser and removes its profile.
+    pub async fn stop(&self, grace: Duration) {
+        self.process.stop(grace).await;
+        remove_folder(&self.profile).await;
+    }
+}
+
+fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
+    let mut command = Spec::new(&spec.browser.path).args(FLAGS);
+    let mut user_data = std::ffi::OsString::from("--user-data-dir=");
+    user_data.push(profile);
+    command = command.arg(user_data).arg(format!("--proxy-server=http://{}", spec.proxy));
+    let (width, height) = spec.window;
+    if spec.headless {
+        command = command.args(["--hide-scrollbars", "--mute-audio"]);
+        if spec.browser.kind != Kind::HeadlessShell {
+            command = command.arg("--headless=new");
+        }
+    } else {
+        command = command.arg(format!("--window-size={width},{height}"));
+    }
+    if spec.no_sandbox.unwrap_or_else(is_root) {
+        say_no_sandbox();
+        command = command.arg("--no-sandbox");
+    }
+    command.arg("about:blank")
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Said once, on stderr, whatever the log level: it is about security and nobody should have to look for it.
+#[allow(clippy::print_stderr, reason = "must be seen at every log level")]
+fn say_no_sandbox() {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        let why = if is_root() { "running as root" } else { "`pool.no_sandbox` is set" };
+        eprintln!("warning: browsers run without their sandbox: {why}");
+    });
+}
+
+fn debugger_address(line: &str) -> Option<String> {
+    line.strip_prefix("DevTools listening on ").map(ToOwned::to_owned)
+}
+
+fn port_of(endpoint: &str) -> Option<u16> {
+    endpoint.strip_prefix("ws://")?.split('/').next()?.rsplit_once(':')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The debugger's address is read from the line Chromium prints, and from no other.
+    #[test]
+    fn debugger_line() {
+        let endpoint =
+            debugger_address("DevTools listening on ws://127.0.0.1:43297/devtools/browser/e7").unwrap();
+        assert_eq!(port_of(&endpoint), Some(43297));
+        assert_eq!(debugger_address("[1115/1] ERROR:dbus"), None);
+        assert_eq!(port_of("http://x"), None);
+    }
+}

@@ -1,0 +1,252 @@
+//! greenroom's own CDP connection to a Chromium: it knows each context's pages, their URLs and titles, and sees
+//! crashes. It never goes through the agent's tool calls.
+//!
+//! One task reads the events and owns all state. [`Observer::sync`] asks the browser something and answers when
+//! everything that happened before the browser's reply has been looked at, so that after it "no crash was seen"
+//! means that there was none.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use greenroom_cdp::{Client, Event, Events};
+use greenroom_core::{Lost, StartError, View};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinSet,
+};
+
+/// Commands that may wait for the observer's task; each is one seat's, and a seat has one out at a time.
+const COMMANDS: usize = 64;
+
+/// What a seat learns of its context.
+#[derive(Debug, Clone)]
+pub(crate) struct Watched {
+    pub(crate) view: watch::Receiver<View>,
+    pub(crate) crashed: watch::Receiver<Option<Lost>>,
+}
+
+/// A handle to the observer's task, which ends with it.
+pub(crate) struct Observer {
+    client: Client,
+    commands: mpsc::Sender<Command>,
+    _task: JoinSet<()>,
+}
+
+enum Command {
+    Sync(oneshot::Sender<BTreeSet<String>>),
+    Watch(String, oneshot::Sender<Watched>),
+    Forget(String),
+}
+
+impl Observer {
+    pub(crate) async fn connect(endpoint: &str) -> Result<Self, StartError> {
+        let failed =
+            |error: greenroom_cdp::Error| StartError::new(format!("cannot observe the browser: {error}"));
+        let (client, events) = Client::connect(endpoint).await.map_err(failed)?;
+        client.call("Target.setDiscoverTargets", &json!({ "discover": true })).await.map_err(failed)?;
+        let (commands, queue) = mpsc::channel(COMMANDS);
+        let mut task = JoinSet::new();
+        task.spawn(
+            Task { client: client.clone(), events, pages: HashMap::new(), contexts: HashMap::new() }
+                .run(queue),
+        );
+        Ok(Self { client, commands, _task: task })
+    }
+
+    /// The browser's contexts, the default one not counted. `None` when the browser is gone.
+    pub(crate) async fn sync(&self) -> Option<BTreeSet<String>> {
+        let (reply, contexts) = oneshot::channel();
+        self.commands.send(Command::Sync(reply)).await.ok()?;
+        contexts.await.ok()
+    }
+
+    /// Follows a context from now on.
+    pub(crate) async fn watch(&self, context: &str) -> Option<Watched> {
+        let (reply, watched) = oneshot::channel();
+        self.commands.send(Command::Watch(context.to_owned(), reply)).await.ok()?;
+        watched.await.ok()
+    }
+
+    /// Stops following a context and makes sure that it is gone.
+    pub(crate) async fn dispose(&self, context: &str) {
+        let _ = self.commands.send(Command::Forget(context.to_owned())).await;
+        let there = self.sync().await.is_some_and(|contexts| contexts.contains(context));
+        if there
+            && let Err(error) = self
+                .client
+                .call("Target.disposeBrowserContext", &json!({ "browserContextId": context }))
+                .await
+        {
+            tracing::debug!(%error, context, "cannot dispose of a context");
+        }
+    }
+}
+
+struct Task {
+    client: Client,
+    events: Events,
+    /// Every page there is, whosever it is.
+    pages: HashMap<String, Page>,
+    contexts: HashMap<String, Context>,
+}
+
+struct Page {
+    context: String,
+    url: String,
+    title: String,
+}
+
+struct Context {
+    /// The context's pages, by when each last changed.
+    order: BTreeMap<u64, String>,
+    clock: u64,
+    view: watch::Sender<View>,
+    crashed: watch::Sender<Option<Lost>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TargetInfo {
+    target_id: String,
+    r#type: String,
+    title: String,
+    url: String,
+    #[serde(default)]
+    browser_context_id: String,
+}
+
+impl Task {
+    async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        loop {
+            tokio::select! {
+                event = self.events.next() => match event {
+                    Ok(event) => self.event(&event),
+                    Err(closed) => {
+                        tracing::debug!(%closed, "the observer's connection ended");
+                        return;
+                    }
+                },
+                command = commands.recv() => match command {
+                    Some(Command::Sync(reply)) => match self.sync().await {
+                        Some(contexts) => drop(reply.send(contexts)),
+                        // Nobody is answered any more: the browser is gone.
+                        None => return,
+                    },
+                    Some(Command::Watch(context, reply)) => {
+                        let _ = reply.send(self.watch(&context));
+                    }
+                    Some(Command::Forget(context)) => drop(self.contexts.remove(&context)),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    async fn sync(&mut self) -> Option<BTreeSet<String>> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Contexts {
+            browser_context_ids: BTreeSet<String>,
+        }
+        let answer = self.client.call("Target.getBrowserContexts", &json!({})).await.ok()?;
+        while let Some(event) = self.events.try_next() {
+            self.event(&event);
+        }
+        serde_json::from_str::<Contexts>(answer.get()).ok().map(|contexts| contexts.browser_context_ids)
+    }
+
+    fn watch(&mut self, context: &str) -> Watched {
+        let watched = self.contexts.entry(context.to_owned()).or_insert_with(|| Context {
+            order: BTreeMap::new(),
+            clock: 0,
+            view: watch::Sender::new(View::default()),
+            crashed: watch::Sender::new(None),
+        });
+        let result = Watched { view: watched.view.subscribe(), crashed: watched.crashed.subscribe() };
+        let pages: Vec<_> =
+            self.pages.iter().filter(|(_, page)| page.context == context).map(|(id, _)| id.clone()).collect();
+        for page in pages {
+            self.touch(context, &page);
+        }
+        result
+    }
+
+    fn event(&mut self, event: &Event) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Info {
+            target_info: TargetInfo,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Which {
+            target_id: String,
+            #[serde(default)]
+            status: String,
+        }
+        match event.method.as_str() {
+            "Target.targetCreated" | "Target.targetInfoChanged" => {
+                if let Ok(Info { target_info }) = serde_json::from_str(event.params.get())
+                    && target_info.r#type == "page"
+                {
+                    self.page(target_info);
+                }
+            }
+            "Target.targetDestroyed" => {
+                if let Ok(Which { target_id, .. }) = serde_json::from_str(event.params.get()) {
+                    self.gone(&target_id);
+                }
+            }
+            "Target.targetCrashed" => {
+                if let Ok(Which { target_id, status }) = serde_json::from_str(event.params.get()) {
+                    self.crashed(&target_id, &status);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn page(&mut self, info: TargetInfo) {
+        let TargetInfo { target_id, title, url, browser_context_id: context, .. } = info;
+        self.pages.insert(target_id.clone(), Page { context: context.clone(), url, title });
+        self.touch(&context, &target_id);
+    }
+
+    /// The page that changed last is the one its session looks at.
+    fn touch(&mut self, context: &str, page: &str) {
+        if let Some(context) = self.contexts.get_mut(context) {
+            context.order.retain(|_, other| other != page);
+            context.clock += 1;
+            context.order.insert(context.clock, page.to_owned());
+        }
+        self.show(context);
+    }
+
+    fn gone(&mut self, page: &str) {
+        let Some(Page { context, .. }) = self.pages.remove(page) else { return };
+        if let Some(context) = self.contexts.get_mut(&context) {
+            context.order.retain(|_, other| other != page);
+        }
+        self.show(&context);
+    }
+
+    fn crashed(&mut self, page: &str, status: &str) {
+        let context = self.pages.get(page).and_then(|page| self.contexts.get(&page.context));
+        if let Some(context) = context {
+            context.crashed.send_replace(Some(Lost::Page(status.into())));
+        }
+    }
+
+    fn show(&self, context: &str) {
+        let Some(context) = self.contexts.get(context) else { return };
+        let page = context.order.last_key_value().and_then(|(_, page)| self.pages.get(page));
+        let (url, title) = page.map(|page| (page.url.clone(), page.title.clone())).unwrap_or_default();
+        let view = View { url, title, tabs: context.order.len() };
+        context.view.send_if_modified(|old| {
+            let changed = *old != view;
+            *old = view;
+            changed
+        });
+    }
+}

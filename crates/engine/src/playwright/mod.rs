@@ -1,0 +1,198 @@
+//! The playwright engine: Microsoft's `@playwright/mcp`, attached to a Chromium that greenroom started.
+//!
+//! With several slots one Node process serves all seats over HTTP on loopback, a context each; with one slot the
+//! seat has a Node process of its own over stdio, so that code run in it reaches nobody else.
+
+mod files;
+mod instance;
+mod seat;
+mod text;
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use greenroom_core::{BoxFuture, Engine, Instance, InstanceId, StartError, Toolset, raw::encode};
+use greenroom_mcp::link::child;
+use serde_json::json;
+
+use crate::{
+    browser::{self, Places, Wanted},
+    chromium::ChromiumSpec,
+    custom::explain,
+    install,
+    launcher::{Launcher, Spec},
+    node,
+    ports::Ports,
+    process::Process,
+    run_folder::RunFolder,
+    upstream::{self, ToolsChanged},
+};
+
+use instance::PlaywrightInstance;
+
+/// How long Node may take to end by itself once asked.
+const STOP_GRACE: Duration = Duration::from_millis(500);
+
+/// What can be set about the engine and its browser.
+#[derive(Debug, Clone)]
+pub struct PlaywrightOptions {
+    pub data_folder: PathBuf,
+    pub node: Option<PathBuf>,
+    pub places: Places,
+    pub slots: usize,
+    pub headless: bool,
+    pub browser: Wanted,
+    pub executable_path: Option<PathBuf>,
+    pub no_sandbox: Option<bool>,
+    pub viewport: (u32, u32),
+    pub caps: Vec<String>,
+    pub webmcp: bool,
+    pub timeout_action: Option<Duration>,
+    pub timeout_navigation: Option<Duration>,
+    pub timeout_settle: Option<Duration>,
+    pub user_agent: Option<String>,
+    pub device: Option<String>,
+    pub ignore_https_errors: bool,
+}
+
+/// The engine with all it needs to start instances. Cheap to clone.
+#[derive(Clone)]
+pub struct PlaywrightEngine {
+    pub options: Arc<PlaywrightOptions>,
+    pub launcher: Launcher,
+    pub run: Arc<RunFolder>,
+    pub ports: Ports,
+    /// The egress proxy that every browser goes through.
+    pub proxy: SocketAddr,
+    pub tools_changed: ToolsChanged,
+}
+
+impl PlaywrightEngine {
+    /// `node cli.js` with the options of every use; nothing is started yet.
+    fn command(&self) -> Result<Spec, StartError> {
+        let options = &self.options;
+        let cli = install::locate(&options.data_folder)?.cli;
+        let node = match &options.node {
+            Some(path) => path.clone(),
+            None => node::on_path("node", &options.places.search_path).ok_or_else(|| {
+                let missing = node::NoNode::Missing;
+                StartError::new(missing.to_string()).hint(missing.hint())
+            })?,
+        };
+        let (width, height) = options.viewport;
+        let mut spec = Spec::new(node).arg(cli).args(["--isolated", "--idle-timeout", "0"]);
+        match &options.device {
+            Some(device) => spec = spec.arg("--device").arg(device),
+            None => spec = spec.arg("--viewport-size").arg(format!("{width}x{height}")),
+        }
+        for (flag, value) in [
+            ("--timeout-action", options.timeout_action),
+            ("--timeout-navigation", options.timeout_navigation),
+            ("--timeout-settle", options.timeout_settle),
+        ] {
+            if let Some(value) = value {
+                spec = spec.arg(flag).arg(value.as_millis().to_string());
+            }
+        }
+        if !options.caps.is_empty() {
+            spec = spec.arg("--caps").arg(options.caps.join(","));
+        }
+        if let Some(user_agent) = &options.user_agent {
+            spec = spec.arg("--user-agent").arg(user_agent);
+        }
+        if options.ignore_https_errors {
+            spec = spec.arg("--ignore-https-errors");
+        }
+        if !options.webmcp {
+            spec = spec.arg("--no-webmcp");
+        }
+        Ok(spec)
+    }
+
+    fn chromium(&self) -> Result<ChromiumSpec, StartError> {
+        let options = &self.options;
+        let explicit = options.executable_path.as_deref();
+        let browser = browser::find(&options.places, options.headless, options.browser, explicit)?;
+        Ok(ChromiumSpec {
+            browser,
+            headless: options.headless,
+            no_sandbox: options.no_sandbox,
+            window: options.viewport,
+            proxy: self.proxy,
+        })
+    }
+
+    /// Only page-made tools can change the list of an engine whose version and options are fixed; the engine
+    /// announces a change with every new session, which says nothing.
+    fn tools_changed(&self) -> Option<ToolsChanged> {
+        self.options.webmcp.then(|| self.tools_changed.clone())
+    }
+}
+
+impl Engine for PlaywrightEngine {
+    fn fingerprint(&self) -> String {
+        format!(
+            "playwright {} caps={} webmcp={}",
+            install::version(),
+            self.options.caps.join(","),
+            self.options.webmcp
+        )
+    }
+
+    fn unsafe_tools(&self) -> BTreeSet<&'static str> {
+        BTreeSet::from(["browser_run_code_unsafe"])
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
+        Box::pin(async move {
+            let spec = self.command()?.pipes();
+            let (process, pipes, _) = start_node(&self.launcher, spec).await?;
+            let (peer, _inbound) = child::connect(pipes.stdin, pipes.stdout);
+            let listed = async {
+                upstream::initialize(&peer, encode(&json!({}))).await?;
+                upstream::list_tools(&peer).await
+            };
+            let listed = explain(&process, listed).await;
+            drop(peer);
+            process.stop(STOP_GRACE).await;
+            listed
+        })
+    }
+
+    fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
+        let engine = self.clone();
+        Box::pin(async move {
+            let instance = PlaywrightInstance::start(engine).await?;
+            Ok(Arc::new(instance) as Arc<dyn Instance>)
+        })
+    }
+}
+
+/// Starts Node with pipes.
+async fn start_node(
+    launcher: &Launcher,
+    spec: Spec,
+) -> Result<(Process, crate::process::Pipes, tokio::sync::oneshot::Receiver<String>), StartError> {
+    let node = spec.program.clone();
+    let (process, pipes, ready) = Process::start(launcher, "playwright", spec, listening)
+        .await
+        .map_err(|error| StartError::new(format!("cannot start Node: {error}: `{}`", node.display())))?;
+    let pipes = pipes.ok_or_else(|| StartError::new("Node has no pipes"))?;
+    Ok((process, pipes, ready))
+}
+
+/// The line that says where the engine listens.
+fn listening(line: &str) -> Option<String> {
+    line.strip_prefix("Listening on ").map(ToOwned::to_owned)
+}
+
+/// Where Node keeps temporary files: in the instance's own folder, so that nothing is left in the system's.
+fn with_temp(spec: Spec, folder: &Path) -> Spec {
+    spec.env("TMPDIR", OsString::from(folder)).folder(folder)
+}

@@ -1,0 +1,302 @@
+//! One MCP session with an engine, as a seat uses it: calls go up, and what the engine asks or tells on its own
+//! accord goes to the agent whose call caused it.
+//!
+//! The engine's roots are always the seat's private folder, never the client's. Capabilities are the agent's
+//! own, so an engine never asks what the agent's client cannot answer.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use greenroom_core::{Agent, Fields, Raw, StartError, Tool, Toolset, port::human, raw::encode};
+use greenroom_mcp::{
+    Gone, Id, Inbound, Peer, Revision, RpcError,
+    error::INTERNAL,
+    peer::{ClientInfo, Hello},
+};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, JoinSet},
+    time::timeout,
+};
+
+/// How long the handshake may take. The engine has started by then and only has to answer.
+const HANDSHAKE: Duration = Duration::from_secs(20);
+
+/// How many pages a tool list may have before it counts as endless.
+const TOOL_PAGES_MAX: usize = 100;
+
+/// Told of a tool list that differs from the one known before.
+pub type ToolsChanged = Arc<dyn Fn(Toolset) + Send + Sync>;
+
+/// An open MCP session. Dropping it ends its pump; [`Upstream::close`] also says goodbye.
+pub(crate) struct Upstream {
+    peer: Arc<Peer>,
+    agent: Arc<Current>,
+    /// Whether the engine takes `logging/setLevel`, and the level it was last told.
+    logging: bool,
+    level: Option<String>,
+    _pump: JoinSet<()>,
+}
+
+/// The agent whose call runs, or ran last: what the engine says between calls belongs to it too.
+struct Current(Mutex<Arc<dyn Agent>>);
+
+impl Current {
+    fn get(&self) -> Arc<dyn Agent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, agent: Arc<dyn Agent>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = agent;
+    }
+}
+
+impl Upstream {
+    /// Shakes hands on a fresh connection.
+    pub(crate) async fn open(
+        peer: Peer,
+        inbound: mpsc::Receiver<Inbound>,
+        folder: &Path,
+        agent: Arc<dyn Agent>,
+        tools_changed: Option<ToolsChanged>,
+    ) -> Result<Self, StartError> {
+        let peer = Arc::new(peer);
+        let current = Arc::new(Current(Mutex::new(agent.clone())));
+        let mut pump = JoinSet::new();
+        pump.spawn(
+            Pump { peer: peer.clone(), agent: current.clone(), folder: folder.to_owned(), tools_changed }
+                .run(inbound),
+        );
+        let server = initialize(&peer, capabilities(agent.as_ref())).await?;
+        Ok(Self { peer, agent: current, logging: server.logging, level: None, _pump: pump })
+    }
+
+    /// Passes a `tools/call` on and returns the engine's answer, untouched.
+    pub(crate) async fn call(
+        &mut self,
+        params: &Raw,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Result<Raw, Raw>, Gone> {
+        let level = agent.log_level();
+        self.agent.set(agent);
+        if self.logging && level != self.level {
+            if let Some(level) = &level {
+                self.peer.request("logging/setLevel", Some(&encode(&json!({ "level": level })))).await?.ok();
+            }
+            self.level = level;
+        }
+        match self.peer.request("tools/call", Some(params)).await {
+            // Too big is this call's trouble alone; the session goes on.
+            Err(error @ Gone::TooBig { .. }) => {
+                Ok(Err(RpcError::new(greenroom_mcp::error::SERVER, error.to_string()).to_raw()))
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        self.peer.close().await;
+    }
+}
+
+/// What a handshake brings.
+pub(crate) struct Server {
+    pub(crate) logging: bool,
+}
+
+/// `initialize`, within its deadline.
+pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server, StartError> {
+    let hello = Hello {
+        protocol_version: Revision::LATEST.as_str(),
+        capabilities,
+        client_info: ClientInfo { name: "greenroom", version: env!("CARGO_PKG_VERSION") },
+    };
+    let answer = timeout(HANDSHAKE, peer.initialize(&hello)).await.map_err(|_| {
+        StartError::new(format!("the engine did not answer `initialize` within {}", human(HANDSHAKE)))
+    })?;
+    let result = match answer {
+        Ok(Ok(result)) => result,
+        Ok(Err(error)) => return Err(StartError::new(format!("the engine refused `initialize`: {error}"))),
+        Err(gone) => return Err(StartError::new(gone.to_string())),
+    };
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Answer {
+        protocol_version: String,
+        #[serde(default)]
+        capabilities: Fields,
+    }
+    let answer: Answer = serde_json::from_str(result.get()).map_err(|error| {
+        StartError::new(format!("the engine's answer to `initialize` is not one: {error}"))
+    })?;
+    if Revision::parse(&answer.protocol_version).is_none() {
+        let version = answer.protocol_version;
+        return Err(StartError::new(format!(
+            "the engine speaks protocol revision `{version}`, which greenroom does not"
+        )));
+    }
+    Ok(Server { logging: answer.capabilities.get("logging").is_some() })
+}
+
+/// Roots are greenroom's; what an engine may ask of the agent is what the agent's client offers.
+fn capabilities(agent: &dyn Agent) -> Raw {
+    let mut ours = Fields::default();
+    ours.set("roots", encode(&json!({})));
+    let theirs = agent.capabilities().and_then(|raw| Fields::open(&raw).ok()).unwrap_or_default();
+    for name in ["elicitation", "sampling"] {
+        if let Some(capability) = theirs.get(name) {
+            ours.set(name, capability.to_owned());
+        }
+    }
+    ours.to_raw()
+}
+
+/// All pages of the engine's tool list.
+pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, StartError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Page {
+        tools: Vec<Raw>,
+        next_cursor: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        name: Arc<str>,
+    }
+    let bad = |error: &dyn std::fmt::Display| {
+        StartError::new(format!("the engine's tool list cannot be used: {error}"))
+    };
+    let mut tools = Vec::new();
+    let mut cursor: Option<String> = None;
+    for _ in 0..TOOL_PAGES_MAX {
+        let params = cursor.take().map(|cursor| encode(&json!({ "cursor": cursor })));
+        let answer = peer.request("tools/list", params.as_ref()).await.map_err(|gone| bad(&gone))?;
+        let page: Page =
+            serde_json::from_str(answer.map_err(|error| bad(&error))?.get()).map_err(|error| bad(&error))?;
+        for definition in page.tools {
+            let Named { name } = serde_json::from_str(definition.get()).map_err(|error| bad(&error))?;
+            tools.push(Tool { name, definition });
+        }
+        match page.next_cursor {
+            Some(next) => cursor = Some(next),
+            None => return Ok(Toolset { tools }),
+        }
+    }
+    Err(bad(&format!("it has more than {TOOL_PAGES_MAX} pages")))
+}
+
+/// Reads what the engine sends on its own accord, for as long as the session lives.
+struct Pump {
+    peer: Arc<Peer>,
+    agent: Arc<Current>,
+    folder: PathBuf,
+    tools_changed: Option<ToolsChanged>,
+}
+
+impl Pump {
+    async fn run(self, mut inbound: mpsc::Receiver<Inbound>) {
+        let mut asking = JoinSet::new();
+        let mut questions: HashMap<Id, AbortHandle> = HashMap::new();
+        loop {
+            let message = tokio::select! {
+                message = inbound.recv() => message,
+                Some(_) = asking.join_next() => {
+                    questions.retain(|_, question| !question.is_finished());
+                    continue;
+                }
+            };
+            match message {
+                None => return,
+                Some(Inbound::Notification { method, params }) => match method.as_str() {
+                    "notifications/tools/list_changed" => {
+                        if let Some(changed) = self.tools_changed.clone() {
+                            asking.spawn(look_again(self.peer.clone(), changed));
+                        }
+                    }
+                    "notifications/cancelled" => {
+                        if let Some(question) =
+                            cancelled(params.as_ref()).and_then(|id| questions.remove(&id))
+                        {
+                            question.abort();
+                        }
+                    }
+                    _ => self.agent.get().tell(&method, params),
+                },
+                Some(Inbound::Request { id, method, params }) => match method.as_str() {
+                    "ping" => self.respond(&id, Ok(encode(&json!({})))).await,
+                    "roots/list" => self.respond(&id, Ok(self.roots())).await,
+                    // A question takes as long as the agent thinks; the pump goes on meanwhile.
+                    _ => {
+                        let (peer, agent) = (self.peer.clone(), self.agent.get());
+                        let question = asking.spawn(pass_on(peer, agent, id.clone(), method, params));
+                        questions.insert(id, question);
+                    }
+                },
+            }
+        }
+    }
+
+    fn roots(&self) -> Raw {
+        encode(&json!({ "roots": [{ "uri": file_uri(&self.folder), "name": "session" }] }))
+    }
+
+    async fn respond(&self, id: &Id, body: Result<Raw, Raw>) {
+        if let Err(error) = self.peer.respond(id, &body).await {
+            tracing::debug!(%error, "the engine did not take an answer");
+        }
+    }
+}
+
+/// Asks the agent what the engine asks.
+async fn pass_on(peer: Arc<Peer>, agent: Arc<dyn Agent>, id: Id, method: String, params: Option<Raw>) {
+    let sent = match agent.ask(&method, params).await {
+        Ok(body) => peer.respond(&id, &body).await,
+        Err(greenroom_core::NoAnswer::Unsupported(_)) => peer.respond_unsupported(&id, &method).await,
+        Err(gone) => peer.respond(&id, &Err(RpcError::new(INTERNAL, gone.to_string()).to_raw())).await,
+    };
+    if let Err(error) = sent {
+        tracing::debug!(%error, "the engine did not take an answer");
+    }
+}
+
+async fn look_again(peer: Arc<Peer>, changed: ToolsChanged) {
+    match list_tools(&peer).await {
+        Ok(tools) => changed(tools),
+        Err(error) => tracing::warn!(%error, "the engine announced a new tool list"),
+    }
+}
+
+fn cancelled(params: Option<&Raw>) -> Option<Id> {
+    Fields::open(params?).ok()?.get("requestId").and_then(Id::from_raw)
+}
+
+/// A path as a `file:` URI: everything but unreserved characters and slashes is escaped.
+fn file_uri(path: &Path) -> String {
+    let mut uri = String::from("file://");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                uri.push(char::from(*byte))
+            }
+            other => uri.push_str(&format!("%{other:02X}")),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blanks and other odd bytes of a path survive the way through a URI.
+    #[test]
+    fn paths_as_uris() {
+        assert_eq!(file_uri(Path::new("/a b/ü#1")), "file:///a%20b/%C3%BC%231");
+    }
+}

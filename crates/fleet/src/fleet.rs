@@ -1,0 +1,445 @@
+//! The registry of sessions: finds the one a call belongs to, or makes it.
+//!
+//! Looking a session up and queueing a call happen under one lock, and so does leaving the registry. A call
+//! therefore reaches a session that will answer it, or makes a new one; it is never lost between the two.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::{Duration, SystemTime},
+};
+
+use greenroom_core::{
+    Agent, Call, ConnectionId, Engine, InstanceId, Owner, Permit, SessionId, View, lease::Figures,
+};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    error::FleetError,
+    pool::{Pool, PoolSettings},
+    session::{Answer, Ended, Flight, Handle, Job, Life, Note, QUEUE, Shared},
+};
+
+/// How many ended sessions are remembered, so that their successors can say so. One costs some 200 bytes; an
+/// agent that comes back after a thousand others ended learns from its empty page instead.
+const EPITAPHS_MAX: usize = 1024;
+
+#[derive(Debug, Clone)]
+pub struct FleetSettings {
+    pub pool: PoolSettings,
+    pub call_timeout: Duration,
+    pub idle_timeout: Duration,
+    pub max_lifetime: Option<Duration>,
+}
+
+/// Which session a call belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose {
+    Named(SessionId),
+    /// The connection's own session.
+    Connection(ConnectionId),
+    /// None: a lease for this call alone.
+    NoOne,
+}
+
+/// A session's name in the registry. Ids live in their owner's namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Named(Owner, SessionId),
+    Connection(Owner, ConnectionId),
+    /// A slot lent for one call; between calls it waits for its owner's next one.
+    Loose(Owner, u64),
+}
+
+impl Key {
+    fn owner(&self) -> &Owner {
+        match self {
+            Self::Named(owner, _) | Self::Connection(owner, _) | Self::Loose(owner, _) => owner,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(owner, id) => write!(f, "{owner}/{id}"),
+            Self::Connection(owner, id) => write!(f, "{owner}/connection {}", id.0),
+            Self::Loose(owner, n) => write!(f, "{owner}/call {n}"),
+        }
+    }
+}
+
+/// What a session is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionState {
+    Starting,
+    Idle,
+    Busy,
+}
+
+/// A session as its owner may see it.
+#[derive(Debug, Clone)]
+pub struct SessionStatus {
+    /// `None` for a session that has no name: a connection's own.
+    pub id: Option<SessionId>,
+    pub connection: Option<ConnectionId>,
+    pub pool: String,
+    pub instance: Option<InstanceId>,
+    pub state: SessionState,
+    pub view: View,
+    pub created: SystemTime,
+    pub last_used: SystemTime,
+    pub calls_in_flight: usize,
+    /// `None` while a call is in flight: it cannot expire then.
+    pub expires_in: Option<Duration>,
+}
+
+/// The fleet. Cheap to clone.
+#[derive(Clone)]
+pub struct Fleet(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) settings: FleetSettings,
+    pub(crate) pool: Arc<Pool>,
+    registry: Mutex<Registry>,
+    pub(crate) closing: CancellationToken,
+    tasks: TaskTracker,
+}
+
+#[derive(Default)]
+struct Registry {
+    sessions: HashMap<Key, Handle>,
+    /// Loose sessions without a call, earliest returned first.
+    shelf: VecDeque<Key>,
+    epitaphs: HashMap<Key, Ended>,
+    /// Keys of `epitaphs` in order, oldest first.
+    epitaph_order: VecDeque<Key>,
+    next_loose: u64,
+}
+
+impl Fleet {
+    pub fn new(settings: FleetSettings, engine: Arc<dyn Engine>) -> Self {
+        let pool = Pool::new(settings.pool.clone(), engine);
+        Self(Arc::new(Inner {
+            settings,
+            pool,
+            registry: Mutex::default(),
+            closing: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    /// Runs a call in its session, which is made if it does not exist. Dropping the future is a cancellation:
+    /// a call that waits is never run, one that runs keeps its seat busy until the engine answers.
+    pub async fn call(
+        &self,
+        permit: Permit,
+        whose: Whose,
+        call: Call,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Answer, FleetError> {
+        let (reply, answer) = oneshot::channel();
+        let owner = permit.owner().clone();
+        self.0.submit(&owner, whose, |flight| Job::Call { call, agent, reply, flight })?;
+        answer.await.unwrap_or(Err(FleetError::ShuttingDown))
+    }
+
+    /// Makes a session and opens its browser. An id that is in use is an error.
+    pub async fn create(
+        &self,
+        permit: Permit,
+        id: SessionId,
+        agent: Arc<dyn Agent>,
+    ) -> Result<(), FleetError> {
+        let owner = permit.owner().clone();
+        let (reply, opened) = oneshot::channel();
+        {
+            let mut registry = self.0.lock();
+            let key = Key::Named(owner, id.clone());
+            if registry.sessions.contains_key(&key) {
+                return Err(FleetError::Exists(id));
+            }
+            // Asked for by name, an empty browser is no surprise.
+            registry.take_epitaph(&key);
+            self.0.submit_to(&mut registry, &key, |flight| Job::Open { agent, reply, flight })?;
+        }
+        opened.await.unwrap_or(Err(FleetError::ShuttingDown))
+    }
+
+    /// Ends a session now, whatever it does. Returns when its browser is gone.
+    pub async fn close(&self, owner: &Owner, whose: &Whose) -> Result<(), FleetError> {
+        let (key, missing) = self.0.key_of(owner, whose)?;
+        let mut ended = {
+            let mut registry = self.0.lock();
+            registry.take_epitaph(&key);
+            // Out of the registry at once: a call that comes now makes a new session.
+            let handle = registry.sessions.remove(&key).ok_or(missing)?;
+            handle.stop.cancel();
+            handle.ended
+        };
+        let _ = ended.wait_for(|ended| *ended).await;
+        Ok(())
+    }
+
+    /// Starts a session's idle time and lifetime anew. Returns when it would end now.
+    pub fn renew(&self, owner: &Owner, whose: &Whose) -> Result<Duration, FleetError> {
+        let (key, missing) = self.0.key_of(owner, whose)?;
+        let registry = self.0.lock();
+        let handle = registry.sessions.get(&key).ok_or(missing)?;
+        let settings = &self.0.settings;
+        handle.shared.used();
+        handle.shared.update(|state| {
+            state.lifetime_ends = settings.max_lifetime.map(|lifetime| Instant::now() + lifetime);
+        });
+        handle.shared.renewed.notify_one();
+        Ok(settings
+            .max_lifetime
+            .map_or(settings.idle_timeout, |lifetime| lifetime.min(settings.idle_timeout)))
+    }
+
+    /// The owner's sessions, oldest first. Slots that wait for a call without a session are none.
+    pub fn list(&self, owner: &Owner) -> Vec<SessionStatus> {
+        let registry = self.0.lock();
+        let mut list: Vec<_> = registry
+            .sessions
+            .iter()
+            .filter(|(key, _)| key.owner() == owner && !matches!(key, Key::Loose(..)))
+            .map(|(key, handle)| self.0.status(key, handle))
+            .collect();
+        list.sort_by_key(|status| status.created);
+        list
+    }
+
+    pub fn figures(&self) -> Figures {
+        self.0.pool.figures()
+    }
+
+    /// Ends every session, pending ones too, and every instance. Returns when nothing is left.
+    pub async fn shutdown(&self) {
+        self.0.closing.cancel();
+        for handle in self.0.lock().sessions.values() {
+            handle.stop.cancel();
+        }
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+        self.0.pool.shutdown().await;
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The registry's key, and what to say when it is not there.
+    fn key_of(&self, owner: &Owner, whose: &Whose) -> Result<(Key, FleetError), FleetError> {
+        match whose {
+            Whose::Named(id) => {
+                Ok((Key::Named(owner.clone(), id.clone()), FleetError::NoSession(id.clone())))
+            }
+            Whose::Connection(id) => {
+                Ok((Key::Connection(owner.clone(), *id), FleetError::NoConnectionSession))
+            }
+            Whose::NoOne => Err(FleetError::NoConnectionSession),
+        }
+    }
+
+    fn submit(
+        self: &Arc<Self>,
+        owner: &Owner,
+        whose: Whose,
+        job: impl FnOnce(Flight) -> Job,
+    ) -> Result<(), FleetError> {
+        let mut registry = self.lock();
+        let key = match whose {
+            Whose::Named(id) => Key::Named(owner.clone(), id),
+            Whose::Connection(id) => Key::Connection(owner.clone(), id),
+            Whose::NoOne => registry.take_loose(owner),
+        };
+        self.submit_to(&mut registry, &key, job)
+    }
+
+    fn submit_to(
+        self: &Arc<Self>,
+        registry: &mut Registry,
+        key: &Key,
+        job: impl FnOnce(Flight) -> Job,
+    ) -> Result<(), FleetError> {
+        if self.closing.is_cancelled() {
+            return Err(FleetError::ShuttingDown);
+        }
+        if !registry.sessions.contains_key(key) {
+            let handle = self.begin(registry, key);
+            registry.sessions.insert(key.clone(), handle);
+        }
+        let Some(handle) = registry.sessions.get(key) else { return Err(FleetError::ShuttingDown) };
+        let flight = Flight::new(&handle.shared);
+        handle.jobs.try_send(job(flight)).map_err(|_| FleetError::QueueFull { max: QUEUE })
+    }
+
+    /// Starts a session's task.
+    fn begin(self: &Arc<Self>, registry: &mut Registry, key: &Key) -> Handle {
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        let (ended_sender, ended) = watch::channel(false);
+        let shared = Arc::new(Shared::new(self.settings.max_lifetime));
+        let stop = CancellationToken::new();
+        let notes = registry.take_epitaph(key).map(Note::Restarted).into_iter().collect();
+        let life = Life {
+            fleet: self.clone(),
+            key: key.clone(),
+            shared: shared.clone(),
+            jobs: queue,
+            stop: stop.clone(),
+            notes,
+            ended: ended_sender,
+        };
+        self.tasks.spawn(life.run());
+        Handle { jobs, shared, stop, ended }
+    }
+
+    /// The next call that somebody still waits for; with none, the session leaves the registry.
+    pub(crate) fn next_or_forget(
+        &self,
+        key: &Key,
+        shared: &Arc<Shared>,
+        jobs: &mut mpsc::Receiver<Job>,
+    ) -> Option<Job> {
+        let mut registry = self.lock();
+        if let Ok(job) = jobs.try_recv() {
+            return Some(job);
+        }
+        registry.remove(key, shared);
+        None
+    }
+
+    /// Takes a session that has nothing to do out of the registry.
+    pub(crate) fn forget_if_quiet(
+        &self,
+        key: &Key,
+        shared: &Arc<Shared>,
+        jobs: &mpsc::Receiver<Job>,
+    ) -> bool {
+        let mut registry = self.lock();
+        let quiet = jobs.is_empty();
+        if quiet {
+            registry.remove(key, shared);
+        }
+        quiet
+    }
+
+    /// Takes an ended session out of the registry and returns the calls that still waited for it.
+    pub(crate) fn forget(
+        &self,
+        key: &Key,
+        shared: &Arc<Shared>,
+        epitaph: Option<Ended>,
+        jobs: &mut mpsc::Receiver<Job>,
+    ) -> Vec<Job> {
+        let mut registry = self.lock();
+        registry.remove(key, shared);
+        if let Some(epitaph) = epitaph {
+            registry.bury(key, epitaph);
+        }
+        jobs.close();
+        std::iter::from_fn(|| jobs.try_recv().ok()).collect()
+    }
+
+    /// After a call of a loose session: it goes to the shelf, unless somebody waits for its slot.
+    pub(crate) fn should_yield(&self, key: &Key, shared: &Arc<Shared>) -> bool {
+        let Key::Loose(..) = key else { return false };
+        let mut registry = self.lock();
+        if self.pool.figures().waiting > 0 {
+            registry.remove(key, shared);
+            return true;
+        }
+        registry.shelf.push_back(key.clone());
+        false
+    }
+
+    /// Frees the slot of the loose session that has rested longest.
+    pub(crate) fn reclaim(&self) {
+        let mut registry = self.lock();
+        while let Some(key) = registry.shelf.pop_front() {
+            if let Some(handle) = registry.sessions.remove(&key) {
+                handle.stop.cancel();
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn why_closed(&self) -> FleetError {
+        if self.closing.is_cancelled() { FleetError::ShuttingDown } else { FleetError::Closed }
+    }
+
+    fn status(&self, key: &Key, handle: &Handle) -> SessionStatus {
+        let shared = handle.shared.state();
+        let calls_in_flight = handle.shared.in_flight.load(Ordering::Relaxed);
+        let idle_ends = shared.last_used_at + self.settings.idle_timeout;
+        let ends = shared.lifetime_ends.map_or(idle_ends, |lifetime| lifetime.min(idle_ends));
+        SessionStatus {
+            id: if let Key::Named(_, id) = key { Some(id.clone()) } else { None },
+            connection: if let Key::Connection(_, id) = key { Some(*id) } else { None },
+            pool: self.settings.pool.name.clone(),
+            instance: shared.instance,
+            state: match (shared.instance, calls_in_flight) {
+                (None, _) => SessionState::Starting,
+                (Some(_), 0) => SessionState::Idle,
+                (Some(_), _) => SessionState::Busy,
+            },
+            view: shared.view.map(|view| view.borrow().clone()).unwrap_or_default(),
+            created: handle.shared.created,
+            last_used: shared.last_used,
+            calls_in_flight,
+            expires_in: (calls_in_flight == 0).then(|| ends.saturating_duration_since(Instant::now())),
+        }
+    }
+}
+
+impl Registry {
+    /// The owner's loose session that was returned first, or a new one.
+    fn take_loose(&mut self, owner: &Owner) -> Key {
+        if let Some(at) = self.shelf.iter().position(|key| key.owner() == owner)
+            && let Some(key) = self.shelf.remove(at)
+        {
+            return key;
+        }
+        self.next_loose += 1;
+        Key::Loose(owner.clone(), self.next_loose)
+    }
+
+    /// Removes this very session; a successor under the same key stays.
+    fn remove(&mut self, key: &Key, shared: &Arc<Shared>) {
+        if self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
+            self.sessions.remove(key);
+        }
+        if let Key::Loose(..) = key {
+            self.shelf.retain(|other| other != key);
+        }
+    }
+
+    fn bury(&mut self, key: &Key, ended: Ended) {
+        // A call without a session has no history to be told of.
+        if let Key::Loose(..) = key {
+            return;
+        }
+        if self.epitaphs.insert(key.clone(), ended).is_none() {
+            self.epitaph_order.push_back(key.clone());
+        }
+        if self.epitaphs.len() > EPITAPHS_MAX
+            && let Some(oldest) = self.epitaph_order.pop_front()
+        {
+            self.epitaphs.remove(&oldest);
+        }
+    }
+
+    fn take_epitaph(&mut self, key: &Key) -> Option<Ended> {
+        let epitaph = self.epitaphs.remove(key)?;
+        self.epitaph_order.retain(|other| other != key);
+        Some(epitaph)
+    }
+}

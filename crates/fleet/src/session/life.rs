@@ -1,0 +1,275 @@
+//! The life of a session: wait for a slot, open a seat, run calls one after the other, end.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::{Instance, Lost, OpenError, Seat, StartError};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Answer, Ended, Job, Note, Shared};
+use crate::{
+    error::FleetError,
+    fleet::{Inner, Key},
+    pool::Lease,
+};
+
+/// How long a seat may take to open. Connecting and making a context take well under a second; a browser that
+/// needs longer than this will not get better.
+const OPEN: Duration = Duration::from_secs(30);
+
+/// How often opening is tried again when the instance died under it. One retry meets the usual case, a lease
+/// on an instance whose death was just being noticed.
+const OPEN_TRIES: usize = 2;
+
+/// A session warns when less than this part of its lifetime is left, but not earlier than a minute before.
+const WARN_PART: u32 = 10;
+const WARN_MAX: Duration = Duration::from_secs(60);
+
+/// Everything a session's task owns.
+pub(crate) struct Life {
+    pub(crate) fleet: Arc<Inner>,
+    pub(crate) key: Key,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) jobs: mpsc::Receiver<Job>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) notes: Vec<Note>,
+    /// Set when everything is given back.
+    pub(crate) ended: watch::Sender<bool>,
+}
+
+/// How a session came to its end.
+enum End {
+    /// It was asked to, or nobody wanted it any more.
+    Closed,
+    Died(Ended),
+    /// It never began.
+    Failed(FleetError),
+}
+
+/// An end, with the call it interrupted. That call hears of it once the session has left the registry: an
+/// agent that calls again at once must get a new session, not the remains of this one.
+struct Ending {
+    end: End,
+    last: Option<(oneshot::Sender<Result<Answer, FleetError>>, FleetError)>,
+    unserved: Option<Job>,
+}
+
+impl From<End> for Ending {
+    fn from(end: End) -> Self {
+        Self { end, last: None, unserved: None }
+    }
+}
+
+impl Life {
+    pub(crate) async fn run(mut self) {
+        match self.open().await {
+            Ok((first, lease, mut seat)) => {
+                let ending = self.serve(first, &mut *seat).await;
+                self.leave(ending);
+                seat.close().await;
+                drop(lease);
+            }
+            Err(ending) => self.leave(ending),
+        }
+        self.ended.send_replace(true);
+    }
+
+    /// Takes a slot and opens a seat.
+    async fn open(&mut self) -> Result<(Job, Lease, Box<dyn Seat>), Ending> {
+        let Some(mut job) = self.jobs.recv().await else { return Err(End::Closed.into()) };
+        let mut last = StartError::new("no instance could be used");
+        for _ in 0..OPEN_TRIES {
+            let (lease, instance) = match self.instance(&mut job).await {
+                Ok(ready) => ready,
+                Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
+            };
+            // From here on the browser makes a context. Nobody interrupts that but a shutdown, which ends the
+            // browser too: half a context would belong to no one.
+            let opened = tokio::select! {
+                opened = timeout(OPEN, instance.open(job.agent())) => opened,
+                () = self.fleet.closing.cancelled() => {
+                    return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
+                }
+            };
+            last = match opened {
+                Ok(Ok(seat)) => {
+                    self.shared.update(|state| {
+                        state.instance = Some(lease.id);
+                        state.view = Some(seat.view());
+                    });
+                    return Ok((job, lease, seat));
+                }
+                Ok(Err(OpenError::Lost(lost))) => StartError::new(lost.to_string()),
+                Ok(Err(OpenError::Failed(error))) => {
+                    return Err(Ending { end: End::Failed(error.into()), last: None, unserved: Some(job) });
+                }
+                Err(_) => StartError::new(format!("no seat within {} s", OPEN.as_secs())),
+            };
+        }
+        Err(Ending { end: End::Failed(last.into()), last: None, unserved: Some(job) })
+    }
+
+    /// Takes a slot of an instance that is ready, for as long as anybody waits for it.
+    async fn instance(&mut self, job: &mut Job) -> Result<(Lease, Arc<dyn Instance>), End> {
+        let fleet = self.fleet.clone();
+        let mut ready = Box::pin(async {
+            let lease = fleet.pool.lease(|| fleet.reclaim()).await?;
+            let instance = lease.instance().await?;
+            Ok((lease, instance))
+        });
+        loop {
+            tokio::select! {
+                ready = &mut ready => return ready.map_err(End::Failed),
+                () = self.stop.cancelled() => return Err(End::Closed),
+                // A request whose caller has left must not start a browser.
+                () = job.abandoned() => match self.fleet.next_or_forget(&self.key, &self.shared, &mut self.jobs) {
+                    Some(next) => *job = next,
+                    None => return Err(End::Closed),
+                },
+            }
+        }
+    }
+
+    async fn serve(&mut self, first: Job, seat: &mut dyn Seat) -> Ending {
+        let mut lost = seat.lost();
+        let mut next = Some(first);
+        loop {
+            if let Some(job) = next.take() {
+                if let Err(ending) = self.job(job, seat).await {
+                    return ending;
+                }
+                if self.fleet.should_yield(&self.key, &self.shared) {
+                    return End::Closed.into();
+                }
+            }
+            let (expiry, ended) = self.expiry();
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return End::Closed.into(),
+                why = died(&mut lost) => return End::Died(Ended::Lost(why)).into(),
+                job = self.jobs.recv() => match job {
+                    Some(job) => next = Some(job),
+                    None => return End::Closed.into(),
+                },
+                () = self.shared.renewed.notified() => {}
+                // A call may have been queued in this very moment; then the session stays.
+                () = sleep_until(expiry) => if self.fleet.forget_if_quiet(&self.key, &self.shared, &self.jobs) {
+                    return End::Died(ended).into();
+                },
+            }
+        }
+    }
+
+    async fn job(&mut self, job: Job, seat: &mut dyn Seat) -> Result<(), Ending> {
+        if job.is_abandoned() {
+            return Ok(());
+        }
+        if self.stop.is_cancelled() {
+            return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
+        }
+        self.shared.used();
+        let (call, agent, reply, flight) = match job {
+            Job::Call { call, agent, reply, flight } => (call, agent, reply, flight),
+            Job::Open { reply, flight, .. } => {
+                drop(flight);
+                let _ = reply.send(Ok(()));
+                return Ok(());
+            }
+        };
+        let deadline = self.fleet.settings.call_timeout + seat.own_wait(&call);
+        // The engine is never told of a cancellation: it would not stop, and its answer is the only sign that
+        // the page is free again. So the seat stays busy, answered or not.
+        let outcome = tokio::select! {
+            outcome = seat.call(call, agent) => outcome,
+            () = sleep(deadline) => Err(Lost::Hung(deadline)),
+            () = self.stop.cancelled() => {
+                let last = Some((reply, self.fleet.why_closed()));
+                return Err(Ending { end: End::Closed, last, unserved: None });
+            }
+        };
+        self.shared.used();
+        drop(flight);
+        match outcome {
+            Ok(answer) => {
+                let notes = self.notes_now();
+                // Notes that nobody heard are said again with the next answer.
+                if let Err(Ok(unheard)) = reply.send(Ok(Answer { reply: answer, notes })) {
+                    self.notes = unheard.notes;
+                }
+                Ok(())
+            }
+            Err(lost) => {
+                let last = Some((reply, FleetError::Lost(lost.clone())));
+                Err(Ending { end: End::Died(Ended::Lost(lost)), last, unserved: None })
+            }
+        }
+    }
+
+    fn notes_now(&mut self) -> Vec<Note> {
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.retain(|note| !matches!(note, Note::Expiring(_)));
+        if let Some((lifetime, ends)) =
+            self.fleet.settings.max_lifetime.zip(self.shared.state().lifetime_ends)
+        {
+            let left = ends.saturating_duration_since(Instant::now());
+            if left <= (lifetime / WARN_PART).min(WARN_MAX) {
+                notes.push(Note::Expiring(left));
+            }
+        }
+        notes
+    }
+
+    /// When the session ends if nothing happens, and what to say then.
+    fn expiry(&self) -> (Instant, Ended) {
+        let settings = &self.fleet.settings;
+        let state = self.shared.state();
+        let idle = (state.last_used_at + settings.idle_timeout, Ended::Idle(settings.idle_timeout));
+        match state.lifetime_ends {
+            Some(ends) if ends < idle.0 => (ends, Ended::Lifetime(settings.max_lifetime.unwrap_or_default())),
+            _ => idle,
+        }
+    }
+
+    /// Leaves the registry, so that the next call with this id makes a new session, and answers those who
+    /// still wait.
+    fn leave(&mut self, ending: Ending) {
+        let (epitaph, error) = match ending.end {
+            End::Closed => (None, self.fleet.why_closed()),
+            End::Failed(error) => (self.failed_notes(), error),
+            End::Died(ended) => {
+                let lost = match &ended {
+                    Ended::Lost(lost) => lost.clone(),
+                    Ended::Idle(_) | Ended::Lifetime(_) => Lost::Context,
+                };
+                tracing::info!(session = %self.key, why = %ended, "session ended");
+                (Some(ended), FleetError::NotRun(lost))
+            }
+        };
+        let waiting = self.fleet.forget(&self.key, &self.shared, epitaph, &mut self.jobs);
+        if let Some((reply, error)) = ending.last {
+            let _ = reply.send(Err(error));
+        }
+        for job in ending.unserved.into_iter().chain(waiting) {
+            job.fail(error.clone());
+        }
+    }
+
+    /// A session that was to replace a lost one and failed to start: the next one must still say so.
+    fn failed_notes(&mut self) -> Option<Ended> {
+        self.notes.drain(..).find_map(|note| match note {
+            Note::Restarted(ended) => Some(ended),
+            Note::Expiring(_) => None,
+        })
+    }
+}
+
+/// Resolves when the seat is lost; never, if its watcher went without a word.
+async fn died(lost: &mut watch::Receiver<Option<Lost>>) -> Lost {
+    match lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) {
+        Ok(Some(lost)) => lost,
+        Ok(None) | Err(_) => std::future::pending().await,
+    }
+}

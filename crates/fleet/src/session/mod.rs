@@ -1,0 +1,203 @@
+//! A session: a task that owns a seat and runs its calls in order.
+//!
+//! The registry (in [`crate::fleet`]) holds a [`Handle`] per session and talks to the task through its queue.
+//! A caller that leaves drops its end of the reply; that is all a cancellation is here.
+
+mod life;
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use greenroom_core::{Agent, Call, InstanceId, Lost, Reply, View, port::human};
+use tokio::{
+    sync::{Notify, mpsc, oneshot, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::FleetError;
+
+pub(crate) use life::Life;
+
+/// How many calls may wait for one session. An agent waits for its answers, so a handful is usual; a queue
+/// this long is a loop gone wrong, and its callers should hear so while it still helps.
+pub(crate) const QUEUE: usize = 64;
+
+/// What a call came to.
+#[derive(Debug)]
+pub struct Answer {
+    pub reply: Reply,
+    pub notes: Vec<Note>,
+}
+
+/// Something an agent must hear with its next answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// The id was used before; its browser is gone and this is another one.
+    Restarted(Ended),
+    /// The session ends soon.
+    Expiring(Duration),
+}
+
+/// Why a session ended without being asked to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    Lost(Lost),
+    Idle(Duration),
+    Lifetime(Duration),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Restarted(ended) => {
+                write!(
+                    f,
+                    "session restarted: {ended}; this is a new, empty browser, earlier pages, cookies and refs are gone"
+                )
+            }
+            Self::Expiring(left) => {
+                write!(f, "session ends in {}: call session_renew to keep it", human(*left))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost(lost) => lost.fmt(f),
+            Self::Idle(after) => write!(f, "it was closed after {} without a call", human(*after)),
+            Self::Lifetime(after) => write!(f, "it reached its maximum lifetime of {}", human(*after)),
+        }
+    }
+}
+
+/// What the task is asked to do.
+pub(crate) enum Job {
+    Call {
+        call: Call,
+        agent: Arc<dyn Agent>,
+        reply: oneshot::Sender<Result<Answer, FleetError>>,
+        flight: Flight,
+    },
+    /// Only open the browser.
+    Open { agent: Arc<dyn Agent>, reply: oneshot::Sender<Result<(), FleetError>>, flight: Flight },
+}
+
+impl Job {
+    /// Nobody waits for it any more.
+    fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Call { reply, .. } => reply.is_closed(),
+            Self::Open { reply, .. } => reply.is_closed(),
+        }
+    }
+
+    /// Resolves when nobody waits for it any more.
+    async fn abandoned(&mut self) {
+        match self {
+            Self::Call { reply, .. } => reply.closed().await,
+            Self::Open { reply, .. } => reply.closed().await,
+        }
+    }
+
+    fn agent(&self) -> Arc<dyn Agent> {
+        match self {
+            Self::Call { agent, .. } | Self::Open { agent, .. } => agent.clone(),
+        }
+    }
+
+    /// A caller that left meanwhile hears nothing, which is what it wanted.
+    fn fail(self, error: FleetError) {
+        match self {
+            Self::Call { reply, .. } => drop(reply.send(Err(error))),
+            Self::Open { reply, .. } => drop(reply.send(Err(error))),
+        }
+    }
+}
+
+/// Counts a call as in flight from its acceptance to its end.
+pub(crate) struct Flight(Arc<Shared>);
+
+impl Flight {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        shared.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self(shared.clone())
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The registry's end of a session.
+pub(crate) struct Handle {
+    pub(crate) jobs: mpsc::Sender<Job>,
+    pub(crate) shared: Arc<Shared>,
+    /// Asks the session to end now.
+    pub(crate) stop: CancellationToken,
+    /// Resolves when the seat is closed and the slot returned.
+    pub(crate) ended: watch::Receiver<bool>,
+}
+
+/// What others may know of a session while its task works.
+pub(crate) struct Shared {
+    pub(crate) created: SystemTime,
+    pub(crate) in_flight: AtomicUsize,
+    pub(crate) renewed: Notify,
+    state: Mutex<SharedState>,
+}
+
+#[derive(Clone)]
+pub(crate) struct SharedState {
+    pub(crate) instance: Option<InstanceId>,
+    pub(crate) view: Option<watch::Receiver<View>>,
+    pub(crate) last_used: SystemTime,
+    pub(crate) last_used_at: Instant,
+    /// When the session's maximum lifetime ends.
+    pub(crate) lifetime_ends: Option<Instant>,
+}
+
+impl Shared {
+    pub(crate) fn new(max_lifetime: Option<Duration>) -> Self {
+        let now = SystemTime::now();
+        let at = Instant::now();
+        let state = SharedState {
+            instance: None,
+            view: None,
+            last_used: now,
+            last_used_at: at,
+            lifetime_ends: max_lifetime.map(|lifetime| at + lifetime),
+        };
+        Self {
+            created: now,
+            in_flight: AtomicUsize::new(0),
+            renewed: Notify::new(),
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(crate) fn state(&self) -> SharedState {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn update(&self, change: impl FnOnce(&mut SharedState)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn used(&self) {
+        self.update(|state| {
+            state.last_used = SystemTime::now();
+            state.last_used_at = Instant::now();
+        });
+    }
+}

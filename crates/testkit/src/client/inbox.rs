@@ -1,0 +1,110 @@
+//! What a server has said so far, and who waits for what: filled by the client's task, emptied by the
+//! client's methods. A plain mutex guards it for a few lines at a time; `changed` wakes those who wait.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    process::ExitStatus,
+    sync::{Arc, Mutex},
+};
+
+use serde_json::Value;
+use tokio::sync::{Notify, oneshot};
+
+use super::Question;
+use crate::deadline::PATIENCE;
+
+/// How many lines of a transcript a failure shows. Enough for the handshake and the last few calls.
+const TAIL_LINES: usize = 40;
+
+/// The longest line that a failure shows whole, in bytes; a tool list is longer and says little.
+const TAIL_LINE_BYTES_MAX: usize = 600;
+
+/// Answers a server's request of one method: takes its params, gives the result.
+pub(super) type Handler = Arc<dyn Fn(Value) -> Value + Send + Sync>;
+
+#[derive(Default)]
+pub(super) struct Inbox {
+    contents: Mutex<Contents>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+pub(super) struct Contents {
+    /// Every line in both directions, `-->` sent and `<--` received.
+    pub transcript: Vec<String>,
+    pub stderr: String,
+    /// Requests that wait for their answer, by id. Dropping a sender says that no answer will come.
+    pub waiting: HashMap<u64, oneshot::Sender<String>>,
+    /// Responses to ids that nobody waits for.
+    pub unmatched: VecDeque<Value>,
+    pub notifications: VecDeque<Value>,
+    pub questions: VecDeque<Question>,
+    pub handlers: HashMap<String, Handler>,
+    /// Stdout has ended: nothing more will come.
+    pub silent: bool,
+    pub status: Option<ExitStatus>,
+}
+
+impl Inbox {
+    /// Looks into the inbox and wakes all who wait for a change.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Contents) -> T) -> T {
+        let output = change(&mut self.contents.lock().unwrap());
+        self.changed.notify_waiters();
+        output
+    }
+
+    pub fn look<T>(&self, look: impl FnOnce(&mut Contents) -> T) -> T {
+        look(&mut self.contents.lock().unwrap())
+    }
+
+    /// Waits for a message: until `take` finds it. Panics with the transcript when the deadline passes, or at
+    /// once when the server has fallen silent, since no message can come any more.
+    pub async fn message<T>(&self, what: &str, mut take: impl FnMut(&mut Contents) -> Option<T>) -> T {
+        let search = self.event(what, |contents| match take(contents) {
+            Some(found) => Some(Some(found)),
+            None => contents.silent.then_some(None),
+        });
+        match search.await {
+            Some(found) => found,
+            None => self.fail(&format!("the server closed its stdout: waited for {what}")),
+        }
+    }
+
+    /// Waits for anything else: until `take` finds it, or the deadline passes.
+    pub async fn event<T>(&self, what: &str, mut take: impl FnMut(&mut Contents) -> Option<T>) -> T {
+        let search = async {
+            loop {
+                let mut changed = std::pin::pin!(self.changed.notified());
+                changed.as_mut().enable();
+                match self.look(&mut take) {
+                    Some(found) => return found,
+                    None => changed.await,
+                }
+            }
+        };
+        match tokio::time::timeout(PATIENCE, search).await {
+            Ok(found) => found,
+            Err(_) => self.fail(&format!("nothing came within {PATIENCE:?}: waited for {what}")),
+        }
+    }
+
+    /// Panics with what is known of the conversation.
+    pub fn fail(&self, complaint: &str) -> ! {
+        let (lines, stderr, status) =
+            self.look(|contents| (contents.transcript.clone(), contents.stderr.clone(), contents.status));
+        let hidden = lines.len().saturating_sub(TAIL_LINES);
+        let tail: Vec<String> = lines[hidden..].iter().map(|line| shortened(line)).collect();
+        let status = status.map_or_else(|| "still running".to_owned(), |status| status.to_string());
+        panic!(
+            "{complaint}\n\nprocess: {status}\ntranscript ({hidden} earlier lines hidden):\n{}\nstderr:\n{stderr}",
+            tail.join("\n")
+        )
+    }
+}
+
+fn shortened(line: &str) -> String {
+    match line.char_indices().find(|(at, _)| *at >= TAIL_LINE_BYTES_MAX) {
+        Some((cut, _)) => format!("{}… ({} bytes)", &line[..cut], line.len()),
+        None => line.to_owned(),
+    }
+}

@@ -1,0 +1,46 @@
+//! Deadlines for tests. A test that waits for ever tells nobody anything: every wait of the kit ends here.
+//!
+//! These run on tokio's clock. Under `tokio::time::pause` an idle runtime jumps straight to the next timer, so
+//! tests that pause the clock must not wait for processes or sockets with them.
+
+use std::{future::Future, panic::Location, time::Duration};
+
+/// How long the kit waits for anything. Far more than any event takes on a quiet machine, so that only what
+/// will never happen runs into it on a noisy one; short enough that a broken build still reports within minutes.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often the kit looks where the kernel offers no event to wait for. Below what a person or a test
+/// notices, and cheap: one look is one `stat` or one read of a small file.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Awaits `future` for at most `limit`, then panics, naming the line that waited.
+#[track_caller]
+pub fn within<F: Future>(limit: Duration, future: F) -> impl Future<Output = F::Output> {
+    let caller = Location::caller();
+    async move {
+        match tokio::time::timeout(limit, future).await {
+            Ok(output) => output,
+            Err(_) => panic!("nothing happened within {limit:?}: awaited at {caller}"),
+        }
+    }
+}
+
+/// Looks again and again until `look` returns something, for at most [`PATIENCE`]. For facts outside this
+/// process that announce themselves to nobody (a file, a line of `/proc`); `what` names the fact.
+#[track_caller]
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> impl Future<Output = T> {
+    let caller = Location::caller();
+    async move {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "never saw {what} within {PATIENCE:?}: awaited at {caller}"
+            );
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}

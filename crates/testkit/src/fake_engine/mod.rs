@@ -1,0 +1,224 @@
+//! The fake engine: an MCP server over stdio without a browser. It is fast (it is the floor of the latency
+//! benchmark), keeps state (so that tests see which process they reached) and breaks on demand.
+//!
+//! One thread reads and answers; a tool that waits gets a thread of its own, so that calls do not delay each
+//! other. It ends when stdin closes. Like the real engines it does not honour `notifications/cancelled`.
+//!
+//! `options` are its flags, `wire` is its stdio, `tools` is what it can do, `catalog` what it says it can do,
+//! and `log` is the test's view of what reached it.
+
+mod catalog;
+pub mod log;
+mod options;
+mod tools;
+mod wire;
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    io::BufRead,
+    process::ExitCode,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use options::{Options, Start};
+use tools::{Answer, Call};
+use wire::Wire;
+
+/// The revisions this engine speaks. A client that asks for another gets the newest.
+const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+const METHOD_NOT_FOUND: i64 = -32_601;
+const INVALID_PARAMS: i64 = -32_602;
+
+/// The lines of `--garbage-at-start` and of the tool `garbage`: plain words, an empty line, half a message,
+/// and JSON that is no message.
+const GARBAGE: &str = "this is not JSON\n\n{\"jsonrpc\":\"2.0\",\"id\":\n[1,2]\n42\n";
+
+/// What the threads of one fake engine share.
+pub(crate) struct Engine {
+    wire: Wire,
+    options: Options,
+    /// What `set` has set: it lives and dies with this process.
+    values: Mutex<HashMap<String, String>>,
+    /// Names of the tools beyond the built-in ones, in the order they came.
+    extra_tools: Mutex<Vec<String>>,
+    /// The least level of `notifications/message` that the client wants, as an index into `tools::LEVELS`.
+    level: Mutex<usize>,
+}
+
+/// One line from the client. What a request, a notification and a response have is told apart by presence.
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// Runs the fake engine until stdin closes. `args` are the command line without the program's name.
+pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
+    let options = match Options::parse(args) {
+        Ok(options) => options,
+        Err(complaint) => {
+            wire::say(&complaint);
+            return ExitCode::from(2);
+        }
+    };
+    let wire = Wire::new(options.log.as_deref());
+    wire.note("start");
+    match options.start {
+        Start::Die => {
+            wire::say(options.stderr.as_deref().unwrap_or("fake engine: told to die at start"));
+            return ExitCode::FAILURE;
+        }
+        Start::Garbage => wire.raw(GARBAGE),
+        Start::Normal | Start::Hang => {}
+    }
+    thread::sleep(options.slow_start);
+    Engine::new(wire, options).serve();
+    ExitCode::SUCCESS
+}
+
+impl Engine {
+    fn new(wire: Wire, options: Options) -> Arc<Self> {
+        let extra_tools = Mutex::new(options.extra_tools.clone());
+        Arc::new(Self { wire, options, values: Mutex::default(), extra_tools, level: Mutex::default() })
+    }
+
+    fn serve(self: &Arc<Self>) {
+        let mut stdin = std::io::stdin().lock();
+        let mut line = Vec::with_capacity(64 * 1_024);
+        loop {
+            line.clear();
+            match stdin.read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => self.receive(&line),
+            }
+        }
+    }
+
+    fn receive(self: &Arc<Self>, line: &[u8]) {
+        let Ok(message) = serde_json::from_slice::<Message<'_>>(line) else {
+            self.wire.note("garbage");
+            return;
+        };
+        match (message.method.as_deref(), message.id) {
+            (Some("tools/call"), Some(id)) => self.call(id, message.params.unwrap_or(RawValue::NULL)),
+            (Some(method), Some(id)) => {
+                self.wire.note(method);
+                self.answer(id.get(), self.request(method, message.params));
+            }
+            (Some(notification), None) => self.wire.note(notification),
+            (None, Some(id)) => self.wire.answered(id.get(), message.result.ok_or(message.error)),
+            (None, None) => self.wire.note("garbage"),
+        }
+    }
+
+    /// Everything but tool calls.
+    fn request(&self, method: &str, params: Option<&RawValue>) -> Answer {
+        match method {
+            "initialize" if self.options.start == Start::Hang => Answer::Never,
+            "initialize" => Answer::Result(self.initialize(params)),
+            "ping" => Answer::Result("{}".to_owned()),
+            "tools/list" => self.list_tools(params),
+            "logging/setLevel" if self.options.logging => self.set_level(params),
+            _ => Answer::error(METHOD_NOT_FOUND, &format!("method not found: `{method}`")),
+        }
+    }
+
+    fn initialize(&self, params: Option<&RawValue>) -> String {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Initialize {
+            protocol_version: String,
+        }
+        let asked = params.and_then(|raw| serde_json::from_str::<Initialize>(raw.get()).ok());
+        let known =
+            asked.map(|asked| asked.protocol_version).filter(|asked| REVISIONS.contains(&asked.as_str()));
+        let revision = self
+            .options
+            .protocol
+            .clone()
+            .or(known)
+            .unwrap_or_else(|| REVISIONS[REVISIONS.len() - 1].to_owned());
+        let logging = if self.options.logging { r#","logging":{}"# } else { "" };
+        format!(
+            r#"{{"protocolVersion":{},"capabilities":{{"tools":{{"listChanged":true}}{logging}}},"serverInfo":{{"name":"greenroom-fake-engine","version":"1.0.0"}},"instructions":"A fake engine for tests."}}"#,
+            tools::quote(&revision)
+        )
+    }
+
+    fn list_tools(&self, params: Option<&RawValue>) -> Answer {
+        #[derive(Deserialize)]
+        struct List {
+            cursor: Option<String>,
+        }
+        let list = params.and_then(|raw| serde_json::from_str::<List>(raw.get()).ok());
+        let start = match list.and_then(|list| list.cursor).map(|cursor| cursor.parse::<usize>()) {
+            None => 0,
+            Some(Ok(start)) => start,
+            Some(Err(_)) => return Answer::error(INVALID_PARAMS, "no such cursor"),
+        };
+        Answer::Result(catalog::page(&self.extra_tools.lock().unwrap(), start, self.options.page_size))
+    }
+
+    fn set_level(&self, params: Option<&RawValue>) -> Answer {
+        #[derive(Deserialize)]
+        struct SetLevel {
+            level: String,
+        }
+        let wanted = params.and_then(|raw| serde_json::from_str::<SetLevel>(raw.get()).ok());
+        match wanted.and_then(|wanted| tools::LEVELS.iter().position(|level| *level == wanted.level)) {
+            Some(level) => {
+                *self.level.lock().unwrap() = level;
+                Answer::Result("{}".to_owned())
+            }
+            None => Answer::error(INVALID_PARAMS, "no such level"),
+        }
+    }
+
+    fn call(self: &Arc<Self>, id: &RawValue, params: &RawValue) {
+        let call = match Call::read(id, params) {
+            Ok(call) => call,
+            Err(error) => {
+                self.wire.note("tools/call");
+                return self.answer(id.get(), Answer::error(INVALID_PARAMS, &error.to_string()));
+            }
+        };
+        self.wire.note_call(&call.name);
+        match tools::find(&call.name) {
+            Some(tool) if tool.waits => {
+                let engine = Arc::clone(self);
+                // Never joined: a call that still waits when stdin closes ends with the process.
+                thread::spawn(move || engine.answer(&call.id, tools::run(tool, &engine, &call)));
+            }
+            Some(tool) => self.answer(&call.id, tools::run(tool, self, &call)),
+            None if self.extra_tools.lock().unwrap().contains(&call.name) => {
+                self.answer(&call.id, Answer::text(&call.name));
+            }
+            None => {
+                let complaint = format!("unknown tool: `{}`", call.name);
+                self.answer(&call.id, Answer::error(INVALID_PARAMS, &complaint));
+            }
+        }
+    }
+
+    fn answer(&self, id: &str, answer: Answer) {
+        match answer {
+            Answer::Result(result) => self.wire.answer(id, "result", &result),
+            Answer::Error(error) => self.wire.answer(id, "error", &error),
+            Answer::Never => {}
+        }
+    }
+}

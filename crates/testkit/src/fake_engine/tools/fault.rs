@@ -1,0 +1,178 @@
+//! Tools that fail: late, never, with the process, or by breaking the protocol.
+
+use std::{fs::File, io::Write, path::PathBuf, thread, time::Duration};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Answer, Call, Tool, quote};
+use crate::{
+    fake_engine::{Engine, GARBAGE, wire::say},
+    gate,
+};
+
+/// How often `wait` looks for its file. Only tests that hold a gate pay for it.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+const DEATH: &str = r#""code":{"type":"integer","default":1},"stderr":{"type":"string"}"#;
+
+pub(super) const TOOLS: &[Tool] = &[
+    Tool {
+        name: "sleep",
+        description: "Answers after so many milliseconds; other calls are answered meanwhile.",
+        properties: r#""ms":{"type":"integer","minimum":0}"#,
+        required: &["ms"],
+        waits: true,
+        run: sleep,
+        ..Tool::BARE
+    },
+    Tool {
+        name: "wait",
+        description: "Adds a line to `<file>.waiting`, then answers when the file exists.",
+        properties: r#""file":{"type":"string"}"#,
+        required: &["file"],
+        waits: true,
+        run: wait,
+        ..Tool::BARE
+    },
+    Tool { name: "hang", description: "Never answers.", run: hang, ..Tool::BARE },
+    Tool {
+        name: "die",
+        description: "Ends this process during the call.",
+        properties: DEATH,
+        run: die,
+        ..Tool::BARE
+    },
+    Tool {
+        name: "die_after",
+        description: "Answers, then ends this process.",
+        properties: DEATH,
+        run: die_after,
+        ..Tool::BARE
+    },
+    Tool {
+        name: "garbage",
+        description: "Writes lines that are no messages, then answers.",
+        run: garbage,
+        ..Tool::BARE
+    },
+    Tool {
+        name: "unknown_id",
+        description: "Sends a response that nobody asked for, then answers.",
+        run: unknown_id,
+        ..Tool::BARE
+    },
+    Tool {
+        name: "fail",
+        description: "Answers a result with isError.",
+        properties: r#""message":{"type":"string"}"#,
+        required: &["message"],
+        run: fail,
+        ..Tool::BARE
+    },
+    Tool {
+        name: "rpc_error",
+        description: "Answers a JSON-RPC error.",
+        properties: r#""code":{"type":"integer"},"message":{"type":"string"},"data":{"description":"Any JSON value."}"#,
+        required: &["code", "message"],
+        run: rpc_error,
+        ..Tool::BARE
+    },
+];
+
+fn sleep(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Sleep {
+        ms: u64,
+    }
+    thread::sleep(Duration::from_millis(call.arguments::<Sleep>()?.ms));
+    Ok(Answer::text("slept"))
+}
+
+fn wait(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wait {
+        file: PathBuf,
+    }
+    let Wait { file } = call.arguments()?;
+    let arrived = File::options()
+        .create(true)
+        .append(true)
+        .open(gate::waiting_file(&file))
+        .and_then(|mut waiting| waiting.write_all(b"here\n"));
+    if let Err(error) = arrived {
+        return Ok(Answer::failure(&format!("cannot wait for `{}`: {error}", file.display())));
+    }
+    while !file.exists() {
+        thread::sleep(LOOK_EVERY);
+    }
+    Ok(Answer::text("released"))
+}
+
+fn hang(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+    call.no_arguments()?;
+    Ok(Answer::Never)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Death {
+    code: Option<i32>,
+    stderr: Option<String>,
+}
+
+impl Death {
+    fn come(self) -> ! {
+        if let Some(words) = self.stderr {
+            say(&words);
+        }
+        std::process::exit(self.code.unwrap_or(1))
+    }
+}
+
+fn die(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+    call.arguments::<Death>()?.come()
+}
+
+fn die_after(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+    let death: Death = call.arguments()?;
+    engine.answer(&call.id, Answer::text("dying"));
+    death.come()
+}
+
+fn garbage(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+    call.no_arguments()?;
+    engine.wire.raw(GARBAGE);
+    Ok(Answer::text("after garbage"))
+}
+
+fn unknown_id(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+    call.no_arguments()?;
+    engine.wire.answer("\"nobody-asked\"", "result", r#"{"content":[{"type":"text","text":"wrong"}]}"#);
+    Ok(Answer::text("right"))
+}
+
+fn fail(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Fail {
+        message: String,
+    }
+    Ok(Answer::failure(&call.arguments::<Fail>()?.message))
+}
+
+fn rpc_error(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct RpcError<'a> {
+        code: i64,
+        message: String,
+        #[serde(borrow)]
+        data: Option<&'a RawValue>,
+    }
+    let RpcError { code, message, data } = call.arguments()?;
+    let data = data.map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
+    Ok(Answer::Error(format!(r#"{{"code":{code},"message":{}{data}}}"#, quote(&message))))
+}

@@ -1,0 +1,151 @@
+//! The fake engine's tools as data: name, schema and function of each, one file per group.
+//!
+//! Arguments are checked as strictly as the schemas say, so that a gateway that lets its own selectors through
+//! is found out: wrong arguments are a result with `isError`, as the real engines answer them.
+
+mod fault;
+mod plain;
+mod state;
+mod talk;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Engine, wire::Response};
+
+pub(crate) use talk::LEVELS;
+
+/// One tool of the fake engine.
+pub(crate) struct Tool {
+    pub name: &'static str,
+    pub description: &'static str,
+    /// The inside of the schema's `properties` object, as raw JSON.
+    pub properties: &'static str,
+    pub required: &'static [&'static str],
+    /// Further members of the tool's description, as raw JSON with a leading comma.
+    pub more: &'static str,
+    /// Whether the function may block; such calls get a thread of their own.
+    pub waits: bool,
+    pub run: fn(&Engine, &Call) -> Result<Answer, serde_json::Error>,
+}
+
+impl Tool {
+    /// What most tools have in common: no arguments, nothing special, answered at once.
+    const BARE: Self = Self {
+        name: "",
+        description: "",
+        properties: "",
+        required: &[],
+        more: "",
+        waits: false,
+        run: |_, _| Ok(Answer::Never),
+    };
+}
+
+/// What becomes of a call.
+pub(crate) enum Answer {
+    /// The raw JSON of `result`.
+    Result(String),
+    /// The raw JSON of `error`.
+    Error(String),
+    /// Nothing is sent (any more).
+    Never,
+}
+
+/// One tool call as it arrived. Owned, so that it can move to a thread.
+pub(crate) struct Call {
+    /// The raw id: a number or a quoted string.
+    pub id: String,
+    pub name: String,
+    /// `params`, exactly as received.
+    pub params: String,
+    arguments: String,
+    /// `_meta.progressToken`, raw.
+    pub progress_token: Option<String>,
+}
+
+impl Call {
+    pub fn read(id: &RawValue, params: &RawValue) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Params<'a> {
+            name: String,
+            #[serde(borrow)]
+            arguments: Option<&'a RawValue>,
+            #[serde(borrow, rename = "_meta")]
+            meta: Option<Meta<'a>>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Meta<'a> {
+            #[serde(borrow)]
+            progress_token: Option<&'a RawValue>,
+        }
+        let read: Params<'_> = serde_json::from_str(params.get())?;
+        Ok(Self {
+            id: id.get().to_owned(),
+            name: read.name,
+            arguments: read.arguments.map_or("{}", RawValue::get).to_owned(),
+            progress_token: read
+                .meta
+                .and_then(|meta| meta.progress_token)
+                .map(|token| token.get().to_owned()),
+            params: params.get().to_owned(),
+        })
+    }
+
+    /// The arguments as the tool wants them.
+    fn arguments<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.arguments)
+    }
+
+    /// Refuses any argument.
+    fn no_arguments(&self) -> Result<(), serde_json::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Nothing {}
+        self.arguments::<Nothing>().map(|Nothing {}| ())
+    }
+}
+
+impl Answer {
+    /// A result with one text part.
+    pub fn text(text: &str) -> Self {
+        Self::Result(format!(r#"{{"content":[{{"type":"text","text":{}}}]}}"#, quote(text)))
+    }
+
+    /// A result that says the tool failed.
+    pub fn failure(text: &str) -> Self {
+        Self::Result(format!(r#"{{"content":[{{"type":"text","text":{}}}],"isError":true}}"#, quote(text)))
+    }
+
+    /// A JSON-RPC error.
+    pub fn error(code: i64, message: &str) -> Self {
+        Self::Error(format!(r#"{{"code":{code},"message":{}}}"#, quote(message)))
+    }
+
+    /// What the client answered to a question: its raw result as text, or its raw error as a failure.
+    fn response(response: &Response) -> Self {
+        match response {
+            Ok(result) => Self::text(result),
+            Err(error) => Self::failure(error),
+        }
+    }
+}
+
+pub(crate) fn all() -> impl Iterator<Item = &'static Tool> {
+    [plain::TOOLS, state::TOOLS, fault::TOOLS, talk::TOOLS].into_iter().flatten()
+}
+
+pub(crate) fn find(name: &str) -> Option<&'static Tool> {
+    all().find(|tool| tool.name == name)
+}
+
+/// Runs the call and turns wrong arguments into a failed result.
+pub(crate) fn run(tool: &Tool, engine: &Engine, call: &Call) -> Answer {
+    (tool.run)(engine, call).unwrap_or_else(|error| Answer::failure(&format!("invalid arguments: {error}")))
+}
+
+/// `text` as a JSON string.
+pub(crate) fn quote(text: &str) -> String {
+    serde_json::to_string(text).unwrap()
+}

@@ -1,0 +1,184 @@
+//! The pages of the test site: what each address answers. Markup is in `html/`; what depends on the request is
+//! put in by [`fill`], escaped. Pages load nothing from elsewhere.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    Form, Router,
+    body::{Body, Bytes},
+    extract::Query,
+    http::{HeaderMap, StatusCode, header},
+    middleware::from_fn_with_state,
+    response::{AppendHeaders, Html, IntoResponse, Redirect, Response},
+    routing::get,
+};
+use hyper::body::{Body as HttpBody, Frame};
+use tokio::sync::watch;
+
+use super::seen::{Seen, note};
+
+type Asked = Query<HashMap<String, String>>;
+
+/// All pages, each request noted first.
+pub(super) fn router(seen: watch::Sender<Vec<Seen>>) -> Router {
+    let served = Arc::new(AtomicU64::new(0));
+    let mut router = Router::new();
+    for (path, html) in [
+        ("/", include_str!("html/index.html")),
+        ("/dialog", include_str!("html/dialog.html")),
+        ("/upload", include_str!("html/upload.html")),
+        ("/console", include_str!("html/console.html")),
+        ("/popup", include_str!("html/popup.html")),
+        ("/attack", include_str!("html/attack.html")),
+        ("/late", include_str!("html/late.html")),
+        ("/sw", include_str!("html/sw.html")),
+    ] {
+        router = router.route(path, get(Html(html)));
+    }
+    router
+        .route("/canary", get(canary))
+        .route("/show", get(show))
+        .route("/form", get(Html(include_str!("html/form.html"))).post(submitted))
+        .route("/table", get(table))
+        .route("/title", get(title))
+        .route("/big", get(big))
+        .route("/download", get(download))
+        .route("/redirect", get(redirect))
+        .route("/slow", get(slow))
+        .route("/never", get(never))
+        .route("/cache", get(move || cached(Arc::clone(&served))))
+        .route("/sw.js", get(worker))
+        .fallback(|| async {
+            (StatusCode::NOT_FOUND, Html("<!doctype html><title>not found</title>not found"))
+        })
+        .layer(from_fn_with_state(seen, note))
+}
+
+/// Sets a cookie that scripts see and one that they do not; the page's script sets every kind of storage.
+async fn canary(Query(asked): Asked) -> Response {
+    let name = text(&asked, "name", "");
+    let cookies = [format!("canary={name}; Path=/"), format!("canary_http={name}; Path=/; HttpOnly")];
+    let cookies = AppendHeaders(cookies.map(|cookie| (header::SET_COOKIE, cookie)));
+    (cookies, Html(fill(include_str!("html/canary.html"), &[("name", name)]))).into_response()
+}
+
+async fn show(headers: HeaderMap) -> Response {
+    let cookie = headers.get(header::COOKIE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    uncached(fill(include_str!("html/show.html"), &[("cookie", cookie)]))
+}
+
+async fn submitted(Form(fields): Form<Vec<(String, String)>>) -> Html<String> {
+    let lines: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    Html(fill(include_str!("html/submitted.html"), &[("fields", &lines.join("\n"))]))
+}
+
+async fn table(Query(asked): Asked) -> Html<String> {
+    let rows: String = (1..=number(&asked, "rows", 10))
+        .map(|row| {
+            format!("<tr><td>{row}</td><td>name {row}</td><td><button>open {row}</button></td></tr>\n")
+        })
+        .collect();
+    Html(format!(
+        "<!doctype html><title>table</title>\n<table>\n<tr><th>number</th><th>name</th><th>action</th></tr>\n{rows}</table>"
+    ))
+}
+
+async fn title(Query(asked): Asked) -> Html<String> {
+    let template = "<!doctype html><title>{{title}}</title><h1>{{title}}</h1>";
+    Html(fill(template, &[("title", text(&asked, "t", "untitled"))]))
+}
+
+async fn big(Query(asked): Asked) -> Html<String> {
+    let bytes = usize::try_from(number(&asked, "bytes", 1_000)).unwrap_or(usize::MAX);
+    let head = "<!doctype html><title>big</title><p>";
+    // Lines of 100 bytes, as text has; what is left over fills the last one.
+    let line = format!("{}\n", "x".repeat(99));
+    let mut page = String::with_capacity(bytes);
+    page.push_str(head);
+    while page.len() + line.len() <= bytes {
+        page.push_str(&line);
+    }
+    page.push_str(&"x".repeat(bytes.saturating_sub(page.len())));
+    Html(page)
+}
+
+async fn download(Query(asked): Asked) -> Response {
+    let name = text(&asked, "name", "report.txt").replace('"', "");
+    let attachment = format!("attachment; filename=\"{name}\"");
+    let headers =
+        [(header::CONTENT_TYPE, "text/plain".to_owned()), (header::CONTENT_DISPOSITION, attachment)];
+    (headers, "greenroom download\n").into_response()
+}
+
+async fn redirect(Query(asked): Asked) -> Redirect {
+    Redirect::temporary(text(&asked, "to", "/"))
+}
+
+async fn slow(Query(asked): Asked) -> Response {
+    tokio::time::sleep(Duration::from_millis(number(&asked, "ms", 1_000))).await;
+    uncached("<!doctype html><title>slow</title><h1 id=state>changed</h1>".to_owned())
+}
+
+async fn never() -> Response {
+    let head = Bytes::from_static(b"<!doctype html><title>never</title><h1>more will never come</h1>");
+    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], Body::new(Endless(Some(head)))).into_response()
+}
+
+/// Says how often it was served: a browser that shows an old number has it from a cache.
+async fn cached(served: Arc<AtomicU64>) -> Response {
+    let count = served.fetch_add(1, Ordering::Relaxed) + 1;
+    let page = format!("<!doctype html><title>cache</title><p id=served>served {count}</p>");
+    ([(header::CACHE_CONTROL, "public, max-age=3600")], Html(page)).into_response()
+}
+
+async fn worker() -> Response {
+    ([(header::CONTENT_TYPE, "text/javascript")], include_str!("html/sw.js")).into_response()
+}
+
+/// A body that says its first words and then neither goes on nor ends.
+struct Endless(Option<Bytes>);
+
+impl HttpBody for Endless {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match self.0.take() {
+            Some(head) => Poll::Ready(Some(Ok(Frame::data(head)))),
+            None => Poll::Pending,
+        }
+    }
+}
+
+fn uncached(page: String) -> Response {
+    ([(header::CACHE_CONTROL, "no-store")], Html(page)).into_response()
+}
+
+fn text<'a>(asked: &'a HashMap<String, String>, name: &str, otherwise: &'a str) -> &'a str {
+    asked.get(name).map_or(otherwise, String::as_str)
+}
+
+fn number(asked: &HashMap<String, String>, name: &str, otherwise: u64) -> u64 {
+    asked.get(name).and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Puts values in the place of their `{{name}}`, escaped for HTML text and attributes.
+fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    values.iter().fold(template.to_owned(), |page, (name, value)| {
+        let escaped =
+            value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+        page.replace(&format!("{{{{{name}}}}}"), &escaped)
+    })
+}

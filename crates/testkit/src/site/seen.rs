@@ -1,0 +1,46 @@
+//! What the site remembers of each request, noted before the request is answered.
+
+use axum::{
+    extract::{Request, State},
+    http::header,
+    middleware::Next,
+    response::Response,
+};
+use tokio::sync::watch;
+
+/// One request that reached the site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub method: String,
+    /// Without the query.
+    pub path: String,
+    pub query: Option<String>,
+    pub host: Option<String>,
+    pub cookie: Option<String>,
+    pub user_agent: Option<String>,
+}
+
+impl Seen {
+    fn of(request: &Request) -> Self {
+        let header = |name| Some(request.headers().get(name)?.to_str().ok()?.to_owned());
+        Self {
+            method: request.method().to_string(),
+            path: request.uri().path().to_owned(),
+            query: request.uri().query().map(str::to_owned),
+            host: header(header::HOST),
+            cookie: header(header::COOKIE),
+            user_agent: header(header::USER_AGENT),
+        }
+    }
+}
+
+/// Notes the request, then lets it through.
+pub(super) async fn note(
+    State(seen): State<watch::Sender<Vec<Seen>>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let one = Seen::of(&request);
+    seen.send_modify(|all| all.push(one));
+    next.run(request).await
+}
