@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use greenroom_core::port::StartError;
+
 use crate::{
     errand::{self, ErrandError},
     launcher::{Launcher, Spec},
@@ -67,9 +69,30 @@ impl NoNode {
     }
 }
 
-/// Finds Node and asks it for its version. `named` is the user's own choice: a path, or a bare name to look up.
+impl From<NoNode> for StartError {
+    fn from(error: NoNode) -> Self {
+        Self::new(error.to_string()).hint(error.hint())
+    }
+}
+
+/// Where Node is, without asking it anything. `named` is the user's own choice: a path, or a bare name to look up.
+pub fn locate(named: Option<&Path>, search_path: &OsStr) -> Result<PathBuf, NoNode> {
+    let named = named.unwrap_or(Path::new("node"));
+    let name = named.as_os_str();
+    if named.file_name() == Some(name) {
+        return on_path(name, search_path)
+            .ok_or_else(|| NoNode::Missing { name: name.display().to_string() });
+    }
+    if is_executable(named) {
+        Ok(named.to_owned())
+    } else {
+        Err(NoNode::NotExecutable { path: named.to_owned() })
+    }
+}
+
+/// Finds Node as [`locate`] does, and asks it for its version.
 pub async fn find(launcher: &Launcher, named: Option<&Path>, search_path: &OsStr) -> Result<Node, NoNode> {
-    let path = pick(named.unwrap_or(Path::new("node")), search_path)?;
+    let path = locate(named, search_path)?;
     let spec = Spec::new(&path).arg("--version");
     let version = match version(launcher, "node", spec).await {
         Ok(version) => version,
@@ -80,19 +103,6 @@ pub async fn find(launcher: &Launcher, named: Option<&Path>, search_path: &OsStr
         Some(major) if major >= MAJOR_MIN => Ok(Node { path, version }),
         Some(_) => Err(NoNode::TooOld { found: version, path }),
         None => Err(NoNode::Unusable { path, why: format!("it said `{version}`") }),
-    }
-}
-
-fn pick(named: &Path, search_path: &OsStr) -> Result<PathBuf, NoNode> {
-    let name = named.as_os_str();
-    if named.file_name() == Some(name) {
-        return on_path(name, search_path)
-            .ok_or_else(|| NoNode::Missing { name: name.display().to_string() });
-    }
-    if is_executable(named) {
-        Ok(named.to_owned())
-    } else {
-        Err(NoNode::NotExecutable { path: named.to_owned() })
     }
 }
 
