@@ -5,6 +5,8 @@
 
 mod args;
 mod config;
+mod doctor;
+mod progress;
 mod report;
 mod verb;
 
@@ -16,6 +18,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::{
     args::{Cli, ConfigVerb, Flags, Verb},
+    config::Surroundings,
     report::Hinted,
 };
 
@@ -28,20 +31,21 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
-    let settings = config::resolve(cli.config, flags)?;
+    let surroundings = Surroundings::read()?;
+    let settings = config::resolve(&surroundings, cli.config, flags)?;
     start_logging(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime's threads")?;
-    runtime.block_on(dispatch(cli.verb, settings))
+    runtime.block_on(dispatch(cli.verb, settings, surroundings))
 }
 
-async fn dispatch(verb: Verb, settings: Resolved) -> anyhow::Result<ExitCode> {
+async fn dispatch(verb: Verb, settings: Resolved, surroundings: Surroundings) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Mcp(args) => verb::mcp::run(settings, args).await,
-        Verb::Setup(args) => verb::setup::run(settings, args).await,
-        Verb::Doctor(args) => verb::doctor::run(settings, args).await,
+        Verb::Setup(args) => verb::setup::run(&settings, &surroundings, &args).await,
+        Verb::Doctor(args) => verb::doctor::run(settings, surroundings, &args).await,
         Verb::Config(ConfigVerb::Show(args)) => verb::config::show(&settings, &args),
     }
 }

@@ -1,5 +1,6 @@
 //! How greenroom says that something went wrong: `error: …`, then a blank line and `hint: …`, on stderr, and the exit
-//! code that goes with it. Called by `main` only.
+//! code that goes with it. Called by `main`, and by verbs that have
+//! several problems to tell.
 
 use std::{
     error::Error,
@@ -57,6 +58,12 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
     let hint = error.chain().find_map(hint).map_or_else(String::new, |hint| format!("\nhint: {hint}\n"));
     let _ = write!(io::stderr().lock(), "error: {error:#}\n{hint}");
     ExitCode::from(error.chain().find_map(code).unwrap_or(1))
+}
+
+/// Prints one of several problems, as [`failure`] would.
+pub fn problem(message: &str, hint: Option<&str>) {
+    let hint = hint.map_or_else(String::new, |hint| format!("\nhint: {hint}\n"));
+    let _ = write!(io::stderr().lock(), "error: {message}\n{hint}");
 }
 
 fn hint(error: &(dyn Error + 'static)) -> Option<String> {

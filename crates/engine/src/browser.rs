@@ -13,7 +13,7 @@ mod script;
 
 use std::{fmt, path::Path, path::PathBuf};
 
-use greenroom_core::port::StartError;
+use greenroom_core::{port::StartError, settings};
 
 use crate::node::is_executable;
 
@@ -46,7 +46,12 @@ pub enum Wanted {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoBrowser {
     #[error("no {what} found; looked for {}", list(.looked))]
-    Missing { what: String, looked: Vec<String>, install: Option<&'static str> },
+    Missing {
+        what: String,
+        looked: Vec<String>,
+        /// The Debian package that brings it, where Debian's packages are.
+        install: Option<&'static str>,
+    },
     #[error("the headless shell cannot open a window: `{}`", .path.display())]
     NoWindow { path: PathBuf },
     #[error("no such browser: `{}`", .path.display())]
@@ -60,11 +65,11 @@ impl NoBrowser {
         match self {
             Self::Missing { install: Some(package), .. } => format!("run `apt-get install {package}`"),
             Self::Missing { install: None, .. } => {
-                "install Chromium or Chrome, or give the path of one as `EXECUTABLE_PATH`".to_owned()
+                "install it, or set `pool.browser` to another one or `pool.executable_path` to the path of one".to_owned()
             }
-            Self::NoWindow { .. } => "choose chromium or chrome for a pool that is not headless".to_owned(),
+            Self::NoWindow { .. } => "set `pool.headless` to true, or choose chromium or chrome".to_owned(),
             Self::NotThere { .. } | Self::NotExecutable { .. } => {
-                "correct `EXECUTABLE_PATH`, or leave it out to have a browser found".to_owned()
+                "correct `pool.executable_path`, or leave it out to have a browser found".to_owned()
             }
         }
     }
@@ -101,7 +106,9 @@ pub fn find(
     if kinds.is_empty() {
         return Err(NoBrowser::NoWindow { path: places.headless_shell() });
     }
-    let install = places.is_debian().then_some(if headless { "chromium-headless-shell" } else { "chromium" });
+    let package = [(Kind::HeadlessShell, "chromium-headless-shell"), (Kind::Chromium, "chromium")];
+    let package = package.into_iter().find(|(kind, _)| kinds.contains(kind)).map(|(_, package)| package);
+    let install = package.filter(|_| places.is_debian());
     Err(NoBrowser::Missing { what: what(headless, wanted), looked, install })
 }
 
@@ -155,6 +162,18 @@ fn real(places: &Places, path: &Path) -> Result<PathBuf, Option<&'static str>> {
             .ok_or(Some("a script, with no browser found behind it"));
     }
     Ok(path.to_owned())
+}
+
+impl From<settings::Browser> for Wanted {
+    fn from(browser: settings::Browser) -> Self {
+        match browser {
+            settings::Browser::Auto => Self::Any,
+            settings::Browser::HeadlessShell => Self::Only(Kind::HeadlessShell),
+            settings::Browser::Chromium => Self::Only(Kind::Chromium),
+            settings::Browser::Chrome => Self::Only(Kind::Chrome),
+            settings::Browser::Msedge => Self::Only(Kind::Edge),
+        }
+    }
 }
 
 impl Kind {

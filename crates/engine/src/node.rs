@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use greenroom_core::port::StartError;
+
 use crate::{
     errand::{self, ErrandError},
     launcher::{Launcher, Spec},
@@ -39,8 +41,10 @@ pub struct Npm {
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoNode {
-    #[error("Node is not on the search path: `node`")]
-    Missing,
+    #[error("Node is not on the search path: `{name}`")]
+    Missing { name: String },
+    #[error("Node is not an executable file: `{}`", .path.display())]
+    NotExecutable { path: PathBuf },
     #[error("Node {MAJOR_MIN} or newer is needed, this is {found}: `{}`", .path.display())]
     TooOld { found: String, path: PathBuf },
     #[error("Node did not say its version: `{}`: {why}", .path.display())]
@@ -57,16 +61,38 @@ impl NoNode {
             Self::NoNpm | Self::UnusableNpm { .. } => {
                 "install npm (`apt-get install npm`; Node's own packages bring it along)".to_owned()
             }
-            _ => {
-                format!("install Node {MAJOR_MIN} or newer from your system's packages or https://nodejs.org")
-            }
+            _ => format!(
+                "install Node {MAJOR_MIN} or newer from your system's packages or https://nodejs.org, or set `node` \
+                 to the path of one"
+            ),
         }
     }
 }
 
-/// Finds Node and asks it for its version.
-pub async fn find(launcher: &Launcher, search_path: &OsStr) -> Result<Node, NoNode> {
-    let path = on_path("node", search_path).ok_or(NoNode::Missing)?;
+impl From<NoNode> for StartError {
+    fn from(error: NoNode) -> Self {
+        Self::new(error.to_string()).hint(error.hint())
+    }
+}
+
+/// Where Node is, without asking it anything. `named` is the user's own choice: a path, or a bare name to look up.
+pub fn locate(named: Option<&Path>, search_path: &OsStr) -> Result<PathBuf, NoNode> {
+    let named = named.unwrap_or(Path::new("node"));
+    let name = named.as_os_str();
+    if named.file_name() == Some(name) {
+        return on_path(name, search_path)
+            .ok_or_else(|| NoNode::Missing { name: name.display().to_string() });
+    }
+    if is_executable(named) {
+        Ok(named.to_owned())
+    } else {
+        Err(NoNode::NotExecutable { path: named.to_owned() })
+    }
+}
+
+/// Finds Node as [`locate`] does, and asks it for its version.
+pub async fn find(launcher: &Launcher, named: Option<&Path>, search_path: &OsStr) -> Result<Node, NoNode> {
+    let path = locate(named, search_path)?;
     let spec = Spec::new(&path).arg("--version");
     let version = match version(launcher, "node", spec).await {
         Ok(version) => version,
@@ -116,10 +142,10 @@ async fn version(launcher: &Launcher, name: &str, spec: Spec) -> Result<String, 
 
 /// The first executable file of this name on a search path. Relative entries are skipped: what they mean
 /// depends on where greenroom was started.
-pub(crate) fn on_path(name: &str, search_path: &OsStr) -> Option<PathBuf> {
+pub(crate) fn on_path(name: impl AsRef<OsStr>, search_path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(search_path)
         .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(name))
+        .map(|folder| folder.join(name.as_ref()))
         .find(|path| is_executable(path))
 }
 
@@ -142,7 +168,7 @@ mod tests {
     async fn check(text: &str) -> Result<Node, NoNode> {
         let folder = tempfile::tempdir().unwrap();
         script(folder.path(), "node", text);
-        find(&Launcher::start("node-test").unwrap(), folder.path().as_os_str()).await
+        find(&Launcher::start("node-test").unwrap(), None, folder.path().as_os_str()).await
     }
 
     /// Only a Node that says a version new enough will do; each other one is refused by name.
@@ -156,12 +182,19 @@ mod tests {
         assert!(matches!(check("exit 1").await, Err(NoNode::Unusable { .. })));
     }
 
-    /// Without Node on the search path the error says so, and what to do.
+    /// Without Node the error says where it was looked for, and what to do.
     #[tokio::test]
     async fn a_missing_node_is_named() {
-        let error = find(&Launcher::start("node-test").unwrap(), OsStr::new("/nowhere")).await.unwrap_err();
-        assert_eq!(error.to_string(), "Node is not on the search path: `node`");
-        assert!(error.hint().contains("Node 20"));
+        let launcher = Launcher::start("node-test").unwrap();
+        for (named, message) in [
+            (None, "Node is not on the search path: `node`"),
+            (Some("node22"), "Node is not on the search path: `node22`"),
+            (Some("/nowhere/node"), "Node is not an executable file: `/nowhere/node`"),
+        ] {
+            let error = find(&launcher, named.map(Path::new), OsStr::new("/nowhere")).await.unwrap_err();
+            assert_eq!(error.to_string(), message);
+            assert!(error.hint().contains("Node 20"));
+        }
     }
 
     /// npm is the one beside Node, even when another stands earlier on the search path.

@@ -100,11 +100,20 @@ pub fn reap(data_folder: &Path) -> Reaped {
         match fs::remove_dir_all(&path) {
             Ok(()) => reaped.folders += 1,
             Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "cannot remove what a dead greenroom left")
+                tracing::warn!(%error, path = %path.display(), "cannot remove what a dead greenroom left");
             }
         }
     }
     reaped
+}
+
+/// The run folders that dead owners left behind and [`reap`] would remove.
+pub fn left_behind(data_folder: &Path) -> Vec<PathBuf> {
+    let Ok(runs) = fs::read_dir(data_folder.join("run")) else { return Vec::new() };
+    let dead = |run: &fs::DirEntry| {
+        run.file_name().to_str().is_some_and(|tag| lock_of_dead(&run.path(), tag).is_some())
+    };
+    runs.flatten().filter(dead).map(|run| run.path()).collect()
 }
 
 /// The lock of a run folder whose owner is dead, or `None`.
@@ -183,7 +192,9 @@ mod tests {
         let foreign = data.path().join("run/notes");
         fs::create_dir_all(&foreign).unwrap();
 
+        assert_eq!(left_behind(data.path()).len(), 2);
         assert_eq!(reap(data.path()), Reaped { folders: 2, processes: 0 });
+        assert_eq!(left_behind(data.path()), Vec::<PathBuf>::new());
         assert!(profile.exists() && foreign.exists() && !dead.exists() && !recycled.exists());
         assert_eq!(fs::metadata(living.path()).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(fs::metadata(living.path().join(LOCK)).unwrap().permissions().mode() & 0o777, 0o600);

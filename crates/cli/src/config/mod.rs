@@ -8,19 +8,22 @@ use std::path::PathBuf;
 
 use greenroom_core::settings::{self, Resolved, Sources};
 
-use self::surroundings::Surroundings;
+pub use self::surroundings::Surroundings;
 use crate::args::Flags;
 
 /// Resolves the settings. `config` is the value of `--config`; `flags` are the settings given as flags.
-pub fn resolve(config: Option<PathBuf>, flags: Flags) -> anyhow::Result<Resolved> {
-    let surroundings = Surroundings::read()?;
+pub fn resolve(
+    surroundings: &Surroundings,
+    config: Option<PathBuf>,
+    flags: Flags,
+) -> anyhow::Result<Resolved> {
     let sources = Sources {
-        file: files::config(&surroundings, config)?,
-        dotenv: files::dotenv(&surroundings)?,
+        file: files::config(surroundings, config)?,
+        dotenv: files::dotenv(surroundings)?,
         data_dir: surroundings.data_dir(),
         user_file: surroundings.user_file(),
-        working_dir: surroundings.working_dir,
-        environment: surroundings.variables,
+        working_dir: surroundings.working_dir.clone(),
+        environment: surroundings.variables.clone(),
         flags,
     };
     Ok(settings::resolve(&sources)?)

@@ -6,8 +6,10 @@ use std::{
 };
 
 use anyhow::Context;
+use greenroom_engine::browser::Places;
 
 /// A snapshot, taken once at the start.
+#[derive(Debug, Clone)]
 pub struct Surroundings {
     pub variables: Vec<(OsString, OsString)>,
     pub working_dir: PathBuf,
@@ -25,6 +27,16 @@ impl Surroundings {
 
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         self.variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
+    }
+
+    /// Where programs are looked up.
+    pub fn search_path(&self) -> &OsStr {
+        self.variable("PATH").unwrap_or_default()
+    }
+
+    /// Where browsers are looked for.
+    pub fn places(&self) -> Places {
+        Places::new(self.home.clone(), self.search_path().to_owned())
     }
 
     /// Where greenroom's data belongs on this platform.

@@ -1,9 +1,20 @@
-//! `greenroom doctor`: checks that everything is in place.
+//! `greenroom doctor`: checks that everything is in place, and says how to fix what is not.
+//!
+//! The checks stand in `doctor/`, one file each; this file runs them and prints what they found.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
-use anyhow::bail;
+use anyhow::Context;
 use greenroom_core::settings::Resolved;
+use greenroom_engine::launcher::Launcher;
+
+use crate::{
+    config::Surroundings,
+    doctor::{self, Finding, Patient, Status},
+};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -12,6 +23,32 @@ pub struct Args {
     pub json: bool,
 }
 
-pub async fn run(_settings: Resolved, _args: Args) -> anyhow::Result<ExitCode> {
-    bail!("the checks are not built yet")
+pub async fn run(resolved: Resolved, surroundings: Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+    let launcher = Launcher::start("doctor").context("cannot start the launcher's thread")?;
+    let findings = doctor::examine(Patient { resolved, surroundings, launcher }).await;
+    let text = if args.json { serde_json::to_string_pretty(&findings)? + "\n" } else { as_table(&findings) };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    let failed = findings.iter().any(|finding| finding.status == Status::Failed);
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn as_table(findings: &[Finding]) -> String {
+    let ids = findings.iter().map(|finding| finding.id.len()).max().unwrap_or(0);
+    let mut table = String::new();
+    for Finding { id, status, message, fix } in findings {
+        let status = status.as_str();
+        table += &format!("{status:7}  {id:ids$}  {message}\n");
+        if let Some(fix) = fix {
+            let nothing = "";
+            table += &format!("{nothing:7}  {nothing:ids$}  fix: {fix}\n");
+        }
+    }
+    let count = |wanted: Status| findings.iter().filter(|finding| finding.status == wanted).count();
+    let parts: Vec<_> = [Status::Ok, Status::Warning, Status::Failed, Status::Skipped]
+        .into_iter()
+        .map(|status| (count(status), status.as_str()))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, status)| format!("{count} {status}"))
+        .collect();
+    table + &format!("\n{}\n", parts.join(", "))
 }

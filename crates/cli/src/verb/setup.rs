@@ -1,13 +1,184 @@
-//! `greenroom setup`: installs the pinned engine.
+//! `greenroom setup`: puts the pinned engine into the data folder and looks for everything else that is needed.
+//!
+//! It goes on after a problem, so that one run names everything that is missing. Run again, it does nothing that
+//! is done already.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
-use anyhow::bail;
-use greenroom_core::settings::Resolved;
+use anyhow::Context;
+use greenroom_core::settings::{EngineKind, Resolved};
+use greenroom_engine::{
+    browser::{self, Browser},
+    install::{self, Installed, Located, Progress},
+    launcher::Launcher,
+    node::{self, NoNode, Node},
+    run_folder::make_private,
+};
+use serde_json::{Value, json};
+
+use crate::{config::Surroundings, progress, report};
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Print an object instead of lines for people
+    #[arg(long)]
+    pub json: bool,
+}
 
-pub async fn run(_settings: Resolved, _args: Args) -> anyhow::Result<ExitCode> {
-    bail!("installing the engine is not built yet")
+/// What was found, put there, or found wanting.
+#[derive(Default)]
+struct Outcome {
+    node: Option<Node>,
+    engine: Option<Installed>,
+    browser: Option<Browser>,
+    /// The pool's engine is the user's own: it needs nothing of ours.
+    custom: bool,
+    problems: Vec<Problem>,
+}
+
+struct Problem {
+    step: &'static str,
+    message: String,
+    hint: String,
+}
+
+impl Outcome {
+    /// Keeps what a step yielded, or its problem.
+    fn keep<T>(&mut self, step: &'static str, result: Result<T, (String, String)>) -> Option<T> {
+        result.map_err(|(message, hint)| self.problems.push(Problem { step, message, hint })).ok()
+    }
+}
+
+pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+    let launcher = Launcher::start("setup").context("cannot start the launcher's thread")?;
+    let mut outcome =
+        Outcome { custom: resolved.settings.pool.engine == EngineKind::Custom, ..Outcome::default() };
+    let folder = make_private(&resolved.settings.data_dir).map_err(|error| {
+        let path = resolved.settings.data_dir.display();
+        (
+            format!("cannot make the data folder: `{path}`: {error}"),
+            "set `data_dir` to another folder".to_owned(),
+        )
+    });
+    outcome.keep("data-folder", folder);
+    if !outcome.custom {
+        let node = find_node(&launcher, resolved, surroundings).await;
+        let engine = install_engine(&launcher, resolved, surroundings, node.as_ref()).await;
+        outcome.node = outcome.keep("node", node.map_err(|error| (error.to_string(), error.hint())));
+        outcome.engine = outcome.keep("engine", engine);
+        let browser = find_browser(resolved, surroundings);
+        outcome.browser = outcome.keep("browser", browser);
+    }
+    if outcome.problems.is_empty()
+        && let Some(installed) = &outcome.engine
+    {
+        fill_tool_list_cache(&installed.engine);
+    }
+    let text = if args.json { as_json(&outcome)? } else { as_lines(&outcome) };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    for (n, problem) in outcome.problems.iter().enumerate() {
+        if n > 0 {
+            progress::note("");
+        }
+        report::problem(&problem.message, Some(&problem.hint));
+    }
+    Ok(if outcome.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn find_node(
+    launcher: &Launcher,
+    resolved: &Resolved,
+    surroundings: &Surroundings,
+) -> Result<Node, NoNode> {
+    let named = resolved.settings.node.as_deref();
+    progress::step("asking Node for its version", node::find(launcher, named, surroundings.search_path()))
+        .await
+}
+
+/// An engine that is there needs no npm; only one that is missing does.
+async fn install_engine(
+    launcher: &Launcher,
+    resolved: &Resolved,
+    surroundings: &Surroundings,
+    node: Result<&Node, &NoNode>,
+) -> Result<Installed, (String, String)> {
+    let data_folder = &resolved.settings.data_dir;
+    let missing = match install::locate(data_folder) {
+        Ok(engine) => return Ok(Installed { engine, already: true }),
+        Err(missing) => missing,
+    };
+    let Ok(node) = node else {
+        return Err((missing.to_string(), "run `greenroom setup` again when Node is there".to_owned()));
+    };
+    let npm =
+        node::npm(node, surroundings.search_path()).map_err(|error| (error.to_string(), error.hint()))?;
+    let mut tell = |at| match at {
+        Progress::Waiting => progress::note("waiting for another greenroom that is installing the engine …"),
+        Progress::Downloading => {}
+    };
+    let what = format!("installing the playwright engine {}", install::version());
+    progress::step(&what, install::install(launcher, data_folder, &npm, &mut tell))
+        .await
+        .map_err(|error| (error.to_string(), error.hint()))
+}
+
+fn find_browser(resolved: &Resolved, surroundings: &Surroundings) -> Result<Browser, (String, String)> {
+    let pool = &resolved.settings.pool;
+    browser::find(&surroundings.places(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
+        .map_err(|error| (error.to_string(), error.hint()))
+}
+
+/// The place to ask the engine for its tools, so that the first agent does not wait for that. There is no cache of
+/// tool lists yet: until there is, the first start asks.
+fn fill_tool_list_cache(_engine: &Located) {}
+
+fn as_lines(outcome: &Outcome) -> String {
+    let mut lines = String::new();
+    let mut line = |what: &str, text: String| lines += &format!("{what:7}  {text}\n");
+    if outcome.custom {
+        line("engine", "custom: nothing to install".to_owned());
+    }
+    if let Some(Node { path, version }) = &outcome.node {
+        line("node", format!("{version}: `{}`", path.display()));
+    }
+    if let Some(Installed { engine, already }) = &outcome.engine {
+        let when = if *already { "already installed" } else { "installed" };
+        line("engine", format!("playwright {}, {when}: `{}`", engine.version, engine.cli.display()));
+    }
+    if let Some(Browser { path, kind }) = &outcome.browser {
+        line("browser", format!("{kind}: `{}`", path.display()));
+    }
+    lines
+}
+
+fn as_json(outcome: &Outcome) -> serde_json::Result<String> {
+    let problem =
+        |problem: &Problem| json!({"step": problem.step, "message": problem.message, "hint": problem.hint});
+    let object = json!({
+        "ok": outcome.problems.is_empty(),
+        "node": outcome.node.as_ref().map(|node| json!({"version": node.version, "path": node.path})),
+        "engine": engine_json(outcome),
+        "browser": outcome.browser.as_ref().map(|browser| json!({
+            "kind": browser.kind.to_string(),
+            "path": browser.path,
+        })),
+        "problems": outcome.problems.iter().map(problem).collect::<Vec<_>>(),
+    });
+    Ok(serde_json::to_string_pretty(&object)? + "\n")
+}
+
+fn engine_json(outcome: &Outcome) -> Value {
+    match &outcome.engine {
+        Some(Installed { engine, already }) => json!({
+            "kind": "playwright",
+            "version": engine.version,
+            "path": engine.cli,
+            "already": already,
+        }),
+        None if outcome.custom => json!({"kind": "custom"}),
+        None => Value::Null,
+    }
 }

@@ -10,4 +10,6 @@
 
 mod config;
 mod docs;
+mod doctor;
 mod run;
+mod setup;

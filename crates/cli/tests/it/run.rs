@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -30,6 +31,17 @@ impl Place {
         let path = self.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+        self
+    }
+
+    /// Writes a program that is a shell script.
+    pub fn program(self, path: &str, text: &str) -> Self {
+        self.file(path, &format!("#!/bin/sh\n{text}\n")).mode(path, 0o755)
+    }
+
+    /// Sets the mode of a file or folder, whatever the user's mask is.
+    pub fn mode(self, path: &str, mode: u32) -> Self {
+        fs::set_permissions(self.path().join(path), fs::Permissions::from_mode(mode)).unwrap();
         self
     }
 

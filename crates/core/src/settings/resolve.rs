@@ -88,9 +88,16 @@ impl Resolved {
     }
 }
 
+/// Names that start like ours and are no settings: the mark of greenroom's children, one of which may be a greenroom, and
+/// what steers its tests.
+fn is_aside(variable: &str) -> bool {
+    matches!(variable, "GREENROOM_RUN" | "GREENROOM_SOAK") || variable.starts_with("GREENROOM_TEST_")
+}
+
 /// Whether a variable is greenroom's, so that one nobody knows is a mistake: `GREENROOM_*`, and other names of settings.
 pub fn is_ours(variable: &str) -> bool {
-    variable.starts_with("GREENROOM_") || SETTINGS.iter().any(|setting| setting.alias == Some(variable))
+    let named = variable.starts_with("GREENROOM_") && !is_aside(variable);
+    named || SETTINGS.iter().any(|setting| setting.alias == Some(variable))
 }
 
 /// Reads and merges all sources, then checks the whole.

@@ -249,3 +249,14 @@ fn messages() {
                 environment\n    hint: did you mean `GREENROOM_LOG`?";
     assert_eq!((problems.to_string().as_str(), problems.hint()), (text, None));
 }
+
+/// The mark that greenroom's children carry, and the variables of its tests, are no mistakes.
+#[test]
+fn variables_that_are_no_settings() {
+    let mut sources = sources();
+    sources.environment =
+        environment(&[("GREENROOM_RUN", "1-2-0"), ("GREENROOM_TEST_DATA_DIR", "x"), ("GREENROOM_SOAK", "1")]);
+    assert!(resolve(&sources).is_ok());
+    sources.environment = environment(&[("GREENROOM_RUNS", "1"), ("GREENROOM_TESTS", "1")]);
+    assert_eq!(problems(&sources).len(), 2);
+}

@@ -158,14 +158,15 @@ fn a_mac_has_applications() {
     machine.check(true, Wanted::Any, chrome, Kind::Chrome);
 }
 
-/// A missing browser comes with the package to install where Debian's packages are, else with a general word.
+/// A missing browser comes with the Debian package that brings it, where there is one, else with a general word.
 #[test]
 fn a_missing_browser_says_what_to_install() {
-    let hint = |machine: &Machine, headless| machine.find(headless, Wanted::Any).unwrap_err().hint();
+    let hint = |machine: &Machine, headless, wanted| machine.find(headless, wanted).unwrap_err().hint();
     let debian = Machine::new(&[("/etc/debian_version", "12.0")]);
-    assert_eq!(hint(&debian, true), "run `apt-get install chromium-headless-shell`");
-    assert_eq!(hint(&debian, false), "run `apt-get install chromium`");
-    assert!(hint(&Machine::new(&[]), true).starts_with("install Chromium or Chrome"));
+    assert_eq!(hint(&debian, true, Wanted::Any), "run `apt-get install chromium-headless-shell`");
+    assert_eq!(hint(&debian, false, Wanted::Any), "run `apt-get install chromium`");
+    assert!(hint(&debian, true, Wanted::Only(Kind::Edge)).starts_with("install it, or set `pool.browser`"));
+    assert!(hint(&Machine::new(&[]), true, Wanted::Any).starts_with("install it, or set `pool.browser`"));
 }
 
 /// A browser given by path is used if it can be; otherwise the error names it.

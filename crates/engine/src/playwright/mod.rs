@@ -78,13 +78,7 @@ impl PlaywrightEngine {
     fn command(&self) -> Result<Spec, StartError> {
         let options = &self.options;
         let cli = install::locate(&options.data_folder)?.cli;
-        let node = match &options.node {
-            Some(path) => path.clone(),
-            None => node::on_path("node", &options.places.search_path).ok_or_else(|| {
-                let missing = node::NoNode::Missing;
-                StartError::new(missing.to_string()).hint(missing.hint())
-            })?,
-        };
+        let node = node::locate(options.node.as_deref(), &options.places.search_path)?;
         let (width, height) = options.viewport;
         let mut spec = Spec::new(node).arg(cli).args(["--isolated", "--idle-timeout", "0"]);
         match &options.device {

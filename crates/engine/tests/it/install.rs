@@ -52,7 +52,7 @@ impl Machine {
         self.script("node", "echo v22.0.0");
         self.script("npm", text);
         let path = search_path(&self.bin());
-        let node = node::find(&self.launcher, &path).await.unwrap();
+        let node = node::find(&self.launcher, None, &path).await.unwrap();
         node::npm(&node, &path).unwrap()
     }
 
@@ -102,7 +102,7 @@ async fn the_real_npm_installs_the_engine() {
     let machine = Machine::new();
     #[allow(clippy::disallowed_methods, reason = "a test takes the machine's own search path")]
     let path = std::env::var_os("PATH").unwrap();
-    let node = node::find(&machine.launcher, &path).await.unwrap();
+    let node = node::find(&machine.launcher, None, &path).await.unwrap();
     let npm = node::npm(&node, &path).unwrap();
 
     let (first, said) = machine.install(&npm).await;
@@ -204,9 +204,9 @@ async fn success_is_checked() {
 async fn node_and_npm_must_be_there() {
     let machine = Machine::new();
     let path = machine.bin().into_os_string();
-    assert!(matches!(node::find(&machine.launcher, &path).await, Err(NoNode::Missing)));
+    assert!(matches!(node::find(&machine.launcher, None, &path).await, Err(NoNode::Missing { .. })));
     machine.script("node", "echo v22.0.0");
-    let node = node::find(&machine.launcher, &path).await.unwrap();
+    let node = node::find(&machine.launcher, None, &path).await.unwrap();
     assert!(matches!(node::npm(&node, &path), Err(NoNode::NoNpm)));
     assert!(!machine.data().exists());
 }

@@ -133,7 +133,7 @@ impl Http {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "the engine did not take our goodbye"),
                 Err(_) => {
-                    tracing::warn!("the engine did not answer our goodbye within {} s", GOODBYE.as_secs())
+                    tracing::warn!("the engine did not answer our goodbye within {} s", GOODBYE.as_secs());
                 }
             }
         }

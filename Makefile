@@ -1,0 +1,42 @@
+# Everything a developer runs. Needs cargo, Node with npm, and apt-get or a browser that is already there.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench soak install fmt deps
+
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+
+# Tests share one installed engine; it stays between runs, so that only the first one downloads.
+export GREENROOM_TEST_DATA_DIR := $(TARGET)/data
+
+help: ## Print this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-9s %s\n", $$1, $$2 }'
+
+run: deps ## Build, set up, check this machine, and print how to connect an agent
+	cargo build --release --locked -p greenroom
+	@scripts/run $(TARGET)/release/greenroom
+
+test: deps ## Build everything and run every test
+	cargo build --workspace --all-targets --locked
+	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)"
+	scripts/test
+	cargo test --workspace --doc --locked
+
+check: ## Formatting, lints, documentation, licences, unused dependencies
+	scripts/check
+
+bench: ## Measure what greenroom adds to a call and to memory
+	@scripts/if-present scripts/bench
+
+soak: deps ## Run the long tests that look for leaks
+	cargo build --workspace --all-targets --locked
+	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)"
+	GREENROOM_SOAK=1 scripts/test --profile soak
+
+install: ## Install greenroom for this user, with cargo
+	cargo install --locked --path crates/cli
+
+fmt: ## Format the sources
+	cargo fmt --all
+
+deps:
+	@scripts/deps

@@ -1,0 +1,20 @@
+//! Whether there is a screen for browsers with a window.
+
+use super::{Patient, Verdict};
+
+pub(super) fn check(patient: &Patient) -> Verdict {
+    if patient.resolved.settings.pool.headless {
+        return Verdict::skipped("not needed: `pool.headless` is true");
+    }
+    if cfg!(target_os = "macos") {
+        return Verdict::ok("this system always has one");
+    }
+    let set = |name: &&str| patient.surroundings.variable(name).is_some_and(|value| !value.is_empty());
+    match ["WAYLAND_DISPLAY", "DISPLAY"].iter().find(|name| set(name)) {
+        Some(name) => Verdict::ok(format!("{name} is set")),
+        None => Verdict::failed(
+            "`pool.headless` is false, and there is no screen: neither DISPLAY nor WAYLAND_DISPLAY is set",
+        )
+        .fix("set `pool.headless` to true, or run greenroom in a desktop session or under `xvfb-run`"),
+    }
+}

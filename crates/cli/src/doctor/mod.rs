@@ -1,0 +1,160 @@
+//! The checks of `greenroom doctor`, one file each, and the order they run in.
+//!
+//! A check looks and changes nothing. Each has a deadline: a network drive that hangs or a Node that never
+//! answers is itself a finding.
+
+mod browse;
+mod browser;
+mod config;
+mod data_folder;
+mod display;
+mod engine;
+mod leftovers;
+mod node;
+mod npm;
+mod sandbox;
+
+use std::{future::Future, sync::Arc, thread, time::Duration};
+
+use greenroom_core::{
+    port::human,
+    settings::{EngineKind, Resolved},
+};
+use greenroom_engine::launcher::Launcher;
+use serde::Serialize;
+use tokio::{sync::oneshot, time::timeout};
+
+use crate::{config::Surroundings, progress};
+
+/// A look at a file takes microseconds and `npm --version` a second; what takes longer than this hangs.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Who is examined.
+pub struct Patient {
+    pub resolved: Resolved,
+    pub surroundings: Surroundings,
+    pub launcher: Launcher,
+}
+
+impl Patient {
+    /// Whether the pool's engine is the user's own, which needs neither our engine nor our browser.
+    fn is_custom(&self) -> bool {
+        self.resolved.settings.pool.engine == EngineKind::Custom
+    }
+}
+
+/// What a check found.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub id: &'static str,
+    pub status: Status,
+    pub message: String,
+    /// What to do about it.
+    pub fix: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Ok,
+    /// It works, but not as well or as safely as it could.
+    Warning,
+    Failed,
+    Skipped,
+}
+
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// What a check says about its subject; [`examine`] adds the check's name.
+struct Verdict {
+    status: Status,
+    message: String,
+    fix: Option<String>,
+}
+
+impl Verdict {
+    fn new(status: Status, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), fix: None }
+    }
+
+    fn ok(message: impl Into<String>) -> Self {
+        Self::new(Status::Ok, message)
+    }
+
+    fn warning(message: impl Into<String>) -> Self {
+        Self::new(Status::Warning, message)
+    }
+
+    fn failed(message: impl Into<String>) -> Self {
+        Self::new(Status::Failed, message)
+    }
+
+    fn skipped(message: impl Into<String>) -> Self {
+        Self::new(Status::Skipped, message)
+    }
+
+    fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+/// Runs every check, in order: what others rest on comes first.
+pub async fn examine(patient: Patient) -> Vec<Finding> {
+    let patient = Arc::new(patient);
+    vec![
+        check("config", look(&patient, config::check)).await,
+        check("data-folder", look(&patient, data_folder::check)).await,
+        check("node", node::check(&patient)).await,
+        check("npm", npm::check(&patient)).await,
+        check("engine", look(&patient, engine::check)).await,
+        check("browser", look(&patient, browser::check)).await,
+        check("display", look(&patient, display::check)).await,
+        check("sandbox", look(&patient, sandbox::check)).await,
+        check("leftovers", look(&patient, leftovers::check)).await,
+        check("browse", browse::check(&patient)).await,
+    ]
+}
+
+/// Runs one check within its deadline.
+async fn check(id: &'static str, check: impl Future<Output = Verdict>) -> Finding {
+    let verdict = progress::step(&format!("checking {id}"), timeout(DEADLINE, check)).await;
+    let Verdict { status, message, fix } = verdict.unwrap_or_else(|_| {
+        Verdict::failed(format!("no result within {}", human(DEADLINE)))
+            .fix("see whether the disk, a network drive or the program behind it hangs")
+    });
+    Finding { id, status, message, fix }
+}
+
+/// Runs a check that looks at files on a thread of its own. A look at a dead network drive cannot be called back;
+/// such a thread is left behind, and ends with the process. The runtime's own would keep it from ending.
+async fn look(patient: &Arc<Patient>, check: fn(&Patient) -> Verdict) -> Verdict {
+    let (done, verdict) = oneshot::channel();
+    let patient = patient.clone();
+    let started = thread::Builder::new().name("check".into()).spawn(move || done.send(check(&patient)));
+    match started {
+        Ok(_) => verdict.await.unwrap_or_else(|_| Verdict::failed("the check itself broke")),
+        Err(error) => Verdict::failed(format!("cannot start a thread: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A check that never ends is a failed check, and the ones after it still run.
+    #[tokio::test(start_paused = true)]
+    async fn no_check_hangs() {
+        let finding = check("stuck", std::future::pending()).await;
+        assert_eq!((finding.status, &*finding.message), (Status::Failed, "no result within 30 s"));
+    }
+}

@@ -1,0 +1,48 @@
+//! Whether the browser runs inside its sandbox, which keeps a page that breaks out of its renderer from everything
+//! else this user can reach.
+
+use rustix::process::geteuid;
+
+use super::{Patient, Verdict};
+
+pub(super) fn check(patient: &Patient) -> Verdict {
+    let setting = patient.resolved.settings.pool.no_sandbox;
+    judge(setting, geteuid().is_root(), &patient.resolved.origin("pool.no_sandbox").to_string())
+}
+
+fn judge(no_sandbox: Option<bool>, root: bool, origin: &str) -> Verdict {
+    const USER: &str = "run greenroom as an ordinary user";
+    match (no_sandbox, root) {
+        (Some(true), _) => Verdict::warning(format!(
+            "the browser runs without its sandbox: `pool.no_sandbox` is true (from {origin})"
+        ))
+        .fix("leave `pool.no_sandbox` out"),
+        (Some(false), true) => Verdict::failed(
+            "as root, Chromium refuses to start with its sandbox, and `pool.no_sandbox` is false",
+        )
+        .fix(USER),
+        (None, true) => Verdict::warning("as root, the browser runs without its sandbox").fix(USER),
+        (_, false) => Verdict::ok("the browser runs inside its sandbox"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Status;
+
+    /// Only an ordinary user who did not turn it off has the sandbox; root with the sandbox has no browser.
+    #[test]
+    fn who_has_the_sandbox() {
+        for (setting, root, status) in [
+            (None, false, Status::Ok),
+            (Some(false), false, Status::Ok),
+            (None, true, Status::Warning),
+            (Some(true), false, Status::Warning),
+            (Some(true), true, Status::Warning),
+            (Some(false), true, Status::Failed),
+        ] {
+            assert_eq!(judge(setting, root, "--flag").status, status, "{setting:?} {root}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `greenroom doctor`, with scripts in the place of Node, npm and the browser.
+
+use insta::{assert_snapshot, with_settings};
+
+use crate::{
+    run::Place,
+    setup::{machine, run},
+};
+
+/// The free space differs from machine to machine.
+#[track_caller]
+fn check(name: &str, place: &Place, arguments: &[&str]) {
+    let output = run(place, arguments);
+    with_settings!({filters => [(r"\d+ [MG]B free", "[SIZE] free")]}, { assert_snapshot!(name, output) });
+}
+
+/// A machine whose sandbox row does not depend on who runs the tests.
+fn patient() -> Place {
+    machine().env("GREENROOM_POOL_NO_SANDBOX", "true")
+}
+
+/// After a setup nothing has failed; doubts are warnings.
+#[test]
+fn a_healthy_machine() {
+    let patient = patient();
+    patient.run(&["setup"]);
+    check("healthy", &patient, &["doctor"]);
+    check("healthy_json", &patient, &["doctor", "--json"]);
+}
+
+/// Before a setup the missing pieces fail, each with its fix, and the exit code says so.
+#[test]
+fn a_new_machine() {
+    let patient =
+        patient().env("GREENROOM_NODE", "nodejs-99").env("GREENROOM_POOL_EXECUTABLE_PATH", "/nowhere");
+    check("new", &patient, &["doctor"]);
+}
+
+/// A data folder that others can read is a warning with the command that closes it, and a leftover is mentioned.
+#[test]
+fn an_open_data_folder() {
+    let patient = patient().file("cwd/data/run/4194304-1-0/lock", "").mode("cwd/data", 0o755);
+    check("open_data_folder", &patient, &["doctor", "--data-dir", "data"]);
+}
+
+/// Windows without a screen are a failure.
+#[test]
+fn no_screen() {
+    let patient = patient();
+    patient.run(&["setup"]);
+    check("no_screen", &patient, &["doctor", "--pool-headless=false"]);
+}
+
+/// An old Node is named with its version.
+#[test]
+fn an_old_node() {
+    let patient = patient().program("home/bin/node", "echo v18.20.0");
+    check("old_node", &patient, &["doctor"]);
+}
+
+/// With an engine of the user's own, what only ours needs is skipped.
+#[test]
+fn a_custom_engine() {
+    let patient = Place::new().env("GREENROOM_POOL_NO_SANDBOX", "true");
+    check("custom", &patient, &["doctor", "--pool-engine", "custom", "--pool-command", "my-server --x"]);
+}

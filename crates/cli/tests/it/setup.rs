@@ -1,0 +1,68 @@
+//! `greenroom setup`, with scripts in the place of Node, npm and the browser.
+
+use insta::assert_snapshot;
+
+use crate::run::Place;
+
+/// An npm that installs what the package list asks for, as far as greenroom looks.
+pub const NPM: &str = r#"
+    [ "$1" = --version ] && echo 11.0.0 && exit
+    version=$(sed -n 's/.*"@playwright.mcp":"\([^"]*\)".*/\1/p' package.json)
+    mkdir -p node_modules/@playwright/mcp node_modules/playwright-core
+    echo "{\"version\": \"$version\"}" > node_modules/@playwright/mcp/package.json
+    echo "// engine" > node_modules/@playwright/mcp/cli.js
+    echo "{}" > node_modules/playwright-core/package.json
+"#;
+
+/// A machine with everything that setup needs.
+pub fn machine() -> Place {
+    Place::new()
+        .program("home/bin/node", "echo v22.1.0")
+        .program("home/bin/npm", NPM)
+        .program("home/bin/chromium", "")
+        .env("PATH", "/usr/bin:/bin")
+        .env("GREENROOM_NODE", "../home/bin/node")
+        .env("GREENROOM_POOL_EXECUTABLE_PATH", "../home/bin/chromium")
+}
+
+/// Runs with the pinned version of the engine left out, so that a new one changes no snapshot.
+pub fn run(place: &Place, arguments: &[&str]) -> String {
+    place.run(arguments).replace(greenroom_engine::install::version(), "[VERSION]")
+}
+
+/// The first run installs the engine, the second has nothing to do.
+#[test]
+fn installs_once() {
+    let machine = machine();
+    assert_snapshot!("first", run(&machine, &["setup"]));
+    assert_snapshot!("second", run(&machine, &["setup"]));
+}
+
+/// For programs: what is there, and whether it was there before.
+#[test]
+fn json() {
+    assert_snapshot!(run(&machine(), &["setup", "--json"]));
+}
+
+/// Everything that is missing is named in one run, each with what to do, and the exit code says so.
+#[test]
+fn all_that_is_missing_is_named() {
+    let machine =
+        machine().env("GREENROOM_NODE", "nodejs-99").env("GREENROOM_POOL_EXECUTABLE_PATH", "/nowhere");
+    assert_snapshot!("missing", run(&machine, &["setup"]));
+    assert_snapshot!("missing_json", run(&machine, &["setup", "--json"]));
+}
+
+/// An npm that cannot reach its registry is quoted, with what to try.
+#[test]
+fn offline() {
+    let offline = r#"echo '{"error": {"summary": "request failed, reason: no such host"}}'; exit 1"#;
+    assert_snapshot!(run(&machine().program("home/bin/npm", offline), &["setup"]));
+}
+
+/// With an engine of the user's own there is nothing to install, and neither Node nor a browser is asked for.
+#[test]
+fn a_custom_engine_needs_nothing() {
+    let place = Place::new();
+    assert_snapshot!(run(&place, &["setup", "--pool-engine", "custom", "--pool-command", "my-server"]));
+}
