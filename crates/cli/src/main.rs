@@ -6,6 +6,8 @@
 mod args;
 mod config;
 mod doctor;
+mod house;
+mod parent;
 mod progress;
 mod report;
 mod verb;
@@ -22,6 +24,9 @@ use crate::{
     report::Hinted,
 };
 
+/// greenroom waits for browsers far more than it computes; more threads would only cost memory.
+const WORKERS_MAX: usize = 4;
+
 fn main() -> ExitCode {
     let (cli, flags) = match args::parse(std::env::args_os()) {
         Ok(parsed) => parsed,
@@ -34,7 +39,9 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
     let surroundings = Surroundings::read()?;
     let settings = config::resolve(&surroundings, cli.config, flags)?;
     start_logging(&settings)?;
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).min(WORKERS_MAX);
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
         .enable_all()
         .build()
         .context("cannot start the runtime's threads")?;
@@ -43,7 +50,7 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
 
 async fn dispatch(verb: Verb, settings: Resolved, surroundings: Surroundings) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Mcp(args) => verb::mcp::run(settings, args).await,
+        Verb::Mcp(args) => verb::mcp::run(&settings, &surroundings, &args).await,
         Verb::Setup(args) => verb::setup::run(&settings, &surroundings, &args).await,
         Verb::Doctor(args) => verb::doctor::run(settings, surroundings, &args).await,
         Verb::Config(ConfigVerb::Show(args)) => verb::config::show(&settings, &args),

@@ -8,17 +8,6 @@ use super::{
     resolve::{Origin, Resolved},
 };
 
-/// Defaults that depend on other settings.
-pub(super) fn derive(resolved: &mut Resolved) {
-    // Each seat of a custom engine is a process of its own, so a second slot in it would be a second agent in one
-    // browser.
-    if resolved.settings.pool.engine == EngineKind::Custom
-        && *resolved.origin("pool.slots") == Origin::Default
-    {
-        resolved.settings.pool.slots = 1;
-    }
-}
-
 /// Settings that do not go together. A setting in `wrong` has no value worth comparing.
 pub(super) fn conflicts(resolved: &Resolved, wrong: &BTreeSet<&'static str>) -> Vec<Problem> {
     let pool = &resolved.settings.pool;
@@ -47,18 +36,6 @@ pub(super) fn conflicts(resolved: &Resolved, wrong: &BTreeSet<&'static str>) -> 
             format!("`pool.command` is set ({command}), but `pool.engine` is `{}` ({engine})", pool.engine)
         },
         "set `pool.engine` to `custom`, or leave `pool.command` out",
-    );
-    demand(
-        &["pool.engine", "pool.slots"],
-        custom && pool.slots > 1,
-        &|| {
-            format!(
-                "`pool.slots` is {} ({}), but the custom engine has one slot",
-                pool.slots,
-                from("pool.slots")
-            )
-        },
-        "leave `pool.slots` out: each seat of the custom engine is a process of its own, and `pool.instances_max` bounds them",
     );
     demand(
         &["pool.engine", "pool.slots", "tools.unsafe"],

@@ -275,7 +275,6 @@ impl Merge<'_> {
     }
 
     fn finish(mut self) -> Result<Resolved, Problems> {
-        check::derive(&mut self.resolved);
         self.problems.extend(check::conflicts(&self.resolved, &self.wrong));
         let home_unknown =
             self.sources.data_dir.is_none() && *self.resolved.origin("data_dir") == Origin::Default;

@@ -59,8 +59,8 @@ settings! {
         "pool.engine" engine: EngineKind = EngineKind::Playwright => Choice::<EngineKind>::ANY;
         /// The program of the custom engine and its arguments. No shell is involved.
         "pool.command" command: Vec<String> = Vec::new() => Argv, guarded = true;
-        /// How many isolated sessions one instance holds at once. With the custom engine it is 1, since each of its seats
-        /// is a process of its own.
+        /// How many isolated sessions one instance holds at once. Each session of the custom engine is a process of its
+        /// own.
         "pool.slots" slots: usize = 16 => Whole(1..=256);
         /// How many instances may run at once. One is added when all slots are taken.
         "pool.instances_max" instances_max: usize = 8 => Whole(1..=1024);
@@ -78,7 +78,7 @@ settings! {
         "pool.executable_path" executable_path: Option<PathBuf> = None => Or("unset", Place), guarded = true;
         /// Starts the browser without its process sandbox; `auto` does so only when running as root, where Chromium refuses
         /// to start with it.
-        "pool.no_sandbox" no_sandbox: Option<bool> = None => Or("auto", Switch);
+        "pool.no_sandbox" no_sandbox: Option<bool> = None => Or("auto", Switch), guarded = true;
         /// The size of a new page, in CSS pixels.
         "pool.viewport_size" viewport_size: Viewport = Viewport { width: 1280, height: 720 } => Size;
         /// Further groups of the engine's tools.

@@ -146,11 +146,11 @@ impl Listed {
 
     /// The tool whose name is most like this one, if any is.
     pub fn nearest(&self, name: &str, own: impl Iterator<Item = &'static str>) -> Option<String> {
-        let names = self.tools.keys().map(|name| &**name).chain(own);
+        let names = self.tools.keys().map(|name| name.to_string()).chain(own.map(ToOwned::to_owned));
         let (likeness, nearest) = names
-            .map(|other| (strsim::jaro_winkler(name, other), other))
+            .map(|other| (strsim::jaro_winkler(name, &other), other))
             .max_by(|(one, _), (other, _)| one.total_cmp(other))?;
-        (likeness > 0.8).then(|| nearest.to_owned())
+        (likeness > 0.8).then_some(nearest)
     }
 }
 

@@ -1,0 +1,172 @@
+//! Puts the house together: run folder, launcher, egress proxy, engine, fleet, gateway. And takes it apart again,
+//! in the order that leaves nothing behind.
+
+use std::{
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
+
+use anyhow::Context;
+use greenroom_core::{
+    Engine, Policy,
+    lease::Limits,
+    settings::{EngineKind, Settings},
+};
+use greenroom_egress::Proxy;
+use greenroom_engine::{
+    CustomEngine, PlaywrightEngine, PlaywrightOptions, ToolsChanged,
+    launcher::Launcher,
+    ports::{PortGuard, Ports},
+    run_folder::{self, RunFolder},
+};
+use greenroom_fleet::{Fleet, FleetSettings, PoolSettings};
+use greenroom_gateway::{Catalog, Facts, Gateway};
+use tokio::time::timeout;
+
+use crate::config::Surroundings;
+
+/// How long a shutdown may take. Sessions close within a second or two; what takes longer is killed when this
+/// process ends.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+
+/// The one pool there is until others are declared.
+const DEFAULT_POOL: &str = "DEFAULT";
+
+/// Everything that has to be taken down again.
+pub struct House {
+    pub gateway: Arc<Gateway>,
+    proxy: Proxy,
+    /// Keeps browsers away from their own door.
+    _proxy_port: PortGuard,
+    run: Arc<RunFolder>,
+}
+
+impl House {
+    /// Starts nothing heavy: no browser, no engine.
+    pub async fn build(settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<Self> {
+        let data = &settings.data_dir;
+        let place = || format!("cannot use the data folder: `{}`", data.display());
+        run_folder::make_private(data).with_context(place)?;
+        run_folder::reap(data);
+        let run = Arc::new(RunFolder::claim(data).with_context(place)?);
+        let launcher = Launcher::start(run.tag()).context("cannot start the launcher's thread")?;
+        let ports = Ports::new(&run);
+        let proxy = Proxy::start(Arc::new(ports.clone())).await.context("cannot start the egress proxy")?;
+        let proxy_port = ports.hold(proxy.address().port()).with_context(place)?;
+
+        let (tools_changed, catalog_slot) = later();
+        let engine: Arc<dyn Engine> = match settings.pool.engine {
+            EngineKind::Playwright => Arc::new(PlaywrightEngine {
+                options: Arc::new(options(settings, surroundings)),
+                launcher,
+                run: run.clone(),
+                ports,
+                proxy: proxy.address(),
+                tools_changed,
+            }),
+            EngineKind::Custom => Arc::new(custom(settings, launcher, run.clone(), tools_changed)?),
+        };
+        let catalog = Catalog::new(engine.clone(), settings.sessions.scope, data.join("cache"));
+        let _ = catalog_slot.set(Arc::downgrade(&catalog));
+        let policy = policy(settings, engine.as_ref())?;
+        let fleet = Fleet::new(fleet_settings(settings), engine);
+        let gateway = Arc::new(Gateway {
+            fleet,
+            catalog,
+            policy,
+            scope: settings.sessions.scope,
+            facts: facts(settings),
+            folder: surroundings.working_dir.clone(),
+        });
+        Ok(Self { gateway, proxy, _proxy_port: proxy_port, run })
+    }
+
+    /// Ends every session and every browser, then everything else.
+    pub async fn take_down(self) {
+        let Self { gateway, proxy, _proxy_port, run } = self;
+        let orderly = async {
+            gateway.fleet.shutdown().await;
+            proxy.shutdown().await;
+        };
+        if timeout(SHUTDOWN, orderly).await.is_err() {
+            tracing::warn!("shutting down took too long; what is left is killed");
+        }
+        drop((gateway, run));
+    }
+}
+
+/// The engine tells of changed tools, the catalog is told; the engine comes first, so the catalog is filled in.
+fn later() -> (ToolsChanged, Arc<OnceLock<Weak<Catalog>>>) {
+    let slot = Arc::new(OnceLock::<Weak<Catalog>>::new());
+    let told = slot.clone();
+    let changed: ToolsChanged = Arc::new(move |set| {
+        if let Some(catalog) = told.get().and_then(Weak::upgrade) {
+            catalog.announced(set);
+        }
+    });
+    (changed, slot)
+}
+
+fn options(settings: &Settings, surroundings: &Surroundings) -> PlaywrightOptions {
+    let pool = &settings.pool;
+    PlaywrightOptions {
+        data_folder: settings.data_dir.clone(),
+        node: settings.node.clone(),
+        places: surroundings.places(),
+        slots: pool.slots,
+        headless: pool.headless,
+        browser: pool.browser.into(),
+        executable_path: pool.executable_path.clone(),
+        no_sandbox: pool.no_sandbox,
+        viewport: (pool.viewport_size.width, pool.viewport_size.height),
+        caps: pool.caps.iter().map(ToString::to_string).collect(),
+        webmcp: settings.tools.webmcp,
+        timeout_action: pool.timeout_action,
+        timeout_navigation: pool.timeout_navigation,
+        timeout_settle: pool.timeout_settle,
+        user_agent: pool.user_agent.clone(),
+        device: pool.device.clone(),
+        ignore_https_errors: pool.ignore_https_errors,
+    }
+}
+
+fn custom(
+    settings: &Settings,
+    launcher: Launcher,
+    run: Arc<RunFolder>,
+    tools_changed: ToolsChanged,
+) -> anyhow::Result<CustomEngine> {
+    let (program, args) = settings.pool.command.split_first().context("`pool.command` is empty")?;
+    Ok(CustomEngine { program: program.into(), args: args.to_vec(), launcher, run, tools_changed })
+}
+
+fn policy(settings: &Settings, engine: &dyn Engine) -> anyhow::Result<Policy> {
+    let tools = &settings.tools;
+    Policy::new(&tools.allow, &tools.deny, engine.unsafe_tools(), tools.r#unsafe)
+        .context("`tools.allow` or `tools.deny` has a bad pattern")
+}
+
+fn fleet_settings(settings: &Settings) -> FleetSettings {
+    let (pool, sessions) = (&settings.pool, &settings.sessions);
+    FleetSettings {
+        pool: PoolSettings {
+            name: DEFAULT_POOL.to_owned(),
+            limits: Limits { slots: pool.slots, instances_max: pool.instances_max },
+            lease_timeout: pool.lease_timeout,
+            instance_idle: pool.instance_idle,
+        },
+        call_timeout: pool.timeout,
+        idle_timeout: sessions.idle_timeout,
+        max_lifetime: sessions.max_lifetime,
+    }
+}
+
+fn facts(settings: &Settings) -> Facts {
+    Facts {
+        slots: settings.pool.slots,
+        instances_max: settings.pool.instances_max,
+        idle_timeout: settings.sessions.idle_timeout,
+        max_lifetime: settings.sessions.max_lifetime,
+        headless: settings.pool.headless,
+    }
+}

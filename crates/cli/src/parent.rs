@@ -1,0 +1,37 @@
+//! Notices that the parent is gone.
+//!
+//! A client that dies takes its end of stdin with it, usually. Not when a shell or a supervisor in between holds
+//! the pipe open; then nobody would ever close it, and the browsers would stay. A thread waits on the parent
+//! itself: a pidfd becomes readable when its process ends, and unlike a pid it never means another one.
+
+use std::thread;
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    process::{PidfdFlags, getppid, pidfd_open},
+};
+use tokio_util::sync::CancellationToken;
+
+/// Cancels `gone` when the process that started us ends. Without a parent to watch, nothing happens.
+pub fn watch(gone: CancellationToken) {
+    let Some(parent) = getppid().filter(|parent| !parent.is_init()) else { return };
+    let Ok(pidfd) = pidfd_open(parent, PidfdFlags::empty()) else { return };
+    // It may have ended before we looked; then we have another parent by now.
+    if getppid() != Some(parent) {
+        gone.cancel();
+        return;
+    }
+    let started = thread::Builder::new().name("parent".into()).spawn(move || {
+        let mut watched = [PollFd::new(&pidfd, PollFlags::IN)];
+        loop {
+            match poll(&mut watched, None) {
+                Ok(_) => return gone.cancel(),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return tracing::debug!(%error, "cannot watch the parent"),
+            }
+        }
+    });
+    if let Err(error) = started {
+        tracing::debug!(%error, "cannot watch the parent");
+    }
+}
