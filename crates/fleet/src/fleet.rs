@@ -302,18 +302,20 @@ impl Inner {
         Handle { jobs, shared, stop, ended }
     }
 
-    /// The next call that somebody still waits for; with none, the session leaves the registry.
+    /// The next call in the queue; with none, the session leaves the registry, and what it had to say of its
+    /// predecessor is kept for its successor.
     pub(crate) fn next_or_forget(
         &self,
         key: &Key,
         shared: &Arc<Shared>,
+        unsaid: Option<Ended>,
         jobs: &mut mpsc::Receiver<Job>,
     ) -> Option<Job> {
         let mut registry = self.lock();
         if let Ok(job) = jobs.try_recv() {
             return Some(job);
         }
-        registry.remove(key, shared);
+        registry.remove(key, shared, unsaid);
         None
     }
 
@@ -322,12 +324,13 @@ impl Inner {
         &self,
         key: &Key,
         shared: &Arc<Shared>,
+        epitaph: &Ended,
         jobs: &mpsc::Receiver<Job>,
     ) -> bool {
         let mut registry = self.lock();
         let quiet = jobs.is_empty();
         if quiet {
-            registry.remove(key, shared);
+            registry.remove(key, shared, Some(epitaph.clone()));
         }
         quiet
     }
@@ -341,10 +344,7 @@ impl Inner {
         jobs: &mut mpsc::Receiver<Job>,
     ) -> Vec<Job> {
         let mut registry = self.lock();
-        registry.remove(key, shared);
-        if let Some(epitaph) = epitaph {
-            registry.bury(key, epitaph);
-        }
+        registry.remove(key, shared, epitaph);
         jobs.close();
         std::iter::from_fn(|| jobs.try_recv().ok()).collect()
     }
@@ -354,7 +354,7 @@ impl Inner {
         let Key::Loose(..) = key else { return false };
         let mut registry = self.lock();
         if self.pool.figures().waiting > 0 {
-            registry.remove(key, shared);
+            registry.remove(key, shared, None);
             return true;
         }
         registry.shelf.push_back(key.clone());
@@ -412,13 +412,18 @@ impl Registry {
         Key::Loose(owner.clone(), self.next_loose)
     }
 
-    /// Removes this very session; a successor under the same key stays.
-    fn remove(&mut self, key: &Key, shared: &Arc<Shared>) {
-        if self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
-            self.sessions.remove(key);
+    /// Removes this very session and writes its epitaph in the same breath, so that no successor can begin
+    /// without it. A session that was closed is out already: its successor stays, and hears nothing.
+    fn remove(&mut self, key: &Key, shared: &Arc<Shared>, epitaph: Option<Ended>) {
+        if !self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
+            return;
         }
+        self.sessions.remove(key);
         if let Key::Loose(..) = key {
             self.shelf.retain(|other| other != key);
+        }
+        if let Some(epitaph) = epitaph {
+            self.bury(key, epitaph);
         }
     }
 

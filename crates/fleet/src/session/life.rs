@@ -125,10 +125,13 @@ impl Life {
                 ready = &mut ready => return ready.map_err(End::Failed),
                 () = self.stop.cancelled() => return Err(End::Closed),
                 // A request whose caller has left must not start a browser.
-                () = job.abandoned() => match self.fleet.next_or_forget(&self.key, &self.shared, &mut self.jobs) {
-                    Some(next) => *job = next,
-                    None => return Err(End::Closed),
-                },
+                () = job.abandoned() => {
+                    let unsaid = self.unsaid();
+                    match self.fleet.next_or_forget(&self.key, &self.shared, unsaid, &mut self.jobs) {
+                        Some(next) => *job = next,
+                        None => return Err(End::Closed),
+                    }
+                }
             }
         }
     }
@@ -156,7 +159,7 @@ impl Life {
                 },
                 () = self.shared.renewed.notified() => {}
                 // A call may have been queued in this very moment; then the session stays.
-                () = sleep_until(expiry) => if self.fleet.forget_if_quiet(&self.key, &self.shared, &self.jobs) {
+                () = sleep_until(expiry) => if self.fleet.forget_if_quiet(&self.key, &self.shared, &ended, &self.jobs) {
                     return End::Died(ended).into();
                 },
             }
@@ -238,7 +241,7 @@ impl Life {
     fn leave(&mut self, ending: Ending) {
         let (epitaph, error) = match ending.end {
             End::Closed => (None, self.fleet.why_closed()),
-            End::Failed(error) => (self.failed_notes(), error),
+            End::Failed(error) => (self.unsaid(), error),
             End::Died(ended) => {
                 let lost = match &ended {
                     Ended::Lost(lost) => lost.clone(),
@@ -257,10 +260,11 @@ impl Life {
         }
     }
 
-    /// A session that was to replace a lost one and failed to start: the next one must still say so.
-    fn failed_notes(&mut self) -> Option<Ended> {
-        self.notes.drain(..).find_map(|note| match note {
-            Note::Restarted(ended) => Some(ended),
+    /// What is still to be said of the session that this one replaces. If this one never begins, the next one
+    /// must say so.
+    fn unsaid(&self) -> Option<Ended> {
+        self.notes.iter().find_map(|note| match note {
+            Note::Restarted(ended) => Some(ended.clone()),
             Note::Expiring(_) => None,
         })
     }
