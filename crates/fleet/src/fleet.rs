@@ -319,20 +319,54 @@ impl Inner {
         None
     }
 
-    /// Takes a session that has nothing to do out of the registry.
-    pub(crate) fn forget_if_quiet(
-        &self,
+    /// Ends a session whose time is over, and says whether it was. A call that was queued in this very moment
+    /// keeps an idle session; past its lifetime it goes to the successor.
+    pub(crate) fn expire(
+        self: &Arc<Self>,
         key: &Key,
         shared: &Arc<Shared>,
-        epitaph: &Ended,
-        jobs: &mpsc::Receiver<Job>,
+        jobs: &mut mpsc::Receiver<Job>,
     ) -> bool {
         let mut registry = self.lock();
-        let quiet = jobs.is_empty();
-        if quiet {
-            registry.remove(key, shared, Some(epitaph.clone()));
+        let (expiry, ended) = shared.expiry(&self.settings);
+        let over = expiry <= Instant::now() && (jobs.is_empty() || matches!(ended, Ended::Lifetime(_)));
+        if over {
+            self.hand_over(&mut registry, key, shared, ended, jobs);
         }
-        quiet
+        over
+    }
+
+    /// Takes a session that died between calls out of the registry. Calls that were queued in this very moment
+    /// go to its successor.
+    pub(crate) fn died_between_calls(
+        self: &Arc<Self>,
+        key: &Key,
+        shared: &Arc<Shared>,
+        ended: Ended,
+        jobs: &mut mpsc::Receiver<Job>,
+    ) {
+        self.hand_over(&mut self.lock(), key, shared, ended, jobs);
+    }
+
+    fn hand_over(
+        self: &Arc<Self>,
+        registry: &mut Registry,
+        key: &Key,
+        shared: &Arc<Shared>,
+        ended: Ended,
+        jobs: &mut mpsc::Receiver<Job>,
+    ) {
+        tracing::info!(session = %key, why = %ended, "session ended");
+        let was_closed = !registry.remove(key, shared, Some(ended));
+        jobs.close();
+        while let Ok(job) = jobs.try_recv() {
+            if was_closed {
+                job.fail(self.why_closed());
+                continue;
+            }
+            // It fails only in a shutdown, which is what a dropped call says.
+            let _ = self.submit_to(registry, key, |flight| job.moved(flight));
+        }
     }
 
     /// Takes an ended session out of the registry and returns the calls that still waited for it.
@@ -379,8 +413,7 @@ impl Inner {
     fn status(&self, key: &Key, handle: &Handle) -> SessionStatus {
         let shared = handle.shared.state();
         let calls_in_flight = handle.shared.in_flight.load(Ordering::Relaxed);
-        let idle_ends = shared.last_used_at + self.settings.idle_timeout;
-        let ends = shared.lifetime_ends.map_or(idle_ends, |lifetime| lifetime.min(idle_ends));
+        let (expiry, _) = handle.shared.expiry(&self.settings);
         SessionStatus {
             id: if let Key::Named(_, id) = key { Some(id.clone()) } else { None },
             connection: if let Key::Connection(_, id) = key { Some(*id) } else { None },
@@ -395,7 +428,7 @@ impl Inner {
             created: handle.shared.created,
             last_used: shared.last_used,
             calls_in_flight,
-            expires_in: (calls_in_flight == 0).then(|| ends.saturating_duration_since(Instant::now())),
+            expires_in: (calls_in_flight == 0).then(|| expiry.saturating_duration_since(Instant::now())),
         }
     }
 }
@@ -414,9 +447,9 @@ impl Registry {
 
     /// Removes this very session and writes its epitaph in the same breath, so that no successor can begin
     /// without it. A session that was closed is out already: its successor stays, and hears nothing.
-    fn remove(&mut self, key: &Key, shared: &Arc<Shared>, epitaph: Option<Ended>) {
+    fn remove(&mut self, key: &Key, shared: &Arc<Shared>, epitaph: Option<Ended>) -> bool {
         if !self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
-            return;
+            return false;
         }
         self.sessions.remove(key);
         if let Key::Loose(..) = key {
@@ -425,6 +458,7 @@ impl Registry {
         if let Some(epitaph) = epitaph {
             self.bury(key, epitaph);
         }
+        true
     }
 
     fn bury(&mut self, key: &Key, ended: Ended) {

@@ -42,9 +42,12 @@ pub(crate) struct Life {
 
 /// How a session came to its end.
 enum End {
-    /// It was asked to, or nobody wanted it any more.
+    /// It was asked to, or its time was over, or nobody wanted it any more.
     Closed,
-    Died(Ended),
+    /// Its seat was lost between calls.
+    LostBetween(Lost),
+    /// Its seat was lost under a call. The calls queued behind relied on that one, and are not run.
+    LostUnder(Lost),
     /// It never began.
     Failed(FleetError),
 }
@@ -148,20 +151,20 @@ impl Life {
                     return End::Closed.into();
                 }
             }
-            let (expiry, ended) = self.expiry();
+            let (expiry, _) = self.shared.expiry(&self.fleet.settings);
+            if expiry <= Instant::now() && self.fleet.expire(&self.key, &self.shared, &mut self.jobs) {
+                return End::Closed.into();
+            }
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return End::Closed.into(),
-                why = died(&mut lost) => return End::Died(Ended::Lost(why)).into(),
+                why = died(&mut lost) => return End::LostBetween(why).into(),
                 job = self.jobs.recv() => match job {
                     Some(job) => next = Some(job),
                     None => return End::Closed.into(),
                 },
                 () = self.shared.renewed.notified() => {}
-                // A call may have been queued in this very moment; then the session stays.
-                () = sleep_until(expiry) => if self.fleet.forget_if_quiet(&self.key, &self.shared, &ended, &self.jobs) {
-                    return End::Died(ended).into();
-                },
+                () = sleep_until(expiry) => {}
             }
         }
     }
@@ -206,7 +209,7 @@ impl Life {
             }
             Err(lost) => {
                 let last = Some((reply, FleetError::Lost(lost.clone())));
-                Err(Ending { end: End::Died(Ended::Lost(lost)), last, unserved: None })
+                Err(Ending { end: End::LostUnder(lost), last, unserved: None })
             }
         }
     }
@@ -225,30 +228,19 @@ impl Life {
         notes
     }
 
-    /// When the session ends if nothing happens, and what to say then.
-    fn expiry(&self) -> (Instant, Ended) {
-        let settings = &self.fleet.settings;
-        let state = self.shared.state();
-        let idle = (state.last_used_at + settings.idle_timeout, Ended::Idle(settings.idle_timeout));
-        match state.lifetime_ends {
-            Some(ends) if ends < idle.0 => (ends, Ended::Lifetime(settings.max_lifetime.unwrap_or_default())),
-            _ => idle,
-        }
-    }
-
     /// Leaves the registry, so that the next call with this id makes a new session, and answers those who
     /// still wait.
     fn leave(&mut self, ending: Ending) {
         let (epitaph, error) = match ending.end {
             End::Closed => (None, self.fleet.why_closed()),
             End::Failed(error) => (self.unsaid(), error),
-            End::Died(ended) => {
-                let lost = match &ended {
-                    Ended::Lost(lost) => lost.clone(),
-                    Ended::Idle(_) | Ended::Lifetime(_) => Lost::Context,
-                };
-                tracing::info!(session = %self.key, why = %ended, "session ended");
-                (Some(ended), FleetError::NotRun(lost))
+            End::LostBetween(lost) => {
+                let (key, ended) = (&self.key, Ended::Lost(lost));
+                return self.fleet.died_between_calls(key, &self.shared, ended, &mut self.jobs);
+            }
+            End::LostUnder(lost) => {
+                tracing::info!(session = %self.key, why = %lost, "session ended");
+                (Some(Ended::Lost(lost.clone())), FleetError::NotRun(lost))
             }
         };
         let waiting = self.fleet.forget(&self.key, &self.shared, epitaph, &mut self.jobs);
