@@ -125,9 +125,10 @@ impl Life {
         });
         loop {
             tokio::select! {
-                ready = &mut ready => return ready.map_err(End::Failed),
+                biased;
                 () = self.stop.cancelled() => return Err(End::Closed),
-                // A request whose caller has left must not start a browser.
+                // A request whose caller has left must not open a browser, also if its slot comes in this very
+                // moment: so this is looked at before the slot is.
                 () = job.abandoned() => {
                     let unsaid = self.unsaid();
                     match self.fleet.next_or_forget(&self.key, &self.shared, unsaid, &mut self.jobs) {
@@ -135,6 +136,7 @@ impl Life {
                         None => return Err(End::Closed),
                     }
                 }
+                ready = &mut ready => return ready.map_err(End::Failed),
             }
         }
     }
