@@ -86,7 +86,8 @@ impl Life {
         let mut last = StartError::new("no instance could be used");
         for _ in 0..OPEN_TRIES {
             let (lease, instance) = match self.instance(&mut job).await {
-                Ok(ready) => ready,
+                Ok((lease, Some(instance))) => (lease, instance),
+                Ok((_, None)) => continue,
                 Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
             };
             // From here on the browser makes a context. Nobody interrupts that but a shutdown, which ends the
@@ -115,8 +116,8 @@ impl Life {
         Err(Ending { end: End::Failed(last.into()), last: None, unserved: Some(job) })
     }
 
-    /// Takes a slot of an instance that is ready, for as long as anybody waits for it.
-    async fn instance(&mut self, job: &mut Job) -> Result<(Lease, Arc<dyn Instance>), End> {
+    /// Takes a slot and waits until its instance is ready, for as long as anybody waits for it.
+    async fn instance(&mut self, job: &mut Job) -> Result<(Lease, Option<Arc<dyn Instance>>), End> {
         let fleet = self.fleet.clone();
         let mut ready = Box::pin(async {
             let lease = fleet.pool.lease(|| fleet.reclaim()).await?;
