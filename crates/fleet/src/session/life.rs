@@ -24,6 +24,10 @@ const OPEN: Duration = Duration::from_secs(30);
 /// on an instance whose death was just being noticed.
 const OPEN_TRIES: usize = 2;
 
+/// How long a seat may take to close. Closing a context takes milliseconds; a page that hung may hold it up
+/// for ever, and its slot and a shutdown must not wait for that.
+const CLOSE: Duration = Duration::from_secs(5);
+
 /// A session warns when less than this part of its lifetime is left, but not earlier than a minute before.
 const WARN_PART: u32 = 10;
 const WARN_MAX: Duration = Duration::from_secs(60);
@@ -72,7 +76,9 @@ impl Life {
             Ok((first, lease, mut seat)) => {
                 let ending = self.serve(first, &mut *seat).await;
                 self.leave(ending);
-                seat.close().await;
+                if timeout(CLOSE, seat.close()).await.is_err() {
+                    tracing::warn!(session = %self.key, instance = %lease.id, "seat did not close in time");
+                }
                 drop(lease);
             }
             Err(ending) => self.leave(ending),
@@ -147,7 +153,7 @@ impl Life {
         let mut next = Some(first);
         loop {
             if let Some(job) = next.take() {
-                if let Err(ending) = self.job(job, seat).await {
+                if let Err(ending) = self.job(job, seat, &mut lost).await {
                     return ending;
                 }
                 if self.fleet.should_yield(&self.key, &self.shared) {
@@ -172,7 +178,12 @@ impl Life {
         }
     }
 
-    async fn job(&mut self, job: Job, seat: &mut dyn Seat) -> Result<(), Ending> {
+    async fn job(
+        &mut self,
+        job: Job,
+        seat: &mut dyn Seat,
+        lost: &mut watch::Receiver<Option<Lost>>,
+    ) -> Result<(), Ending> {
         if job.is_abandoned() {
             return Ok(());
         }
@@ -188,11 +199,13 @@ impl Life {
                 return Ok(());
             }
         };
-        let deadline = self.fleet.settings.call_timeout + seat.own_wait(&call);
+        let deadline = self.fleet.settings.call_timeout.saturating_add(seat.own_wait(&call));
         // The engine is never told of a cancellation: it would not stop, and its answer is the only sign that
         // the page is free again. So the seat stays busy, answered or not.
         let outcome = tokio::select! {
+            biased;
             outcome = seat.call(call, agent) => outcome,
+            why = died(lost) => Err(why),
             () = sleep(deadline) => Err(Lost::Hung(deadline)),
             () = self.stop.cancelled() => {
                 let last = Some((reply, self.fleet.why_closed()));
