@@ -233,6 +233,10 @@ impl Life {
     fn notes_now(&mut self) -> Vec<Note> {
         let mut notes = std::mem::take(&mut self.notes);
         notes.retain(|note| !matches!(note, Note::Expiring(_)));
+        // A call without a session has nothing to renew.
+        if let Key::Loose(..) = self.key {
+            return notes;
+        }
         if let Some((lifetime, ends)) =
             self.fleet.settings.max_lifetime.zip(self.shared.state().lifetime_ends)
         {
