@@ -22,7 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     error::FleetError,
     pool::{Pool, PoolSettings},
-    session::{Answer, Ended, Flight, Handle, Job, Life, Note, QUEUE, Shared},
+    session::{Answer, Ended, Flight, Handle, Job, Life, Note, QUEUE, Shared, panicked},
 };
 
 /// How many ended sessions are remembered, so that their successors can say so. One costs some 200 bytes; an
@@ -146,7 +146,7 @@ impl Fleet {
         let (reply, answer) = oneshot::channel();
         let owner = permit.owner().clone();
         self.0.submit(&owner, whose, |flight| Job::Call { call, agent, reply, flight })?;
-        answer.await.unwrap_or(Err(FleetError::ShuttingDown))
+        answer.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
     }
 
     /// Makes a session and opens its browser. An id that is in use is an error.
@@ -168,7 +168,7 @@ impl Fleet {
             registry.take_epitaph(&key);
             self.0.submit_to(&mut registry, &key, |flight| Job::Open { agent, reply, flight })?;
         }
-        opened.await.unwrap_or(Err(FleetError::ShuttingDown))
+        opened.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
     }
 
     /// Ends a session now, whatever it does. Returns when its browser is gone.
@@ -408,6 +408,11 @@ impl Inner {
 
     pub(crate) fn why_closed(&self) -> FleetError {
         if self.closing.is_cancelled() { FleetError::ShuttingDown } else { FleetError::Closed }
+    }
+
+    /// Why a call was dropped without an answer.
+    fn why_unanswered(&self) -> FleetError {
+        if self.closing.is_cancelled() { FleetError::ShuttingDown } else { FleetError::Lost(panicked()) }
     }
 
     fn status(&self, key: &Key, handle: &Handle) -> SessionStatus {

@@ -90,6 +90,19 @@ impl Drop for Lease {
     }
 }
 
+/// An instance's membership in the pool, held by its task. Dropping it takes the instance out, also when the
+/// task panics; those who wait may get a new one.
+struct Member {
+    pool: Arc<Pool>,
+    id: InstanceId,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.pool.remove(self.id);
+    }
+}
+
 /// A place in the queue. Dropping it leaves the queue and returns what was granted but not taken.
 struct Place {
     pool: Arc<Pool>,
@@ -206,6 +219,7 @@ impl Pool {
         phase: watch::Sender<Phase>,
         mut idle_since: watch::Receiver<Option<Instant>>,
     ) {
+        let member = Member { pool: self.clone(), id };
         let started = tokio::select! {
             started = timeout(START, self.engine.start(id)) => started,
             () = self.closing.cancelled() => Ok(Err(StartError::new("greenroom is shutting down"))),
@@ -216,7 +230,7 @@ impl Pool {
             Err(error) => {
                 tracing::warn!(pool = self.settings.name, instance = %id, %error, "cannot start");
                 // Out of the pool first: whoever hears of the failure and tries again must not meet it again.
-                self.remove(id);
+                drop(member);
                 phase.send_replace(Phase::Failed(error));
                 return;
             }
@@ -247,11 +261,10 @@ impl Pool {
                 }
             }
         }
-        self.remove(id);
+        drop(member);
         instance.stop(STOP_GRACE).await;
     }
 
-    /// Takes an instance out of the pool at once; those who wait may get a new one.
     fn remove(self: &Arc<Self>, id: InstanceId) {
         let mut state = self.lock();
         state.ledger.remove(id);

@@ -9,7 +9,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Ended, Job, Note, Shared};
+use super::{Answer, Ended, Job, Note, Shared, panicked};
 use crate::{
     error::FleetError,
     fleet::{Inner, Key},
@@ -67,6 +67,16 @@ struct Ending {
 impl From<End> for Ending {
     fn from(end: End) -> Self {
         Self { end, last: None, unserved: None }
+    }
+}
+
+impl Drop for Life {
+    /// A session whose task panicked, as an engine's adapter might, must not stay in the registry: it would
+    /// never answer again.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.leave(End::LostUnder(panicked()).into());
+        }
     }
 }
 

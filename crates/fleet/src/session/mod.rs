@@ -79,6 +79,11 @@ impl fmt::Display for Ended {
     }
 }
 
+/// What the caller of a call hears, and those after it, when the session's task panicked.
+pub(crate) fn panicked() -> Lost {
+    Lost::Protocol("its adapter panicked".into())
+}
+
 /// What the task is asked to do.
 pub(crate) enum Job {
     Call {
