@@ -20,8 +20,8 @@ use crate::{
 /// needs longer than this will not get better.
 const OPEN: Duration = Duration::from_secs(30);
 
-/// How often opening is tried again when the instance died under it. One retry meets the usual case, a lease
-/// on an instance whose death was just being noticed.
+/// How often opening is tried when the instance dies under it or does not answer. The second try meets the
+/// usual case, a lease on an instance whose death was just being noticed.
 const OPEN_TRIES: usize = 2;
 
 /// How long a seat may take to close. Closing a context takes milliseconds; a page that hung may hold it up
@@ -106,8 +106,8 @@ impl Life {
                 Ok((_, None)) => continue,
                 Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
             };
-            // From here on the browser makes a context. Nobody interrupts that but a shutdown, which ends the
-            // browser too: half a context would belong to no one.
+            // From here on the browser makes a context. A caller that leaves or closes the session does not
+            // interrupt that: half a context would belong to no one. A shutdown does, and ends the browser too.
             let opened = tokio::select! {
                 opened = timeout(OPEN, instance.open(job.agent())) => opened,
                 () = self.fleet.closing.cancelled() => {
