@@ -35,6 +35,7 @@ pub(crate) struct Observer {
 
 enum Command {
     Sync(oneshot::Sender<BTreeSet<String>>),
+    Refresh(oneshot::Sender<()>),
     Watch(String, oneshot::Sender<Watched>),
     Forget(String),
 }
@@ -59,6 +60,14 @@ impl Observer {
         let (reply, contexts) = oneshot::channel();
         self.commands.send(Command::Sync(reply)).await.ok()?;
         contexts.await.ok()
+    }
+
+    /// Looks at all pages anew: the browser announces new URLs, but not titles that change later.
+    pub(crate) async fn refresh(&self) {
+        let (reply, done) = oneshot::channel();
+        if self.commands.send(Command::Refresh(reply)).await.is_ok() {
+            let _ = done.await;
+        }
     }
 
     /// Follows a context from now on.
@@ -133,6 +142,10 @@ impl Task {
                         // Nobody is answered any more: the browser is gone.
                         None => return,
                     },
+                    Some(Command::Refresh(reply)) => {
+                        self.refresh().await;
+                        let _ = reply.send(());
+                    }
                     Some(Command::Watch(context, reply)) => {
                         let _ = reply.send(self.watch(&context));
                     }
@@ -154,6 +167,26 @@ impl Task {
             self.event(&event);
         }
         serde_json::from_str::<Contexts>(answer.get()).ok().map(|contexts| contexts.browser_context_ids)
+    }
+
+    async fn refresh(&mut self) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Targets {
+            target_infos: Vec<TargetInfo>,
+        }
+        let Ok(answer) = self.client.call("Target.getTargets", &json!({})).await else { return };
+        // What happened before the answer is older than it, and would overwrite it later.
+        while let Some(event) = self.events.try_next() {
+            self.event(&event);
+        }
+        let Ok(Targets { target_infos }) = serde_json::from_str(answer.get()) else { return };
+        for info in target_infos {
+            let news = |page: &Page| page.url != info.url || page.title != info.title;
+            if self.pages.get(&info.target_id).is_some_and(news) {
+                self.page(info);
+            }
+        }
     }
 
     fn watch(&mut self, context: &str) -> Watched {

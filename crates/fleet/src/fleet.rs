@@ -22,7 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     error::FleetError,
     pool::{Pool, PoolSettings},
-    session::{Answer, Ended, Flight, Handle, Job, Life, Note, QUEUE, Shared},
+    session::{Answer, Ended, Flight, Handle, Job, Life, Note, QUEUE, Shared, panicked},
 };
 
 /// How many ended sessions are remembered, so that their successors can say so. One costs some 200 bytes; an
@@ -146,7 +146,7 @@ impl Fleet {
         let (reply, answer) = oneshot::channel();
         let owner = permit.owner().clone();
         self.0.submit(&owner, whose, |flight| Job::Call { call, agent, reply, flight })?;
-        answer.await.unwrap_or(Err(FleetError::ShuttingDown))
+        answer.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
     }
 
     /// Makes a session and opens its browser. An id that is in use is an error.
@@ -168,7 +168,7 @@ impl Fleet {
             registry.take_epitaph(&key);
             self.0.submit_to(&mut registry, &key, |flight| Job::Open { agent, reply, flight })?;
         }
-        opened.await.unwrap_or(Err(FleetError::ShuttingDown))
+        opened.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
     }
 
     /// Ends a session now, whatever it does. Returns when its browser is gone.
@@ -302,34 +302,71 @@ impl Inner {
         Handle { jobs, shared, stop, ended }
     }
 
-    /// The next call that somebody still waits for; with none, the session leaves the registry.
+    /// The next call in the queue; with none, the session leaves the registry, and what it had to say of its
+    /// predecessor is kept for its successor.
     pub(crate) fn next_or_forget(
         &self,
         key: &Key,
         shared: &Arc<Shared>,
+        unsaid: Option<Ended>,
         jobs: &mut mpsc::Receiver<Job>,
     ) -> Option<Job> {
         let mut registry = self.lock();
         if let Ok(job) = jobs.try_recv() {
             return Some(job);
         }
-        registry.remove(key, shared);
+        registry.remove(key, shared, unsaid);
         None
     }
 
-    /// Takes a session that has nothing to do out of the registry.
-    pub(crate) fn forget_if_quiet(
-        &self,
+    /// Ends a session whose time is over, and says whether it was. A call that was queued in this very moment
+    /// keeps an idle session; past its lifetime it goes to the successor.
+    pub(crate) fn expire(
+        self: &Arc<Self>,
         key: &Key,
         shared: &Arc<Shared>,
-        jobs: &mpsc::Receiver<Job>,
+        jobs: &mut mpsc::Receiver<Job>,
     ) -> bool {
         let mut registry = self.lock();
-        let quiet = jobs.is_empty();
-        if quiet {
-            registry.remove(key, shared);
+        let (expiry, ended) = shared.expiry(&self.settings);
+        let over = expiry <= Instant::now() && (jobs.is_empty() || matches!(ended, Ended::Lifetime(_)));
+        if over {
+            self.hand_over(&mut registry, key, shared, ended, jobs);
         }
-        quiet
+        over
+    }
+
+    /// Takes a session that died between calls out of the registry. Calls that were queued in this very moment
+    /// go to its successor.
+    pub(crate) fn died_between_calls(
+        self: &Arc<Self>,
+        key: &Key,
+        shared: &Arc<Shared>,
+        ended: Ended,
+        jobs: &mut mpsc::Receiver<Job>,
+    ) {
+        self.hand_over(&mut self.lock(), key, shared, ended, jobs);
+    }
+
+    fn hand_over(
+        self: &Arc<Self>,
+        registry: &mut Registry,
+        key: &Key,
+        shared: &Arc<Shared>,
+        ended: Ended,
+        jobs: &mut mpsc::Receiver<Job>,
+    ) {
+        tracing::info!(session = %key, why = %ended, "session ended");
+        let was_closed = !registry.remove(key, shared, Some(ended));
+        jobs.close();
+        while let Ok(job) = jobs.try_recv() {
+            if was_closed {
+                job.fail(self.why_closed());
+                continue;
+            }
+            // It fails only in a shutdown, which is what a dropped call says.
+            let _ = self.submit_to(registry, key, |flight| job.moved(flight));
+        }
     }
 
     /// Takes an ended session out of the registry and returns the calls that still waited for it.
@@ -341,10 +378,7 @@ impl Inner {
         jobs: &mut mpsc::Receiver<Job>,
     ) -> Vec<Job> {
         let mut registry = self.lock();
-        registry.remove(key, shared);
-        if let Some(epitaph) = epitaph {
-            registry.bury(key, epitaph);
-        }
+        registry.remove(key, shared, epitaph);
         jobs.close();
         std::iter::from_fn(|| jobs.try_recv().ok()).collect()
     }
@@ -354,7 +388,7 @@ impl Inner {
         let Key::Loose(..) = key else { return false };
         let mut registry = self.lock();
         if self.pool.figures().waiting > 0 {
-            registry.remove(key, shared);
+            registry.remove(key, shared, None);
             return true;
         }
         registry.shelf.push_back(key.clone());
@@ -376,11 +410,15 @@ impl Inner {
         if self.closing.is_cancelled() { FleetError::ShuttingDown } else { FleetError::Closed }
     }
 
+    /// Why a call was dropped without an answer.
+    fn why_unanswered(&self) -> FleetError {
+        if self.closing.is_cancelled() { FleetError::ShuttingDown } else { FleetError::Lost(panicked()) }
+    }
+
     fn status(&self, key: &Key, handle: &Handle) -> SessionStatus {
         let shared = handle.shared.state();
         let calls_in_flight = handle.shared.in_flight.load(Ordering::Relaxed);
-        let idle_ends = shared.last_used_at + self.settings.idle_timeout;
-        let ends = shared.lifetime_ends.map_or(idle_ends, |lifetime| lifetime.min(idle_ends));
+        let (expiry, _) = handle.shared.expiry(&self.settings);
         SessionStatus {
             id: if let Key::Named(_, id) = key { Some(id.clone()) } else { None },
             connection: if let Key::Connection(_, id) = key { Some(*id) } else { None },
@@ -395,7 +433,7 @@ impl Inner {
             created: handle.shared.created,
             last_used: shared.last_used,
             calls_in_flight,
-            expires_in: (calls_in_flight == 0).then(|| ends.saturating_duration_since(Instant::now())),
+            expires_in: (calls_in_flight == 0).then(|| expiry.saturating_duration_since(Instant::now())),
         }
     }
 }
@@ -412,14 +450,20 @@ impl Registry {
         Key::Loose(owner.clone(), self.next_loose)
     }
 
-    /// Removes this very session; a successor under the same key stays.
-    fn remove(&mut self, key: &Key, shared: &Arc<Shared>) {
-        if self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
-            self.sessions.remove(key);
+    /// Removes this very session and writes its epitaph in the same breath, so that no successor can begin
+    /// without it. A session that was closed is out already: its successor stays, and hears nothing.
+    fn remove(&mut self, key: &Key, shared: &Arc<Shared>, epitaph: Option<Ended>) -> bool {
+        if !self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
+            return false;
         }
+        self.sessions.remove(key);
         if let Key::Loose(..) = key {
             self.shelf.retain(|other| other != key);
         }
+        if let Some(epitaph) = epitaph {
+            self.bury(key, epitaph);
+        }
+        true
     }
 
     fn bury(&mut self, key: &Key, ended: Ended) {

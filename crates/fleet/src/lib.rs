@@ -12,4 +12,4 @@ mod session;
 pub use error::{FleetError, LeaseTimeout};
 pub use fleet::{Fleet, FleetSettings, SessionState, SessionStatus, Whose};
 pub use pool::PoolSettings;
-pub use session::{Answer, Note};
+pub use session::{Answer, Ended, Note};

@@ -72,16 +72,14 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// The instance, once it is ready.
-    pub(crate) async fn instance(&self) -> Result<Arc<dyn Instance>, StartError> {
-        let gone = || StartError::new("the instance ended while it was starting");
+    /// The instance, once it is ready. `None` if it left the pool after the slot was lent; another one may do.
+    pub(crate) async fn instance(&self) -> Result<Option<Arc<dyn Instance>>, StartError> {
         let phase = self.pool.lock().instances.get(&self.id).map(|entry| entry.phase.clone());
-        let mut phase = phase.ok_or_else(gone)?;
-        let ready = phase.wait_for(|phase| !matches!(phase, Phase::Starting)).await.map_err(|_| gone())?;
-        match &*ready {
-            Phase::Ready(instance) => Ok(instance.clone()),
-            Phase::Failed(error) => Err(error.clone()),
-            Phase::Starting => Err(gone()),
+        let Some(mut phase) = phase else { return Ok(None) };
+        match phase.wait_for(|phase| !matches!(phase, Phase::Starting)).await.as_deref() {
+            Ok(Phase::Ready(instance)) => Ok(Some(instance.clone())),
+            Ok(Phase::Failed(error)) => Err(error.clone()),
+            Ok(Phase::Starting) | Err(_) => Ok(None),
         }
     }
 }
@@ -89,6 +87,19 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.pool.give_back(self.id);
+    }
+}
+
+/// An instance's membership in the pool, held by its task. Dropping it takes the instance out, also when the
+/// task panics; those who wait may get a new one.
+struct Member {
+    pool: Arc<Pool>,
+    id: InstanceId,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.pool.remove(self.id);
     }
 }
 
@@ -140,6 +151,7 @@ impl Pool {
             if self.closing.is_cancelled() {
                 return Err(FleetError::ShuttingDown);
             }
+            state.remove_dead();
             match state.ledger.ask() {
                 Asked::Lent(id) => {
                     state.lent(id);
@@ -171,6 +183,7 @@ impl Pool {
 
     fn give_back(self: &Arc<Self>, id: InstanceId) {
         let mut state = self.lock();
+        state.remove_dead();
         let grant = state.ledger.give_back(id);
         self.carry_out(&mut state, grant);
         if state.ledger.is_idle(id)
@@ -206,6 +219,7 @@ impl Pool {
         phase: watch::Sender<Phase>,
         mut idle_since: watch::Receiver<Option<Instant>>,
     ) {
+        let member = Member { pool: self.clone(), id };
         let started = tokio::select! {
             started = timeout(START, self.engine.start(id)) => started,
             () = self.closing.cancelled() => Ok(Err(StartError::new("greenroom is shutting down"))),
@@ -215,8 +229,9 @@ impl Pool {
             Ok(instance) => instance,
             Err(error) => {
                 tracing::warn!(pool = self.settings.name, instance = %id, %error, "cannot start");
+                // Out of the pool first: whoever hears of the failure and tries again must not meet it again.
+                drop(member);
                 phase.send_replace(Phase::Failed(error));
-                self.remove(id);
                 return;
             }
         };
@@ -227,27 +242,29 @@ impl Pool {
             let idle = *idle_since.borrow_and_update();
             let expiry = idle.map(|since| since + self.settings.instance_idle);
             tokio::select! {
+                biased;
                 Ok(lost) = lost.wait_for(Option::is_some) => {
                     let why = lost.as_ref().map(ToString::to_string).unwrap_or_default();
                     tracing::warn!(pool = self.settings.name, instance = %id, why, "lost");
                     break;
                 }
                 () = self.closing.cancelled() => break,
-                Ok(()) = idle_since.changed() => {}
+                changed = idle_since.changed() => if changed.is_err() {
+                    // Somebody else saw that the instance is dead, and took it out of the pool.
+                    break;
+                },
                 () = sleep_until(expiry.unwrap_or_else(Instant::now)), if expiry.is_some() => {
                     if self.lock().ledger.retire(id) {
                         tracing::info!(pool = self.settings.name, instance = %id, "idle, stopping");
                         break;
                     }
                 }
-                else => break,
             }
         }
-        self.remove(id);
+        drop(member);
         instance.stop(STOP_GRACE).await;
     }
 
-    /// Takes an instance out of the pool at once; those who wait may get a new one.
     fn remove(self: &Arc<Self>, id: InstanceId) {
         let mut state = self.lock();
         state.ledger.remove(id);
@@ -268,6 +285,19 @@ impl Pool {
 }
 
 impl State {
+    /// Takes out the instances that are dead though their tasks have not come to it yet: a dead one is never
+    /// lent.
+    fn remove_dead(&mut self) {
+        let is_dead = |entry: &Entry| match &*entry.phase.borrow() {
+            Phase::Ready(instance) => instance.lost().borrow().is_some(),
+            Phase::Starting | Phase::Failed(_) => false,
+        };
+        let dead: Vec<_> = self.instances.extract_if(|_, entry| is_dead(entry)).map(|(id, _)| id).collect();
+        for id in dead {
+            self.ledger.remove(id);
+        }
+    }
+
     fn lent(&self, id: InstanceId) {
         if let Some(entry) = self.instances.get(&id) {
             entry.idle.send_replace(None);

@@ -27,7 +27,13 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// Messages to the client, one a line.
 #[derive(Clone)]
-pub struct Outgoing(mpsc::Sender<Vec<u8>>);
+pub struct Outgoing(mpsc::Sender<Out>);
+
+enum Out {
+    Line(Vec<u8>),
+    /// Answered when everything before it has been written.
+    Flush(oneshot::Sender<()>),
+}
 
 /// The client no longer reads.
 #[derive(Debug)]
@@ -35,12 +41,20 @@ pub struct ClientGone;
 
 impl Outgoing {
     pub async fn send(&self, line: Vec<u8>) -> Result<(), ClientGone> {
-        self.0.send(line).await.map_err(|_| ClientGone)
+        self.0.send(Out::Line(line)).await.map_err(|_| ClientGone)
     }
 
     /// Sends if there is room. `false` means that the message was dropped.
     pub fn try_send(&self, line: Vec<u8>) -> bool {
-        self.0.try_send(line).is_ok()
+        self.0.try_send(Out::Line(line)).is_ok()
+    }
+
+    /// Returns when everything sent so far has been written, or nobody reads any more.
+    pub async fn flush(&self) {
+        let (written, done) = oneshot::channel();
+        if self.0.send(Out::Flush(written)).await.is_ok() {
+            let _ = done.await;
+        }
     }
 }
 
@@ -48,8 +62,6 @@ impl Outgoing {
 pub struct Stdio {
     pub incoming: mpsc::Receiver<Line>,
     pub outgoing: Outgoing,
-    /// Resolves when everything sent has been written and the last [`Outgoing`] is gone, or nobody reads.
-    pub written: oneshot::Receiver<()>,
 }
 
 /// Serves the given streams.
@@ -59,13 +71,9 @@ pub fn open(
 ) -> std::io::Result<Stdio> {
     let (to_gateway, incoming) = mpsc::channel(IN_QUEUE);
     let (outgoing, queue) = mpsc::channel(OUT_QUEUE);
-    let (done, written) = oneshot::channel();
     thread::Builder::new().name("stdin".into()).spawn(move || read(input, &to_gateway))?;
-    thread::Builder::new().name("stdout".into()).spawn(move || {
-        write(output, queue);
-        let _ = done.send(());
-    })?;
-    Ok(Stdio { incoming, outgoing: Outgoing(outgoing), written })
+    thread::Builder::new().name("stdout".into()).spawn(move || write(output, queue))?;
+    Ok(Stdio { incoming, outgoing: Outgoing(outgoing) })
 }
 
 fn read(mut input: impl Read, to: &mpsc::Sender<Line>) {
@@ -91,20 +99,27 @@ fn read(mut input: impl Read, to: &mpsc::Sender<Line>) {
 }
 
 /// Writes what is queued, as much as there is at once: many answers cost one system call.
-fn write(mut output: impl Write, mut queue: mpsc::Receiver<Vec<u8>>) {
+fn write(mut output: impl Write, mut queue: mpsc::Receiver<Out>) {
     let mut buffer = Vec::new();
-    while let Some(line) = queue.blocking_recv() {
-        buffer.clear();
-        buffer.extend_from_slice(&line);
-        buffer.push(b'\n');
-        while buffer.len() < READ_BYTES
-            && let Ok(line) = queue.try_recv()
-        {
-            buffer.extend_from_slice(&line);
-            buffer.push(b'\n');
+    let mut flushed = Vec::new();
+    while let Some(first) = queue.blocking_recv() {
+        let mut next = Some(first);
+        while let Some(out) = next {
+            match out {
+                Out::Line(line) => {
+                    buffer.extend_from_slice(&line);
+                    buffer.push(b'\n');
+                }
+                Out::Flush(written) => flushed.push(written),
+            }
+            next = if buffer.len() < READ_BYTES { queue.try_recv().ok() } else { None };
         }
         if output.write_all(&buffer).is_err() || output.flush().is_err() {
             return;
+        }
+        buffer.clear();
+        for written in flushed.drain(..) {
+            let _ = written.send(());
         }
     }
 }

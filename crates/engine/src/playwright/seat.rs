@@ -165,6 +165,8 @@ impl PlaywrightSeat {
         {
             self.instance.observer.dispose(&context).await;
             self.view.send_replace(View::default());
+        } else {
+            self.instance.observer.refresh().await;
         }
         Ok(self.shape(body, outgoing).await)
     }

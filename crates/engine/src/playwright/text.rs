@@ -73,7 +73,8 @@ fn links(body: &str) -> Vec<(Range<usize>, Link<'_>)> {
         let rest = body.get(start..).unwrap_or_default();
         let end = rest.find(['\\', '"']).unwrap_or(rest.len());
         if let Some(link) = rest.get(..end).and_then(console_link) {
-            links.push((start..start + end, link));
+            // With the blank before it: the lines themselves begin on a new one.
+            links.push((start - 1..start + end, link));
         }
     }
     // Downloads: `to ".playwright-mcp/x"`; unnamed screenshots and the like: `](.playwright-mcp/x)`.
@@ -165,7 +166,7 @@ mod tests {
                     Link::Snapshot(".playwright-mcp/page-2026-11-15T20-35-09-849Z.yml")
                 ),
                 (
-                    ".playwright-mcp/console-2026-11-15T20-35-09-702Z.log#L1-L2",
+                    " .playwright-mcp/console-2026-11-15T20-35-09-702Z.log#L1-L2",
                     Link::Console {
                         path: ".playwright-mcp/console-2026-11-15T20-35-09-702Z.log",
                         first: 1,

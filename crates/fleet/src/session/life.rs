@@ -9,7 +9,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Ended, Job, Note, Shared};
+use super::{Answer, Ended, Job, Note, Shared, panicked};
 use crate::{
     error::FleetError,
     fleet::{Inner, Key},
@@ -20,9 +20,13 @@ use crate::{
 /// needs longer than this will not get better.
 const OPEN: Duration = Duration::from_secs(30);
 
-/// How often opening is tried again when the instance died under it. One retry meets the usual case, a lease
-/// on an instance whose death was just being noticed.
+/// How often opening is tried when the instance dies under it or does not answer. The second try meets the
+/// usual case, a lease on an instance whose death was just being noticed.
 const OPEN_TRIES: usize = 2;
+
+/// How long a seat may take to close. Closing a context takes milliseconds; a page that hung may hold it up
+/// for ever, and its slot and a shutdown must not wait for that.
+const CLOSE: Duration = Duration::from_secs(5);
 
 /// A session warns when less than this part of its lifetime is left, but not earlier than a minute before.
 const WARN_PART: u32 = 10;
@@ -42,9 +46,12 @@ pub(crate) struct Life {
 
 /// How a session came to its end.
 enum End {
-    /// It was asked to, or nobody wanted it any more.
+    /// It was asked to, or its time was over, or nobody wanted it any more.
     Closed,
-    Died(Ended),
+    /// Its seat was lost between calls.
+    LostBetween(Lost),
+    /// Its seat was lost under a call. The calls queued behind relied on that one, and are not run.
+    LostUnder(Lost),
     /// It never began.
     Failed(FleetError),
 }
@@ -63,13 +70,25 @@ impl From<End> for Ending {
     }
 }
 
+impl Drop for Life {
+    /// A session whose task panicked, as an engine's adapter might, must not stay in the registry: it would
+    /// never answer again.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.leave(End::LostUnder(panicked()).into());
+        }
+    }
+}
+
 impl Life {
     pub(crate) async fn run(mut self) {
         match self.open().await {
             Ok((first, lease, mut seat)) => {
                 let ending = self.serve(first, &mut *seat).await;
                 self.leave(ending);
-                seat.close().await;
+                if timeout(CLOSE, seat.close()).await.is_err() {
+                    tracing::warn!(session = %self.key, instance = %lease.id, "seat did not close in time");
+                }
                 drop(lease);
             }
             Err(ending) => self.leave(ending),
@@ -83,11 +102,12 @@ impl Life {
         let mut last = StartError::new("no instance could be used");
         for _ in 0..OPEN_TRIES {
             let (lease, instance) = match self.instance(&mut job).await {
-                Ok(ready) => ready,
+                Ok((lease, Some(instance))) => (lease, instance),
+                Ok((_, None)) => continue,
                 Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
             };
-            // From here on the browser makes a context. Nobody interrupts that but a shutdown, which ends the
-            // browser too: half a context would belong to no one.
+            // From here on the browser makes a context. A caller that leaves or closes the session does not
+            // interrupt that: half a context would belong to no one. A shutdown does, and ends the browser too.
             let opened = tokio::select! {
                 opened = timeout(OPEN, instance.open(job.agent())) => opened,
                 () = self.fleet.closing.cancelled() => {
@@ -112,8 +132,8 @@ impl Life {
         Err(Ending { end: End::Failed(last.into()), last: None, unserved: Some(job) })
     }
 
-    /// Takes a slot of an instance that is ready, for as long as anybody waits for it.
-    async fn instance(&mut self, job: &mut Job) -> Result<(Lease, Arc<dyn Instance>), End> {
+    /// Takes a slot and waits until its instance is ready, for as long as anybody waits for it.
+    async fn instance(&mut self, job: &mut Job) -> Result<(Lease, Option<Arc<dyn Instance>>), End> {
         let fleet = self.fleet.clone();
         let mut ready = Box::pin(async {
             let lease = fleet.pool.lease(|| fleet.reclaim()).await?;
@@ -122,13 +142,18 @@ impl Life {
         });
         loop {
             tokio::select! {
-                ready = &mut ready => return ready.map_err(End::Failed),
+                biased;
                 () = self.stop.cancelled() => return Err(End::Closed),
-                // A request whose caller has left must not start a browser.
-                () = job.abandoned() => match self.fleet.next_or_forget(&self.key, &self.shared, &mut self.jobs) {
-                    Some(next) => *job = next,
-                    None => return Err(End::Closed),
-                },
+                // A request whose caller has left must not open a browser, also if its slot comes in this very
+                // moment: so this is looked at before the slot is.
+                () = job.abandoned() => {
+                    let unsaid = self.unsaid();
+                    match self.fleet.next_or_forget(&self.key, &self.shared, unsaid, &mut self.jobs) {
+                        Some(next) => *job = next,
+                        None => return Err(End::Closed),
+                    }
+                }
+                ready = &mut ready => return ready.map_err(End::Failed),
             }
         }
     }
@@ -138,32 +163,37 @@ impl Life {
         let mut next = Some(first);
         loop {
             if let Some(job) = next.take() {
-                if let Err(ending) = self.job(job, seat).await {
+                if let Err(ending) = self.job(job, seat, &mut lost).await {
                     return ending;
                 }
                 if self.fleet.should_yield(&self.key, &self.shared) {
                     return End::Closed.into();
                 }
             }
-            let (expiry, ended) = self.expiry();
+            let (expiry, _) = self.shared.expiry(&self.fleet.settings);
+            if expiry <= Instant::now() && self.fleet.expire(&self.key, &self.shared, &mut self.jobs) {
+                return End::Closed.into();
+            }
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return End::Closed.into(),
-                why = died(&mut lost) => return End::Died(Ended::Lost(why)).into(),
+                why = died(&mut lost) => return End::LostBetween(why).into(),
                 job = self.jobs.recv() => match job {
                     Some(job) => next = Some(job),
                     None => return End::Closed.into(),
                 },
                 () = self.shared.renewed.notified() => {}
-                // A call may have been queued in this very moment; then the session stays.
-                () = sleep_until(expiry) => if self.fleet.forget_if_quiet(&self.key, &self.shared, &self.jobs) {
-                    return End::Died(ended).into();
-                },
+                () = sleep_until(expiry) => {}
             }
         }
     }
 
-    async fn job(&mut self, job: Job, seat: &mut dyn Seat) -> Result<(), Ending> {
+    async fn job(
+        &mut self,
+        job: Job,
+        seat: &mut dyn Seat,
+        lost: &mut watch::Receiver<Option<Lost>>,
+    ) -> Result<(), Ending> {
         if job.is_abandoned() {
             return Ok(());
         }
@@ -179,11 +209,13 @@ impl Life {
                 return Ok(());
             }
         };
-        let deadline = self.fleet.settings.call_timeout + seat.own_wait(&call);
+        let deadline = self.fleet.settings.call_timeout.saturating_add(seat.own_wait(&call));
         // The engine is never told of a cancellation: it would not stop, and its answer is the only sign that
         // the page is free again. So the seat stays busy, answered or not.
         let outcome = tokio::select! {
+            biased;
             outcome = seat.call(call, agent) => outcome,
+            why = died(lost) => Err(why),
             () = sleep(deadline) => Err(Lost::Hung(deadline)),
             () = self.stop.cancelled() => {
                 let last = Some((reply, self.fleet.why_closed()));
@@ -203,7 +235,7 @@ impl Life {
             }
             Err(lost) => {
                 let last = Some((reply, FleetError::Lost(lost.clone())));
-                Err(Ending { end: End::Died(Ended::Lost(lost)), last, unserved: None })
+                Err(Ending { end: End::LostUnder(lost), last, unserved: None })
             }
         }
     }
@@ -211,6 +243,10 @@ impl Life {
     fn notes_now(&mut self) -> Vec<Note> {
         let mut notes = std::mem::take(&mut self.notes);
         notes.retain(|note| !matches!(note, Note::Expiring(_)));
+        // A call without a session has nothing to renew.
+        if let Key::Loose(..) = self.key {
+            return notes;
+        }
         if let Some((lifetime, ends)) =
             self.fleet.settings.max_lifetime.zip(self.shared.state().lifetime_ends)
         {
@@ -222,30 +258,19 @@ impl Life {
         notes
     }
 
-    /// When the session ends if nothing happens, and what to say then.
-    fn expiry(&self) -> (Instant, Ended) {
-        let settings = &self.fleet.settings;
-        let state = self.shared.state();
-        let idle = (state.last_used_at + settings.idle_timeout, Ended::Idle(settings.idle_timeout));
-        match state.lifetime_ends {
-            Some(ends) if ends < idle.0 => (ends, Ended::Lifetime(settings.max_lifetime.unwrap_or_default())),
-            _ => idle,
-        }
-    }
-
     /// Leaves the registry, so that the next call with this id makes a new session, and answers those who
     /// still wait.
     fn leave(&mut self, ending: Ending) {
         let (epitaph, error) = match ending.end {
             End::Closed => (None, self.fleet.why_closed()),
-            End::Failed(error) => (self.failed_notes(), error),
-            End::Died(ended) => {
-                let lost = match &ended {
-                    Ended::Lost(lost) => lost.clone(),
-                    Ended::Idle(_) | Ended::Lifetime(_) => Lost::Context,
-                };
-                tracing::info!(session = %self.key, why = %ended, "session ended");
-                (Some(ended), FleetError::NotRun(lost))
+            End::Failed(error) => (self.unsaid(), error),
+            End::LostBetween(lost) => {
+                let (key, ended) = (&self.key, Ended::Lost(lost));
+                return self.fleet.died_between_calls(key, &self.shared, ended, &mut self.jobs);
+            }
+            End::LostUnder(lost) => {
+                tracing::info!(session = %self.key, why = %lost, "session ended");
+                (Some(Ended::Lost(lost.clone())), FleetError::NotRun(lost))
             }
         };
         let waiting = self.fleet.forget(&self.key, &self.shared, epitaph, &mut self.jobs);
@@ -257,10 +282,11 @@ impl Life {
         }
     }
 
-    /// A session that was to replace a lost one and failed to start: the next one must still say so.
-    fn failed_notes(&mut self) -> Option<Ended> {
-        self.notes.drain(..).find_map(|note| match note {
-            Note::Restarted(ended) => Some(ended),
+    /// What is still to be said of the session that this one replaces. If this one never begins, the next one
+    /// must say so.
+    fn unsaid(&self) -> Option<Ended> {
+        self.notes.iter().find_map(|note| match note {
+            Note::Restarted(ended) => Some(ended.clone()),
             Note::Expiring(_) => None,
         })
     }

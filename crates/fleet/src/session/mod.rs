@@ -21,7 +21,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::error::FleetError;
+use crate::{error::FleetError, fleet::FleetSettings};
 
 pub(crate) use life::Life;
 
@@ -79,6 +79,11 @@ impl fmt::Display for Ended {
     }
 }
 
+/// What the caller of a call hears, and those after it, when the session's task panicked.
+pub(crate) fn panicked() -> Lost {
+    Lost::Protocol("its adapter panicked".into())
+}
+
 /// What the task is asked to do.
 pub(crate) enum Job {
     Call {
@@ -114,8 +119,16 @@ impl Job {
         }
     }
 
+    /// The same call, queued in another session.
+    pub(crate) fn moved(self, flight: Flight) -> Self {
+        match self {
+            Self::Call { call, agent, reply, .. } => Self::Call { call, agent, reply, flight },
+            Self::Open { agent, reply, .. } => Self::Open { agent, reply, flight },
+        }
+    }
+
     /// A caller that left meanwhile hears nothing, which is what it wanted.
-    fn fail(self, error: FleetError) {
+    pub(crate) fn fail(self, error: FleetError) {
         match self {
             Self::Call { reply, .. } => drop(reply.send(Err(error))),
             Self::Open { reply, .. } => drop(reply.send(Err(error))),
@@ -192,6 +205,16 @@ impl Shared {
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut SharedState)) {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// When the session ends if nothing happens, and what to say then.
+    pub(crate) fn expiry(&self, settings: &FleetSettings) -> (Instant, Ended) {
+        let state = self.state();
+        let idle = (state.last_used_at + settings.idle_timeout, Ended::Idle(settings.idle_timeout));
+        match state.lifetime_ends {
+            Some(ends) if ends < idle.0 => (ends, Ended::Lifetime(settings.max_lifetime.unwrap_or_default())),
+            _ => idle,
+        }
     }
 
     pub(crate) fn used(&self) {

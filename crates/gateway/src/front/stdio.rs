@@ -1,6 +1,6 @@
 //! The stdio front: one process, one connection.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{ConnectionId, Owner};
 use greenroom_mcp::{
@@ -10,17 +10,21 @@ use greenroom_mcp::{
     message::{self, Parsed},
     stdio::Stdio,
 };
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::protocol::{Protocol, Reply};
 use crate::{Gateway, connection::Connection};
 
+/// How long a client may take to read its last answers. One that has closed its end reads no more; one that
+/// still reads takes them at once.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Serves one client until it closes its end, or `stop` is asked for. Its calls are cancelled then; ending its
 /// sessions is left to whoever owns the fleet.
 pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, stop: CancellationToken) {
-    let Stdio { mut incoming, outgoing, written } = stdio;
-    let connection = Connection::new(ConnectionId(1), Owner::local(), outgoing, gateway.folder.clone());
+    let Stdio { mut incoming, outgoing } = stdio;
+    let connection = Connection::new(ConnectionId(1), Owner::local(), outgoing.clone(), gateway.folder.clone());
     let mut changes = gateway.catalog.changes();
     let mut protocol = Protocol::new(gateway, connection.clone());
     let mut calls = JoinSet::new();
@@ -37,9 +41,8 @@ pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, stop: CancellationToken)
     }
     connection.cancel_all();
     calls.shutdown().await;
-    drop((protocol, connection));
-    // What was answered is written before the process may end; a client that no longer reads ends it too.
-    let _ = written.await;
+    // What was answered is written before the process may end, unless the client reads no more.
+    let _ = timeout(LAST_WORDS, outgoing.flush()).await;
 }
 
 async fn take(protocol: &mut Protocol, connection: &Arc<Connection>, line: Line, calls: &mut JoinSet<()>) {

@@ -1,0 +1,246 @@
+//! Idle time and lifetime.
+
+use std::time::Duration;
+
+use greenroom_core::Owner;
+use greenroom_fleet::{Ended, FleetSettings, Note};
+use tokio::time::{Instant, advance, sleep, sleep_until};
+
+use crate::stage::{CALL, IDLE, MS, Stage, settings, settle};
+
+const LIFETIME: Duration = Duration::from_secs(400);
+
+fn mortal() -> Stage {
+    Stage::with(FleetSettings { max_lifetime: Some(LIFETIME), ..settings(1, 1) })
+}
+
+/// An idle session ends exactly when its time is over, and the next call says so.
+#[tokio::test(start_paused = true)]
+async fn idle_sessions_end() {
+    let stage = Stage::new(1, 1);
+    stage.call("a", "click").await.unwrap();
+    advance(IDLE - MS).await;
+    settle().await;
+    assert_eq!(stage.sessions(), 1);
+    advance(MS).await;
+    settle().await;
+    assert_eq!((stage.sessions(), stage.leased()), (0, 0));
+    let said = stage.call("a", "click").await.unwrap();
+    assert_eq!((said.seat, said.restarted()), (2, Some(&Ended::Idle(IDLE))));
+    assert!(said.notes[0].to_string().contains("it was closed after 5 min without a call"));
+    stage.end().await;
+}
+
+/// A call starts the idle time anew, and a call longer than the idle time keeps its session alive.
+#[tokio::test(start_paused = true)]
+async fn a_call_keeps_its_session() {
+    let stage = Stage::with(FleetSettings { call_timeout: IDLE * 4, ..settings(1, 1) });
+    stage.call("a", "click").await.unwrap();
+    sleep(IDLE - MS).await;
+    stage.call("a", "click").await.unwrap();
+    sleep(IDLE - MS).await;
+    let long = stage.begin("a", "hold").await;
+    sleep(IDLE * 3).await;
+    assert_eq!(stage.sessions(), 1);
+    stage.world.held().await.answer();
+    let said = long.await.unwrap().unwrap();
+    assert_eq!((said.seat, said.notes), (1, vec![]));
+    sleep(IDLE - MS).await;
+    assert_eq!(stage.call("a", "click").await.unwrap().seat, 1);
+    stage.end().await;
+}
+
+/// A long call keeps its session also when its caller left.
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_keeps_its_session() {
+    let stage = Stage::with(FleetSettings { call_timeout: IDLE * 4, ..settings(1, 1) });
+    stage.begin("a", "hold").await.abort();
+    sleep(IDLE * 2).await;
+    stage.world.held().await.answer();
+    assert_eq!(stage.call("a", "click").await.unwrap().seat, 1);
+    stage.end().await;
+}
+
+/// A call that races with the expiry is answered, by the old seat without a note or by a new one with it.
+#[tokio::test(start_paused = true)]
+async fn a_call_racing_with_expiry_is_answered() {
+    let stage = Stage::new(1, 1);
+    let (mut kept, mut restarted) = (0, 0);
+    let mut seat = stage.call("a", "click").await.unwrap().seat;
+    for round in 0..200 {
+        let expiry = Instant::now() + IDLE;
+        // The caller's timer was made before or after the session's, and its task takes more or fewer turns.
+        let call = tokio::spawn({
+            let stage = stage.clone();
+            async move {
+                sleep_until(expiry).await;
+                for _ in 0..round % 5 {
+                    tokio::task::yield_now().await;
+                }
+                stage.call("a", "click").await
+            }
+        });
+        let said = call.await.unwrap().unwrap();
+        match said.restarted() {
+            None => {
+                assert_eq!(said.seat, seat);
+                kept += 1;
+            }
+            Some(ended) => {
+                assert_eq!((said.seat, ended), (seat + 1, &Ended::Idle(IDLE)));
+                restarted += 1;
+            }
+        }
+        seat = said.seat;
+    }
+    assert_eq!(kept + restarted, 200);
+    assert!(restarted > 0);
+    stage.end().await;
+}
+
+/// A call queued before the session's task sees that its time is over keeps it.
+#[tokio::test(start_paused = true)]
+async fn a_call_queued_at_expiry_keeps_the_session() {
+    let stage = Stage::new(1, 1);
+    stage.call("a", "click").await.unwrap();
+    // The call is queued and the clock passes the expiry, both before the session's task comes to run.
+    let (said, ()) = tokio::join!(biased; stage.call("a", "click"), advance(IDLE));
+    let said = said.unwrap();
+    assert_eq!((said.seat, said.notes), (1, vec![]));
+    stage.end().await;
+}
+
+/// A renewal that comes as the session's time runs out holds.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_racing_with_expiry_holds() {
+    let stage = Stage::new(1, 1);
+    let mut renewals = 0;
+    for round in 0..100 {
+        let seat = stage.call("a", "click").await.unwrap().seat;
+        let expiry = Instant::now() + IDLE;
+        let renewed = tokio::spawn({
+            let stage = stage.clone();
+            async move {
+                sleep_until(expiry).await;
+                for _ in 0..round % 5 {
+                    tokio::task::yield_now().await;
+                }
+                stage.renew("a")
+            }
+        });
+        let renewed = renewed.await.unwrap();
+        settle().await;
+        let said = stage.call("a", "click").await.unwrap();
+        assert_eq!(renewed.is_ok(), said.seat == seat, "what was promised is kept");
+        renewals += u32::from(renewed.is_ok());
+    }
+    assert!(renewals < 100);
+    stage.end().await;
+}
+
+/// Answers warn near the end of a session's lifetime, and not before; at its end it is ended, and the next
+/// call says so.
+#[tokio::test(start_paused = true)]
+async fn lifetimes_end() {
+    let stage = mortal();
+    let began = Instant::now();
+    assert_eq!(stage.call("a", "click").await.unwrap().notes, []);
+    sleep_until(began + LIFETIME / 2).await;
+    assert_eq!(stage.call("a", "click").await.unwrap().notes, []);
+    sleep_until(began + LIFETIME - Duration::from_secs(41)).await;
+    assert_eq!(stage.call("a", "click").await.unwrap().notes, []);
+    sleep_until(began + LIFETIME - Duration::from_secs(40)).await;
+    let said = stage.call("a", "click").await.unwrap();
+    assert_eq!(said.notes, [Note::Expiring(Duration::from_secs(40))]);
+    assert_eq!(said.notes[0].to_string(), "session ends in 40 s: call session_renew to keep it");
+    sleep_until(began + LIFETIME - MS).await;
+    assert_eq!(stage.sessions(), 1);
+    advance(MS).await;
+    settle().await;
+    assert_eq!((stage.sessions(), stage.leased()), (0, 0));
+    let said = stage.call("a", "click").await.unwrap();
+    assert_eq!((said.seat, said.restarted()), (2, Some(&Ended::Lifetime(LIFETIME))));
+    stage.end().await;
+}
+
+/// A lifetime never ends during a call; the session ends right after it.
+#[tokio::test(start_paused = true)]
+async fn a_lifetime_ends_after_the_call() {
+    let stage = mortal();
+    stage.call("a", "click").await.unwrap();
+    sleep(IDLE - MS).await;
+    stage.call("a", "click").await.unwrap();
+    sleep(LIFETIME - IDLE - MS * 100).await;
+    let running = stage.begin("a", "hold").await;
+    let held = stage.world.held().await;
+    sleep(CALL - MS).await;
+    assert_eq!((stage.sessions(), held.is_awaited()), (1, true));
+    held.answer();
+    let said = running.await.unwrap().unwrap();
+    assert_eq!(said.notes, [Note::Expiring(Duration::ZERO)]);
+    settle().await;
+    assert_eq!(stage.sessions(), 0);
+    stage.end().await;
+}
+
+/// A queue that never empties does not keep a session past its lifetime: what is queued runs in the next one.
+#[tokio::test(start_paused = true)]
+async fn a_busy_session_ends_too() {
+    let stage = mortal();
+    stage.call("a", "click").await.unwrap();
+    sleep(IDLE - MS).await;
+    stage.call("a", "click").await.unwrap();
+    sleep(LIFETIME - IDLE - MS).await;
+    let running = stage.begin("a", "hold").await;
+    let queued = [stage.begin("a", "one").await, stage.begin("a", "two").await];
+    let held = stage.world.held().await;
+    sleep(MS * 2).await;
+    held.answer();
+    assert_eq!(running.await.unwrap().unwrap().seat, 1);
+    let [one, two] = queued;
+    let one = one.await.unwrap().unwrap();
+    assert_eq!((one.seat, one.restarted()), (2, Some(&Ended::Lifetime(LIFETIME))));
+    let two = two.await.unwrap().unwrap();
+    assert_eq!((two.seat, two.notes), (2, vec![]));
+    stage.end().await;
+}
+
+/// A renewal starts both clocks anew and says when the session would end.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_extends_both() {
+    let stage = mortal();
+    stage.call("a", "click").await.unwrap();
+    for _ in 0..5 {
+        sleep(IDLE - MS).await;
+        assert_eq!(stage.renew("a").unwrap(), IDLE);
+    }
+    let said = stage.call("a", "click").await.unwrap();
+    assert_eq!((said.seat, said.notes), (1, vec![]), "far past both, and no warning");
+    sleep(IDLE).await;
+    settle().await;
+    assert_eq!(stage.sessions(), 0, "the last renewal ends as well");
+    let short = Stage::with(FleetSettings { max_lifetime: Some(MS * 500), ..settings(1, 1) });
+    short.create("a").await.unwrap();
+    assert_eq!(short.renew("a").unwrap(), MS * 500, "whichever comes first");
+    short.end().await;
+    stage.end().await;
+}
+
+/// `expires_in` is the time left, of both clocks the shorter, and absent while a call is in flight.
+#[tokio::test(start_paused = true)]
+async fn expires_in_is_the_time_left() {
+    let stage = mortal();
+    let expires_in = || stage.fleet.list(&Owner::local())[0].expires_in;
+    stage.call("a", "click").await.unwrap();
+    assert_eq!(expires_in(), Some(IDLE));
+    advance(Duration::from_secs(250)).await;
+    assert_eq!(expires_in(), Some(Duration::from_secs(50)));
+    let running = stage.begin("a", "hold").await;
+    assert_eq!(expires_in(), None);
+    stage.world.held().await.answer();
+    running.await.unwrap().unwrap();
+    assert_eq!(expires_in(), Some(Duration::from_secs(150)), "the lifetime comes first now");
+    stage.renew("a").unwrap();
+    assert_eq!(expires_in(), Some(IDLE));
+    stage.end().await;
+}

@@ -1,0 +1,384 @@
+//! A fake engine, its instances and seats, and the agent behind a call. A test scripts them through [`World`]
+//! and counts what the fleet did to them.
+//!
+//! A call of a tool whose name begins with `hold` runs until the test answers it, one of `panic` does that; any
+//! other is answered at once. A start that is to fail with `panic` does that too.
+//! Every answer names the seat that gave it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use greenroom_core::{
+    Agent, BoxFuture, Call, Engine, Fields, Instance, InstanceId, Lost, NoAnswer, OpenError, Raw, Reply,
+    Seat, StartError, Toolset, View,
+    raw::{encode, parse},
+};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
+
+/// What happened so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Instances asked for, and those that came to life.
+    pub starts: usize,
+    pub started: usize,
+    pub stops: usize,
+    /// Seats asked for, and those that came to life.
+    pub opens: usize,
+    pub opened: usize,
+    pub closes: usize,
+    /// Seats that were dropped without being closed.
+    pub dropped: usize,
+    pub calls: usize,
+    /// Calls given to a seat that was known to be lost.
+    pub calls_on_lost: usize,
+    /// The most seats that one instance ever held.
+    pub seats_max: usize,
+}
+
+/// A door that a test may shut; whoever comes then waits until it is opened.
+pub struct Gate(watch::Sender<bool>);
+
+impl Gate {
+    fn new() -> Self {
+        Self(watch::Sender::new(true))
+    }
+
+    pub fn shut(&self) {
+        self.0.send_replace(false);
+    }
+
+    pub fn open(&self) {
+        self.0.send_replace(true);
+    }
+
+    async fn pass(&self) {
+        self.0.subscribe().wait_for(|open| *open).await.unwrap();
+    }
+}
+
+/// Everything the test and the fakes share.
+pub struct World {
+    pub starting: Gate,
+    pub opening: Gate,
+    pub closing: Gate,
+    pub stopping: Gate,
+    counts: watch::Sender<Counts>,
+    state: Mutex<State>,
+    held: mpsc::UnboundedSender<Held>,
+    holds: tokio::sync::Mutex<mpsc::UnboundedReceiver<Held>>,
+}
+
+#[derive(Default)]
+struct State {
+    next_seat: u64,
+    fail_starts: VecDeque<StartError>,
+    fail_opens: VecDeque<OpenError>,
+    instances: BTreeMap<InstanceId, watch::Sender<Option<Lost>>>,
+    stopped: Vec<InstanceId>,
+    seats: BTreeMap<u64, SeatEnds>,
+    log: Vec<(u64, String)>,
+}
+
+/// The test's ends of a seat that is open.
+struct SeatEnds {
+    instance: InstanceId,
+    lost: watch::Sender<Option<Lost>>,
+    view: watch::Sender<View>,
+}
+
+/// A call that a seat is busy with. Forgotten (dropped), it never ends.
+pub struct Held {
+    pub seat: u64,
+    pub tool: String,
+    answer: oneshot::Sender<Result<Reply, Lost>>,
+}
+
+impl Held {
+    pub fn answer(self) {
+        let reply = reply(self.seat, &self.tool);
+        let _ = self.answer.send(Ok(reply));
+    }
+
+    pub fn answer_with(self, body: Result<Raw, Raw>) {
+        let _ = self.answer.send(Ok(Reply { body, artifacts: Vec::new() }));
+    }
+
+    /// Whether the fleet still waits for this answer.
+    pub fn is_awaited(&self) -> bool {
+        !self.answer.is_closed()
+    }
+}
+
+fn reply(seat: u64, tool: &str) -> Reply {
+    let mut fields = Fields::default();
+    fields.set("seat", encode(&seat));
+    fields.set("tool", encode(tool));
+    Reply { body: Ok(fields.to_raw()), artifacts: Vec::new() }
+}
+
+impl World {
+    pub fn new() -> Arc<Self> {
+        let (held, holds) = mpsc::unbounded_channel();
+        Arc::new(Self {
+            starting: Gate::new(),
+            opening: Gate::new(),
+            closing: Gate::new(),
+            stopping: Gate::new(),
+            counts: watch::Sender::default(),
+            state: Mutex::default(),
+            held,
+            holds: tokio::sync::Mutex::new(holds),
+        })
+    }
+
+    pub fn counts(&self) -> Counts {
+        *self.counts.borrow()
+    }
+
+    /// Waits until the counts are as wanted. An hour of the paused clock is for ever.
+    pub async fn until(&self, wanted: impl Fn(&Counts) -> bool) {
+        let mut counts = self.counts.subscribe();
+        let met = timeout(Duration::from_secs(3600), counts.wait_for(|counts| wanted(counts))).await;
+        assert!(met.is_ok(), "this never came; now {:?}", self.counts());
+    }
+
+    /// The next call that a seat is busy with.
+    pub async fn held(&self) -> Held {
+        let mut holds = self.holds.lock().await;
+        timeout(Duration::from_secs(3600), holds.recv()).await.expect("no seat was called").unwrap()
+    }
+
+    /// Whether a seat is busy with a call that the test has not yet taken.
+    pub async fn holds_any(&self) -> bool {
+        !self.holds.lock().await.is_empty()
+    }
+
+    pub fn fail_start(&self, message: &str) {
+        self.state().fail_starts.push_back(StartError::new(message));
+    }
+
+    pub fn fail_open(&self, error: impl Into<OpenError>) {
+        self.state().fail_opens.push_back(error.into());
+    }
+
+    pub fn lose_seat(&self, seat: u64, why: Lost) {
+        self.state().seats[&seat].lost.send_replace(Some(why));
+    }
+
+    /// The instance dies, and its seats with it.
+    pub fn lose_instance(&self, id: InstanceId, why: &Lost) {
+        let state = self.state();
+        for seat in state.seats.values().filter(|seat| seat.instance == id) {
+            seat.lost.send_replace(Some(why.clone()));
+        }
+        state.instances[&id].send_replace(Some(why.clone()));
+    }
+
+    pub fn show(&self, seat: u64, view: View) {
+        self.state().seats[&seat].view.send_replace(view);
+    }
+
+    pub fn open_seats(&self) -> Vec<u64> {
+        self.state().seats.keys().copied().collect()
+    }
+
+    pub fn stopped(&self) -> Vec<InstanceId> {
+        self.state().stopped.clone()
+    }
+
+    /// The calls that seats were given, in order.
+    pub fn log(&self) -> Vec<(u64, String)> {
+        self.state().log.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counts)) {
+        self.counts.send_modify(change);
+    }
+}
+
+pub struct FakeEngine(pub Arc<World>);
+
+impl Engine for FakeEngine {
+    fn fingerprint(&self) -> String {
+        "fake".to_owned()
+    }
+
+    fn unsafe_tools(&self) -> BTreeSet<&'static str> {
+        BTreeSet::new()
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
+        Box::pin(async { Ok(Toolset::default()) })
+    }
+
+    fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
+        Box::pin(async move {
+            self.0.count(|counts| counts.starts += 1);
+            self.0.starting.pass().await;
+            let failure = self.0.state().fail_starts.pop_front();
+            if let Some(error) = failure {
+                assert_ne!(error.message, "panic", "as the test wanted");
+                return Err(error);
+            }
+            let lost = watch::Sender::new(None);
+            self.0.state().instances.insert(id, lost.clone());
+            self.0.count(|counts| counts.started += 1);
+            Ok(Arc::new(FakeInstance { world: self.0.clone(), id, lost }) as Arc<dyn Instance>)
+        })
+    }
+}
+
+struct FakeInstance {
+    world: Arc<World>,
+    id: InstanceId,
+    lost: watch::Sender<Option<Lost>>,
+}
+
+impl Instance for FakeInstance {
+    fn open(&self, _agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
+        Box::pin(async move {
+            self.world.count(|counts| counts.opens += 1);
+            self.world.opening.pass().await;
+            let lost = self.lost.borrow().clone();
+            if let Some(lost) = lost {
+                return Err(lost.into());
+            }
+            let mut state = self.world.state();
+            if let Some(error) = state.fail_opens.pop_front() {
+                return Err(error);
+            }
+            state.next_seat += 1;
+            let number = state.next_seat;
+            let (lost, view) = (watch::Sender::new(None), watch::Sender::default());
+            let ends = SeatEnds { instance: self.id, lost: lost.clone(), view: view.clone() };
+            state.seats.insert(number, ends);
+            let here = state.seats.values().filter(|seat| seat.instance == self.id).count();
+            self.world.count(|counts| {
+                counts.opened += 1;
+                counts.seats_max = counts.seats_max.max(here);
+            });
+            let world = self.world.clone();
+            Ok(Box::new(FakeSeat { world, number, lost, view, closed: false }) as Box<dyn Seat>)
+        })
+    }
+
+    fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        self.lost.subscribe()
+    }
+
+    fn process_ids(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn stop(&self, _grace: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.world.state().stopped.push(self.id);
+            self.world.count(|counts| counts.stops += 1);
+            self.world.stopping.pass().await;
+        })
+    }
+}
+
+struct FakeSeat {
+    world: Arc<World>,
+    number: u64,
+    lost: watch::Sender<Option<Lost>>,
+    view: watch::Sender<View>,
+    closed: bool,
+}
+
+impl Seat for FakeSeat {
+    fn call<'a>(&'a mut self, call: Call, _agent: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
+        Box::pin(async move {
+            self.world.state().log.push((self.number, call.tool.to_string()));
+            let known_lost = self.lost.borrow().is_some();
+            self.world.count(|counts| {
+                counts.calls += 1;
+                counts.calls_on_lost += usize::from(known_lost);
+            });
+            assert_ne!(&*call.tool, "panic", "as the test wanted");
+            if !call.tool.starts_with("hold") {
+                return Ok(reply(self.number, &call.tool));
+            }
+            let (answer, answered) = oneshot::channel();
+            let held = Held { seat: self.number, tool: call.tool.to_string(), answer };
+            self.world.held.send(held).unwrap();
+            match answered.await {
+                Ok(outcome) => outcome,
+                Err(_) => std::future::pending().await,
+            }
+        })
+    }
+
+    /// The parameter `wait`, in seconds.
+    fn own_wait(&self, call: &Call) -> Duration {
+        let wait = Fields::open(&call.params).unwrap().read("wait").unwrap();
+        Duration::from_secs(wait.unwrap_or_default())
+    }
+
+    fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        self.lost.subscribe()
+    }
+
+    fn view(&self) -> watch::Receiver<View> {
+        self.view.subscribe()
+    }
+
+    fn close(mut self: Box<Self>) -> BoxFuture<'static, ()> {
+        self.closed = true;
+        self.world.count(|counts| counts.closes += 1);
+        Box::pin(async move {
+            self.world.closing.pass().await;
+        })
+    }
+}
+
+impl Drop for FakeSeat {
+    fn drop(&mut self) {
+        self.world.state().seats.remove(&self.number);
+        self.world.count(|counts| counts.dropped += usize::from(!self.closed));
+    }
+}
+
+/// An agent that hears nothing and answers nothing.
+pub struct FakeAgent;
+
+impl Agent for FakeAgent {
+    fn tell(&self, _method: &str, _params: Option<Raw>) {}
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        _params: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        None
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(async { Vec::new() })
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A call as a gateway would make it.
+pub fn call(tool: &str, params: &str) -> Call {
+    Call { tool: tool.into(), params: parse(params.to_owned()).unwrap() }
+}

@@ -1,0 +1,74 @@
+//! What an owner sees of its sessions.
+
+use std::time::Duration;
+
+use greenroom_core::{ConnectionId, InstanceId, Owner, View};
+use greenroom_fleet::{SessionState, Whose};
+use tokio::time::advance;
+
+use crate::stage::{Stage, connection, named, session, settle};
+
+/// A listed session names its id or connection, its pool and instance, its page, and what it is doing.
+#[tokio::test(start_paused = true)]
+async fn sessions_are_listed() {
+    let stage = Stage::new(1, 2);
+    let owner = Owner::local();
+    stage.call("a", "click").await.unwrap();
+    stage.world.show(1, View { url: "https://a.test/".into(), title: "A".into(), tabs: 2 });
+    advance(Duration::from_secs(1)).await;
+    stage.call_as(&owner, connection(9), "click", "{}").await.unwrap();
+    let list = stage.fleet.list(&owner);
+    let [a, own] = list.as_slice() else { panic!("two sessions, oldest first: {list:?}") };
+    assert_eq!((&a.id, a.connection), (&Some(session("a")), None));
+    assert_eq!((&own.id, own.connection), (&None, Some(ConnectionId(9))));
+    assert_eq!((a.instance, own.instance), (Some(InstanceId(0)), Some(InstanceId(1))));
+    assert_eq!((a.pool.as_str(), a.view.url.as_str(), a.view.tabs), ("DEFAULT", "https://a.test/", 2));
+    assert_eq!(own.view, View::default());
+    assert!(a.created <= a.last_used);
+    stage.world.show(1, View { title: "B".into(), ..View::default() });
+    assert_eq!(stage.fleet.list(&owner)[0].view.title, "B", "the view is what is shown now");
+    stage.end().await;
+}
+
+/// An owner sees its own sessions only, and slots that wait for a call without a session are none.
+#[tokio::test(start_paused = true)]
+async fn only_own_sessions_are_listed() {
+    let stage = Stage::new(4, 1);
+    let (ann, bob) = (Owner::new("ann"), Owner::new("bob"));
+    stage.call_as(&ann, named("a"), "click", "{}").await.unwrap();
+    stage.call_as(&bob, named("b"), "click", "{}").await.unwrap();
+    stage.call_as(&ann, Whose::NoOne, "click", "{}").await.unwrap();
+    let ids =
+        |owner| stage.fleet.list(owner).into_iter().map(|status| status.id.unwrap()).collect::<Vec<_>>();
+    assert_eq!((ids(&ann), ids(&bob)), (vec![session("a")], vec![session("b")]));
+    assert_eq!((stage.sessions(), stage.leased()), (0, 3));
+    stage.end().await;
+}
+
+/// A session is starting until its seat is open, then busy while calls are in flight, which are counted.
+#[tokio::test(start_paused = true)]
+async fn states_follow_the_session() {
+    let stage = Stage::new(1, 1);
+    let now = || {
+        let list = stage.fleet.list(&Owner::local());
+        (list[0].state, list[0].calls_in_flight, list[0].instance.is_some(), list[0].expires_in.is_some())
+    };
+    stage.world.starting.shut();
+    stage.world.opening.shut();
+    let one = stage.begin("a", "hold").await;
+    assert_eq!(now(), (SessionState::Starting, 1, false, false));
+    let two = stage.begin("a", "hold").await;
+    stage.world.starting.open();
+    settle().await;
+    assert_eq!(now(), (SessionState::Starting, 2, false, false));
+    stage.world.opening.open();
+    let held = stage.world.held().await;
+    assert_eq!(now(), (SessionState::Busy, 2, true, false));
+    held.answer();
+    one.await.unwrap().unwrap();
+    assert_eq!(now(), (SessionState::Busy, 1, true, false));
+    stage.world.held().await.answer();
+    two.await.unwrap().unwrap();
+    assert_eq!(now(), (SessionState::Idle, 0, true, true));
+    stage.end().await;
+}

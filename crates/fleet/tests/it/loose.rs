@@ -1,0 +1,146 @@
+//! Calls without a session: a lease for the call alone, and a slot that waits for its owner's next one.
+
+use greenroom_core::{InstanceId, Owner};
+use greenroom_fleet::{FleetError, FleetSettings, Whose};
+use tokio::time::{advance, sleep};
+
+use crate::stage::{IDLE, MS, Stage, crash, settings, settle};
+
+/// The same owner's next call gets the seat that the last one returned, with its page.
+#[tokio::test(start_paused = true)]
+async fn the_next_call_gets_the_returned_seat() {
+    let stage = Stage::new(4, 1);
+    for _ in 0..3 {
+        let said = stage.call_loose("click").await.unwrap();
+        assert_eq!((said.seat, said.notes), (1, vec![]));
+    }
+    assert_eq!((stage.world.counts().opens, stage.leased()), (1, 1));
+    stage.end().await;
+}
+
+/// Calls at the same time get different seats, which are lent again in the order of their return.
+#[tokio::test(start_paused = true)]
+async fn concurrent_calls_get_different_seats() {
+    let stage = Stage::new(4, 1);
+    let local = Owner::local();
+    let one = stage.begin_as(&local, Whose::NoOne, "hold").await;
+    let two = stage.begin_as(&local, Whose::NoOne, "hold").await;
+    let (first, second) = (stage.world.held().await, stage.world.held().await);
+    second.answer();
+    settle().await;
+    first.answer();
+    assert_eq!((one.await.unwrap().unwrap().seat, two.await.unwrap().unwrap().seat), (1, 2));
+    let next = stage.begin_as(&local, Whose::NoOne, "hold").await;
+    assert_eq!(stage.world.held().await.seat, 2, "returned first");
+    next.abort();
+    assert_eq!(stage.call_loose("click").await.unwrap().seat, 1);
+    assert_eq!(stage.world.counts().opens, 2);
+    stage.fleet.shutdown().await;
+}
+
+/// Another owner never gets a returned seat, also when it is the only slot: the seat is closed and a new one
+/// opened.
+#[tokio::test(start_paused = true)]
+async fn another_owner_never_gets_it() {
+    let stage = Stage::new(1, 1);
+    let (ann, bob) = (Owner::new("ann"), Owner::new("bob"));
+    for round in 0..20 {
+        assert_eq!(stage.call_as(&ann, Whose::NoOne, "click", "{}").await.unwrap().seat, round * 2 + 1);
+        assert_eq!(stage.call_as(&bob, Whose::NoOne, "click", "{}").await.unwrap().seat, round * 2 + 2);
+    }
+    assert_eq!(stage.world.counts().seats_max, 1);
+    stage.end().await;
+}
+
+/// A session that needs a slot of a full pool takes one from the shelf, the one returned first, without waiting
+/// for time; so does a session that came while the call still ran.
+#[tokio::test(start_paused = true)]
+async fn a_session_reclaims_a_returned_slot() {
+    let stage = Stage::new(2, 1);
+    let began = tokio::time::Instant::now();
+    let local = Owner::local();
+    let calls = [
+        stage.begin_as(&local, Whose::NoOne, "hold").await,
+        stage.begin_as(&local, Whose::NoOne, "hold").await,
+    ];
+    let (first, second) = (stage.world.held().await, stage.world.held().await);
+    second.answer();
+    settle().await;
+    assert_eq!(stage.call("a", "click").await.unwrap().seat, 3);
+    assert_eq!(stage.world.open_seats(), [1, 3], "the returned one was closed, the busy one was not");
+    let waiting = stage.begin("b", "click").await;
+    assert_eq!(stage.fleet.figures().waiting, 1);
+    first.answer();
+    assert_eq!(waiting.await.unwrap().unwrap().seat, 4);
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(began.elapsed().as_millis(), 0);
+    assert!(matches!(stage.call_loose("click").await, Err(FleetError::Lease(_))), "sessions keep theirs");
+    stage.end().await;
+}
+
+/// A returned slot ends with the idle time, without a word to the next call; and no call without a session is
+/// told to renew one.
+#[tokio::test(start_paused = true)]
+async fn a_returned_slot_expires() {
+    let stage = Stage::with(FleetSettings { max_lifetime: Some(IDLE + MS), ..settings(1, 1) });
+    stage.call_loose("click").await.unwrap();
+    advance(IDLE - MS).await;
+    settle().await;
+    let said = stage.call_loose("click").await.unwrap();
+    assert_eq!((said.seat, said.notes), (1, vec![]));
+    sleep(MS * 2).await;
+    settle().await;
+    assert_eq!(stage.leased(), 0, "the end of its lifetime");
+    stage.call_loose("click").await.unwrap();
+    sleep(IDLE).await;
+    settle().await;
+    assert_eq!(stage.leased(), 0, "the end of its idle time");
+    let said = stage.call_loose("click").await.unwrap();
+    assert_eq!((said.seat, said.notes), (3, vec![]));
+    stage.end().await;
+}
+
+/// A returned seat that died is not lent again, also in the moment of its death.
+#[tokio::test(start_paused = true)]
+async fn a_dead_seat_is_not_lent_again() {
+    let stage = Stage::new(1, 1);
+    for round in 0..20 {
+        assert_eq!(stage.call_loose("click").await.unwrap().seat, round + 1);
+        stage.world.lose_seat(round + 1, crash());
+        if round % 2 == 0 {
+            settle().await;
+        }
+    }
+    stage.call_loose("click").await.unwrap();
+    stage.world.lose_instance(InstanceId(0), &crash());
+    assert_eq!(stage.call_loose("click").await.unwrap().seat, 22);
+    stage.end().await;
+}
+
+/// Many calls of many owners over few slots are all served, each in a seat that only its owner ever saw.
+#[tokio::test(start_paused = true)]
+async fn seats_are_never_shared_between_owners() {
+    let stage = Stage::with(FleetSettings {
+        pool: greenroom_fleet::PoolSettings { lease_timeout: IDLE, ..settings(2, 2).pool },
+        ..settings(2, 2)
+    });
+    let mut calls = tokio::task::JoinSet::new();
+    for n in 0..200_u32 {
+        let stage = stage.clone();
+        calls.spawn(async move {
+            sleep(MS * (n * 7 % 31)).await;
+            let owner = n % 6;
+            let whose = Whose::NoOne;
+            let said = stage.call_as(&Owner::new(&owner.to_string()), whose, "click", "{}").await.unwrap();
+            (said.seat, owner)
+        });
+    }
+    let mut owners = std::collections::HashMap::new();
+    for (seat, owner) in calls.join_all().await {
+        assert_eq!(*owners.entry(seat).or_insert(owner), owner, "seat {seat}");
+    }
+    assert_eq!(stage.world.counts().seats_max, 2);
+    stage.end().await;
+}

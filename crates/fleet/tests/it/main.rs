@@ -1,0 +1,17 @@
+//! The fleet against a fake engine: no process, no socket, no real time. Every test waits on events; where time
+//! has to pass, it is the paused clock that moves. Three tests race on real threads; nothing in them depends on
+//! time either.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod cancel;
+mod creation;
+mod ending;
+mod expiry;
+mod fake;
+mod leases;
+mod listing;
+mod loose;
+mod loss;
+mod order;
+mod shutdown;
+mod stage;

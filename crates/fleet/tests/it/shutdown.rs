@@ -1,0 +1,129 @@
+//! The end of everything.
+
+use greenroom_core::Owner;
+use greenroom_fleet::{FleetError, Whose};
+use tokio::time::Instant;
+
+use crate::stage::{Stage, settle};
+
+/// A shutdown ends sessions that are idle, busy, opening and waiting, and loose ones; each caller hears why,
+/// every seat is closed and every instance stopped once, and nothing is taken on any more.
+#[tokio::test(start_paused = true)]
+async fn everything_ends() {
+    let stage = Stage::new(2, 2);
+    stage.create("idle").await.unwrap();
+    stage.call_loose("click").await.unwrap();
+    let mut calls = vec![stage.begin("busy", "hold").await, stage.begin("busy", "queued").await];
+    let _held = stage.world.held().await;
+    stage.world.opening.shut();
+    calls.push(stage.begin("opening", "click").await);
+    settle().await;
+    // The loose slot goes to the first of these; the second waits.
+    calls.push(stage.begin("reclaims", "click").await);
+    calls.push(stage.begin("waits", "click").await);
+    assert_eq!((stage.leased(), stage.fleet.figures().waiting), (4, 1));
+    let began = Instant::now();
+    stage.end().await;
+    assert_eq!(began.elapsed().as_millis(), 0);
+    for call in calls {
+        let error = call.await.unwrap().unwrap_err();
+        assert!(matches!(error, FleetError::ShuttingDown), "{error}");
+    }
+    for whose in [crate::stage::named("idle"), crate::stage::connection(1), Whose::NoOne] {
+        let late = stage.call_as(&Owner::local(), whose, "click", "{}").await;
+        assert!(matches!(late, Err(FleetError::ShuttingDown)));
+    }
+    assert!(matches!(stage.create("new").await, Err(FleetError::ShuttingDown)));
+    assert_eq!((stage.sessions(), stage.world.counts().starts), (0, 2));
+    stage.end().await;
+}
+
+/// A shutdown ends an instance that is still starting, and those who wait for it.
+#[tokio::test(start_paused = true)]
+async fn starting_instances_end() {
+    let stage = Stage::new(1, 1);
+    stage.world.starting.shut();
+    let calls = [stage.begin("a", "click").await, stage.begin("b", "click").await];
+    stage.end().await;
+    for call in calls {
+        assert!(matches!(call.await.unwrap(), Err(FleetError::ShuttingDown)));
+    }
+    assert_eq!((stage.world.counts().starts, stage.world.counts().started), (1, 0));
+}
+
+/// A shutdown without anything to end returns.
+#[tokio::test(start_paused = true)]
+async fn nothing_to_end() {
+    Stage::new(1, 1).end().await;
+}
+
+/// A seat that does not close holds a shutdown up for a bounded time only, and its instance is stopped after.
+#[tokio::test(start_paused = true)]
+async fn a_hung_close_does_not_hold_up_a_shutdown() {
+    let stage = Stage::new(2, 2);
+    for id in ["a", "b", "c"] {
+        stage.create(id).await.unwrap();
+    }
+    stage.world.closing.shut();
+    let began = Instant::now();
+    stage.end().await;
+    assert_eq!(began.elapsed().as_secs(), 5, "all at once, not one after the other");
+}
+
+/// A shutdown waits for sessions that are being closed already, and for instances that are being stopped.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_what_is_ending() {
+    let stage = Stage::new(1, 2);
+    stage.create("a").await.unwrap();
+    stage.create("b").await.unwrap();
+    stage.world.closing.shut();
+    stage.world.stopping.shut();
+    let close = tokio::spawn({
+        let stage = stage.clone();
+        async move { stage.close("a").await }
+    });
+    settle().await;
+    let ending = tokio::spawn({
+        let stage = stage.clone();
+        async move { stage.end().await }
+    });
+    settle().await;
+    assert_eq!((stage.world.counts().closes, stage.world.counts().stops), (2, 0));
+    stage.world.closing.open();
+    stage.world.until(|counts| counts.stops == 2).await;
+    settle().await;
+    assert!(close.is_finished() && !ending.is_finished());
+    stage.world.stopping.open();
+    ending.await.unwrap();
+}
+
+/// Calls that race with a shutdown on many threads are answered, one way or the other, and leave nothing.
+#[test]
+fn calls_racing_with_a_shutdown() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+    runtime.block_on(async {
+        for _ in 0..50 {
+            let stage = Stage::new(2, 2);
+            let mut calls = tokio::task::JoinSet::new();
+            for n in 0..20 {
+                let stage = stage.clone();
+                calls.spawn(async move {
+                    match n % 3 {
+                        0 => stage.call_loose("click").await,
+                        _ => stage.call(&(n % 4).to_string(), "click").await,
+                    }
+                });
+            }
+            tokio::task::yield_now().await;
+            stage.end().await;
+            while let Some(call) = calls.join_next().await {
+                match call.unwrap() {
+                    Ok(_) | Err(FleetError::ShuttingDown) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            stage.end().await;
+        }
+    });
+}
