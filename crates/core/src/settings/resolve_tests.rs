@@ -154,7 +154,10 @@ fn broken_toml() {
 fn guarded_settings() {
     let guarded: Vec<_> =
         SETTINGS.iter().filter(|setting| setting.guarded).map(|setting| setting.key).collect();
-    assert_eq!(guarded, ["data_dir", "node", "tools.unsafe", "pool.command", "pool.executable_path"]);
+    assert_eq!(
+        guarded,
+        ["data_dir", "node", "tools.unsafe", "pool.command", "pool.executable_path", "pool.no_sandbox"]
+    );
 
     let text = "data_dir = '/x'\nnode = '/x'\n[tools]\nunsafe = true\n[pool]\ncommand = ['x']\nexecutable_path = '/x'";
     let found = problems(&Sources { file: file(text, false), ..sources() });

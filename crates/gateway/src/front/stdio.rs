@@ -24,7 +24,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// sessions is left to whoever owns the fleet.
 pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, stop: CancellationToken) {
     let Stdio { mut incoming, outgoing } = stdio;
-    let connection = Connection::new(ConnectionId(1), Owner::local(), outgoing.clone(), gateway.folder.clone());
+    let connection =
+        Connection::new(ConnectionId(1), Owner::local(), outgoing.clone(), gateway.folder.clone());
     let mut changes = gateway.catalog.changes();
     let mut protocol = Protocol::new(gateway, connection.clone());
     let mut calls = JoinSet::new();
