@@ -159,7 +159,7 @@ fn guarded_settings() {
         ["data_dir", "node", "tools.unsafe", "pool.command", "pool.executable_path", "pool.no_sandbox"]
     );
 
-    let text = "data_dir = '/x'\nnode = '/x'\n[tools]\nunsafe = true\n[pool]\ncommand = ['x']\nexecutable_path = '/x'";
+    let text = "data_dir = '/x'\nnode = '/x'\n[tools]\nunsafe = true\n[pool]\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true";
     let found = problems(&Sources { file: file(text, false), ..sources() });
     assert_eq!(found.len(), guarded.len(), "{found:?}");
     assert!(found.contains(
@@ -173,7 +173,7 @@ fn guarded_settings() {
     let found = problems(&Sources { dotenv: dotenv(&variables.join("\n")), ..sources() });
     assert_eq!(found.len(), guarded.len(), "{found:?}");
 
-    let trusted = "node = '/x'\n[pool]\nexecutable_path = '/x'";
+    let trusted = "node = '/x'\n[pool]\nexecutable_path = '/x'\nno_sandbox = true";
     assert!(resolve(&Sources { file: file(trusted, true), ..sources() }).is_ok());
 }
 
