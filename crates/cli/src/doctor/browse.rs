@@ -1,10 +1,90 @@
 //! Whether a browser really opens a page, from the engine down to Chromium. The last check: what it needs, the
 //! others have looked at.
 
-use super::{Patient, Verdict};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
-/// The place to open a session, navigate and read the page back. This version has no way to do so from here, and
-/// says that it did not.
-pub(super) async fn check(_patient: &Patient) -> Verdict {
-    Verdict::skipped("this version does not try to open a page")
+use greenroom_core::{Agent, BoxFuture, Call, Fields, NoAnswer, Owner, Policy, Raw, SessionId, raw::encode};
+use greenroom_fleet::Whose;
+use serde_json::json;
+
+use super::{Patient, Verdict};
+use crate::house::House;
+
+/// A page that needs no network.
+const PAGE: &str = "data:text/html,<title>greenroom</title>ready";
+
+/// `well` says that no other check failed: then a page that does not open is news.
+pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
+    if !patient.browse {
+        return Verdict::skipped("not asked for");
+    }
+    if !well {
+        return Verdict::skipped("mend what failed first");
+    }
+    if patient.is_custom() {
+        return Verdict::skipped("the custom engine's tools are its own");
+    }
+    let house = match House::build(&patient.resolved.settings, &patient.surroundings).await {
+        Ok(house) => house,
+        Err(error) => return Verdict::failed(format!("{error:#}")),
+    };
+    let seen = browse(&house).await;
+    house.take_down().await;
+    match seen {
+        Ok(()) => Verdict::ok("a browser opened a page"),
+        Err(why) => Verdict::failed(why).fix("see the checks above, or run again with --log debug"),
+    }
+}
+
+async fn browse(house: &House) -> Result<(), String> {
+    // The agent's tools may be restricted; this is not an agent.
+    let policy = Policy::new(&[], &[], BTreeSet::new(), false).map_err(|error| error.to_string())?;
+    let permit = policy.permit(&Owner::local(), "browser_navigate").map_err(|error| error.to_string())?;
+    let session = SessionId::new("doctor").map_err(|error| error.to_string())?;
+    let params = encode(&json!({ "name": "browser_navigate", "arguments": { "url": PAGE } }));
+    let call = Call { tool: "browser_navigate".into(), params };
+    let answer = house
+        .gateway
+        .fleet
+        .call(permit, Whose::Named(session.clone()), call, Arc::new(Nobody))
+        .await
+        .map_err(|error| error.to_string())?;
+    let result = answer.reply.body.map_err(|error| error.get().to_owned())?;
+    let failed = Fields::open(&result).ok().and_then(|fields| fields.read::<bool>("isError").ok()?);
+    if failed == Some(true) {
+        return Err(format!("the engine answered: {result}"));
+    }
+    let sessions = house.gateway.fleet.list(&Owner::local());
+    match sessions.first() {
+        Some(status) if status.view.title == "greenroom" => Ok(()),
+        Some(status) => Err(format!("the page's title is \"{}\"", status.view.title)),
+        None => Err("the session is gone".to_owned()),
+    }
+}
+
+/// An agent that says nothing and knows nothing.
+struct Nobody;
+
+impl Agent for Nobody {
+    fn tell(&self, _: &str, _: Option<Raw>) {}
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        _: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        None
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
 }

@@ -34,6 +34,8 @@ pub struct Patient {
     pub resolved: Resolved,
     pub surroundings: Surroundings,
     pub launcher: Launcher,
+    /// Whether a browser may be started.
+    pub browse: bool,
 }
 
 impl Patient {
@@ -111,7 +113,7 @@ impl Verdict {
 /// Runs every check, in order: what others rest on comes first.
 pub async fn examine(patient: Patient) -> Vec<Finding> {
     let patient = Arc::new(patient);
-    vec![
+    let mut findings = vec![
         check("config", look(&patient, config::check)).await,
         check("data-folder", look(&patient, data_folder::check)).await,
         check("node", node::check(&patient)).await,
@@ -121,8 +123,10 @@ pub async fn examine(patient: Patient) -> Vec<Finding> {
         check("display", look(&patient, display::check)).await,
         check("sandbox", look(&patient, sandbox::check)).await,
         check("leftovers", look(&patient, leftovers::check)).await,
-        check("browse", browse::check(&patient)).await,
-    ]
+    ];
+    let well = findings.iter().all(|finding| finding.status != Status::Failed);
+    findings.push(check("browse", browse::check(&patient, well)).await);
+    findings
 }
 
 /// Runs one check within its deadline.

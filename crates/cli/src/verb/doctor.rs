@@ -21,11 +21,16 @@ pub struct Args {
     /// Print an array of objects instead of lines for people
     #[arg(long)]
     pub json: bool,
+
+    /// Do not start a browser to see whether it opens a page
+    #[arg(long)]
+    pub no_browse: bool,
 }
 
 pub async fn run(resolved: Resolved, surroundings: Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
     let launcher = Launcher::start("doctor").context("cannot start the launcher's thread")?;
-    let findings = doctor::examine(Patient { resolved, surroundings, launcher }).await;
+    let findings =
+        doctor::examine(Patient { resolved, surroundings, launcher, browse: !args.no_browse }).await;
     let text = if args.json { serde_json::to_string_pretty(&findings)? + "\n" } else { as_table(&findings) };
     io::stdout().lock().write_all(text.as_bytes())?;
     let failed = findings.iter().any(|finding| finding.status == Status::Failed);

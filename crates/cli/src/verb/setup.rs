@@ -12,14 +12,14 @@ use anyhow::Context;
 use greenroom_core::settings::{EngineKind, Resolved};
 use greenroom_engine::{
     browser::{self, Browser},
-    install::{self, Installed, Located, Progress},
+    install::{self, Installed, Progress},
     launcher::Launcher,
     node::{self, NoNode, Node},
     run_folder::make_private,
 };
 use serde_json::{Value, json};
 
-use crate::{config::Surroundings, progress, report};
+use crate::{config::Surroundings, house::House, progress, report};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -34,6 +34,8 @@ struct Outcome {
     node: Option<Node>,
     engine: Option<Installed>,
     browser: Option<Browser>,
+    /// How many tools the engine has.
+    tools: Option<usize>,
     /// The pool's engine is the user's own: it needs nothing of ours.
     custom: bool,
     problems: Vec<Problem>,
@@ -72,10 +74,10 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
         let browser = find_browser(resolved, surroundings);
         outcome.browser = outcome.keep("browser", browser);
     }
-    if outcome.problems.is_empty()
-        && let Some(installed) = &outcome.engine
-    {
-        fill_tool_list_cache(&installed.engine);
+    if outcome.problems.is_empty() {
+        let tools =
+            progress::step("asking the engine for its tools", list_tools(resolved, surroundings)).await;
+        outcome.tools = outcome.keep("tools", tools);
     }
     let text = if args.json { as_json(&outcome)? } else { as_lines(&outcome) };
     io::stdout().lock().write_all(text.as_bytes())?;
@@ -131,9 +133,21 @@ fn find_browser(resolved: &Resolved, surroundings: &Surroundings) -> Result<Brow
         .map_err(|error| (error.to_string(), error.hint()))
 }
 
-/// The place to ask the engine for its tools, so that the first agent does not wait for that. There is no cache of
-/// tool lists yet: until there is, the first start asks.
-fn fill_tool_list_cache(_engine: &Located) {}
+/// Asks the engine for its tools and keeps the list, so that the first agent does not wait for it.
+async fn list_tools(resolved: &Resolved, surroundings: &Surroundings) -> Result<usize, (String, String)> {
+    let house = House::build(&resolved.settings, surroundings)
+        .await
+        .map_err(|error| (format!("{error:#}"), "set `data_dir` to another folder".to_owned()))?;
+    let listed = house.gateway.catalog.refresh().await;
+    house.take_down().await;
+    match listed {
+        Ok(listed) => Ok(listed.iter().count()),
+        Err(error) => Err((
+            format!("cannot list the engine's tools: {error}"),
+            error.hint.unwrap_or_else(|| "run `greenroom doctor`".to_owned()),
+        )),
+    }
+}
 
 fn as_lines(outcome: &Outcome) -> String {
     let mut lines = String::new();
@@ -151,6 +165,9 @@ fn as_lines(outcome: &Outcome) -> String {
     if let Some(Browser { path, kind }) = &outcome.browser {
         line("browser", format!("{kind}: `{}`", path.display()));
     }
+    if let Some(tools) = outcome.tools {
+        line("tools", format!("{tools}, known without starting the engine"));
+    }
     lines
 }
 
@@ -165,6 +182,7 @@ fn as_json(outcome: &Outcome) -> serde_json::Result<String> {
             "kind": browser.kind.to_string(),
             "path": browser.path,
         })),
+        "tools": outcome.tools,
         "problems": outcome.problems.iter().map(problem).collect::<Vec<_>>(),
     });
     Ok(serde_json::to_string_pretty(&object)? + "\n")

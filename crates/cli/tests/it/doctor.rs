@@ -24,8 +24,8 @@ fn patient() -> Place {
 fn a_healthy_machine() {
     let patient = patient();
     patient.run(&["setup"]);
-    check("healthy", &patient, &["doctor"]);
-    check("healthy_json", &patient, &["doctor", "--json"]);
+    check("healthy", &patient, &["doctor", "--no-browse"]);
+    check("healthy_json", &patient, &["doctor", "--json", "--no-browse"]);
 }
 
 /// Before a setup the missing pieces fail, each with its fix, and the exit code says so.
@@ -55,7 +55,7 @@ fn no_screen() {
 #[test]
 fn an_old_node() {
     let patient = patient().program("home/bin/node", "echo v18.20.0");
-    check("old_node", &patient, &["doctor"]);
+    check("old_node", &patient, &["doctor", "--no-browse"]);
 }
 
 /// With an engine of the user's own, what only ours needs is skipped.

@@ -14,10 +14,21 @@ pub const NPM: &str = r#"
     echo "{}" > node_modules/playwright-core/package.json
 "#;
 
+/// A Node that speaks just enough of the protocol to list one tool, whatever it is told to run.
+const NODE: &str = r#"
+    [ "$1" = --version ] && echo v22.1.0 && exit
+    while read -r line; do
+        case "$line" in
+        *'"initialize"'*) echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}' ;;
+        *'"tools/list"'*) echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"browser_navigate"}]}}' ;;
+        esac
+    done
+"#;
+
 /// A machine with everything that setup needs.
 pub fn machine() -> Place {
     Place::new()
-        .program("home/bin/node", "echo v22.1.0")
+        .program("home/bin/node", NODE)
         .program("home/bin/npm", NPM)
         .program("home/bin/chromium", "")
         .env("PATH", "/usr/bin:/bin")
@@ -60,9 +71,12 @@ fn offline() {
     assert_snapshot!(run(&machine().program("home/bin/npm", offline), &["setup"]));
 }
 
-/// With an engine of the user's own there is nothing to install, and neither Node nor a browser is asked for.
+/// With an engine of the user's own there is nothing to install, and neither Node nor a browser is asked for; only
+/// its tools are.
 #[test]
 fn a_custom_engine_needs_nothing() {
-    let place = Place::new();
-    assert_snapshot!(run(&place, &["setup", "--pool-engine", "custom", "--pool-command", "my-server"]));
+    let place = Place::new().program("home/bin/my-server", NODE).env("PATH", "/usr/bin:/bin");
+    let custom = ["setup", "--pool-engine", "custom", "--pool-command"];
+    assert_snapshot!("custom", run(&place, &[&custom[..], &["../home/bin/my-server"]].concat()));
+    assert_snapshot!("custom_missing", run(&place, &[&custom[..], &["no-such-server"]].concat()));
 }
