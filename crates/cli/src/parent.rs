@@ -4,16 +4,17 @@
 //! the pipe open; then nobody would ever close it, and the browsers would stay. A thread waits on the parent
 //! itself: a pidfd becomes readable when its process ends, and unlike a pid it never means another one.
 
-use std::thread;
-
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    process::{PidfdFlags, getppid, pidfd_open},
-};
 use tokio_util::sync::CancellationToken;
 
 /// Cancels `gone` when the process that started us ends. Without a parent to watch, nothing happens.
+#[cfg(target_os = "linux")]
 pub fn watch(gone: CancellationToken) {
+    use rustix::{
+        event::{PollFd, PollFlags, poll},
+        process::{PidfdFlags, getppid, pidfd_open},
+    };
+    use std::thread;
+
     let Some(parent) = getppid().filter(|parent| !parent.is_init()) else { return };
     let Ok(pidfd) = pidfd_open(parent, PidfdFlags::empty()) else { return };
     // It may have ended before we looked; then we have another parent by now.
@@ -35,3 +36,7 @@ pub fn watch(gone: CancellationToken) {
         tracing::debug!(%error, "cannot watch the parent");
     }
 }
+
+/// Elsewhere only the closed stdin tells.
+#[cfg(not(target_os = "linux"))]
+pub fn watch(_: CancellationToken) {}
