@@ -31,7 +31,7 @@ pub enum Refused {
     Denied(String),
     #[error("tool \"{0}\" is not among `tools.allow`")]
     NotAllowed(String),
-    #[error("tool \"{0}\" runs code in the engine's own process")]
+    #[error("tool \"{0}\" is refused: it runs code in the engine's own process")]
     Unsafe(String),
 }
 

@@ -42,7 +42,8 @@ impl Gate {
     pub(crate) fn admit(&self, host: &str, address: SocketAddr) -> Result<(), Blocked> {
         let target = Target { host: host.to_owned(), address: address.ip(), port: address.port() };
         net::judge(&target, &self.own)?;
-        if self.own.contains(address.port()) && is_this_machine(address) {
+        // The address first: the list of ports may have to be read from disk, and most addresses are elsewhere.
+        if is_this_machine(address) && self.own.contains(address.port()) {
             return Err(Blocked::OwnPort);
         }
         Ok(())

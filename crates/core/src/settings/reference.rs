@@ -35,7 +35,7 @@ log = \"info\"
 idle_timeout = \"10m\"
 
 [tools]
-deny = [\"browser_install\", \"*_evaluate\"]
+deny = [\"browser_evaluate\", \"*_upload\"]
 ```
 
 ## Values
@@ -51,7 +51,7 @@ deny = [\"browser_install\", \"*_evaluate\"]
 ## What a working directory may not set
 
 A `greenroom.toml` or `.env` that merely lies in the working directory may have come with a cloned repository. It may not
-set what names a program or opens a door only you should open. Such settings are marked 🔒: put them in your own file under
+set what names a program or opens a door only you should open. Such settings are marked *guarded*: put them in your own file under
 `~/.config/greenroom/`, in the environment, in a flag, or in a file that you name with `--config`.
 ";
 
@@ -76,7 +76,7 @@ pub fn reference() -> String {
 }
 
 fn row(setting: &Setting, defaults: &Settings) -> String {
-    let lock = if setting.guarded { " 🔒" } else { "" };
+    let lock = if setting.guarded { ", *guarded*" } else { "" };
     let alias = setting.alias.map_or_else(String::new, |alias| format!(", `{alias}`"));
     let default = match setting.show(defaults) {
         text if setting.key == "data_dir" => text,

@@ -30,8 +30,8 @@ settings! {
 
     /// What an agent sees: named, owned, isolated browsers.
     sessions: Sessions {
-        /// What a call without `sessionId` means: `connection` gives it the session of its MCP connection, `call` a
-        /// browser for that call alone, `explicit` refuses it.
+        /// What a call without `sessionId` means: `connection` gives it the session of its MCP connection, `call` lends it
+        /// any free browser, whose page and cookies its owner's next such call may find again, `explicit` refuses it.
         "sessions.scope" scope: Scope = Scope::Connection => Choice::<Scope>::ANY;
         /// A session that nobody used for this long is closed. A call in flight keeps its session alive.
         "sessions.idle_timeout" idle_timeout: Duration = Duration::from_secs(300) => Span::POSITIVE;
@@ -46,7 +46,7 @@ settings! {
         /// No tools whose names match one of these globs; beats `tools.allow`.
         "tools.deny" deny: Vec<String> = Vec::new() => Globs;
         /// Also tools that run code in the engine's own process, out of reach of the browser's sandbox. Requires
-        /// `pool.slots = 1`, because such code reaches every session of its process.
+        /// `pool.slots = 1`, because such code reaches every session of its process. Says nothing about the tools of a custom engine.
         "tools.unsafe" r#unsafe: bool = false => Switch, guarded = true;
         /// Also the tools that web pages offer themselves.
         "tools.webmcp" webmcp: bool = false => Switch;
