@@ -28,7 +28,7 @@ pub(crate) async fn run(
         Ok(request) => request,
         Err(error) => return refuse(rescue::unroutable(error)),
     };
-    if let Some(tool) = tools::find(&request.tool, gateway) {
+    if let Some(tool) = tools::find(&request.tool) {
         return match tool.run(gateway, connection, request).await {
             Ok(result) => Ok(result),
             Err(failure) => Ok(failure.to_result()),
@@ -81,7 +81,7 @@ async fn engine_tool(
     let unnamed = Unnamed::begin(connection, &whose);
     let call = Call { tool: name.clone(), params: request.into_params() };
     let outcome = gateway.fleet.call(permit, whose, call, connection.clone()).await;
-    let overlapped = unnamed.is_some_and(|unnamed| unnamed.overlaps);
+    let overlapped = unnamed.is_some_and(|unnamed| unnamed.overlapped());
     match outcome {
         Ok(answer) => {
             let mut notes: Vec<String> = answer.notes.iter().map(ToString::to_string).collect();
@@ -97,14 +97,22 @@ async fn engine_tool(
 /// Counts a call without `sessionId` in a connection's own session, and knows whether it met another.
 struct Unnamed<'a> {
     connection: &'a Connection,
-    overlaps: bool,
+    meetings_before: usize,
 }
 
 impl<'a> Unnamed<'a> {
     fn begin(connection: &'a Connection, whose: &Whose) -> Option<Self> {
         let Whose::Connection(_) = whose else { return None };
-        let before = connection.unnamed.fetch_add(1, Ordering::Relaxed);
-        Some(Self { connection, overlaps: before > 0 })
+        let meetings_before = connection.meetings.load(Ordering::Relaxed);
+        if connection.unnamed.fetch_add(1, Ordering::Relaxed) > 0 {
+            // The one that came first shall hear of it too.
+            connection.meetings.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(Self { connection, meetings_before })
+    }
+
+    fn overlapped(&self) -> bool {
+        self.connection.meetings.load(Ordering::Relaxed) != self.meetings_before
     }
 }
 

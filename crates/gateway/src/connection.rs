@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     next_question: AtomicU64,
     /// Calls without a `sessionId` that are in flight.
     pub(crate) unnamed: AtomicUsize,
+    /// How often such calls met.
+    pub(crate) meetings: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -53,6 +55,7 @@ impl Connection {
             state: Mutex::default(),
             next_question: AtomicU64::new(1),
             unnamed: AtomicUsize::new(0),
+            meetings: AtomicUsize::new(0),
         })
     }
 

@@ -20,7 +20,7 @@ pub(crate) fn text(scope: Scope, facts: &Facts) -> String {
             "Calls without sessionId share this connection's one browser, so sub-agents on one connection must each give their own."
         }
         Scope::Call => {
-            "A call without sessionId borrows any free browser for that call alone; give one to keep pages and logins between calls."
+            "A call without sessionId borrows any free browser, which may be another one next time; give an id to keep pages and logins."
         }
         Scope::Explicit => "sessionId is required.",
     };

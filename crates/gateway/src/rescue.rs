@@ -21,8 +21,8 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    fn new(code: &'static str, message: impl ToString) -> Self {
-        Self { code, message: message.to_string(), hint: None, retryable: false }
+    fn new(code: &'static str, message: impl std::fmt::Display) -> Self {
+        Self { code, message: format!("{message}"), hint: None, retryable: false }
     }
 
     fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -39,6 +39,12 @@ impl Failure {
     pub(crate) fn session_required() -> Self {
         Self::new("session_required", "missing argument: `sessionId`")
             .hint("choose an id for your own browser, any text will do, and give it with every call")
+    }
+
+    /// It is not clear which session a session tool is about.
+    pub(crate) fn which_session() -> Self {
+        Self::new("session_required", "missing argument: `sessionId`")
+            .hint("session_list shows what there is")
     }
 
     pub(crate) fn invalid_arguments(tool: &str, invalid: &Invalid) -> Self {
@@ -73,8 +79,9 @@ impl From<FleetError> for Failure {
     fn from(error: FleetError) -> Self {
         match &error {
             FleetError::Lease(LeaseTimeout { leased, slots, waiting, .. }) => {
+                let others = if *waiting > 0 { format!(", {waiting} other callers wait") } else { String::new() };
                 let hint = format!(
-                    "{leased} of {slots} slots are leased, {waiting} callers wait; close a session with session_close, or raise `pool.slots` or `pool.instances_max`"
+                    "{leased} of {slots} slots are leased{others}; close a session with session_close, or raise `pool.slots` or `pool.instances_max`"
                 );
                 Self::new("lease_timeout", &error).hint(hint).retryable()
             }

@@ -1,6 +1,7 @@
 //! The checks of `greenroom doctor`, one file each, and the order they run in.
 //!
-//! A check looks and changes nothing. Each has a deadline: a network drive that hangs or a Node that never
+//! A check looks and changes nothing, but for the last one, which starts a browser as an agent's first call would.
+//! Each has a deadline: a network drive that hangs or a Node that never
 //! answers is itself a finding.
 
 mod browse;

@@ -53,7 +53,10 @@ fn as_table(findings: &[Finding]) -> String {
         .into_iter()
         .map(|status| (count(status), status.as_str()))
         .filter(|(count, _)| *count > 0)
-        .map(|(count, status)| format!("{count} {status}"))
+        .map(|(count, status)| match (count, status) {
+            (2.., "warning") => format!("{count} warnings"),
+            _ => format!("{count} {status}"),
+        })
         .collect();
     table + &format!("\n{}\n", parts.join(", "))
 }

@@ -4,7 +4,7 @@
 //! they work with after filling in defaults.
 
 use greenroom_core::Fields;
-use jsonschema::Validator;
+use jsonschema::{ValidationError, Validator, error::ValidationErrorKind};
 use serde_json::{Map, Value, value::RawValue};
 
 /// Why arguments do not fit.
@@ -24,14 +24,11 @@ impl Invalid {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         let Self::Unknown { known, .. } = self else { return None };
-        Some(if known.is_empty() {
-            "this tool takes no arguments".to_owned()
-        } else {
-            format!(
-                "this tool takes {}",
-                known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-            )
-        })
+        if known.is_empty() {
+            return Some("this tool takes no arguments".to_owned());
+        }
+        let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+        Some(format!("this tool takes {}", known.join(", ")))
     }
 }
 
@@ -84,8 +81,23 @@ impl Checker {
         validator.validate(&Value::Object(arguments)).map_err(|error| {
             let place = error.instance_path().to_string();
             let name = place.trim_start_matches('/').replace('/', ".");
-            Invalid::Wrong { name, why: error.to_string() }
+            Invalid::Wrong { name, why: why(&error) }
         })
+    }
+}
+
+/// The validator's words, but with all choices where there are some: it would name only the first two.
+fn why(error: &ValidationError<'_>) -> String {
+    let options = match error.kind() {
+        ValidationErrorKind::Enum { options } => options.as_array(),
+        _ => None,
+    };
+    match options {
+        Some(options) => {
+            let options: Vec<_> = options.iter().map(ToString::to_string).collect();
+            format!("{} is not one of {}", error.instance(), options.join(", "))
+        }
+        None => error.to_string(),
     }
 }
 
@@ -132,7 +144,10 @@ mod tests {
     #[test]
     fn defaults_make_optional() {
         assert_eq!(check(CONSOLE, "{}"), Ok(()));
-        assert!(check(CONSOLE, r#"{"level":"loud"}"#).is_err());
+        let Err(Invalid::Wrong { why, .. }) = check(CONSOLE, r#"{"level":"loud"}"#) else {
+            panic!("a wrong level")
+        };
+        assert_eq!(why, r#""loud" is not one of "error", "warning", "info", "debug""#);
     }
 
     /// A tool without a usable schema takes anything.

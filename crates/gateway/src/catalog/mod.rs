@@ -157,6 +157,13 @@ impl Listed {
 impl Entry {
     /// Checks a call's arguments, greenroom's own already taken out.
     pub fn check(&self, arguments: Option<&RawValue>) -> Result<(), Invalid> {
-        self.checker.get_or_init(|| Checker::new(&self.engines_own)).check(arguments)
+        let checked = self.checker.get_or_init(|| Checker::new(&self.engines_own)).check(arguments);
+        checked.map_err(|mut invalid| {
+            // Whoever is told what there is should hear of all of it.
+            if let (Invalid::Unknown { known, .. }, true) = (&mut invalid, self.takes_session) {
+                known.push(inject::SESSION_ID.to_owned());
+            }
+            invalid
+        })
     }
 }

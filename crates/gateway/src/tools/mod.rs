@@ -29,7 +29,7 @@ pub(crate) struct OwnTool {
     /// Whether it takes a `sessionId`, and if so what it says of it.
     session: Option<&'static str>,
     read_only: bool,
-    /// Whether it can be used under this configuration.
+    /// Whether it is worth its tokens under this configuration.
     usable: fn(&Gateway) -> bool,
     run: Run,
 }
@@ -59,14 +59,14 @@ impl Context<'_> {
         match (&self.session, self.gateway.scope) {
             (Some(id), _) => Ok(Whose::Named(id.clone())),
             (None, Scope::Connection) => Ok(Whose::Connection(self.connection.id)),
-            (None, Scope::Call | Scope::Explicit) => Err(Failure::session_required()),
+            (None, Scope::Call | Scope::Explicit) => Err(Failure::which_session()),
         }
     }
 }
 
-/// The own tool of this name, if it can be used here.
-pub(crate) fn find(name: &str, gateway: &Gateway) -> Option<&'static OwnTool> {
-    usable(gateway).find(|tool| tool.name == name)
+/// The own tool of this name, shown here or not.
+pub(crate) fn find(name: &str) -> Option<&'static OwnTool> {
+    TOOLS.into_iter().find(|tool| tool.name == name)
 }
 
 pub(crate) fn names(gateway: &Gateway) -> impl Iterator<Item = &'static str> {

@@ -13,8 +13,14 @@ pub(super) const TOOL: OwnTool = OwnTool {
     usable: |gateway| gateway.facts.max_lifetime.is_some(),
     run: |context| {
         Box::pin(async move {
-            let left = context.gateway.fleet.renew(context.owner(), &context.whose()?)?;
-            Ok(json!(format!("session renewed: it ends in {} unless it is used", human(left))))
+            context.gateway.fleet.renew(context.owner(), &context.whose()?)?;
+            let facts = &context.gateway.facts;
+            let idle = human(facts.idle_timeout);
+            Ok(json!(match facts.max_lifetime {
+                Some(lifetime) =>
+                    format!("session renewed: it ends in {}, or after {idle} without a call", human(lifetime)),
+                None => format!("session renewed: it ends after {idle} without a call"),
+            }))
         })
     },
 };
