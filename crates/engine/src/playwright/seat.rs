@@ -11,7 +11,7 @@ use tokio::{sync::watch, task::JoinSet};
 
 use super::{
     STOP_GRACE,
-    files::{self, Outgoing},
+    files::{self, Outgoing, Place},
     instance::Shared,
     text,
 };
@@ -129,7 +129,8 @@ impl PlaywrightSeat {
     }
 
     async fn run(&mut self, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
-        let outgoing = match files::bring_in(&mut call, &self.folder, agent.as_ref()).await {
+        let place = Place { folder: &self.folder, data: &self.instance.engine.options.data_folder };
+        let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
             Ok(outgoing) => outgoing,
             Err(refused) => return Ok(failed(&refused.to_string())),
         };
