@@ -35,6 +35,7 @@ const DEFAULT_POOL: &str = "DEFAULT";
 /// Everything that has to be taken down again.
 pub struct House {
     pub gateway: Arc<Gateway>,
+    launcher: Launcher,
     proxy: Proxy,
     /// Keeps browsers away from their own door.
     _proxy_port: PortGuard,
@@ -58,13 +59,13 @@ impl House {
         let engine: Arc<dyn Engine> = match settings.pool.engine {
             EngineKind::Playwright => Arc::new(PlaywrightEngine {
                 options: Arc::new(options(settings, surroundings)),
-                launcher,
+                launcher: launcher.clone(),
                 run: run.clone(),
                 ports,
                 proxy: proxy.address(),
                 tools_changed,
             }),
-            EngineKind::Custom => Arc::new(custom(settings, launcher, run.clone(), tools_changed)?),
+            EngineKind::Custom => Arc::new(custom(settings, launcher.clone(), run.clone(), tools_changed)?),
         };
         let catalog = Catalog::new(engine.clone(), settings.sessions.scope, data.join("cache"));
         let _ = catalog_slot.set(Arc::downgrade(&catalog));
@@ -78,14 +79,15 @@ impl House {
             facts: facts(settings),
             folder: surroundings.working_dir.clone(),
         });
-        Ok(Self { gateway, proxy, _proxy_port: proxy_port, run })
+        Ok(Self { gateway, launcher, proxy, _proxy_port: proxy_port, run })
     }
 
     /// Ends every session and every browser, then everything else.
     pub async fn take_down(self) {
-        let Self { gateway, proxy, _proxy_port, run } = self;
+        let Self { gateway, launcher, proxy, _proxy_port, run } = self;
         let orderly = async {
             gateway.fleet.shutdown().await;
+            launcher.all_ended().await;
             proxy.shutdown().await;
         };
         if timeout(SHUTDOWN, orderly).await.is_err() {

@@ -1,23 +1,18 @@
 //! A Chromium that greenroom started: own profile folder, debugging port chosen by the system, own flags, and
 //! every connection through the egress proxy, loopback included.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Once,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::Path, sync::Once, time::Duration};
 
 use greenroom_core::{Lost, StartError, port::human};
 use tokio::time::timeout;
 
 use crate::{
     browser::{Browser, Kind},
-    custom::{remove_folder, unwritable},
+    custom::unwritable,
     launcher::{Launcher, Spec},
     ports::{PortGuard, Ports},
     process::Process,
-    run_folder::RunFolder,
+    run_folder::{RunFolder, Scratch},
 };
 
 /// How long Chromium may take until it listens for its debugger. Usual is half a second, on a busy machine a
@@ -77,7 +72,7 @@ pub struct Chromium {
     process: Process,
     /// The WebSocket address of its debugger.
     pub endpoint: String,
-    profile: PathBuf,
+    profile: Scratch,
     _port: PortGuard,
 }
 
@@ -89,7 +84,7 @@ impl Chromium {
         spec: &ChromiumSpec,
     ) -> Result<Self, StartError> {
         let profile = run.fresh("profiles").map_err(|error| unwritable(run, &error))?;
-        let command = command(spec, &profile);
+        let command = command(spec, profile.path());
         let path = spec.browser.path.display();
         let (process, _, ready) = Process::start(launcher, "chromium", command, debugger_address)
             .await
@@ -99,13 +94,11 @@ impl Chromium {
             Ok(Err(_)) => {
                 let status = process.wait().await;
                 let lost = Lost::Browser { status, stderr_tail: process.last_words() };
-                remove_folder(&profile).await;
                 return Err(StartError::new(format!("{lost}: `{path}`"))
                     .hint("run `greenroom doctor`, which starts a browser and says what is missing"));
             }
             Err(_) => {
                 process.stop(Duration::ZERO).await;
-                remove_folder(&profile).await;
                 return Err(StartError::new(format!(
                     "the browser was not ready within {}: `{path}`",
                     human(READY)
@@ -134,7 +127,7 @@ impl Chromium {
     /// Ends the browser and removes its profile.
     pub async fn stop(&self, grace: Duration) {
         self.process.stop(grace).await;
-        remove_folder(&self.profile).await;
+        self.profile.clear().await;
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::{
     launcher::{Launcher, Spec},
     process::{Pipes, Process},
-    run_folder::RunFolder,
+    run_folder::{RunFolder, Scratch},
     upstream::{self, ToolsChanged, Upstream},
 };
 
@@ -116,7 +116,8 @@ impl Instance for CustomInstance {
             let folder = engine.run.fresh("seats").map_err(|error| unwritable(&engine.run, &error))?;
             let (process, pipes) = engine.spawn().await?;
             let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
-            let handshake = Upstream::open(peer, inbound, &folder, agent, Some(engine.tools_changed.clone()));
+            let handshake =
+                Upstream::open(peer, inbound, folder.path(), agent, Some(engine.tools_changed.clone()));
             let upstream = explain(&process, handshake).await?;
             let (view, _) = watch::channel(View::default());
             Ok(Box::new(CustomSeat { upstream, lost: lost_with(&process), process, folder, view })
@@ -165,7 +166,7 @@ struct CustomSeat {
     upstream: Upstream,
     process: Process,
     lost: watch::Receiver<Option<Lost>>,
-    folder: PathBuf,
+    folder: Scratch,
     view: watch::Sender<View>,
 }
 
@@ -202,7 +203,7 @@ impl Seat for CustomSeat {
             upstream.close().await;
             drop(upstream);
             process.stop(STOP_GRACE).await;
-            remove_folder(&folder).await;
+            folder.clear().await;
         })
     }
 }
@@ -216,12 +217,5 @@ pub(crate) async fn settle(lost: &mut watch::Receiver<Option<Lost>>, gone: Gone)
     match tokio::time::timeout(Duration::from_secs(2), lost.wait_for(Option::is_some)).await {
         Ok(Ok(lost)) => why(lost.clone()),
         Ok(Err(_)) | Err(_) => Lost::Protocol(gone.to_string().into()),
-    }
-}
-
-/// Removes a seat's folder; what cannot be removed goes with the run folder.
-pub(crate) async fn remove_folder(folder: &std::path::Path) {
-    if let Err(error) = tokio::fs::remove_dir_all(folder).await {
-        tracing::debug!(%error, folder = %folder.display(), "cannot remove a seat's folder");
     }
 }

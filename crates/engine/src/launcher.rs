@@ -21,6 +21,7 @@ use std::{
 };
 
 use tokio::{process::Child, runtime::Handle, sync::oneshot};
+use tokio_util::task::TaskTracker;
 
 /// The environment variable that marks every process greenroom starts, with the run folder's name as value.
 pub const TAG: &str = "GREENROOM_RUN";
@@ -77,6 +78,8 @@ struct Job {
 #[derive(Clone, Debug)]
 pub struct Launcher {
     jobs: mpsc::Sender<Job>,
+    /// One task per child, which ends when the child has been reaped.
+    pub(crate) supervisors: TaskTracker,
 }
 
 impl Launcher {
@@ -91,7 +94,14 @@ impl Launcher {
                 let _ = job.reply.send(launch(job.spec, &tag));
             }
         })?;
-        Ok(Self { jobs })
+        Ok(Self { jobs, supervisors: TaskTracker::new() })
+    }
+
+    /// Returns when every child has ended, those that were only just killed too: until then they may still write
+    /// into their folders.
+    pub async fn all_ended(&self) {
+        self.supervisors.close();
+        self.supervisors.wait().await;
     }
 
     /// Starts a child with a piped stderr. It is killed when the returned handle is dropped.

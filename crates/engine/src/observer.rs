@@ -62,6 +62,11 @@ impl Observer {
         contexts.await.ok()
     }
 
+    /// Resolves when nothing is observed any more: the browser is gone, or does not answer.
+    pub(crate) async fn ended(&self) {
+        self.commands.closed().await;
+    }
+
     /// Looks at all pages anew: the browser announces new URLs, but not titles that change later.
     pub(crate) async fn refresh(&self) {
         let (reply, done) = oneshot::channel();

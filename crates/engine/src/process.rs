@@ -69,7 +69,7 @@ impl Process {
         });
         let (exited, exit) = watch::channel(None);
         let label = name.to_owned();
-        let supervisor = tokio::spawn(async move {
+        let supervisor = launcher.supervisors.spawn(async move {
             let status = match child.wait().await {
                 Ok(status) => status.to_string(),
                 Err(error) => format!("cannot be waited for: {error}"),

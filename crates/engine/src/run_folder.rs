@@ -61,10 +61,43 @@ impl RunFolder {
     }
 
     /// A new, empty, private folder below this one. Names are never used twice.
-    pub fn fresh(&self, kind: &str) -> io::Result<PathBuf> {
+    pub fn fresh(&self, kind: &str) -> io::Result<Scratch> {
         let path = self.path.join(kind).join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         make_private(&path)?;
-        Ok(path)
+        Ok(Scratch(path))
+    }
+}
+
+/// A folder of one browser, engine or seat. Dropping it removes it, so that a start that fails or is given up
+/// half-way leaves nothing behind.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Removes the folder without holding up this thread: a profile has hundreds of files.
+    pub async fn clear(&self) {
+        let path = self.0.clone();
+        let _ = tokio::task::spawn_blocking(move || remove(&path)).await;
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+/// What cannot be removed goes with the run folder.
+fn remove(path: &Path) {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::debug!(%error, path = %path.display(), "cannot remove a folder");
+        }
+        _ => {}
     }
 }
 
@@ -195,7 +228,7 @@ mod tests {
         assert_eq!(left_behind(data.path()).len(), 2);
         assert_eq!(reap(data.path()), Reaped { folders: 2, processes: 0 });
         assert_eq!(left_behind(data.path()), Vec::<PathBuf>::new());
-        assert!(profile.exists() && foreign.exists() && !dead.exists() && !recycled.exists());
+        assert!(profile.path().exists() && foreign.exists() && !dead.exists() && !recycled.exists());
         assert_eq!(fs::metadata(living.path()).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(fs::metadata(living.path().join(LOCK)).unwrap().permissions().mode() & 0o777, 0o600);
 

@@ -40,7 +40,7 @@ pub(crate) struct Upstream {
     agent: Arc<Current>,
     /// Whether the engine takes `logging/setLevel`, and the level it was last told.
     logging: bool,
-    level: Option<String>,
+    level: Mutex<Option<String>>,
     _pump: JoinSet<()>,
 }
 
@@ -74,22 +74,18 @@ impl Upstream {
                 .run(inbound),
         );
         let server = initialize(&peer, capabilities(agent.as_ref())).await?;
-        Ok(Self { peer, agent: current, logging: server.logging, level: None, _pump: pump })
+        Ok(Self { peer, agent: current, logging: server.logging, level: Mutex::default(), _pump: pump })
     }
 
     /// Passes a `tools/call` on and returns the engine's answer, untouched.
-    pub(crate) async fn call(
-        &mut self,
-        params: &Raw,
-        agent: Arc<dyn Agent>,
-    ) -> Result<Result<Raw, Raw>, Gone> {
+    pub(crate) async fn call(&self, params: &Raw, agent: Arc<dyn Agent>) -> Result<Result<Raw, Raw>, Gone> {
         let level = agent.log_level();
         self.agent.set(agent);
-        if self.logging && level != self.level {
-            if let Some(level) = &level {
-                self.peer.request("logging/setLevel", Some(&encode(&json!({ "level": level })))).await?.ok();
-            }
-            self.level = level;
+        if self.logging
+            && self.changes_level(&level)
+            && let Some(level) = &level
+        {
+            self.peer.request("logging/setLevel", Some(&encode(&json!({ "level": level })))).await?.ok();
         }
         match self.peer.request("tools/call", Some(params)).await {
             // Too big is this call's trouble alone; the session goes on.
@@ -98,6 +94,14 @@ impl Upstream {
             }
             other => other,
         }
+    }
+
+    /// Notes the level, and says whether it is another one than before.
+    fn changes_level(&self, level: &Option<String>) -> bool {
+        let mut known = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = *known != *level;
+        known.clone_from(level);
+        changes
     }
 
     pub(crate) async fn close(&self) {
@@ -282,7 +286,7 @@ fn file_uri(path: &Path) -> String {
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
             b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                uri.push(char::from(*byte))
+                uri.push(char::from(*byte));
             }
             other => uri.push_str(&format!("%{other:02X}")),
         }

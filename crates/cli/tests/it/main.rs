@@ -11,5 +11,7 @@
 mod config;
 mod docs;
 mod doctor;
+mod real;
 mod run;
 mod setup;
+mod soak;

@@ -2,7 +2,8 @@
 //!
 //! An agent names files of its own workspace: to upload them, or to have a result written there. The engine may
 //! touch the session's folder only. So files that an agent hands over are checked against its roots and copied
-//! in, and files that it asked for by name are copied out.
+//! in, and files that it asked for by name are copied out. greenroom's own data folder is nobody's workspace, also
+//! where it lies within one: the private folders of all sessions are in it.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -29,11 +30,23 @@ pub(super) struct Outgoing {
     target: PathBuf,
 }
 
+/// The folders that a session's files are judged by.
+pub(super) struct Place<'a> {
+    /// The session's own.
+    pub(super) folder: &'a Path,
+    /// greenroom's, with those of all sessions.
+    pub(super) data: &'a Path,
+}
+
 /// Why a file cannot pass. Said to the agent as a failed tool.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     #[error("file is outside your workspace: `{path}`\n\nhint: allowed folders are {roots}")]
     Outside { path: String, roots: String },
+    #[error("file belongs to greenroom: `{path}`")]
+    Ours { path: String },
+    #[error("local files are out of reach for browsers: `{url}`")]
+    LocalUrl { url: String },
     #[error("cannot read the file: {error}: `{path}`")]
     Unreadable { path: String, error: std::io::Error },
     #[error("not a regular file: `{path}`")]
@@ -45,24 +58,30 @@ pub(super) enum Refused {
 /// Rewrites a call so that it speaks of the session's folder only. Returns what has to be copied out after.
 pub(super) async fn bring_in(
     call: &mut Call,
-    folder: &Path,
+    place: &Place<'_>,
     agent: &dyn Agent,
 ) -> Result<Option<Outgoing>, Refused> {
     let Some((mut params, mut arguments)) = open(&call.params) else { return Ok(None) };
+    if let Ok(Some(url)) = arguments.read::<String>("url")
+        && shows_local_files(&url)
+    {
+        return Err(Refused::LocalUrl { url });
+    }
+    let inbox = place.folder.join(INBOX);
     let mut outgoing = None;
     if HAND_OVER.contains(&&*call.tool)
         && let Ok(Some(paths)) = arguments.read::<Vec<String>>("paths")
     {
-        let roots = Roots::of(agent).await;
+        let roots = Roots::of(agent, place.data).await;
         let mut copies = Vec::new();
         for (n, path) in paths.iter().enumerate() {
-            copies.push(roots.copy_in(path, &folder.join(INBOX).join(n.to_string())).await?);
+            copies.push(roots.copy_in(path, &inbox.join(n.to_string())).await?);
         }
         arguments.set("paths", encode(&copies));
     } else if let Ok(Some(name)) = arguments.read::<String>("filename") {
-        let roots = Roots::of(agent).await;
+        let roots = Roots::of(agent, place.data).await;
         if READ_FILENAME.contains(&&*call.tool) {
-            let copy = roots.copy_in(&name, &folder.join(INBOX).join("0")).await?;
+            let copy = roots.copy_in(&name, &inbox.join("0")).await?;
             arguments.set("filename", encode(&copy));
         } else {
             let plan = roots.plan_out(name).await?;
@@ -96,46 +115,64 @@ fn open(params: &RawValue) -> Option<(Fields, Fields)> {
     Some((params, arguments))
 }
 
+/// Whether a page at this address would show files of this machine. The engine refuses `file:` itself, but not
+/// behind `view-source:`, which is for pages of the web then. Browsers read over blanks and control characters.
+fn shows_local_files(url: &str) -> bool {
+    let plain: String = url.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
+    let plain = plain.to_ascii_lowercase();
+    let source = plain.strip_prefix("view-source:");
+    plain.starts_with("file:")
+        || source.is_some_and(|source| !["http:", "https:"].iter().any(|web| source.starts_with(web)))
+}
+
 /// The agent's folders, links followed.
-struct Roots(Vec<PathBuf>);
+struct Roots {
+    folders: Vec<PathBuf>,
+    /// greenroom's own folder, which is never among them.
+    data: PathBuf,
+}
 
 impl Roots {
-    async fn of(agent: &dyn Agent) -> Self {
-        let mut roots = Vec::new();
+    async fn of(agent: &dyn Agent, data: &Path) -> Self {
+        let mut folders = Vec::new();
         for root in agent.roots().await {
             match tokio::fs::canonicalize(&root).await {
-                Ok(root) => roots.push(root),
+                Ok(root) => folders.push(root),
                 Err(error) => {
-                    tracing::debug!(%error, root = %root.display(), "a root of the client cannot be used")
+                    tracing::debug!(%error, root = %root.display(), "a root of the client cannot be used");
                 }
             }
         }
-        Self(roots)
+        let data = tokio::fs::canonicalize(data).await.unwrap_or_else(|_| data.to_owned());
+        Self { folders, data }
     }
 
     fn outside(&self, path: &str) -> Refused {
-        let roots: Vec<_> = self.0.iter().map(|root| format!("`{}`", root.display())).collect();
+        let roots: Vec<_> = self.folders.iter().map(|root| format!("`{}`", root.display())).collect();
         let roots = if roots.is_empty() { "none".to_owned() } else { roots.join(", ") };
         Refused::Outside { path: path.to_owned(), roots }
     }
 
     /// Relative names start at the first root.
     fn absolute(&self, path: &str) -> Result<PathBuf, Refused> {
-        let root = self.0.first().ok_or_else(|| self.outside(path))?;
+        let root = self.folders.first().ok_or_else(|| self.outside(path))?;
         Ok(root.join(path))
     }
 
-    fn contain(&self, path: &Path) -> bool {
-        self.0.iter().any(|root| path.starts_with(root))
+    /// Judges a file, given as `path`, that is really at `real`.
+    fn admit(&self, path: &str, real: &Path) -> Result<(), Refused> {
+        if real.starts_with(&self.data) {
+            return Err(Refused::Ours { path: path.to_owned() });
+        }
+        let inside = self.folders.iter().any(|root| real.starts_with(root));
+        if inside { Ok(()) } else { Err(self.outside(path)) }
     }
 
     async fn copy_in(&self, path: &str, folder: &Path) -> Result<PathBuf, Refused> {
         let named = self.absolute(path)?;
         let unreadable = |error| Refused::Unreadable { path: path.to_owned(), error };
         let real = tokio::fs::canonicalize(&named).await.map_err(unreadable)?;
-        if !self.contain(&real) {
-            return Err(self.outside(path));
-        }
+        self.admit(path, &real)?;
         if !tokio::fs::metadata(&real).await.map_err(unreadable)?.is_file() {
             return Err(Refused::NotAFile { path: path.to_owned() });
         }
@@ -159,7 +196,8 @@ impl Roots {
             }
         };
         let link = tokio::fs::symlink_metadata(&target).await.is_ok_and(|meta| meta.is_symlink());
-        if !self.contain(&real) || link {
+        self.admit(&agent_name, &real)?;
+        if link {
             return Err(self.outside(&agent_name));
         }
         let plain = Path::new(&agent_name).components().all(|part| matches!(part, Component::Normal(_)));
@@ -186,4 +224,28 @@ fn normal(path: &Path) -> Option<PathBuf> {
         }
     }
     Some(normal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Local files are recognised behind every spelling that a browser accepts; pages of the web are none.
+    #[test]
+    fn local_urls() {
+        for url in [
+            "file:///etc/passwd",
+            "View-Source:file:///etc/passwd",
+            " view-source:\tfi\nle:///etc/passwd",
+            "view-source:view-source:file:///etc/passwd",
+            "view-source:filesystem:file:///x",
+        ] {
+            assert!(shows_local_files(url), "{url:?}");
+        }
+        for url in
+            ["https://a/file:", "view-source:https://a/", "file.example", "localhost:3000", "about:blank"]
+        {
+            assert!(!shows_local_files(url), "{url:?}");
+        }
+    }
 }

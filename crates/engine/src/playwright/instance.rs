@@ -1,23 +1,32 @@
 //! One Chromium, its observer, and with several slots the Node process that serves them all.
 
-use std::{net::TcpListener, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::TcpListener, path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, port::human};
+use greenroom_core::{
+    Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, port::human, raw::encode,
+};
 use greenroom_mcp::link::{child, http::Endpoint};
+use serde_json::json;
 use tokio::{
-    sync::{Mutex, watch},
+    sync::{Mutex, oneshot, watch},
     task::JoinSet,
     time::timeout,
 };
+use tokio_util::task::TaskTracker;
 
-use super::{PlaywrightEngine, STOP_GRACE, seat::PlaywrightSeat, start_node, with_temp};
+use super::{
+    PlaywrightEngine, STOP_GRACE,
+    seat::{PlaywrightSeat, failure},
+    start_node, with_temp,
+};
 use crate::{
     chromium::Chromium,
-    custom::{explain, remove_folder, unwritable},
+    custom::{explain, unwritable},
     launcher::Spec,
-    observer::Observer,
+    observer::{Observer, Watched},
     ports::PortGuard,
     process::{Pipes, Process},
+    run_folder::Scratch,
     upstream::Upstream,
 };
 
@@ -26,6 +35,10 @@ const READY: Duration = Duration::from_secs(20);
 
 /// How often a port is chosen anew when somebody else was faster to take it.
 const PORT_TRIES: usize = 3;
+
+/// How long Node may take to shake hands with one more seat, and to make its context. Usual is 20 ms and 130 ms,
+/// on a busy machine some seconds; a Node that needs longer hangs, and with it all its seats.
+const ANSWER: Duration = Duration::from_secs(15);
 
 pub(super) struct PlaywrightInstance {
     shared: Arc<Shared>,
@@ -42,8 +55,11 @@ pub(super) struct Shared {
     /// The Node process of all seats; with one slot the seat has its own.
     node: Option<Server>,
     /// Contexts are made one at a time, so that the new one is known to be this seat's.
-    pub(super) opening: Mutex<()>,
-    folder: PathBuf,
+    opening: Mutex<()>,
+    /// Seats that are being opened or closed. Neither is ever given up half-way: what a seat has would belong to
+    /// nobody then.
+    pub(super) tasks: TaskTracker,
+    folder: Scratch,
     pub(super) lost: watch::Sender<Option<Lost>>,
 }
 
@@ -65,7 +81,7 @@ impl PlaywrightInstance {
         let attached = async {
             let observer = Observer::connect(&chromium.endpoint).await?;
             let node = if engine.options.slots > 1 {
-                Some(Server::start(&engine, with_temp(command, &folder), &chromium).await?)
+                Some(Server::start(&engine, with_temp(command, folder.path()), &chromium).await?)
             } else {
                 None
             };
@@ -75,13 +91,12 @@ impl PlaywrightInstance {
             Ok(attached) => attached,
             Err(error) => {
                 chromium.stop(STOP_GRACE).await;
-                remove_folder(&folder).await;
                 return Err(error);
             }
         };
         let (lost, lost_receiver) = watch::channel(None);
-        let shared =
-            Arc::new(Shared { engine, chromium, observer, node, opening: Mutex::new(()), folder, lost });
+        let (opening, tasks) = (Mutex::default(), TaskTracker::new());
+        let shared = Arc::new(Shared { engine, chromium, observer, node, opening, tasks, folder, lost });
         let mut watcher = JoinSet::new();
         watcher.spawn(shared.clone().watch());
         Ok(Self { shared, lost: lost_receiver, _watcher: watcher })
@@ -89,7 +104,7 @@ impl PlaywrightInstance {
 }
 
 impl Shared {
-    /// Tells everyone when a process of this instance ends.
+    /// Tells everyone when a process of this instance ends, or its browser can no longer be observed.
     async fn watch(self: Arc<Self>) {
         let browser = self.chromium.process();
         let node_ended = async {
@@ -104,8 +119,16 @@ impl Shared {
                 let stderr_tail = self.node.as_ref().map(|node| node.process.last_words()).unwrap_or_default();
                 Lost::Process { status, stderr_tail }
             }
+            () = self.observer.ended() => match timeout(EXIT, browser.wait()).await {
+                Ok(status) => Lost::Browser { status, stderr_tail: browser.last_words() },
+                Err(_) => Lost::Protocol("the browser's debugger is gone".into()),
+            }
         };
-        // A polite stop has already said why.
+        self.lose(lost);
+    }
+
+    /// Declares the instance lost. What was said first stays.
+    fn lose(&self, lost: Lost) {
         self.lost.send_if_modified(|known| {
             let news = known.is_none();
             known.get_or_insert(lost);
@@ -113,18 +136,80 @@ impl Shared {
         });
     }
 
+    /// Resolves when the instance is lost.
+    pub(super) async fn until_lost(&self) -> Lost {
+        let mut lost = self.lost.subscribe();
+        match lost.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(lost)) => lost.clone(),
+            Ok(None) | Err(_) => Lost::Shutdown,
+        }
+    }
+
+    /// Waits for an answer of the engine. One that does not come means that it hangs, and the instance is lost.
+    async fn answer<T>(&self, answer: impl Future<Output = Result<T, StartError>>) -> Result<T, StartError> {
+        tokio::select! {
+            biased;
+            lost = self.until_lost() => Err(StartError::new(lost.to_string())),
+            answer = timeout(ANSWER, answer) => answer.unwrap_or_else(|_| {
+                let hung = Lost::Hung(ANSWER);
+                self.lose(hung.clone());
+                Err(StartError::new(hung.to_string()))
+            }),
+        }
+    }
+
+    async fn open(self: Arc<Self>, agent: Arc<dyn Agent>) -> Result<PlaywrightSeat, OpenError> {
+        match PlaywrightSeat::open(self.clone(), agent).await {
+            Ok(seat) => Ok(seat),
+            // A seat that fails on a dying instance fails because of it.
+            Err(error) => match self.gone().await {
+                Some(lost) => Err(lost.into()),
+                None => Err(error.into()),
+            },
+        }
+    }
+
+    /// Has the engine make a context for a seat, and learns which one it is. Contexts are made one at a time in
+    /// an instance, so the one that is new is this seat's.
+    pub(super) async fn new_context(
+        &self,
+        upstream: &Upstream,
+        agent: Arc<dyn Agent>,
+    ) -> Result<(String, Watched), StartError> {
+        let _turn = self.opening.lock().await;
+        let gone = || StartError::new("the browser is gone");
+        let before = self.observer.sync().await.ok_or_else(gone)?;
+        let list = encode(&json!({ "name": "browser_tabs", "arguments": { "action": "list" } }));
+        let listed =
+            async { upstream.call(&list, agent).await.map_err(|gone| StartError::new(gone.to_string())) };
+        if let Err(text) = failure(&self.answer(listed).await?) {
+            return Err(StartError::new(format!("the engine cannot make a context: {text}")));
+        }
+        let after = self.observer.sync().await.ok_or_else(gone)?;
+        let new: BTreeSet<_> = after.difference(&before).collect();
+        let context = match (new.first(), new.len()) {
+            (Some(context), 1) => (*context).clone(),
+            (_, count) => {
+                return Err(StartError::new(format!("the engine made {count} contexts instead of one")));
+            }
+        };
+        let watched = self.observer.watch(&context).await.ok_or_else(gone)?;
+        Ok((context, watched))
+    }
+
     /// A connection to the engine for one seat, with the seat's own process where it has one.
     pub(super) async fn connect(
         &self,
-        folder: &std::path::Path,
+        folder: &Path,
         agent: Arc<dyn Agent>,
     ) -> Result<(Upstream, Option<Process>), StartError> {
         let changed = self.engine.tools_changed();
         if let Some(node) = &self.node {
             let (peer, inbound) = node.endpoint.connect();
-            return Ok((Upstream::open(peer, inbound, folder, agent, changed).await?, None));
+            let handshake = Upstream::open(peer, inbound, folder, agent, changed);
+            return Ok((self.answer(handshake).await?, None));
         }
-        let spec = with_temp(self.engine.command()?, &self.folder).pipes();
+        let spec = with_temp(self.engine.command()?, self.folder.path()).pipes();
         let (process, pipes, _) = start_node(&self.engine.launcher, attach(spec, &self.chromium)).await?;
         let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
         let upstream = explain(&process, Upstream::open(peer, inbound, folder, agent, changed)).await?;
@@ -190,14 +275,16 @@ impl Instance for PlaywrightInstance {
             if let Some(lost) = self.lost.borrow().clone() {
                 return Err(lost.into());
             }
-            let opened = PlaywrightSeat::open(self.shared.clone(), agent).await;
-            match opened {
-                Ok(seat) => Ok(Box::new(seat) as Box<dyn Seat>),
-                // A seat that fails on a dying instance fails because of it.
-                Err(error) => match self.shared.gone().await {
-                    Some(lost) => Err(lost.into()),
-                    None => Err(error.into()),
-                },
+            let (deliver, opened) = oneshot::channel();
+            let shared = self.shared.clone();
+            self.shared.tasks.spawn(async move {
+                if let Err(Ok(unwanted)) = deliver.send(shared.open(agent).await) {
+                    Box::new(unwanted).close().await;
+                }
+            });
+            match opened.await {
+                Ok(opened) => opened.map(|seat| Box::new(seat) as Box<dyn Seat>),
+                Err(_) => Err(StartError::new("the engine's adapter panicked").into()),
             }
         })
     }
@@ -213,17 +300,17 @@ impl Instance for PlaywrightInstance {
 
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            self.shared.lost.send_if_modified(|known| {
-                known.get_or_insert(Lost::Shutdown);
-                true
-            });
+            self.shared.lose(Lost::Shutdown);
             let node = async {
                 if let Some(node) = &self.shared.node {
                     node.process.stop(STOP_GRACE).await;
                 }
             };
             tokio::join!(node, self.shared.chromium.stop(grace));
-            remove_folder(&self.shared.folder).await;
+            // They see that the instance is lost and hurry.
+            self.shared.tasks.close();
+            self.shared.tasks.wait().await;
+            self.shared.folder.clear().await;
         })
     }
 }
@@ -239,7 +326,8 @@ impl Shared {
         if self.observer.sync().await.is_some() && lost.borrow().is_none() {
             return None;
         }
-        match timeout(EXIT, lost.wait_for(Option::is_some)).await {
+        // Whoever watches the processes takes up to `EXIT` itself.
+        match timeout(2 * EXIT, lost.wait_for(Option::is_some)).await {
             Ok(Ok(lost)) => lost.clone(),
             Ok(Err(_)) | Err(_) => Some(Lost::Protocol("the browser's debugger is gone".into())),
         }

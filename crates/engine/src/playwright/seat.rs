@@ -1,24 +1,28 @@
 //! One context of the instance's Chromium, driven through one MCP session with Node.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, Artifact, ArtifactKind, BoxFuture, Call, Fields, Lost, Raw, Reply, Seat, StartError, View,
     raw::encode,
 };
 use serde_json::json;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinSet,
+};
 
 use super::{
     STOP_GRACE,
-    files::{self, Outgoing},
+    files::{self, Outgoing, Place},
     instance::Shared,
     text,
 };
 use crate::{
-    custom::{remove_folder, settle, unwritable},
+    custom::{settle, unwritable},
     observer::Watched,
     process::Process,
+    run_folder::Scratch,
     upstream::Upstream,
 };
 
@@ -27,10 +31,10 @@ const CLOSE: &str = "browser_close";
 
 pub(super) struct PlaywrightSeat {
     instance: Arc<Shared>,
-    upstream: Upstream,
+    upstream: Arc<Upstream>,
     /// The seat's own Node, in an instance with one slot.
     process: Option<Process>,
-    folder: PathBuf,
+    folder: Scratch,
     /// `None` while the session is empty: before its first page, and after `browser_close`.
     context: Option<String>,
     view: watch::Sender<View>,
@@ -43,10 +47,10 @@ impl PlaywrightSeat {
     pub(super) async fn open(instance: Arc<Shared>, agent: Arc<dyn Agent>) -> Result<Self, StartError> {
         let run = &instance.engine.run;
         let folder = run.fresh("seats").map_err(|error| unwritable(run, &error))?;
-        let (upstream, process) = instance.connect(&folder, agent.clone()).await?;
+        let (upstream, process) = instance.connect(folder.path(), agent.clone()).await?;
         let mut seat = Self {
             instance,
-            upstream,
+            upstream: Arc::new(upstream),
             process,
             folder,
             context: None,
@@ -82,28 +86,19 @@ impl PlaywrightSeat {
         });
     }
 
-    /// Has the engine make a context, and learns which one it is. Contexts are made one at a time in an
-    /// instance, so the one that is new is this seat's.
+    /// Has the engine make a context, to the end, whether or not anybody still waits for it: a context that comes
+    /// up late would be taken for the next seat's.
     async fn make_context(&mut self, agent: Arc<dyn Agent>) -> Result<(), StartError> {
-        let instance = self.instance.clone();
-        let _turn = instance.opening.lock().await;
-        let gone = || StartError::new("the browser is gone");
-        let before = instance.observer.sync().await.ok_or_else(gone)?;
-        let list = encode(&json!({ "name": "browser_tabs", "arguments": { "action": "list" } }));
-        let answer =
-            self.upstream.call(&list, agent).await.map_err(|gone| StartError::new(gone.to_string()))?;
-        if let Err(text) = failure(&answer) {
-            return Err(StartError::new(format!("the engine cannot make a context: {text}")));
-        }
-        let after = instance.observer.sync().await.ok_or_else(gone)?;
-        let new: BTreeSet<_> = after.difference(&before).collect();
-        let context = match (new.first(), new.len()) {
-            (Some(context), 1) => (*context).clone(),
-            (_, count) => {
-                return Err(StartError::new(format!("the engine made {count} contexts instead of one")));
+        let (deliver, made) = oneshot::channel();
+        let (instance, upstream) = (self.instance.clone(), self.upstream.clone());
+        self.instance.tasks.spawn(async move {
+            let made = instance.new_context(&upstream, agent).await;
+            if let Err(Ok((unwanted, _))) = deliver.send(made) {
+                instance.observer.dispose(&unwanted).await;
             }
-        };
-        let watched = instance.observer.watch(&context).await.ok_or_else(gone)?;
+        });
+        let panicked = |_| StartError::new("the engine's adapter panicked");
+        let (context, watched) = made.await.map_err(panicked)??;
         self.follow_context(watched);
         self.context = Some(context);
         Ok(())
@@ -129,7 +124,8 @@ impl PlaywrightSeat {
     }
 
     async fn run(&mut self, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
-        let outgoing = match files::bring_in(&mut call, &self.folder, agent.as_ref()).await {
+        let place = Place { folder: self.folder.path(), data: &self.instance.engine.options.data_folder };
+        let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
             Ok(outgoing) => outgoing,
             Err(refused) => return Ok(failed(&refused.to_string())),
         };
@@ -171,6 +167,28 @@ impl PlaywrightSeat {
         Ok(self.shape(body, outgoing).await)
     }
 
+    /// Gives everything back. On an instance that is lost there is nobody to say goodbye to.
+    async fn give_back(self: Box<Self>) {
+        let Self { instance, upstream, process, folder, context, mut watchers, .. } = *self;
+        watchers.shutdown().await;
+        let goodbye = async {
+            upstream.close().await;
+            if let Some(context) = &context {
+                instance.observer.dispose(context).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = instance.until_lost() => {}
+            () = goodbye => {}
+        }
+        drop(upstream);
+        if let Some(process) = process {
+            process.stop(STOP_GRACE).await;
+        }
+        folder.clear().await;
+    }
+
     /// A crash that the observer has seen but that has not reached this seat's own watch yet.
     async fn crash_seen(&self) -> Option<Lost> {
         let context = self.context.as_deref()?;
@@ -182,9 +200,9 @@ impl PlaywrightSeat {
     async fn shape(&self, body: Result<Raw, Raw>, outgoing: Option<Outgoing>) -> Reply {
         let Ok(result) = &body else { return Reply { body, artifacts: Vec::new() } };
         let keep = outgoing.as_ref().map(|outgoing| outgoing.agent_name.as_str());
-        let mut artifacts = text::artifacts(result.get(), &self.folder, keep).await;
+        let mut artifacts = text::artifacts(result.get(), self.folder.path(), keep).await;
         if let Some(outgoing) = outgoing {
-            if let Err(error) = files::take_out(&outgoing, &self.folder).await {
+            if let Err(error) = files::take_out(&outgoing, self.folder.path()).await {
                 let name = outgoing.agent_name;
                 return failed(&format!("the result was made but cannot be written: {error}: `{name}`"));
             }
@@ -205,7 +223,7 @@ impl PlaywrightSeat {
 }
 
 /// The text of a failed answer.
-fn failure(body: &Result<Raw, Raw>) -> Result<(), String> {
+pub(super) fn failure(body: &Result<Raw, Raw>) -> Result<(), String> {
     let result = body.as_ref().map_err(|error| error.get().to_owned())?;
     let is_error = Fields::open(result).ok().and_then(|fields| fields.read::<bool>("isError").ok().flatten());
     if is_error == Some(true) { Err(result.get().to_owned()) } else { Ok(()) }
@@ -243,19 +261,12 @@ impl Seat for PlaywrightSeat {
         self.view.subscribe()
     }
 
-    fn close(mut self: Box<Self>) -> BoxFuture<'static, ()> {
+    /// Closing goes on when nobody waits for it any more.
+    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
+        let tasks = self.instance.tasks.clone();
+        let closing = tasks.spawn(self.give_back());
         Box::pin(async move {
-            self.watchers.shutdown().await;
-            let Self { instance, upstream, process, folder, context, .. } = *self;
-            upstream.close().await;
-            drop(upstream);
-            if let Some(process) = process {
-                process.stop(STOP_GRACE).await;
-            }
-            if let Some(context) = context {
-                instance.observer.dispose(&context).await;
-            }
-            remove_folder(&folder).await;
+            let _ = closing.await;
         })
     }
 }

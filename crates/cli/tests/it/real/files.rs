@@ -1,0 +1,234 @@
+//! Files pass between an agent's workspace and its session, and nowhere else.
+
+use std::{
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use greenroom_testkit::Site;
+use serde_json::json;
+
+use super::{
+    house::{Data, House, REVISION, all, launch},
+    look,
+};
+
+/// Uploads are taken from the workspace only: not from other sessions, not from the system, not through links.
+#[tokio::test]
+async fn only_workspace_files_are_uploaded() {
+    // The data folder lies within the workspace, as it does when an agent works in its home folder.
+    let workspace = tempfile::tempdir().unwrap();
+    let data = Data::in_folder(workspace.path());
+    let site = Site::start().await;
+    let house = House::of(launch(data.path(), &[]).cwd(workspace.path())).await;
+    let upload = Upload { house: &house, site: &site };
+
+    std::fs::write(workspace.path().join("mine.txt"), "my words").unwrap();
+    std::fs::create_dir(workspace.path().join("deep")).unwrap();
+    symlink("../mine.txt", workspace.path().join("deep/link.txt")).unwrap();
+    symlink("/etc/passwd", workspace.path().join("passwd.txt")).unwrap();
+    symlink("/etc", workspace.path().join("etc")).unwrap();
+    let absolute = workspace.path().join("mine.txt");
+    for allowed in ["mine.txt", "./mine.txt", "deep/../mine.txt", "deep/link.txt", absolute.to_str().unwrap()]
+    {
+        assert!(upload.takes(allowed).await.contains("my words"), "{allowed}");
+    }
+    let download = download(&house, &site, "other").await;
+    let snapshot = keep_snapshot(&house, data.path(), "other").await;
+    let engine = data.path().join("engines").read_dir().unwrap().next().unwrap().unwrap().path();
+    let lock = look::run_of(data.path(), house.client.pid()).join("lock");
+    for (path, why) in [
+        (Path::new("/etc/passwd"), "outside your workspace"),
+        (Path::new("../../../../../../etc/passwd"), "outside your workspace"),
+        (Path::new("passwd.txt"), "outside your workspace"),
+        (Path::new("etc/passwd"), "outside your workspace"),
+        (&download, "belongs to greenroom"),
+        (&snapshot, "belongs to greenroom"),
+        (&lock, "belongs to greenroom"),
+        (&engine, "outside your workspace"),
+        (Path::new("deep"), "not a regular file"),
+        (Path::new("nothing.txt"), "cannot read the file"),
+    ] {
+        let path = path.to_str().unwrap();
+        let refusal = upload.refuses(path).await;
+        assert!(
+            refusal.contains(why) && refusal.contains(path),
+            "`{path}` is not refused by name: {refusal}"
+        );
+    }
+    house.end().await;
+}
+
+/// A client's roots are its workspace, all of them, and a client that changes them is asked again.
+#[tokio::test]
+async fn roots_of_the_client_are_its_workspace() {
+    let (first, second, cwd) = (folder("first"), folder("second"), folder("cwd"));
+    let data = Data::new();
+    let site = Site::start().await;
+    let client = launch(data.path(), &[]).cwd(cwd.path()).spawn();
+    let uri = |folder: &tempfile::TempDir| json!({ "uri": format!("file://{}", folder.path().display()) });
+    let roots = json!({ "roots": [uri(&first), uri(&second)] });
+    client.on_request("roots/list", move |_| roots.clone());
+    client.initialize(REVISION, json!({ "roots": { "listChanged": true } })).await;
+    let house = House { client };
+    let upload = Upload { house: &house, site: &site };
+
+    assert!(upload.takes("first.txt").await.contains("words of first"));
+    let in_second = second.path().join("second.txt");
+    assert!(upload.takes(in_second.to_str().unwrap()).await.contains("words of second"));
+    let in_cwd = cwd.path().join("cwd.txt");
+    assert!(upload.refuses(in_cwd.to_str().unwrap()).await.contains("outside your workspace"));
+
+    let roots = json!({ "roots": [uri(&cwd)] });
+    house.client.on_request("roots/list", move |_| roots.clone());
+    house.client.notify("notifications/roots/list_changed", json!({})).await;
+    assert!(upload.takes("cwd.txt").await.contains("words of cwd"));
+    assert!(upload.refuses(in_second.to_str().unwrap()).await.contains("outside your workspace"));
+    house.end().await;
+}
+
+/// Results with a file name arrive in the workspace under that name, and nowhere else.
+#[tokio::test]
+async fn named_results_arrive_in_the_workspace() {
+    let workspace = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let data = Data::in_folder(workspace.path());
+    let site = Site::start().await;
+    let house = House::of(launch(data.path(), &[]).cwd(workspace.path())).await;
+    house.navigate("", &site.url("/title?t=kept%20words")).await.ok();
+
+    let absolute = workspace.path().join("abs/b.yml").display().to_string();
+    for name in ["a.yml", "deep/er/a.yml", "./c.yml", "deep/../d.yml", &absolute] {
+        let answer = house.call("", "browser_snapshot", json!({ "filename": name })).await.ok();
+        let written = std::fs::read_to_string(workspace.path().join(name)).unwrap();
+        assert!(written.contains("heading \"kept words\""), "{name}: {written}");
+        assert!(answer.contains(name.trim_start_matches("./")), "the answer does not name it: {answer}");
+    }
+    let absolute = workspace.path().join("shots/b.png").display().to_string();
+    for name in ["a.png", "deep/er/a.png", &absolute] {
+        let arguments = json!({ "type": "png", "filename": name });
+        house.call("", "browser_take_screenshot", arguments).await.ok();
+        let written = std::fs::read(workspace.path().join(name)).unwrap();
+        assert!(written.starts_with(b"\x89PNG"), "{name} is no picture");
+    }
+
+    symlink(outside.path(), workspace.path().join("out")).unwrap();
+    std::fs::write(outside.path().join("target.yml"), "untouched").unwrap();
+    symlink(outside.path().join("target.yml"), workspace.path().join("link.yml")).unwrap();
+    let foreign = outside.path().join("x.yml").display().to_string();
+    let ours = data.path().join("engines-x.yml").display().to_string();
+    for name in ["../x.yml", "deep/../../x.yml", "out/x.yml", "link.yml", &foreign, &ours] {
+        let refusal = house.call("", "browser_snapshot", json!({ "filename": name })).await.failed();
+        let why = refusal.contains("outside your workspace") || refusal.contains("belongs to greenroom");
+        assert!(why && refusal.contains(name), "`{name}` is not refused by name: {refusal}");
+    }
+    assert_eq!(outside.path().read_dir().unwrap().count(), 1);
+    assert_eq!(std::fs::read_to_string(outside.path().join("target.yml")).unwrap(), "untouched");
+    assert!(!Path::new(&ours).exists());
+    house.end().await;
+}
+
+/// No address shows files of the machine: not `file:`, not behind `view-source:`, not by redirect or script.
+#[tokio::test]
+async fn local_files_cannot_be_visited() {
+    let data = Data::new();
+    let (site, house) = (&Site::start().await, &House::start(&data, &[]).await);
+    for url in [
+        "file:///etc/passwd",
+        "FILE:///etc/passwd",
+        " file:///etc/passwd",
+        "view-source:file:///etc/passwd",
+        "View-Source: file:///etc/passwd",
+        "view-source:fi\tle:///etc/passwd",
+        "view-source:view-source:file:///etc/passwd",
+    ] {
+        let refusal = house.navigate("", url).await.failed();
+        assert!(refusal.contains("file"), "{url}: {refusal}");
+        let arguments = json!({ "action": "new", "url": url });
+        house.call("", "browser_tabs", arguments).await.failed();
+    }
+    // Each in a session of its own, all at once: the engine waits a while for a navigation that never comes.
+    let ways = [
+        "location.href = 'file:///etc/passwd'",
+        "location.href = 'view-source:file:///etc/passwd'",
+        "location.href = '/redirect?to=file:///etc/passwd'",
+        "location.href = '/redirect?to=view-source:file:///etc/passwd'",
+        "window.open('file:///etc/passwd')",
+        "window.open('view-source:file:///etc/passwd')",
+        "document.body.innerHTML = '<iframe src=file:///etc/passwd></iframe>'",
+        "document.body.innerHTML = '<embed src=file:///etc/passwd>'",
+    ];
+    all(ways.into_iter().enumerate().map(|(n, way)| async move {
+        let session = n.to_string();
+        house.navigate(&session, &site.url("/title?t=open%20page")).await.ok();
+        // Some of these the browser answers with an error, some with nothing.
+        let tried = house.evaluate(&session, &format!("() => {{ {way}; }}")).await;
+        let shown = house.call(&session, "browser_snapshot", json!({})).await;
+        let text = tried.text() + &shown.text();
+        assert!(!text.contains("root:x:0"), "{way}: {text}");
+    }))
+    .await;
+    let source = house.navigate("", &format!("view-source:{}", site.url("/title?t=plain"))).await.ok();
+    assert!(source.contains("doctype"), "the source of web pages may be looked at: {source}");
+}
+
+/// Uploads to the site's page in a session of its own for each file.
+struct Upload<'a> {
+    house: &'a House,
+    site: &'a Site,
+}
+
+impl Upload<'_> {
+    /// What the page read from the file.
+    async fn takes(&self, path: &str) -> String {
+        self.choose().await;
+        self.house.call("", "browser_file_upload", json!({ "paths": [path] })).await.ok();
+        let read =
+            "async () => { const [file] = document.getElementById('file').files; return await file.text(); }";
+        self.house.evaluate("", read).await.ok()
+    }
+
+    /// Why the file is refused. The page has got nothing.
+    async fn refuses(&self, path: &str) -> String {
+        self.choose().await;
+        let refusal = self.house.call("", "browser_file_upload", json!({ "paths": [path] })).await.failed();
+        // The file chooser is still open, which shows that the engine was not asked.
+        self.house.call("", "browser_file_upload", json!({})).await.ok();
+        let count = self.house.evaluate("", "() => document.getElementById('file').files.length").await.ok();
+        assert!(count.contains("### Result\n0"), "the page got a file: {count}");
+        refusal
+    }
+
+    async fn choose(&self) {
+        self.house.navigate("", &self.site.url("/upload")).await.ok();
+        self.house.call("", "browser_click", json!({ "target": "#file" })).await.ok();
+    }
+}
+
+fn folder(name: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(format!("{name}.txt")), format!("words of {name}")).unwrap();
+    folder
+}
+
+/// Has a session download a file, and returns where it is.
+async fn download(house: &House, site: &Site, session: &str) -> PathBuf {
+    house.navigate(session, &site.url("/")).await.ok();
+    let mut text =
+        house.call(session, "browser_click", json!({ "target": "a[href='/download']" })).await.ok();
+    while !text.contains("Downloaded file") {
+        text = house.evaluate(session, "() => 0").await.ok();
+    }
+    let path = text.split("Downloaded file report.txt to \"").nth(1).unwrap().split('"').next().unwrap();
+    PathBuf::from(path)
+}
+
+/// Has a session's engine write a snapshot into the session's folder, and returns where it is.
+async fn keep_snapshot(house: &House, data: &Path, session: &str) -> PathBuf {
+    house.call(session, "browser_take_screenshot", json!({ "type": "png" })).await.ok();
+    let seats = look::run_of(data, house.client.pid()).join("seats");
+    let folders = seats.read_dir().unwrap().flatten().map(|seat| seat.path().join(".playwright-mcp"));
+    let files = folders.filter_map(|folder| folder.read_dir().ok()).flat_map(Iterator::flatten);
+    let is_picture = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "png");
+    files.map(|file| file.path()).find(is_picture).expect("the screenshot is kept in the session's folder")
+}

@@ -1,0 +1,298 @@
+//! Sessions never see each other: not in storage, not in answers, not in files, whatever their ids look like.
+//!
+//! Each session has a word that no other has. It puts the word wherever a browser keeps things, and whatever
+//! any answer, file or screenshot shows must be that session's word. What happens when is drawn from a seed that
+//! is printed, so that a failure can be played again with GREENROOM_TEST_SEED.
+
+use std::{collections::HashMap, path::PathBuf};
+
+use greenroom_testkit::Site;
+use serde_json::json;
+
+use super::{
+    house::{Answer, Data, House, all, launch},
+    look,
+    random::Random,
+};
+
+/// Ids that are easily taken for one another. The empty one stands for calls without `sessionId`.
+fn ids() -> Vec<String> {
+    let ids = ["", "a", "A", "a ", "\u{430}", "a\u{200b}", "../a", "a/../a", "connection 1"];
+    ids.into_iter().map(str::to_owned).chain(["a".repeat(256)]).collect()
+}
+
+/// Ten sessions in one browser stay apart.
+#[tokio::test]
+async fn in_one_browser() {
+    mix(&["--pool-slots", "16"], 200).await;
+}
+
+/// Ten sessions over two browsers stay apart.
+#[tokio::test]
+async fn over_two_browsers() {
+    mix(&["--pool-slots", "5"], 150).await;
+}
+
+/// One session of the mix.
+struct Member {
+    id: String,
+    word: String,
+    colour: [u8; 3],
+    /// Whether the word has been put into the browser's storage.
+    planted: bool,
+    /// The session's private folder, once an answer has shown it.
+    folder: Option<PathBuf>,
+}
+
+struct Mix {
+    house: House,
+    site: Site,
+    workspace: PathBuf,
+    words: Vec<String>,
+    calls: usize,
+}
+
+/// Mixes sessions until `calls` calls are made.
+pub async fn mix(flags: &[&str], calls: usize) {
+    let mut random = Random::new();
+    let data = Data::new();
+    let workspace = tempfile::tempdir().unwrap();
+    let site = Site::start().await;
+    let house = House::of(launch(data.path(), flags).cwd(workspace.path())).await;
+    let mut members: Vec<_> = ids().into_iter().enumerate().map(|(n, id)| Member::new(n, id)).collect();
+    let words: Vec<_> = members.iter().map(|member| member.word.clone()).collect();
+    for word in &words {
+        std::fs::write(workspace.path().join(format!("{word}.txt")), word).unwrap();
+    }
+    let mut mix = Mix { house, site, workspace: workspace.path().to_owned(), words, calls: 0 };
+    while mix.calls < calls {
+        // Some of the sessions, each doing something, all at once.
+        random.shuffle(&mut members);
+        let count = 1 + random.below(members.len());
+        let steps = members.iter_mut().take(count).map(|member| mix.step(member, random.below(7)));
+        mix.calls += all(steps).await.into_iter().sum::<usize>();
+    }
+    let browsers = look::browsers(mix.house.client.pid()).len();
+    let slots: usize = flags.get(1).and_then(|slots| slots.parse().ok()).unwrap_or(16);
+    assert_eq!(browsers, members.len().div_ceil(slots), "sessions are spread over the instances");
+    mix.strangers_see_nothing().await;
+    mix.folders_are_apart(&members);
+    mix.house.end().await;
+}
+
+impl Member {
+    fn new(n: usize, id: String) -> Self {
+        let shade = |step: usize| u8::try_from(40 + (n * step) % 200).unwrap();
+        // No word is a part of another.
+        let word = format!("word{n:02}x");
+        Self { id, word, colour: [shade(17), shade(53), shade(97)], planted: false, folder: None }
+    }
+}
+
+impl Mix {
+    /// One thing that a session does, in one or more calls. Returns how many.
+    async fn step(&self, member: &mut Member, what: usize) -> usize {
+        match what {
+            0 | 1 => self.plant(member).await,
+            2 => self.show(member).await,
+            3 => self.snapshot(member).await,
+            4 => self.screenshot(member).await,
+            5 => self.download(member).await,
+            _ => self.upload(member).await,
+        }
+    }
+
+    async fn plant(&self, member: &mut Member) -> usize {
+        let url = self.site.url(&format!("/canary?name={}", member.word));
+        let answer = self.house.navigate(&member.id, &url).await;
+        let text = self.own(member, &answer);
+        assert!(text.contains(&format!("heading \"canary {}\"", member.word)), "not its page: {text}");
+        self.evaluate(member, &settled("document.title")).await;
+        member.planted = true;
+        2
+    }
+
+    async fn show(&self, member: &mut Member) -> usize {
+        let answer = self.house.navigate(&member.id, &self.site.url("/show")).await;
+        self.own(member, &answer);
+        let kept = self.evaluate(member, &settled("document.body.innerText")).await;
+        let word = &member.word;
+        let expected = if member.planted {
+            vec![
+                format!("canary={word}; canary_http={word}"),
+                format!("document.cookie: canary={word}\\n"),
+                format!("localStorage: {{\\\"canary\\\":\\\"{word}\\\"}}"),
+                format!("sessionStorage: {{\\\"canary\\\":\\\"{word}\\\"}}"),
+                format!("indexedDB: {word}"),
+            ]
+        } else {
+            [
+                "server saw: \\n",
+                "document.cookie: \\n",
+                "localStorage: {}",
+                "sessionStorage: {}",
+                "indexedDB: undefined",
+            ]
+            .map(str::to_owned)
+            .to_vec()
+        };
+        for line in expected {
+            assert!(kept.contains(&line), "{word}: `{line}` is missing: {kept}");
+        }
+        2
+    }
+
+    async fn snapshot(&self, member: &mut Member) -> usize {
+        let answer = self.house.call(&member.id, "browser_snapshot", json!({})).await;
+        self.own(member, &answer);
+        1
+    }
+
+    /// Paints the page in the session's colour and looks whether the screenshot, as file and as image, has it.
+    async fn screenshot(&self, member: &mut Member) -> usize {
+        let [r, g, b] = member.colour;
+        let paint = format!(
+            "() => {{ document.documentElement.style.background = 'rgb({r},{g},{b})'; document.body.textContent = ''; }}"
+        );
+        self.evaluate(member, &paint).await;
+        let name = format!("shots/{}.png", member.word);
+        let named = json!({ "type": "png", "filename": name });
+        let answer = self.house.call(&member.id, "browser_take_screenshot", named).await;
+        self.own(member, &answer);
+        let file = std::fs::read(self.workspace.join(name)).unwrap();
+        let answer = self.house.call(&member.id, "browser_take_screenshot", json!({ "type": "png" })).await;
+        self.own(member, &answer);
+        let parts = answer.response["result"]["content"].as_array().unwrap();
+        let image = parts.iter().find(|part| part["type"] == "image").expect("a screenshot has its image");
+        for picture in [&base64(&file), image["data"].as_str().unwrap()] {
+            let seen = self.evaluate(member, &pixel(picture)).await;
+            assert!(seen.contains(&format!("\"{r},{g},{b}\"")), "another's picture: {seen}");
+        }
+        5
+    }
+
+    /// All sessions give their download the same name.
+    async fn download(&self, member: &mut Member) -> usize {
+        let word = &member.word;
+        let start = format!(
+            "() => {{ const a = document.createElement('a'); a.href = URL.createObjectURL(new Blob(['{word}'])); \
+             a.download = 'kept.txt'; a.click(); }}"
+        );
+        let mut answer = self.house.evaluate(&member.id, &start).await;
+        let mut calls = 1;
+        // The answer after the download's end tells where it is.
+        loop {
+            let text = self.own(member, &answer);
+            if text.contains("Downloaded file kept.txt") {
+                break;
+            }
+            assert!(calls < 100, "the download never ends: {text}");
+            answer = self.house.evaluate(&member.id, "() => 0").await;
+            calls += 1;
+        }
+        calls
+    }
+
+    async fn upload(&self, member: &mut Member) -> usize {
+        let answer = self.house.navigate(&member.id, &self.site.url("/upload")).await;
+        self.own(member, &answer);
+        let answer = self.house.call(&member.id, "browser_click", json!({ "target": "#file" })).await;
+        self.own(member, &answer);
+        let paths = json!({ "paths": [format!("{}.txt", member.word)] });
+        let answer = self.house.call(&member.id, "browser_file_upload", paths).await;
+        self.own(member, &answer);
+        let content =
+            "async () => { const [file] = document.getElementById('file').files; return await file.text(); }";
+        let seen = self.evaluate(member, content).await;
+        assert!(seen.contains(&format!("\"{}\"", member.word)), "another's file: {seen}");
+        4
+    }
+
+    async fn evaluate(&self, member: &mut Member, function: &str) -> String {
+        let answer = self.house.evaluate(&member.id, function).await;
+        self.own(member, &answer)
+    }
+
+    /// Checks that an answer is a success of this session and shows no other's word, nor its files.
+    fn own(&self, member: &mut Member, answer: &Answer) -> String {
+        let text = answer.unbroken();
+        for word in self.words.iter().filter(|word| **word != member.word) {
+            assert!(!text.contains(word.as_str()), "{} sees {word}: {text}", member.word);
+        }
+        for rest in text.split("Downloaded file kept.txt to \"").skip(1) {
+            let path = PathBuf::from(rest.split('"').next().unwrap());
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), member.word, "another's download");
+            let folder = path.ancestors().nth(2).unwrap().to_owned();
+            assert_eq!(*member.folder.get_or_insert(folder.clone()), folder, "a session keeps its folder");
+        }
+        text
+    }
+
+    /// An id that nobody has used, however much it looks like one, has an empty browser.
+    async fn strangers_see_nothing(&self) {
+        for mut stranger in ["b", " a", "a\t", "á", "..", "/"].map(|id| Member::new(99, id.to_owned())) {
+            let answer = self.house.navigate(&stranger.id, &self.site.url("/show")).await;
+            self.own(&mut stranger, &answer);
+            let kept = self.evaluate(&mut stranger, &settled("document.body.innerText")).await;
+            assert!(kept.contains("localStorage: {}") && kept.contains("indexedDB: undefined"), "{kept}");
+            self.house.call(&stranger.id, "session_close", json!({})).await.ok();
+        }
+        for no_id in [String::new(), "a".repeat(257)] {
+            let arguments = json!({ "sessionId": no_id });
+            let answer = Answer::new(self.house.client.call("browser_snapshot", arguments).await);
+            answer.failed();
+            assert_eq!(answer.code(), "invalid_session_id");
+        }
+    }
+
+    fn folders_are_apart(&self, members: &[Member]) {
+        let mut owners = HashMap::new();
+        for member in members {
+            if let Some(folder) = &member.folder {
+                assert_eq!(
+                    owners.insert(folder, &member.word),
+                    None,
+                    "two sessions share {}",
+                    folder.display()
+                );
+            }
+        }
+    }
+}
+
+/// A function that waits until the site's page has looked at all its storage, then gives an expression's value.
+fn settled(expression: &str) -> String {
+    format!(
+        "async () => {{ const state = document.getElementById('state'); \
+         while (state.textContent === 'working') await new Promise(requestAnimationFrame); return {expression}; }}"
+    )
+}
+
+/// A function that decodes a picture and gives the colour in its middle.
+fn pixel(base64: &str) -> String {
+    format!(
+        "async () => {{ const image = new Image(); image.src = 'data:image/png;base64,{base64}'; await image.decode(); \
+         const canvas = document.createElement('canvas'); canvas.width = image.width; canvas.height = image.height; \
+         const context = canvas.getContext('2d'); context.drawImage(image, 0, 0); \
+         return [...context.getImageData(image.width / 2, image.height / 2, 1, 1).data].slice(0, 3).join(); }}"
+    )
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits =
+        |chunk: &[u8]| {
+            let byte = |n: usize| u32::from(chunk.get(n).copied().unwrap_or_default());
+            let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+            (0..4)
+                .map(|n| {
+                    if n > chunk.len() {
+                        '='
+                    } else {
+                        char::from(DIGITS[(bits >> (18 - 6 * n) & 63) as usize])
+                    }
+                })
+                .collect::<String>()
+        };
+    bytes.chunks(3).map(digits).collect()
+}
