@@ -1,0 +1,130 @@
+//! The client: blocking reads and writes on a program's pipes, in the caller's thread. It is as lean as a client
+//! can be and the same for everything measured, so that differences are the programs' own.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    os::fd::{AsFd, BorrowedFd},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+/// How much is read at once: as much as a pipe holds.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A running MCP server. Dropping it closes its stdin and waits for its end, so that no measurement meets the
+/// remains of the one before.
+pub struct Agent {
+    child: Child,
+    /// `None` once closed.
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    next_id: u64,
+    line: Vec<u8>,
+}
+
+impl Agent {
+    /// Starts the program and does nothing else.
+    pub fn spawn(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let stdin = child.stdin.take();
+        let stdout = BufReader::with_capacity(READ_BYTES, child.stdout.take().expect("stdout is a pipe"));
+        Self { child, stdin, stdout, next_id: 1, line: Vec::new() }
+    }
+
+    /// Starts the program and shakes hands.
+    pub fn start(command: Command) -> Self {
+        let mut agent = Self::spawn(command);
+        agent.initialize();
+        agent
+    }
+
+    pub fn initialize(&mut self) {
+        let info = json!({ "name": "greenroom-bench", "version": "1" });
+        let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
+        self.request("initialize", &hello);
+        self.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+    }
+
+    pub fn request(&mut self, method: &str, params: &Value) -> Value {
+        let (id, line) = self.encode(method, params);
+        let answer: Value = serde_json::from_slice(self.exchange(id, &line)).expect("answers are JSON");
+        assert!(answer.get("result").is_some(), "`{method}` failed: {answer}");
+        answer
+    }
+
+    /// Calls a tool, which must succeed.
+    pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        assert!(answer["result"]["isError"] != true, "`{tool}` failed: {answer}");
+        answer
+    }
+
+    /// A request as a line, and its id. Encoding is no part of what is measured.
+    pub fn encode(&mut self, method: &str, params: &Value) -> (u64, Vec<u8>) {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
+        line.push('\n');
+        (id, line.into_bytes())
+    }
+
+    /// Sends a line and reads up to the answer of this id; returns the answer's line.
+    pub fn exchange(&mut self, id: u64, line: &[u8]) -> &[u8] {
+        self.write(line);
+        loop {
+            self.line.clear();
+            let count = self.stdout.read_until(b'\n', &mut self.line).expect("stdout can be read");
+            assert!(count > 0, "the program ended");
+            if answered(&self.line) == Some(id) {
+                return &self.line;
+            }
+        }
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().expect("stdin is open").write_all(bytes).expect("the program reads");
+    }
+
+    /// Reads what there is, at least a byte. Only for those who do not use `exchange` meanwhile.
+    pub fn read(&mut self, buffer: &mut Vec<u8>) {
+        let start = buffer.len();
+        buffer.resize(start + READ_BYTES, 0);
+        let count = self.stdout.get_mut().read(&mut buffer[start..]).expect("stdout can be read");
+        assert!(count > 0, "the program ended");
+        buffer.truncate(start + count);
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// To be polled for something to read.
+    pub fn readable(&self) -> BorrowedFd<'_> {
+        self.stdout.get_ref().as_fd()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// The id a line answers, `None` for anything but an answer. Looks at the first member after `jsonrpc` only: all
+/// programs measured here write `result` or `error` after it, and notifications have a `method` there. One that
+/// writes `result` first is parsed.
+pub fn answered(line: &[u8]) -> Option<u64> {
+    const HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":";
+    if let Some(rest) = line.strip_prefix(HEAD) {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if rest.get(digits..)?.starts_with(b",\"method\"") {
+            return None;
+        }
+        return std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok();
+    }
+    let message: Value = serde_json::from_slice(line).ok()?;
+    if message.get("method").is_some() { None } else { message.get("id")?.as_u64() }
+}

@@ -1,0 +1,76 @@
+//! `greenroom-bench`: measures greenroom beside the engine alone, in one run, and writes docs/BENCHMARKS.md.
+//!
+//! One file per measurement (`latency`, `throughput`, `start`, `session`, `memory`, `own`); each returns rows and
+//! a paragraph on how it was measured. The rest is what they share: `agent` is the client, `subject` what is
+//! started, `stats` the arithmetic, `machine` the surroundings, `report` the table.
+//!
+//! `scripts/bench` builds everything first and calls it; nothing else depends on this crate.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    reason = "a benchmark reports by panicking and printing, starts the programs it measures, and averages counts"
+)]
+
+mod agent;
+mod latency;
+mod machine;
+mod memory;
+mod options;
+mod own;
+mod report;
+mod session;
+mod start;
+mod stats;
+mod subject;
+mod throughput;
+
+use std::process::ExitCode;
+
+use options::Options;
+use report::Section;
+use subject::Subjects;
+
+/// A measurement: its name for `--only`, and what carries it out.
+type Measurement = (&'static str, fn(&Subjects, quick: bool) -> Section);
+
+const MEASUREMENTS: [Measurement; 6] = [
+    ("latency", latency::measure),
+    ("throughput", throughput::measure),
+    ("start", start::measure),
+    ("session", session::measure),
+    ("memory", memory::measure),
+    ("own", own::measure),
+];
+
+fn main() -> ExitCode {
+    let names = MEASUREMENTS.map(|(name, _)| name);
+    let options = match Options::parse(std::env::args().skip(1), &names) {
+        Ok(options) => options,
+        Err(complaint) => {
+            eprintln!("error: {complaint}");
+            return ExitCode::from(2);
+        }
+    };
+    let subjects = Subjects::find(&options.data_dir);
+    let mut sections = Vec::new();
+    for (name, measure) in MEASUREMENTS {
+        if options.wants(name) {
+            eprintln!("measuring: {name}");
+            let section = measure(&subjects, options.quick);
+            println!("{}", report::table(std::slice::from_ref(&section)));
+            println!("{}\n", section.how);
+            sections.push(section);
+        }
+    }
+    if let Some(file) = options.file() {
+        let page = report::page(&machine::header(&subjects), &sections);
+        std::fs::write(&file, page).unwrap_or_else(|error| panic!("cannot write `{}`: {error}", file.display()));
+        eprintln!("written: `{}`", file.display());
+    }
+    ExitCode::SUCCESS
+}

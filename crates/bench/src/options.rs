@@ -1,0 +1,55 @@
+//! The command line of the benchmark.
+
+use std::path::PathBuf;
+
+/// What to measure, and whether to keep it.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// `--only NAME`, any number of times.
+    only: Vec<String>,
+    /// `--quick`: fewer rounds, to see that everything works.
+    pub quick: bool,
+    /// `--no-write`: prints only.
+    no_write: bool,
+    /// `--data-dir DIR`: where `greenroom setup` has put the engine.
+    pub data_dir: PathBuf,
+    /// `--output FILE`: the page to write.
+    output: PathBuf,
+}
+
+impl Options {
+    pub fn parse(mut args: impl Iterator<Item = String>, names: &[&str]) -> Result<Self, String> {
+        let mut options = Self {
+            data_dir: "target/data".into(),
+            output: "docs/BENCHMARKS.md".into(),
+            ..Self::default()
+        };
+        while let Some(flag) = args.next() {
+            let mut value = || args.next().ok_or_else(|| format!("value missing after `{flag}`"));
+            match flag.as_str() {
+                "--quick" => options.quick = true,
+                "--no-write" => options.no_write = true,
+                "--data-dir" => options.data_dir = value()?.into(),
+                "--output" => options.output = value()?.into(),
+                "--only" => {
+                    let name = value()?;
+                    if !names.contains(&name.as_str()) {
+                        return Err(format!("no such measurement: `{name}`\n\nhint: one of {}", names.join(", ")));
+                    }
+                    options.only.push(name);
+                }
+                _ => return Err(format!("unknown flag: `{flag}`")),
+            }
+        }
+        Ok(options)
+    }
+
+    pub fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|wanted| wanted == name)
+    }
+
+    /// The page to write. Part of a run, or a hasty one, must not replace the figures of a whole one.
+    pub fn file(&self) -> Option<PathBuf> {
+        (!self.no_write && !self.quick && self.only.is_empty()).then(|| self.output.clone())
+    }
+}

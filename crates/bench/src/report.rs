@@ -1,0 +1,109 @@
+//! The page: a header, one table over all measurements, and a paragraph per measurement.
+
+use std::fmt::Write;
+
+/// What one measurement has to say.
+#[derive(Debug)]
+pub struct Section {
+    pub title: &'static str,
+    pub rows: Vec<Row>,
+    /// How it was measured, and what to think of the figures.
+    pub how: String,
+}
+
+/// One line of the table. Figures are text with their units.
+#[derive(Debug)]
+pub struct Row {
+    pub what: String,
+    pub greenroom: String,
+    /// The engine alone; empty where there is nothing to compare with.
+    pub alone: String,
+    pub ratio: String,
+    pub goal: Goal,
+}
+
+/// What was promised, and whether it was kept.
+#[derive(Debug)]
+pub enum Goal {
+    None,
+    Met(&'static str),
+    Missed(&'static str),
+}
+
+impl Goal {
+    pub fn check(goal: &'static str, met: bool) -> Self {
+        if met { Self::Met(goal) } else { Self::Missed(goal) }
+    }
+}
+
+impl Row {
+    pub fn new(what: impl Into<String>, greenroom: String, alone: String) -> Self {
+        Self { what: what.into(), greenroom, alone, ratio: String::new(), goal: Goal::None }
+    }
+
+    pub fn ratio(mut self, ratio: f64) -> Self {
+        self.ratio = if ratio >= 0.995 { format!("{ratio:.1}") } else { format!("1/{:.1}", 1.0 / ratio) };
+        self
+    }
+
+    pub fn goal(mut self, goal: Goal) -> Self {
+        self.goal = goal;
+        self
+    }
+}
+
+/// The sections' rows as one table.
+pub fn table(sections: &[Section]) -> String {
+    let mut text = String::from("| what | greenroom | engine alone | ratio | goal | met |\n|---|---:|---:|---:|---|---|\n");
+    for row in sections.iter().flat_map(|section| &section.rows) {
+        let (goal, met) = match row.goal {
+            Goal::None => ("", ""),
+            Goal::Met(goal) => (goal, "yes"),
+            Goal::Missed(goal) => (goal, "**no**"),
+        };
+        let Row { what, greenroom, alone, ratio, .. } = row;
+        writeln!(text, "| {what} | {greenroom} | {alone} | {ratio} | {goal} | {met} |").unwrap();
+    }
+    text
+}
+
+/// The whole page.
+pub fn page(header: &str, sections: &[Section]) -> String {
+    let mut text = format!("# Benchmarks\n\n{header}\n\n{}\n## How it is measured\n", table(sections));
+    for Section { title, how, .. } in sections {
+        write!(text, "\n**{title}.** {how}\n").unwrap();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page has one row per figure, says whether goals are met, and leaves blank what has no comparison.
+    #[test]
+    fn a_page() {
+        let rows = vec![
+            Row::new("a call", "90 µs".into(), "30 µs".into()).ratio(3.0).goal(Goal::check("≤ 100 µs", true)),
+            Row::new("a start", "50 ms".into(), "500 ms".into()).ratio(0.1).goal(Goal::check("≤ 1/20", false)),
+            Row::new("memory", "9 MB".into(), String::new()),
+        ];
+        let section = Section { title: "Calls", rows, how: "By counting.".into() };
+        let expected = "\
+# Benchmarks
+
+A header.
+
+| what | greenroom | engine alone | ratio | goal | met |
+|---|---:|---:|---:|---|---|
+| a call | 90 µs | 30 µs | 3.0 | ≤ 100 µs | yes |
+| a start | 50 ms | 500 ms | 1/10.0 | ≤ 1/20 | **no** |
+| memory | 9 MB |  |  |  |  |
+
+## How it is measured
+
+**Calls.** By counting.
+";
+        assert_eq!(page("A header.", &[section]), expected);
+    }
+}

@@ -1,0 +1,61 @@
+//! From nothing to the first finished navigation in a browser of one's own.
+
+use std::time::Instant;
+
+use greenroom_testkit::Site;
+use serde_json::json;
+
+use crate::{
+    agent::Agent,
+    report::{Goal, Row, Section},
+    stats::{least, median, milliseconds},
+    subject::Subjects,
+};
+
+const GOAL: f64 = 1.0 / 4.0;
+
+pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+    let rounds = if quick { 2 } else { 15 };
+    let site = crate::subject::site();
+    let mut greenroom = Agent::start(subjects.greenroom_real());
+    // The first instance is warm when another agent works in it.
+    navigate(&mut greenroom, &site, Some("resident"));
+    let (mut through, mut direct) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let name = format!("s{round}");
+        let begun = Instant::now();
+        navigate(&mut greenroom, &site, Some(&name));
+        through.push(milliseconds(begun.elapsed()));
+        greenroom.call("session_close", &json!({ "sessionId": name }));
+
+        let begun = Instant::now();
+        let mut alone = Agent::start(subjects.real_alone());
+        navigate(&mut alone, &site, None);
+        direct.push(milliseconds(begun.elapsed()));
+    }
+    let ratio = median(&through) / median(&direct);
+    let row = Row::new(
+        "a new isolated session to its first finished navigation",
+        format!("{:.0} ms", median(&through)),
+        format!("{:.0} ms", median(&direct)),
+    );
+    let how = format!(
+        "greenroom runs, with one session open: from the first call with a new `sessionId`, a `browser_navigate` to a \
+         small local page, to its answer. Alone: from the start of a fresh engine process, with a headless shell of \
+         its own, to the answer of the same call. {rounds} times each in turns, medians; the fastest were {:.0} ms \
+         and {:.0} ms.",
+        least(&through),
+        least(&direct),
+    );
+    let row = row.ratio(ratio).goal(Goal::check("≤ 1/4", ratio <= GOAL));
+    Section { title: "A new session", rows: vec![row], how }
+}
+
+/// Opens the small page, in this session.
+pub fn navigate(agent: &mut Agent, site: &Site, session: Option<&str>) {
+    let mut arguments = json!({ "url": site.url("/title?t=bench") });
+    if let Some(session) = session {
+        arguments["sessionId"] = session.into();
+    }
+    agent.call("browser_navigate", &arguments);
+}

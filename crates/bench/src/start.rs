@@ -1,0 +1,47 @@
+//! From the start of the program to its tool list, which is the first thing every agent's client asks for.
+
+use std::{process::Command, time::Instant};
+
+use serde_json::json;
+
+use crate::{
+    agent::Agent,
+    report::{Goal, Row, Section},
+    stats::{least, median, milliseconds},
+    subject::Subjects,
+};
+
+const GOAL: f64 = 1.0 / 10.0;
+
+pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+    let rounds = if quick { 2 } else { 15 };
+    // The first start may have to ask the engine; all later ones have the list on disk.
+    time(subjects.greenroom_real());
+    let (mut through, mut direct) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        through.push(time(subjects.greenroom_real()));
+        direct.push(time(subjects.real_alone()));
+    }
+    let ratio = median(&through) / median(&direct);
+    let row = Row::new(
+        "start to tool list",
+        format!("{:.1} ms", median(&through)),
+        format!("{:.0} ms", median(&direct)),
+    );
+    let how = format!(
+        "From the start of the process to the answer of `tools/list`, `initialize` included: `greenroom mcp` with the \
+         list kept from an earlier start, and the engine (`node cli.js`) itself. {rounds} starts each in turns, \
+         medians; the fastest were {:.1} ms and {:.0} ms.",
+        least(&through),
+        least(&direct),
+    );
+    let row = row.ratio(ratio).goal(Goal::check("≤ 1/10", ratio <= GOAL));
+    Section { title: "Start", rows: vec![row], how }
+}
+
+fn time(command: Command) -> f64 {
+    let begun = Instant::now();
+    let mut agent = Agent::start(command);
+    agent.request("tools/list", &json!({}));
+    milliseconds(begun.elapsed())
+}

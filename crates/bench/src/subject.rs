@@ -1,0 +1,105 @@
+//! What is measured: greenroom with the fake engine, greenroom with the real one, and either engine alone. Each is
+//! a command that gets nothing of this machine's environment but `PATH`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use greenroom_testkit::{Site, fake_engine_path, workspace_binary};
+use tempfile::TempDir;
+
+/// Where Debian has the browser that greenroom takes for headless pools. The engine alone gets the very same.
+const BROWSER: &str = "/usr/lib/chromium/chromium-headless-shell";
+
+pub struct Subjects {
+    greenroom: PathBuf,
+    fake_engine: PathBuf,
+    /// The playwright engine's program, for Node.
+    engine: PathBuf,
+    /// Where the engine is installed.
+    data: PathBuf,
+    /// Home, working folder, and the data folder of greenroom with the fake engine.
+    home: TempDir,
+}
+
+impl Subjects {
+    pub fn find(data: &Path) -> Self {
+        let data = fs::canonicalize(data).unwrap_or_else(|error| {
+            panic!("no data folder: `{}`: {error}\n\nhint: run scripts/bench, which sets it up", data.display())
+        });
+        let engines = data.join("engines/playwright");
+        let installed = fs::read_dir(&engines).into_iter().flatten().flatten().map(|entry| entry.path());
+        let engine = installed
+            .map(|folder| folder.join("node_modules/@playwright/mcp/cli.js"))
+            .find(|cli| cli.is_file())
+            .unwrap_or_else(|| panic!("no engine in `{}`\n\nhint: run scripts/bench", engines.display()));
+        Self {
+            greenroom: workspace_binary("greenroom", "greenroom"),
+            fake_engine: fake_engine_path(),
+            engine,
+            data,
+            home: TempDir::new().expect("the temporary folder is writable"),
+        }
+    }
+
+    /// `greenroom mcp` in front of fake engines, one process per session.
+    pub fn greenroom_fake(&self, slots: usize) -> Command {
+        let mut command = self.command(&self.greenroom);
+        command.args(["mcp", "--pool-engine", "custom", "--pool-slots", &slots.to_string()]);
+        command.arg("--data-dir").arg(self.home.path().join("data"));
+        // The fake engine's path has no quotes in it; blanks it may have.
+        command.arg(format!("--pool-command=\"{}\"", self.fake_engine.display()));
+        command
+    }
+
+    pub fn fake_alone(&self) -> Command {
+        self.command(&self.fake_engine)
+    }
+
+    /// `greenroom mcp` as it is without any configuration, but for the data folder and the browser.
+    pub fn greenroom_real(&self) -> Command {
+        let mut command = self.command(&self.greenroom);
+        command.args(["mcp", "--pool-executable-path", BROWSER, "--data-dir"]).arg(&self.data);
+        command
+    }
+
+    /// The playwright engine with a browser of its own.
+    pub fn real_alone(&self) -> Command {
+        let mut command = self.command(Path::new("node"));
+        command.arg(&self.engine).args(["--headless", "--isolated", "--executable-path", BROWSER]);
+        if rustix::process::geteuid().is_root() {
+            // Chromium refuses root otherwise; greenroom does the same by itself.
+            command.arg("--no-sandbox");
+        }
+        command
+    }
+
+    /// What each part calls itself.
+    pub fn versions(&self) -> Vec<String> {
+        let says = |program: &Path, args: &[&str]| {
+            let output = self.command(program).args(args).output().expect("the program runs");
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        };
+        vec![
+            says(&self.greenroom, &["--version"]),
+            format!("@playwright/mcp {}", says(Path::new("node"), &[&self.engine.to_string_lossy(), "--version"])),
+            format!("Node {}", says(Path::new("node"), &["--version"])),
+            says(Path::new(BROWSER), &["--version"]),
+        ]
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().env("HOME", self.home.path()).current_dir(self.home.path());
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command
+    }
+}
+
+/// The test site, on a thread of its own.
+pub fn site() -> Site {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime starts");
+    runtime.block_on(Site::start())
+}
