@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
+use greenroom_mcp::lines::{Line, Lines};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, BufReader},
+    io::{AsyncRead, AsyncReadExt},
     process::{ChildStdin, ChildStdout},
     sync::{oneshot, watch},
     task::JoinHandle,
@@ -147,35 +148,33 @@ fn signal_group(pid: u32, signal: Signal) {
 }
 
 async fn read_stderr(
-    stderr: impl AsyncRead + Unpin,
+    mut stderr: impl AsyncRead + Unpin,
     name: String,
     pid: u32,
     tail: Arc<Tail>,
     ready: Ready,
     found: oneshot::Sender<String>,
 ) {
-    let mut reader = BufReader::new(stderr);
     let mut found = Some(found);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match reader.read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {}
-        }
-        let text = String::from_utf8_lossy(line.get(..LINE_BYTES_MAX).unwrap_or(&line));
-        let text = text.trim_end();
-        if text.is_empty() {
-            continue;
-        }
+    let mut lines = Lines::new(LINE_BYTES_MAX);
+    let mut chunk = vec![0; LINE_BYTES_MAX];
+    let mut said = |line: Line| {
+        let text = match line {
+            Line::Whole(line) => String::from_utf8_lossy(&line).trim_end().to_owned(),
+            Line::TooLong { bytes } => format!("(a line of {bytes} bytes)"),
+        };
         tracing::debug!(process = name, pid, "{text}");
-        if let Some(value) = ready(text)
+        if let Some(value) = ready(&text)
             && let Some(found) = found.take()
         {
             let _ = found.send(value);
         }
-        tail.push(text);
+        tail.push(&text);
+    };
+    while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
+        lines.feed(chunk.get(..count).unwrap_or_default(), &mut said);
     }
+    lines.finish().map(said);
 }
 
 #[derive(Default)]

@@ -25,7 +25,8 @@ use tokio::{
     time::timeout,
 };
 
-/// How long the handshake may take. The engine has started by then and only has to answer.
+/// How long the handshake may take, and a page of the tool list. The engine has started by then and only has to
+/// answer.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
 /// How many pages a tool list may have before it counts as endless.
@@ -180,7 +181,10 @@ pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, StartError> {
     let mut cursor: Option<String> = None;
     for _ in 0..TOOL_PAGES_MAX {
         let params = cursor.take().map(|cursor| encode(&json!({ "cursor": cursor })));
-        let answer = peer.request("tools/list", params.as_ref()).await.map_err(|gone| bad(&gone))?;
+        let answer = timeout(HANDSHAKE, peer.request("tools/list", params.as_ref()))
+            .await
+            .map_err(|_| bad(&format!("no answer within {}", human(HANDSHAKE))))?
+            .map_err(|gone| bad(&gone))?;
         let page: Page =
             serde_json::from_str(answer.map_err(|error| bad(&error))?.get()).map_err(|error| bad(&error))?;
         for definition in page.tools {
