@@ -51,9 +51,10 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let (each, alone) = (slope(&through), slope(&direct));
     let ratio = each / alone;
     let met = each <= GOAL_MB && ratio <= GOAL;
-    let row = Row::new("memory of one more isolated session", format!("{each:.1} MB"), format!("{alone:.0} MB"))
-        .ratio(ratio)
-        .goal(Goal::check("≤ 20 MB and ≤ 1/10", met));
+    let row =
+        Row::new("memory of one more isolated session", format!("{each:.1} MB"), format!("{alone:.0} MB"))
+            .ratio(ratio)
+            .goal(Goal::check("≤ 20 MB and ≤ 1/10", met));
     let how = format!(
         "PSS over the tree of processes (greenroom, Chromium and Node), each session on a small page: {}. Alone, with \
          one engine process and its own headless shell per session: {}. The figure is the slope between the first \

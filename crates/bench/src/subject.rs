@@ -27,7 +27,10 @@ pub struct Subjects {
 impl Subjects {
     pub fn find(data: &Path) -> Self {
         let data = fs::canonicalize(data).unwrap_or_else(|error| {
-            panic!("no data folder: `{}`: {error}\n\nhint: run scripts/bench, which sets it up", data.display())
+            panic!(
+                "no data folder: `{}`: {error}\n\nhint: run scripts/bench, which sets it up",
+                data.display()
+            )
         });
         let engines = data.join("engines/playwright");
         let installed = fs::read_dir(&engines).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -84,7 +87,10 @@ impl Subjects {
         };
         vec![
             says(&self.greenroom, &["--version"]),
-            format!("@playwright/mcp {}", says(Path::new("node"), &[&self.engine.to_string_lossy(), "--version"])),
+            format!(
+                "@playwright/mcp {}",
+                says(Path::new("node"), &[&self.engine.to_string_lossy(), "--version"])
+            ),
             format!("Node {}", says(Path::new("node"), &["--version"])),
             says(Path::new(BROWSER), &["--version"]),
         ]

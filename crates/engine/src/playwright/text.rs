@@ -15,6 +15,10 @@ use greenroom_core::{Artifact, ArtifactKind};
 /// Where the engine puts files that nobody named.
 const OUTPUT: &str = ".playwright-mcp/";
 
+/// Files up to this size are put into answers. An answer may have 64 MiB; this leaves room for the escapes that
+/// JSON adds, and is fifty times the largest page seen.
+const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
 /// A link in an answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Link<'a> {
@@ -128,6 +132,10 @@ async fn inside(folder: &Path, path: &str) -> Option<PathBuf> {
 
 async fn snapshot(folder: &Path, path: &str) -> Option<String> {
     let file = inside(folder, path).await?;
+    let bytes = tokio::fs::metadata(&file).await.ok()?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Some(format!("- [Snapshot]({}) has {bytes} bytes, too many to show here", file.display()));
+    }
     let yaml = tokio::fs::read_to_string(&file).await.ok()?;
     // The link is gone from the answer, so nobody can ask for the file again.
     if let Err(error) = tokio::fs::remove_file(&file).await {
@@ -138,6 +146,9 @@ async fn snapshot(folder: &Path, path: &str) -> Option<String> {
 
 async fn console(folder: &Path, path: &str, first: usize, last: usize) -> Option<String> {
     let file = inside(folder, path).await?;
+    if tokio::fs::metadata(&file).await.ok()?.len() > FILE_BYTES_MAX {
+        return Some(format!(" {}", file.display()));
+    }
     let log = tokio::fs::read_to_string(&file).await.ok()?;
     let lines = log.lines().skip(first.checked_sub(1)?).take(last.checked_sub(first)? + 1);
     Some(lines.fold(String::new(), |text, line| text + "\n  " + line.trim_start()))
