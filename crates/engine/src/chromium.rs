@@ -138,18 +138,20 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
     command = command.arg(user_data).arg(format!("--proxy-server=http://{}", spec.proxy));
     let (width, height) = spec.window;
     if spec.headless {
-        command = command.args(["--hide-scrollbars", "--mute-audio"]);
+        // No first page either: nobody uses it, and an engine that attaches would wait for it if it had crashed.
+        command = command.args(["--hide-scrollbars", "--mute-audio", "--no-startup-window"]);
         if spec.browser.kind != Kind::HeadlessShell {
             command = command.arg("--headless=new");
         }
     } else {
-        command = command.arg(format!("--window-size={width},{height}"));
+        // A browser with windows ends with its last one, so it keeps one of its own.
+        command = command.arg(format!("--window-size={width},{height}")).arg("about:blank");
     }
     if spec.no_sandbox.unwrap_or_else(is_root) {
         say_no_sandbox();
         command = command.arg("--no-sandbox");
     }
-    command.arg("about:blank")
+    command
 }
 
 fn is_root() -> bool {

@@ -17,7 +17,7 @@ use std::{
 
 use rustix::{
     fs::{FlockOperation, flock},
-    process::{Pid, Signal, kill_process},
+    process::{Pid, Signal, kill_process, kill_process_group},
 };
 
 use crate::launcher::TAG;
@@ -127,6 +127,8 @@ pub fn reap(data_folder: &Path) -> Reaped {
         let Some(_lock) = lock_of_dead(&path, &tag) else { continue };
         for pid in tagged(&tag) {
             tracing::info!(?pid, tag, "ending a process that a dead greenroom left behind");
+            // It leads a group; a browser's helpers in it carry no tag, as they write their titles over it.
+            let _ = kill_process_group(pid, Signal::KILL);
             let _ = kill_process(pid, Signal::KILL);
             reaped.processes += 1;
         }

@@ -27,7 +27,7 @@ use crate::{
     ports::PortGuard,
     process::{Pipes, Process},
     run_folder::Scratch,
-    upstream::Upstream,
+    upstream::{self, Upstream},
 };
 
 /// How long Node may take until it listens. Usual is half a second, on a busy machine a few.
@@ -155,6 +155,16 @@ impl Shared {
                 self.lose(hung.clone());
                 Err(StartError::new(hung.to_string()))
             }),
+        }
+    }
+
+    /// Looks whether the engine still answers anybody, and declares the instance lost if not.
+    pub(super) async fn check_engine(&self) {
+        if let Some(node) = &self.node {
+            let (peer, _inbound) = node.endpoint.connect();
+            if self.answer(upstream::initialize(&peer, encode(&json!({})))).await.is_ok() {
+                peer.close().await;
+            }
         }
     }
 

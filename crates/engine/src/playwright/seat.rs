@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::{
     sync::{oneshot, watch},
     task::JoinSet,
+    time::timeout,
 };
 
 use super::{
@@ -25,6 +26,9 @@ use crate::{
     run_folder::Scratch,
     upstream::Upstream,
 };
+
+/// How long the engine may take to end one MCP session: usual are milliseconds. One that needs longer may hang.
+const GOODBYE: Duration = Duration::from_secs(3);
 
 /// The tool that closes the context and leaves the session empty.
 const CLOSE: &str = "browser_close";
@@ -172,7 +176,9 @@ impl PlaywrightSeat {
         let Self { instance, upstream, process, folder, context, mut watchers, .. } = *self;
         watchers.shutdown().await;
         let goodbye = async {
-            upstream.close().await;
+            if timeout(GOODBYE, upstream.close()).await.is_err() {
+                instance.check_engine().await;
+            }
             if let Some(context) = &context {
                 instance.observer.dispose(context).await;
             }

@@ -117,6 +117,12 @@ impl House {
         list["sessions"].as_array().unwrap().clone()
     }
 
+    /// Returns when the session is no longer listed: greenroom has noticed that it is lost.
+    pub async fn until_lost(&self, session: &str) {
+        let lost = async { while self.sessions().await.iter().any(|listed| listed["id"] == session) {} };
+        greenroom_testkit::within(LONG, lost).await;
+    }
+
     /// Ends greenroom as a client does, and waits for it.
     pub async fn end(self) {
         self.client.close_stdin().await;
@@ -201,4 +207,4 @@ pub async fn all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) 
 }
 
 /// A deadline that a healthy machine never comes near.
-pub const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(60);

@@ -3,8 +3,18 @@
 //! A test starts one greenroom and does much with it, since a browser and its engine take seconds to start.
 //! [`house`] starts greenroom and asks it things, [`look`] looks at its processes and ports from outside.
 
+mod answers;
+mod crash_browser;
+mod crash_engine;
+mod egress;
+mod faults;
 mod files;
+mod growth;
 mod house;
 pub mod isolation;
 mod look;
 mod random;
+mod recovery;
+mod settings;
+mod shutdown;
+mod single;

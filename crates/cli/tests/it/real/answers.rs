@@ -1,0 +1,49 @@
+//! What the engine only links to is in the answer itself.
+
+use greenroom_testkit::Site;
+use serde_json::json;
+
+use super::house::{Data, House};
+
+/// Snapshots and console lines are in the answers of navigate and click, big pages whole, screenshots as images.
+#[tokio::test]
+async fn linked_files_are_in_the_answer() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &[]).await;
+
+    let page = house.navigate("", &site.url("/console")).await.ok();
+    assert!(page.contains("```yaml\n") && page.contains("heading \"console\""), "no snapshot: {page}");
+    for line in ["[LOG] a log line", "[WARNING] a warning line", "[ERROR] an error line"] {
+        assert!(page.contains(line), "no `{line}`: {page}");
+    }
+    let clicked = house.call("", "browser_click", json!({ "target": "text=Log" })).await.ok();
+    assert!(clicked.contains("[LOG] a logged click") && clicked.contains("button \"Log\""), "{clicked}");
+    assert!(!clicked.contains("a log line"), "lines that were already said: {clicked}");
+    let thrown = house.call("", "browser_click", json!({ "target": "text=Throw" })).await.ok();
+    assert!(thrown.contains("a thrown error"), "{thrown}");
+    let messages = house.call("", "browser_console_messages", json!({})).await.ok();
+    for line in ["a log line", "a warning line", "an error line", "a logged click"] {
+        assert!(messages.contains(line), "no `{line}` at the default level: {messages}");
+    }
+    let errors = house.call("", "browser_console_messages", json!({ "level": "error" })).await.ok();
+    assert!(errors.contains("an error line") && !errors.contains("a log line"), "{errors}");
+
+    let table = house.navigate("", &site.url("/table?rows=2000")).await.ok();
+    let missing: Vec<_> =
+        (1..=2000).filter(|row| !table.contains(&format!("button \"open {row}\""))).collect();
+    assert_eq!(missing, Vec::<i32>::new(), "rows are missing");
+    let snapshot = house.call("", "browser_snapshot", json!({})).await.ok();
+    assert!(snapshot.contains("button \"open 2000\""));
+
+    let shot = house.call("", "browser_take_screenshot", json!({ "type": "png" })).await;
+    shot.ok();
+    let parts = shot.response["result"]["content"].as_array().unwrap();
+    let image = parts.iter().find(|part| part["type"] == "image").expect("a screenshot has its image");
+    assert_eq!(image["mimeType"], "image/png");
+    assert!(image["data"].as_str().unwrap().starts_with("iVBORw0KGgo"), "no PNG");
+    for text in [page, clicked, thrown, messages, table, snapshot] {
+        assert!(!text.contains(".playwright-mcp/"), "a link is left: {text}");
+    }
+    house.end().await;
+}

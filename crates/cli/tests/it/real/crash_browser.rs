@@ -1,0 +1,95 @@
+//! A browser or a page that dies is noticed, said, and replaced; never silently.
+
+use greenroom_testkit::{
+    Site,
+    process::{Signal, signal},
+};
+use serde_json::json;
+
+use super::{
+    house::{Data, House, answer},
+    look,
+};
+
+/// A browser killed under a call fails that call, its other sessions hear of it with their next one, and sessions
+/// in another browser notice nothing.
+#[tokio::test]
+async fn a_killed_browser() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &["--pool-slots", "2"]).await;
+    for session in ["a", "b"] {
+        house.navigate(session, &site.url(&format!("/canary?name={session}"))).await.unbroken();
+    }
+    let first = look::browsers(house.client.pid());
+    house.navigate("c", &site.url("/canary?name=c")).await.unbroken();
+    assert_eq!((first.len(), look::browsers(house.client.pid()).len()), (1, 2));
+
+    let pending = house.hang("a", &site, "/hang-1").await;
+    let queued = house.start_call("a", "browser_snapshot", json!({})).await;
+    signal(first[0], Signal::KILL);
+    answer(pending).await.lost("the browser ended (signal: 9 (SIGKILL)");
+    let queued = answer(queued).await;
+    assert!(queued.failed().contains("the browser ended"), "{}", queued.text());
+    assert_eq!(queued.code(), "not_run");
+    house.until_lost("b").await;
+    for session in ["a", "b"] {
+        let text = house.navigate(session, &site.url("/show")).await.restarted("the browser ended");
+        assert!(text.contains("this is a new, empty browser"), "{text}");
+        assert!(text.contains("server saw:") && !text.contains("canary="), "an old cookie: {text}");
+        house.call(session, "browser_snapshot", json!({})).await.unbroken();
+    }
+    let kept = house.call("c", "browser_snapshot", json!({})).await.unbroken();
+    assert!(kept.contains("heading \"canary c\""), "{kept}");
+
+    // Between calls.
+    for browser in look::browsers(house.client.pid()) {
+        signal(browser, Signal::KILL);
+    }
+    for session in ["a", "b", "c"] {
+        house.until_lost(session).await;
+        house.call(session, "browser_snapshot", json!({})).await.restarted("the browser ended (signal: 9");
+        house.call(session, "browser_snapshot", json!({})).await.unbroken();
+    }
+    house.end().await;
+}
+
+/// A page that crashes costs its session, with a word; the browser and its other sessions go on.
+#[tokio::test]
+async fn a_crashed_page() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &["--pool-slots", "1"]).await;
+    house.navigate("other", &site.url("/canary?name=other")).await.ok();
+    let other = look::browsers(house.client.pid());
+    house.navigate("a", &site.url("/canary?name=a")).await.ok();
+    // A new session may get another browser than the lost one had.
+    let kill_pages = || {
+        let browsers = look::browsers(house.client.pid());
+        let pages = browsers.into_iter().filter(|browser| !other.contains(browser)).flat_map(look::renderers);
+        pages.for_each(|page| signal(page, Signal::KILL));
+    };
+
+    // Killed under a call.
+    let pending = house.hang("a", &site, "/hang-1").await;
+    kill_pages();
+    answer(pending).await.lost("the page crashed");
+    house.navigate("a", &site.url("/canary?name=a")).await.restarted("the page crashed");
+    house.call("a", "browser_snapshot", json!({})).await.unbroken();
+
+    // Killed between calls.
+    kill_pages();
+    house.until_lost("a").await;
+    house.call("a", "browser_snapshot", json!({})).await.restarted("the page crashed");
+
+    // Crashed by its own address, which the engine takes for a failed navigation.
+    house.navigate("a", "chrome://crash").await.failed();
+    house.until_lost("a").await;
+    let text = house.navigate("a", &site.url("/show")).await.restarted("the page crashed");
+    assert!(!text.contains("canary="), "an old cookie: {text}");
+    house.call("a", "browser_snapshot", json!({})).await.unbroken();
+
+    let kept = house.call("other", "browser_snapshot", json!({})).await.unbroken();
+    assert!(kept.contains("heading \"canary other\""), "{kept}");
+    house.end().await;
+}

@@ -1,0 +1,113 @@
+//! A Node that dies or hangs is noticed, said, and replaced; a page that hangs costs only its own session.
+
+use greenroom_testkit::{
+    Site,
+    process::{Signal, signal},
+};
+use serde_json::json;
+
+use super::{
+    house::{Data, House, answer},
+    look,
+};
+
+/// A Node killed under a call and between calls is said to the sessions it served, and to no others.
+#[tokio::test]
+async fn a_killed_engine() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &["--pool-slots", "2"]).await;
+    for session in ["a", "b"] {
+        house.navigate(session, &site.url(&format!("/canary?name={session}"))).await.ok();
+    }
+    let first = look::engines(house.client.pid());
+    house.navigate("c", &site.url("/canary?name=c")).await.ok();
+    assert_eq!((first.len(), look::engines(house.client.pid()).len()), (1, 2));
+
+    let pending = house.hang("a", &site, "/hang-1").await;
+    signal(first[0], Signal::KILL);
+    answer(pending).await.lost("the engine process ended (signal: 9 (SIGKILL)");
+    house.until_lost("b").await;
+    for session in ["a", "b"] {
+        let text = house.navigate(session, &site.url("/show")).await.restarted("the engine process ended");
+        assert!(!text.contains("canary="), "an old cookie: {text}");
+    }
+    let kept = house.call("c", "browser_snapshot", json!({})).await.unbroken();
+    assert!(kept.contains("heading \"canary c\""), "{kept}");
+
+    for engine in look::engines(house.client.pid()) {
+        signal(engine, Signal::KILL);
+    }
+    for session in ["a", "b", "c"] {
+        house.until_lost(session).await;
+        house.call(session, "browser_snapshot", json!({})).await.restarted("the engine process ended");
+        house.call(session, "browser_snapshot", json!({})).await.unbroken();
+    }
+    house.end().await;
+}
+
+/// A Node of one session that hangs fails its call at the deadline and is replaced; others work meanwhile.
+#[tokio::test]
+async fn a_hanging_engine_of_one_session() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &["--pool-slots", "1", "--pool-timeout", "5s"]).await;
+    house.navigate("a", &site.url("/canary?name=a")).await.ok();
+    check_hanging(&house, &site).await;
+    house.end().await;
+}
+
+/// A Node of several sessions that hangs is found out by the first of them; the others hear of it.
+#[tokio::test]
+async fn a_hanging_engine_of_several_sessions() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &["--pool-slots", "2", "--pool-timeout", "5s"]).await;
+    house.navigate("a", &site.url("/canary?name=a")).await.ok();
+    house.navigate("b", &site.url("/canary?name=b")).await.ok();
+    check_hanging(&house, &site).await;
+    // The neighbour in the same engine need not find out by waiting itself.
+    house.call("b", "browser_snapshot", json!({})).await.restarted("the engine did not answer");
+    house.end().await;
+}
+
+/// Hangs the engine that all sessions so far live on.
+async fn check_hanging(house: &House, site: &Site) {
+    let hanging = look::engines(house.client.pid());
+    house.navigate("c", &site.url("/canary?name=c")).await.ok();
+    assert_eq!((hanging.len(), look::engines(house.client.pid()).len()), (1, 2));
+
+    signal(hanging[0], Signal::STOP);
+    let pending = house.start_call("a", "browser_snapshot", json!({})).await;
+    let kept = house.call("c", "browser_snapshot", json!({})).await.unbroken();
+    assert!(kept.contains("heading \"canary c\""), "{kept}");
+    answer(pending).await.lost("the engine did not answer within 5 s");
+    let text =
+        house.navigate("a", &site.url("/show")).await.restarted("the engine did not answer within 5 s");
+    assert!(!text.contains("canary="), "an old cookie: {text}");
+    house.call("a", "browser_snapshot", json!({})).await.unbroken();
+    house.call("c", "browser_snapshot", json!({})).await.unbroken();
+    greenroom_testkit::process::wait_gone(hanging[0]).await;
+}
+
+/// A page that never lets go costs its own session, at the deadline; its neighbour in the same browser works.
+#[tokio::test]
+async fn a_hanging_page() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &["--pool-slots", "4", "--pool-timeout", "5s"]).await;
+    for session in ["a", "b"] {
+        house.navigate(session, &site.url(&format!("/canary?name={session}"))).await.ok();
+    }
+    let function = "() => { fetch('/spinning'); for (;;) {} }";
+    let spinning = house.start_call("a", "browser_evaluate", json!({ "function": function })).await;
+    let pending = house.hang("b", &site, "/hang-1").await;
+    answer(spinning).await.lost("the engine did not answer within 5 s");
+    answer(pending).await.lost("the engine did not answer within 5 s");
+    for session in ["a", "b"] {
+        let text = house.navigate(session, &site.url("/show")).await.restarted("did not answer within 5 s");
+        assert!(!text.contains("canary="), "an old cookie: {text}");
+    }
+    assert_eq!(look::browsers(house.client.pid()).len(), 1, "the browser is still the same one");
+    house.end().await;
+}

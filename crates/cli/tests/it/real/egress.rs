@@ -1,0 +1,172 @@
+//! Browsers reach the web, and neither greenroom's own ports nor cloud metadata.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+};
+
+use futures_util::{SinkExt, StreamExt};
+use greenroom_testkit::Site;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::{
+    house::{Data, House, all},
+    look,
+};
+
+/// No page reaches a debugger, an engine or a proxy: not its own greenroom's, not a neighbour's.
+#[tokio::test]
+async fn own_ports_are_out_of_reach() {
+    let data = Data::new();
+    let site = &Site::start().await;
+    let house = &House::start(&data, &[]).await;
+    let neighbour = House::start(&data, &[]).await;
+    neighbour.navigate("victim", &site.url("/title?t=victim")).await.ok();
+    house.navigate("a", &site.url("/")).await.ok();
+    let ports_of = |house: &House| look::ports(&look::run_of(data.path(), house.client.pid()));
+    let (own, neighbours) = (ports_of(house), ports_of(&neighbour));
+    assert_eq!((own.len(), neighbours.len()), (3, 3), "proxy, debugger and engine of both");
+    let ports: Vec<_> = own.into_iter().chain(neighbours).collect();
+
+    // Said openly when it is asked for openly.
+    for port in &ports {
+        let page = house.navigate("a", &format!("http://127.0.0.1:{port}/json/version")).await.ok();
+        assert!(page.contains("this port belongs to greenroom"), "port {port}: {page}");
+    }
+    // Every way a page has, at all ports at once.
+    let sessions: Vec<_> = ports.iter().map(|port| format!("at {port}")).collect();
+    all(sessions.iter().map(|session| house.navigate(session, "about:blank"))).await;
+    let pages = || ports.iter().flat_map(|port| debugger_pages(*port)).collect::<Vec<_>>();
+    let before = pages();
+    assert!(before.len() > ports.len(), "the debuggers show their pages: {before:?}");
+    all(sessions.iter().zip(&ports).map(|(session, port)| attack(house, site, session, *port))).await;
+    let after = pages();
+    assert_eq!(after, before, "a page was opened through a debugger");
+    neighbour.call("victim", "browser_snapshot", json!({})).await.unbroken();
+    neighbour.end().await;
+}
+
+/// The attack does reach a port that nobody has declared, and no longer does once a neighbour's list has it.
+#[tokio::test]
+async fn a_declared_port_sees_nothing() {
+    let data = Data::new();
+    let site = &Site::start().await;
+    let (open, closed) = (Site::start().await, Site::start().await);
+    let run = data.path().join("run/neighbour");
+    std::fs::create_dir_all(&run).unwrap();
+    std::fs::write(run.join("ports"), format!("{}\n", closed.port())).unwrap();
+    let house = &House::start(&data, &[]).await;
+    all([&open, &closed].map(|victim| async move {
+        attack(house, site, &victim.port().to_string(), victim.port()).await;
+    }))
+    .await;
+    let paths: Vec<_> = open.requests().into_iter().map(|seen| seen.path).collect();
+    for path in
+        ["/", "/json/version", "/json/new", "/mcp", "/devtools/browser", "/image", "/frame", "/redirected"]
+    {
+        assert!(paths.iter().any(|seen| seen == path), "the attack never tried {path}: {paths:?}");
+    }
+    assert_eq!(closed.requests(), [], "the port was reached");
+}
+
+/// Pages, redirects, forms, WebSockets and downloads work through the proxy; metadata services do not.
+#[tokio::test]
+async fn the_web_is_reached_and_metadata_is_not() {
+    let data = Data::new();
+    let (site, other) = (Site::start().await, Site::start().await);
+    let house = House::start(&data, &[]).await;
+    let to = other.url("/title?t=the%20other%20site").replace(':', "%3A").replace('?', "%3F");
+    let page = house.navigate("", &site.url(&format!("/redirect?to={to}"))).await.ok();
+    assert!(page.contains("heading \"the other site\""), "{page}");
+    for host in ["localhost", "sub.localhost", "[::ffff:127.0.0.1]"] {
+        let page = house.navigate("", &format!("http://{host}:{}/title?t=here", site.port())).await.ok();
+        assert!(page.contains("heading \"here\""), "{host}: {page}");
+    }
+    house.navigate("", &site.url("/form")).await.ok();
+    let typing = json!({ "target": "input[name=name]", "text": "grün & blau", "submit": true });
+    house.call("", "browser_type", typing).await.ok();
+    let sent = house.call("", "browser_snapshot", json!({})).await.ok();
+    assert!(sent.contains("grün & blau"), "{sent}");
+    assert!(site.requests().iter().any(|seen| seen.method == "POST" && seen.path == "/form"));
+
+    let echo = echo().await;
+    let talk = format!(
+        "() => new Promise((resolve, reject) => {{ const socket = new WebSocket('ws://127.0.0.1:{echo}/'); \
+         socket.onopen = () => socket.send('there and back'); socket.onerror = reject; \
+         socket.onmessage = (event) => resolve(event.data); }})"
+    );
+    assert!(house.evaluate("", &talk).await.ok().contains("echo: there and back"));
+
+    for url in [
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::ffff:169.254.169.254]/",
+        "http://2852039166/",
+        "http://metadata.google.internal/",
+        "http://100.100.100.200/",
+    ] {
+        let page = house.navigate("", url).await.ok();
+        assert!(page.contains("cloud metadata services are out of reach for browsers"), "{url}: {page}");
+        assert!(page.contains("403"), "{url}: {page}");
+    }
+    let by_redirect = house.navigate("", &site.url("/redirect?to=http://169.254.169.254/")).await.ok();
+    assert!(by_redirect.contains("out of reach for browsers"), "{by_redirect}");
+    house.end().await;
+}
+
+/// Has a page try everything on a port, and returns when it has.
+async fn attack(house: &House, site: &Site, session: &str, port: u16) {
+    house.navigate(session, &site.url(&format!("/attack?port={port}"))).await.ok();
+    let done = "async () => { const state = document.getElementById('state'); \
+                while (state.textContent !== 'done') await new Promise(requestAnimationFrame); \
+                return document.getElementById('outcomes').children.length; }";
+    let outcomes = house.evaluate(session, done).await.ok();
+    assert!(outcomes.contains("### Result\n20"), "not every way was tried: {outcomes}");
+    house.navigate(session, "about:blank").await.ok();
+}
+
+/// The ids of the pages behind a port, if a debugger listens there.
+fn debugger_pages(port: u16) -> Vec<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let request = format!("GET /json/list HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    // The debugger keeps the connection open after its answer, whose length it tells.
+    let mut chunk = [0; 4096];
+    let body = loop {
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| {
+                line.to_lowercase().strip_prefix("content-length:")?.trim().parse::<usize>().ok()
+            });
+            if length.is_none_or(|length| body.len() >= length) {
+                break body.to_owned();
+            }
+        }
+        match stream.read(&mut chunk).unwrap() {
+            0 => break text,
+            count => answer.extend_from_slice(&chunk[..count]),
+        }
+    };
+    let targets: Vec<Value> = serde_json::from_str(&body).unwrap_or_default();
+    let pages = targets.iter().filter(|target| target["type"] == "page");
+    let mut ids: Vec<_> = pages.map(|page| page["id"].as_str().unwrap_or_default().to_owned()).collect();
+    ids.sort();
+    ids
+}
+
+/// A WebSocket server that says everything back, on the port that is returned.
+async fn echo() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+        while let Some(Ok(message)) = socket.next().await {
+            if let Ok(text) = message.to_text() {
+                let _ = socket.send(format!("echo: {text}").into()).await;
+            }
+        }
+    });
+    port
+}

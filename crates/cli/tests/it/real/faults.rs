@@ -1,0 +1,142 @@
+//! What is missing or broken on the machine is said clearly, and mended without a restart.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use greenroom_testkit::{Launch, Site};
+use serde_json::json;
+
+use super::house::{Data, House, REVISION, installed, launch};
+
+/// A browser that is not there is named, and used once it is there.
+#[tokio::test]
+async fn a_missing_browser() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let path = data.path().join("browser");
+    let house = House::start(&data, &["--pool-executable-path", path.to_str().unwrap()]).await;
+    let failure = house.navigate("a", &site.url("/")).await;
+    assert!(failure.failed().contains(path.to_str().unwrap()), "{}", failure.text());
+    assert_eq!(failure.code(), "start_failed");
+
+    fs::write(&path, "#!/bin/sh\necho no screen to be seen >&2\nexit 7\n").unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let failure = house.navigate("a", &site.url("/")).await.failed();
+    for part in ["the browser ended (exit status: 7)", "no screen to be seen", path.to_str().unwrap()] {
+        assert!(failure.contains(part), "no `{part}`: {failure}");
+    }
+    assert_eq!(house.sessions().await.len(), 0, "a session that never began is not listed");
+
+    fs::remove_file(&path).unwrap();
+    symlink(headless_shell(), &path).unwrap();
+    house.navigate("a", &site.url("/")).await.unbroken();
+    house.end().await;
+}
+
+/// An engine that is missing, or of another version, is said with what to do about it.
+#[tokio::test]
+async fn a_missing_or_foreign_engine() {
+    let data = Data::without_engine();
+    let house = House::start(&data, &[]).await;
+    let failure = house.navigate("a", "about:blank").await.failed();
+    assert!(failure.contains("the playwright engine is not installed"), "{failure}");
+    assert!(failure.contains("greenroom setup"), "{failure}");
+    let list = house.client.request("tools/list", json!({})).await;
+    assert!(list["error"]["message"].as_str().unwrap().contains("greenroom setup"), "{list}");
+
+    // The same tree, but for the version that it claims.
+    let engine = installed().join("engines/playwright").read_dir().unwrap().flatten().next().unwrap().path();
+    let copy = data.path().join("engines/playwright").join(engine.file_name().unwrap());
+    let package = PathBuf::from("node_modules/@playwright/mcp");
+    fs::create_dir_all(copy.join(&package)).unwrap();
+    for shared in ["node_modules/playwright-core", "node_modules/@playwright/mcp/cli.js"] {
+        symlink(engine.join(shared), copy.join(shared)).unwrap();
+    }
+    let text = fs::read_to_string(engine.join(&package).join("package.json")).unwrap();
+    let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+    manifest["version"] = json!("0.0.1");
+    fs::write(copy.join(&package).join("package.json"), manifest.to_string()).unwrap();
+    let failure = house.navigate("a", "about:blank").await.failed();
+    assert!(failure.contains("the playwright engine is 0.0.1"), "{failure}");
+    assert!(failure.contains("greenroom setup"), "{failure}");
+
+    fs::remove_dir_all(data.path().join("engines")).unwrap();
+    symlink(installed().join("engines"), data.path().join("engines")).unwrap();
+    house.navigate("a", "about:blank").await.unbroken();
+    house.end().await;
+}
+
+/// A full disk fails new sessions with its name, keeps the open ones, and is forgotten once there is room again.
+///
+/// The disk is a small file system in memory, mounted for greenroom alone and full when it has no entry left.
+#[tokio::test]
+async fn a_full_disk() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let mount = "mount -t tmpfs -o size=200m,nr_inodes=4000 tmpfs \"$1\" && ln -s \"$0\"/engines \"$0\"/cache \"$1\" \
+                 && shift && exec \"$@\"";
+    let launch = Launch::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount])
+        .arg(installed())
+        .arg(data.path())
+        .arg(env!("CARGO_BIN_EXE_greenroom"))
+        .args(["mcp", "--pool-slots", "2", "--pool-no-sandbox", "--data-dir"])
+        .arg(data.path());
+    let client = launch.spawn();
+    client.initialize(REVISION, json!({})).await;
+    let house = House { client };
+    house.navigate("a", &site.url("/canary?name=a")).await.ok();
+    // The mount is in greenroom's own view of the file system only.
+    let inside = PathBuf::from(format!("/proc/{}/root", house.client.pid()));
+    let disk = inside.join(data.path().strip_prefix("/").unwrap());
+    assert!(disk.join("run").is_dir(), "greenroom's folder is on the small disk");
+
+    let filled = fill(&disk);
+    for session in ["b", "c"] {
+        let failure = house.navigate(session, &site.url("/")).await;
+        assert!(
+            failure.failed().contains("cannot write to the data folder: No space left on device"),
+            "{}",
+            failure.text()
+        );
+        assert!(failure.text().contains("free some space"), "{}", failure.text());
+    }
+    let kept = house.evaluate("a", "() => document.title").await.unbroken();
+    assert!(kept.contains("canary a"), "{kept}");
+
+    fs::remove_dir_all(filled).unwrap();
+    for session in ["a", "b", "c"] {
+        house.navigate(session, &site.url("/")).await.unbroken();
+    }
+    house.end().await;
+}
+
+/// A browser with a window, where there is no display to show it on, says so.
+#[tokio::test]
+async fn a_window_without_a_display() {
+    let data = Data::new();
+    let house = House::of(launch(data.path(), &[]).env("HEADLESS", "false")).await;
+    let failure = house.navigate("a", "about:blank").await;
+    assert!(failure.failed().to_lowercase().contains("display"), "{}", failure.text());
+    assert_eq!(failure.code(), "start_failed");
+    house.end().await;
+}
+
+/// Makes empty files until no more can be made, and returns the folder they are in.
+fn fill(disk: &Path) -> PathBuf {
+    let folder = disk.join("filler");
+    fs::create_dir(&folder).unwrap();
+    let refused = (0..).find_map(|n: u32| fs::write(folder.join(n.to_string()), "").err()).unwrap();
+    assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull);
+    folder
+}
+
+/// The browser that greenroom would take by itself.
+fn headless_shell() -> PathBuf {
+    let path = PathBuf::from("/usr/lib/chromium/chromium-headless-shell");
+    assert!(path.exists(), "no headless shell on this machine: `{}`", path.display());
+    path
+}

@@ -1,0 +1,92 @@
+//! Sessions come and go without anything growing.
+
+use std::path::Path;
+
+use greenroom_testkit::{
+    Site, eventually,
+    process::{children, open_fds, rss},
+};
+use serde_json::json;
+
+use super::{
+    house::{Data, House, all},
+    look,
+};
+
+/// Sessions at once.
+const AT_ONCE: usize = 4;
+
+/// Handles may differ by this: connections to Node are kept for the next call, one per call at once, and either
+/// side lets go of them at its own time.
+const HANDLES: usize = 2 * AT_ONCE;
+
+/// greenroom's memory may grow by this over 100 sessions: 80 KiB each would be noticed. What the allocator keeps
+/// for later differs by a few megabytes from run to run.
+const MEMORY_BYTES: u64 = 8 << 20;
+
+/// After a hundred sessions, processes, handles, folders and greenroom's memory are where they were.
+#[tokio::test]
+async fn a_hundred_sessions_leave_nothing() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &[]).await;
+    let pid = house.client.pid();
+    // One session stays, so that the browser does too.
+    house.navigate("stays", &site.url("/")).await.ok();
+    let run = look::run_of(data.path(), pid);
+    let (browsers, engines) = (look::browsers(pid), look::engines(pid));
+
+    come_and_go(&house, &site, 20).await;
+    let processes = eventually("the end of the first pages", || {
+        let processes = children(pid).len();
+        (look::renderers(browsers[0]).len() <= 2).then_some(processes)
+    })
+    .await;
+    let (folders, memory) = (count_folders(&run), rss(pid));
+    let (own_handles, nodes_handles) = (open_fds(pid), open_fds(engines[0]));
+
+    come_and_go(&house, &site, 100).await;
+    let fell = |what: &str, now: usize, then: usize| {
+        println!("{what}: {then} before, {now} after");
+        (now <= then).then_some(())
+    };
+    eventually("no more processes than before", || fell("processes", children(pid).len(), processes)).await;
+    eventually("no more folders than before", || fell("folders", count_folders(&run), folders)).await;
+    eventually("no more handles of greenroom", || fell("handles", open_fds(pid), own_handles + HANDLES))
+        .await;
+    eventually("no more handles of Node", || {
+        fell("Node's handles", open_fds(engines[0]), nodes_handles + HANDLES)
+    })
+    .await;
+    let grown = rss(pid).saturating_sub(memory);
+    println!("greenroom's memory: {memory} bytes before, {grown} more after");
+    assert!(grown <= MEMORY_BYTES, "greenroom's memory grew by {grown} bytes, from {memory}");
+    assert_eq!((look::browsers(pid), look::engines(pid)), (browsers, engines), "no process was replaced");
+    house.call("stays", "browser_snapshot", json!({})).await.unbroken();
+    house.end().await;
+}
+
+/// So many sessions, a few at once, each with a page.
+async fn come_and_go(house: &House, site: &Site, sessions: usize) {
+    let url = &site.url("/canary?name=gone");
+    all((0..AT_ONCE).map(|lane| async move {
+        for n in (lane..sessions).step_by(AT_ONCE) {
+            let session = format!("{n}");
+            house.navigate(&session, url).await.unbroken();
+            house.call(&session, "session_close", json!({})).await.ok();
+        }
+    }))
+    .await;
+}
+
+fn count_folders(folder: &Path) -> usize {
+    // A browser's profile has caches that come and go with its pages.
+    let is_own = |path: &Path| path.is_dir() && !path.ends_with("profiles");
+    let Ok(entries) = folder.read_dir() else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| is_own(path))
+        .map(|path| 1 + count_folders(&path))
+        .sum()
+}

@@ -1,0 +1,79 @@
+//! Settings reach the browser, and nothing starts before it is needed.
+
+use greenroom_testkit::Site;
+use serde_json::{Value, json};
+
+use super::{
+    house::{Data, House},
+    look,
+};
+
+/// The viewport is 1280 by 720 unless set, the user agent is the one that is set, and `session_list` knows where
+/// each session is without asking the engine.
+#[tokio::test]
+async fn viewport_user_agent_and_list() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let size = "() => [innerWidth, innerHeight].join()";
+    let house = House::start(&data, &["--pool-user-agent", "greenroom test agent"]).await;
+    house.navigate("a", &site.url("/title?t=the%20first")).await.ok();
+    assert!(house.evaluate("a", size).await.ok().contains("\"1280,720\""));
+    assert!(house.evaluate("a", "() => navigator.userAgent").await.ok().contains("greenroom test agent"));
+    house.navigate("", &site.url("/title?t=no%20name")).await.ok();
+    let agents: Vec<_> = site.requests().into_iter().filter_map(|seen| seen.user_agent).collect();
+    assert!(!agents.is_empty() && agents.iter().all(|agent| agent == "greenroom test agent"), "{agents:?}");
+
+    let sessions = house.sessions().await;
+    let shown: Vec<_> =
+        sessions.iter().map(|one| (&one["id"], &one["url"], &one["title"], &one["state"])).collect();
+    let (first, second) = (json!(site.url("/title?t=the%20first")), json!(site.url("/title?t=no%20name")));
+    let idle = &json!("idle");
+    assert_eq!(
+        shown,
+        [(&json!("a"), &first, &json!("the first"), idle), (&Value::Null, &second, &json!("no name"), idle)]
+    );
+    // A title that a script changes, a popup, and the page behind it.
+    house.evaluate("a", "() => { document.title = 'renamed'; }").await.ok();
+    assert_eq!(house.sessions().await[0]["title"], "renamed");
+    let pending = house.hang("a", &site, "/hang").await;
+    let busy = house.sessions().await;
+    assert_eq!((&busy[0]["state"], &busy[0]["callsInFlight"]), (&json!("busy"), &json!(1)));
+    drop(pending);
+    house.end().await;
+
+    let house = House::start(&data, &["--pool-viewport-size", "800x600"]).await;
+    assert!(house.evaluate("", size).await.ok().contains("\"800,600\""));
+    house.end().await;
+}
+
+/// The handshake and a known tool list start no engine and no browser; the first call does.
+#[tokio::test]
+async fn nothing_starts_before_the_first_call() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let names = |list: &Value| {
+        let tools = list["result"]["tools"].as_array().unwrap().iter();
+        tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // The first greenroom of all asks the engine once.
+    let house = House::start(&data, &[]).await;
+    let first = names(&house.client.request("tools/list", json!({})).await);
+    assert!(first.iter().any(|name| name == "browser_navigate"), "{first:?}");
+    house.end().await;
+
+    let house = House::start(&data, &[]).await;
+    let run = look::run_of(data.path(), house.client.pid());
+    let list = house.client.request("tools/list", json!({})).await;
+    assert_eq!(names(&list), first);
+    for tool in list["result"]["tools"].as_array().unwrap() {
+        let name = tool["name"].as_str().unwrap();
+        let takes = tool["inputSchema"]["properties"]["sessionId"].is_object();
+        assert!(takes || name == "session_list", "`{name}` takes no sessionId");
+    }
+    house.sessions().await;
+    assert_eq!(look::tagged(&run), Vec::<u32>::new(), "something was started");
+    assert_eq!(look::ports(&run).len(), 1, "only the proxy listens");
+    house.navigate("", &site.url("/")).await.ok();
+    assert_eq!(look::tagged(&run).len(), 2, "one browser, one engine");
+    house.end().await;
+}

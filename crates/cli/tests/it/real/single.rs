@@ -1,0 +1,56 @@
+//! One slot per instance: a browser and a Node of its own for every session, and only there unsafe tools.
+
+use greenroom_testkit::Site;
+use serde_json::json;
+
+use super::{
+    house::{Data, House},
+    look,
+};
+
+const UNSAFE: &str = "browser_run_code_unsafe";
+
+/// With one slot each session has its own processes, and with `tools.unsafe` may run code in its own Node.
+#[tokio::test]
+async fn sessions_with_processes_of_their_own() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &["--pool-slots", "1", "--tools-unsafe"]).await;
+    assert!(lists_unsafe(&house).await);
+    for session in ["a", "b"] {
+        house.navigate(session, &site.url(&format!("/canary?name={session}"))).await.ok();
+    }
+    let pid = house.client.pid();
+    assert_eq!((look::browsers(pid).len(), look::engines(pid).len()), (2, 2));
+    for (session, other) in [("a", "b"), ("b", "a")] {
+        let shown = house.navigate(session, &site.url("/show")).await.unbroken();
+        assert!(shown.contains(&format!("canary={session}")) && !shown.contains(&format!("canary={other}")));
+        // Code in the engine sees one browser context, this session's.
+        let code =
+            "async (page) => (await page.context().browser().contexts()).flatMap(c => c.pages()).length";
+        let seen = house.call(session, UNSAFE, json!({ "code": code })).await.ok();
+        assert!(seen.contains("### Result\n1"), "{seen}");
+    }
+    house.call("a", "session_close", json!({})).await.ok();
+    assert_eq!(look::engines(pid).len(), 1, "a closed session's Node is gone");
+    house.end().await;
+}
+
+/// Without `tools.unsafe` the tool is neither shown nor run, with one slot and with many.
+#[tokio::test]
+async fn unsafe_tools_are_off() {
+    let data = Data::new();
+    for slots in ["1", "16"] {
+        let house = House::start(&data, &["--pool-slots", slots]).await;
+        assert!(!lists_unsafe(&house).await);
+        let refused = house.call("a", UNSAFE, json!({ "code": "async () => process.pid" })).await;
+        assert_eq!(refused.code(), "tool_refused", "{}", refused.text());
+        assert_eq!(look::engines(house.client.pid()).len(), 0, "nothing is started for a refused call");
+        house.end().await;
+    }
+}
+
+async fn lists_unsafe(house: &House) -> bool {
+    let list = house.client.request("tools/list", json!({})).await;
+    list["result"]["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == UNSAFE)
+}
