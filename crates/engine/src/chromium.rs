@@ -11,7 +11,7 @@ use crate::{
     custom::unwritable,
     launcher::{Launcher, Spec},
     ports::{PortGuard, Ports},
-    process::Process,
+    process::{Listen, Process},
     run_folder::{RunFolder, Scratch},
 };
 
@@ -86,7 +86,7 @@ impl Chromium {
         let profile = run.fresh("profiles").map_err(|error| unwritable(run, &error))?;
         let command = command(spec, profile.path());
         let path = spec.browser.path.display();
-        let (process, _, ready) = Process::start(launcher, "chromium", command, debugger_address)
+        let (process, _, ready) = Process::start(launcher, "chromium", command, LISTEN)
             .await
             .map_err(|error| StartError::new(format!("cannot start the browser: {error}: `{path}`")))?;
         let endpoint = match timeout(READY, ready).await {
@@ -168,6 +168,16 @@ fn say_no_sandbox() {
     });
 }
 
+const LISTEN: Listen = Listen { ready: debugger_address, noise: is_noise };
+
+/// Chromium complains about every desktop service that a server does not have. None of it ever ended a browser,
+/// and the debugger's address is nobody's business.
+fn is_noise(line: &str) -> bool {
+    const NOISE: [&str; 6] =
+        [":WARNING:", "dbus/", "gpu/", "vaapi", "DevTools listening on", "google_apis/gcm"];
+    NOISE.iter().any(|noise| line.contains(noise))
+}
+
 fn debugger_address(line: &str) -> Option<String> {
     line.strip_prefix("DevTools listening on ").map(ToOwned::to_owned)
 }
@@ -187,6 +197,8 @@ mod tests {
             debugger_address("DevTools listening on ws://127.0.0.1:43297/devtools/browser/e7").unwrap();
         assert_eq!(port_of(&endpoint), Some(43297));
         assert_eq!(debugger_address("[1115/1] ERROR:dbus"), None);
+        assert!(is_noise("[1115/203506.838720:ERROR:dbus/bus.cc:405] Failed to connect to the bus"));
+        assert!(!is_noise("[1115/203506.8:FATAL:zygote_host_impl_linux.cc(128)] No usable sandbox!"));
         assert_eq!(port_of("http://x"), None);
     }
 }

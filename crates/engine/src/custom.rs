@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::{
     launcher::{Launcher, Spec},
-    process::{Pipes, Process},
+    process::{Listen, Pipes, Process},
     run_folder::{RunFolder, Scratch},
     upstream::{self, ToolsChanged, Upstream},
 };
@@ -38,7 +38,7 @@ impl CustomEngine {
         let spec = Spec::new(&self.program).args(&self.args).pipes();
         let name = self.program.file_name().map_or_else(|| "engine".into(), |name| name.to_string_lossy());
         let (process, pipes, _) =
-            Process::start(&self.launcher, &name, spec, |_| None).await.map_err(|error| {
+            Process::start(&self.launcher, &name, spec, Listen::PLAIN).await.map_err(|error| {
                 StartError::new(format!("cannot start `{}`: {error}", self.program.display()))
                     .hint("check `pool.command`; the program must exist and be executable")
             })?;

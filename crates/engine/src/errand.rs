@@ -10,7 +10,7 @@ use tokio::{io::AsyncReadExt, time::timeout};
 
 use crate::{
     launcher::{Launcher, Spec},
-    process::Process,
+    process::{Listen, Process},
 };
 
 /// No errand has more to say than a version or an error report; the rest is read and forgotten.
@@ -46,7 +46,7 @@ pub(crate) async fn run(
     spec: Spec,
     deadline: Duration,
 ) -> Result<Done, ErrandError> {
-    let (process, pipes, _ready) = Process::start(launcher, name, spec.pipes(), |_| None).await?;
+    let (process, pipes, _ready) = Process::start(launcher, name, spec.pipes(), Listen::PLAIN).await?;
     let said = async {
         let mut stdout = Vec::new();
         if let Some(pipes) = pipes {

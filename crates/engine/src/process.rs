@@ -47,17 +47,28 @@ pub struct Pipes {
     pub stdout: ChildStdout,
 }
 
-/// Looks for a line of stderr: what it returns reaches whoever waits for readiness.
-pub type Ready = fn(&str) -> Option<String>;
+/// What to listen for in a child's stderr.
+#[derive(Clone, Copy)]
+pub struct Listen {
+    /// Looks for the line that means readiness; what it returns reaches whoever waits.
+    pub ready: fn(&str) -> Option<String>,
+    /// Lines that explain nothing, however the child ends; they are logged, but are no last words.
+    pub noise: fn(&str) -> bool,
+}
+
+impl Listen {
+    /// For a child that says in other ways when it is ready, and nothing needless.
+    pub const PLAIN: Self = Self { ready: |_| None, noise: |_| false };
+}
 
 impl Process {
-    /// Starts a child. `name` is how messages and logs call it. The receiver resolves with what `ready` found
+    /// Starts a child. `name` is how messages and logs call it. The receiver resolves with what `listen` found
     /// in stderr, and fails when the child ends first.
     pub async fn start(
         launcher: &Launcher,
         name: &str,
         spec: Spec,
-        ready: Ready,
+        listen: Listen,
     ) -> io::Result<(Self, Option<Pipes>, oneshot::Receiver<String>)> {
         let mut child = launcher.spawn(spec).await?;
         let pid = child.id().ok_or_else(|| io::Error::other("the child ended at once"))?;
@@ -66,7 +77,7 @@ impl Process {
         let tail = Arc::new(Tail::default());
         let (found, line) = oneshot::channel();
         let reader = child.stderr.take().map(|stderr| {
-            tokio::spawn(read_stderr(stderr, name.to_owned(), pid, tail.clone(), ready, found))
+            tokio::spawn(read_stderr(stderr, name.to_owned(), pid, tail.clone(), listen, found))
         });
         let (exited, exit) = watch::channel(None);
         let label = name.to_owned();
@@ -152,7 +163,7 @@ async fn read_stderr(
     name: String,
     pid: u32,
     tail: Arc<Tail>,
-    ready: Ready,
+    listen: Listen,
     found: oneshot::Sender<String>,
 ) {
     let mut found = Some(found);
@@ -164,12 +175,14 @@ async fn read_stderr(
             Line::TooLong { bytes } => format!("(a line of {bytes} bytes)"),
         };
         tracing::debug!(process = name, pid, "{text}");
-        if let Some(value) = ready(&text)
+        if let Some(value) = (listen.ready)(&text)
             && let Some(found) = found.take()
         {
             let _ = found.send(value);
         }
-        tail.push(&text);
+        if !(listen.noise)(&text) {
+            tail.push(&text);
+        }
     };
     while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
         lines.feed(chunk.get(..count).unwrap_or_default(), &mut said);

@@ -29,7 +29,7 @@ use crate::{
     launcher::{Launcher, Spec},
     node,
     ports::Ports,
-    process::Process,
+    process::{Listen, Process},
     run_folder::RunFolder,
     upstream::{self, ToolsChanged},
 };
@@ -174,12 +174,14 @@ async fn start_node(
     spec: Spec,
 ) -> Result<(Process, crate::process::Pipes, tokio::sync::oneshot::Receiver<String>), StartError> {
     let node = spec.program.clone();
-    let (process, pipes, ready) = Process::start(launcher, "playwright", spec, listening)
+    let (process, pipes, ready) = Process::start(launcher, "playwright", spec, LISTEN)
         .await
         .map_err(|error| StartError::new(format!("cannot start Node: {error}: `{}`", node.display())))?;
     let pipes = pipes.ok_or_else(|| StartError::new("Node has no pipes"))?;
     Ok((process, pipes, ready))
 }
+
+const LISTEN: Listen = Listen { ready: listening, ..Listen::PLAIN };
 
 /// The line that says where the engine listens.
 fn listening(line: &str) -> Option<String> {
