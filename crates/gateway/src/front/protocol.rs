@@ -8,6 +8,7 @@ use greenroom_mcp::{
     error::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND},
     message,
 };
+use serde::Serialize;
 use serde_json::{json, value::RawValue};
 use tokio::task::JoinSet;
 
@@ -176,8 +177,9 @@ impl Protocol {
     /// The list may have to be fetched from the engine, so it does not hold up other messages.
     async fn list(&self, id: Id, params: Option<Raw>, reply: &Reply, calls: &mut JoinSet<()>) {
         let (gateway, connection) = (self.gateway.clone(), self.connection.clone());
-        let cursor = params.and_then(|params| Fields::open(&params).ok()?.read::<String>("cursor").ok()?);
-        if let Some(cursor) = cursor {
+        let fields = params.and_then(|params| Fields::open(&params).ok());
+        let cursor = fields.as_ref().and_then(|fields| fields.get("cursor"));
+        if let Some(cursor) = cursor.filter(|cursor| cursor.get() != "null") {
             let error =
                 RpcError::new(INVALID_PARAMS, format!("unknown cursor: `{cursor}`; the list has one page"));
             return reply.send(Some(&id), &Err(error.to_raw())).await;
@@ -220,6 +222,12 @@ impl Protocol {
     }
 }
 
+/// The answer to `tools/list`. Not made with `json!`, which would parse the definitions and respell their numbers.
+#[derive(Serialize)]
+struct ToolList<'a> {
+    tools: Vec<&'a RawValue>,
+}
+
 async fn list_tools(gateway: &Gateway, connection: &Connection) -> Result<Raw, Raw> {
     let listed = gateway.catalog.list().await.map_err(|error| {
         let hint = error.hint.map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
@@ -233,5 +241,5 @@ async fn list_tools(gateway: &Gateway, connection: &Connection) -> Result<Raw, R
     let mut list: Vec<&RawValue> = shown.map(|(_, entry)| &*entry.shown).collect();
     let own = tools::definitions(gateway, &connection.owner);
     list.extend(own.iter().map(|tool| &**tool));
-    Ok(encode(&json!({ "tools": list })))
+    Ok(encode(&ToolList { tools: list }))
 }
