@@ -1,6 +1,6 @@
 //! The protocol as a server speaks it: lifecycle, tools, logging, cancellation. The same for every front.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use greenroom_core::{Fields, Raw, raw::encode};
 use greenroom_mcp::{
@@ -10,7 +10,7 @@ use greenroom_mcp::{
 };
 use serde::Serialize;
 use serde_json::{json, value::RawValue};
-use tokio::task::JoinSet;
+use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{Gateway, call, connection::Connection, instructions, rescue::Failure, tools};
 
@@ -33,17 +33,11 @@ pub(super) struct Protocol {
     phase: Phase,
 }
 
-/// Where answers go: each on its own, or those of a batch together. A batch is sent when the last of its
-/// answers is there, that is, when nobody holds its `Reply` any more.
+/// Where answers go: each on its own, or those of a batch together.
 #[derive(Clone)]
 pub(super) enum Reply {
     Alone(Arc<Connection>),
-    Batch(Arc<Batch>),
-}
-
-pub(super) struct Batch {
-    connection: Arc<Connection>,
-    answers: Mutex<Vec<Vec<u8>>>,
+    Batch(mpsc::Sender<Vec<u8>>),
 }
 
 impl Reply {
@@ -51,29 +45,35 @@ impl Reply {
         Self::Alone(connection.clone())
     }
 
-    pub(super) fn batch(connection: &Arc<Connection>) -> Self {
-        Self::Batch(Arc::new(Batch { connection: connection.clone(), answers: Mutex::default() }))
+    /// For a batch of so many messages, each with one answer at most. The future sends the answers when the last of
+    /// them is there, that is, when nobody holds the `Reply` any more: a cancelled call drops its own.
+    pub(super) fn batch(
+        connection: &Arc<Connection>,
+        messages: usize,
+    ) -> (Self, impl Future<Output = ()> + use<>) {
+        let (answers, mut received) = mpsc::channel::<Vec<u8>>(messages.max(1));
+        let connection = connection.clone();
+        let together = async move {
+            let mut line = Vec::new();
+            while let Some(answer) = received.recv().await {
+                line.push(if line.is_empty() { b'[' } else { b',' });
+                line.extend(answer);
+            }
+            if !line.is_empty() {
+                line.push(b']');
+                connection.send(line).await;
+            }
+        };
+        (Self::Batch(answers), together)
     }
 
     async fn send(&self, id: Option<&Id>, body: &Result<Raw, Raw>) {
         let line = message::response(id, body);
         match self {
             Self::Alone(connection) => connection.send(line).await,
-            Self::Batch(batch) => batch.answers.lock().unwrap_or_else(PoisonError::into_inner).push(line),
+            // The batch is gone only when the whole connection is.
+            Self::Batch(answers) => drop(answers.send(line).await),
         }
-    }
-}
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        let answers = std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
-        if answers.is_empty() {
-            return;
-        }
-        let mut line = vec![b'['];
-        line.extend(answers.join(&b','));
-        line.push(b']');
-        self.connection.send_or_drop(line);
     }
 }
 
@@ -192,13 +192,8 @@ impl Protocol {
             return reply.send(Some(&id), &Ok(Failure::too_many_calls(CALLS_MAX).to_result())).await;
         }
         let (gateway, connection) = (self.gateway.clone(), self.connection.clone());
-        self.spawn(
-            id,
-            reply,
-            calls,
-            async move { call::run(&gateway, &connection, params.as_deref()).await },
-        )
-        .await;
+        let work = async move { call::run(&gateway, &connection, params.as_deref()).await };
+        self.spawn(id, reply, calls, work).await;
     }
 
     async fn spawn(
