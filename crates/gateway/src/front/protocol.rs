@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{json, value::RawValue};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{Gateway, call, connection::Connection, instructions, rescue::Failure, tools};
+use crate::{Gateway, call, connection::Connection, instructions, rescue::Failure, tools, turn::Turns};
 
 /// How many calls of one connection may be in flight. Far beyond what agents do; a client that sends more has
 /// lost count, and each costs memory until it is answered.
@@ -31,6 +31,7 @@ pub(super) struct Protocol {
     gateway: Arc<Gateway>,
     connection: Arc<Connection>,
     phase: Phase,
+    turns: Turns,
 }
 
 /// Where answers go: each on its own, or those of a batch together.
@@ -79,7 +80,7 @@ impl Reply {
 
 impl Protocol {
     pub(super) fn new(gateway: Arc<Gateway>, connection: Arc<Connection>) -> Self {
-        Self { gateway, connection, phase: Phase::New }
+        Self { gateway, connection, phase: Phase::New, turns: Turns::default() }
     }
 
     /// Takes one message. Calls go on in `calls`, everything else is done at once.
@@ -191,8 +192,8 @@ impl Protocol {
         if self.connection.calls_in_flight() >= CALLS_MAX {
             return reply.send(Some(&id), &Ok(Failure::too_many_calls(CALLS_MAX).to_result())).await;
         }
-        let (gateway, connection) = (self.gateway.clone(), self.connection.clone());
-        let work = async move { call::run(&gateway, &connection, params.as_deref()).await };
+        let (gateway, connection, turn) = (self.gateway.clone(), self.connection.clone(), self.turns.take());
+        let work = async move { call::run(&gateway, &connection, params.as_deref(), turn).await };
         self.spawn(id, reply, calls, work).await;
     }
 
