@@ -20,7 +20,7 @@ use greenroom_mcp::{
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
     time::timeout,
 };
@@ -41,6 +41,8 @@ pub(crate) struct Upstream {
     /// Whether the engine takes `logging/setLevel`, and the level it was last told.
     logging: bool,
     level: Option<String>,
+    /// How many messages the pump has passed on.
+    heard: watch::Receiver<u64>,
     _pump: JoinSet<()>,
 }
 
@@ -68,13 +70,18 @@ impl Upstream {
     ) -> Result<Self, StartError> {
         let peer = Arc::new(peer);
         let current = Arc::new(Current(Mutex::new(agent.clone())));
+        let (passed_on, heard) = watch::channel(0);
+        let task = Pump {
+            peer: peer.clone(),
+            agent: current.clone(),
+            folder: folder.to_owned(),
+            tools_changed,
+            passed_on,
+        };
         let mut pump = JoinSet::new();
-        pump.spawn(
-            Pump { peer: peer.clone(), agent: current.clone(), folder: folder.to_owned(), tools_changed }
-                .run(inbound),
-        );
+        pump.spawn(task.run(inbound));
         let server = initialize(&peer, capabilities(agent.as_ref())).await?;
-        Ok(Self { peer, agent: current, logging: server.logging, level: None, _pump: pump })
+        Ok(Self { peer, agent: current, logging: server.logging, level: None, heard, _pump: pump })
     }
 
     /// Passes a `tools/call` on and returns the engine's answer, untouched.
@@ -91,7 +98,11 @@ impl Upstream {
             }
             self.level = level;
         }
-        match self.peer.request("tools/call", Some(params)).await {
+        let answer = self.peer.request("tools/call", Some(params)).await;
+        // What the engine said before its answer reaches the agent before it, too. Without a pump nothing does.
+        let said = self.peer.handed_on();
+        let _ = self.heard.wait_for(|heard| *heard >= said).await;
+        match answer {
             // Too big is this call's trouble alone; the session goes on.
             Err(error @ Gone::TooBig { .. }) => {
                 Ok(Err(RpcError::new(greenroom_mcp::error::SERVER, error.to_string()).to_raw()))
@@ -197,6 +208,8 @@ struct Pump {
     agent: Arc<Current>,
     folder: PathBuf,
     tools_changed: Option<ToolsChanged>,
+    /// Counts the messages that are dealt with.
+    passed_on: watch::Sender<u64>,
 }
 
 impl Pump {
@@ -239,6 +252,7 @@ impl Pump {
                     }
                 },
             }
+            self.passed_on.send_modify(|count| *count += 1);
         }
     }
 
