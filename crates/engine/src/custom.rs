@@ -3,7 +3,15 @@
 //! Each seat is a process of its own, so sessions are as far apart as processes are. There is no browser that
 //! greenroom could watch; a seat is lost when its process ends.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use greenroom_core::{
     Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Reply, Seat, StartError, Toolset,
@@ -17,7 +25,7 @@ use crate::{
     launcher::{Launcher, Spec},
     process::{Listen, Pipes, Process},
     run_folder::{RunFolder, Scratch},
-    upstream::{self, ToolsChanged, Upstream},
+    upstream::{self, Failed, ToolsChanged, Upstream},
 };
 
 /// How long a server may take to end by itself once its stdin is closed.
@@ -75,21 +83,24 @@ impl Engine for CustomEngine {
         let engine = self.clone();
         Box::pin(async move {
             let (lost, _) = watch::channel(None);
-            Ok(Arc::new(CustomInstance { engine, lost }) as Arc<dyn Instance>)
+            let looked = AtomicBool::new(false);
+            Ok(Arc::new(CustomInstance { engine, lost, looked }) as Arc<dyn Instance>)
         })
     }
 }
 
-/// Adds to a failed handshake how the process ended, if it did.
-pub(crate) async fn explain<T>(
+/// Says how the process ended when a handshake failed because it did. An answer that was no good is told as it is:
+/// the process may well end now, because nobody talks to it any more.
+pub(crate) async fn explain<T, E: Into<Failed>>(
     process: &Process,
-    attempt: impl Future<Output = Result<T, StartError>>,
+    attempt: impl Future<Output = Result<T, E>>,
 ) -> Result<T, StartError> {
     tokio::select! {
         biased;
-        done = attempt => match done {
+        done = attempt => match done.map_err(Into::into) {
             Ok(value) => Ok(value),
-            Err(error) => match tokio::time::timeout(Duration::from_millis(500), process.wait()).await {
+            Err(Failed::Answer(error)) => Err(error),
+            Err(Failed::Gone(error)) => match tokio::time::timeout(Duration::from_millis(500), process.wait()).await {
                 Ok(status) => Err(died(process, &status)),
                 Err(_) => Err(error),
             }
@@ -107,18 +118,31 @@ fn died(process: &Process, status: &str) -> StartError {
 struct CustomInstance {
     engine: CustomEngine,
     lost: watch::Sender<Option<Lost>>,
+    /// Whether the tools have been looked at. A command can mean another program than it did when its list was kept,
+    /// so the first process of an instance is asked.
+    looked: AtomicBool,
+}
+
+impl CustomInstance {
+    async fn open_in(&self, folder: &Path, agent: Arc<dyn Agent>) -> Result<(Upstream, Process), StartError> {
+        let engine = &self.engine;
+        let (process, pipes) = engine.spawn().await?;
+        let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
+        let handshake = Upstream::open(peer, inbound, folder, agent, Some(engine.tools_changed.clone()));
+        let upstream = explain(&process, handshake).await?;
+        if !self.looked.swap(true, Ordering::Relaxed) {
+            upstream.look_at_tools().await;
+        }
+        Ok((upstream, process))
+    }
 }
 
 impl Instance for CustomInstance {
     fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
         Box::pin(async move {
-            let engine = &self.engine;
-            let folder = engine.run.fresh("seats").map_err(|error| unwritable(&engine.run, &error))?;
-            let (process, pipes) = engine.spawn().await?;
-            let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
-            let handshake =
-                Upstream::open(peer, inbound, folder.path(), agent, Some(engine.tools_changed.clone()));
-            let upstream = explain(&process, handshake).await?;
+            let run = &self.engine.run;
+            let folder = run.fresh("seats").map_err(|error| unwritable(run, &error))?;
+            let (upstream, process) = self.open_in(folder.path(), agent).await?;
             let (view, _) = watch::channel(View::default());
             Ok(Box::new(CustomSeat { upstream, lost: lost_with(&process), process, folder, view })
                 as Box<dyn Seat>)

@@ -20,20 +20,52 @@ use greenroom_mcp::{
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
     time::timeout,
 };
 
-/// How long the handshake may take, and a page of the tool list. The engine has started by then and only has to
+/// How long the handshake may take, and each page of a tool list. The engine has started by then and only has to
 /// answer.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
 /// How many pages a tool list may have before it counts as endless.
 const TOOL_PAGES_MAX: usize = 100;
 
-/// Told of a tool list that differs from the one known before.
-pub type ToolsChanged = Arc<dyn Fn(Toolset) + Send + Sync>;
+/// A tool list, and how long it is good for.
+#[derive(Debug)]
+pub enum Offer {
+    /// Of an engine that has just started: the next one will offer the same.
+    AtStart(Toolset),
+    /// Of an engine that announced a change while it ran: the change may be gone with it.
+    Announced(Toolset),
+}
+
+/// Told of every tool list that an engine offers, equal ones too.
+pub type ToolsChanged = Arc<dyn Fn(Offer) + Send + Sync>;
+
+/// Why talking to an engine failed.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The engine is gone, it seems. How its process ended tells more.
+    Gone(StartError),
+    /// The engine did not answer as it should, or not in time.
+    Answer(StartError),
+}
+
+impl From<Failed> for StartError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Gone(error) | Failed::Answer(error) => error,
+        }
+    }
+}
+
+impl From<StartError> for Failed {
+    fn from(error: StartError) -> Self {
+        Self::Gone(error)
+    }
+}
 
 /// An open MCP session. Dropping it ends its pump; [`Upstream::close`] also says goodbye.
 pub(crate) struct Upstream {
@@ -42,6 +74,9 @@ pub(crate) struct Upstream {
     /// Whether the engine takes `logging/setLevel`, and the level it was last told.
     logging: bool,
     level: Mutex<Option<String>>,
+    tools_changed: Option<ToolsChanged>,
+    /// How many messages the pump has passed on.
+    heard: watch::Receiver<u64>,
     _pump: JoinSet<()>,
 }
 
@@ -66,16 +101,36 @@ impl Upstream {
         folder: &Path,
         agent: Arc<dyn Agent>,
         tools_changed: Option<ToolsChanged>,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, Failed> {
         let peer = Arc::new(peer);
         let current = Arc::new(Current(Mutex::new(agent.clone())));
+        let (passed_on, heard) = watch::channel(0);
+        let task = Pump {
+            peer: peer.clone(),
+            agent: current.clone(),
+            folder: folder.to_owned(),
+            tools_changed: tools_changed.clone(),
+            passed_on,
+        };
         let mut pump = JoinSet::new();
-        pump.spawn(
-            Pump { peer: peer.clone(), agent: current.clone(), folder: folder.to_owned(), tools_changed }
-                .run(inbound),
-        );
+        pump.spawn(task.run(inbound));
         let server = initialize(&peer, capabilities(agent.as_ref())).await?;
-        Ok(Self { peer, agent: current, logging: server.logging, level: Mutex::default(), _pump: pump })
+        Ok(Self {
+            peer,
+            agent: current,
+            logging: server.logging,
+            level: Mutex::default(),
+            tools_changed,
+            heard,
+            _pump: pump,
+        })
+    }
+
+    /// Looks at the tools of an engine that has just started, before a call can change them.
+    pub(crate) async fn look_at_tools(&self) {
+        if let Some(changed) = self.tools_changed.clone() {
+            look(self.peer.clone(), changed, Offer::AtStart).await;
+        }
     }
 
     /// Passes a `tools/call` on and returns the engine's answer, untouched.
@@ -88,7 +143,11 @@ impl Upstream {
         {
             self.peer.request("logging/setLevel", Some(&encode(&json!({ "level": level })))).await?.ok();
         }
-        match self.peer.request("tools/call", Some(params)).await {
+        let answer = self.peer.request("tools/call", Some(params)).await;
+        // What the engine said before its answer reaches the agent before it, too. Without a pump nothing does.
+        let said = self.peer.handed_on();
+        let _ = self.heard.clone().wait_for(|heard| *heard >= said).await;
+        match answer {
             // Too big is this call's trouble alone; the session goes on.
             Err(error @ Gone::TooBig { .. }) => {
                 Ok(Err(RpcError::new(greenroom_mcp::error::SERVER, error.to_string()).to_raw()))
@@ -116,20 +175,15 @@ pub(crate) struct Server {
 }
 
 /// `initialize`, within its deadline.
-pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server, StartError> {
+pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server, Failed> {
     let hello = Hello {
         protocol_version: Revision::LATEST.as_str(),
         capabilities,
         client_info: ClientInfo { name: "greenroom", version: env!("CARGO_PKG_VERSION") },
     };
-    let answer = timeout(HANDSHAKE, peer.initialize(&hello)).await.map_err(|_| {
-        StartError::new(format!("the engine did not answer `initialize` within {}", human(HANDSHAKE)))
-    })?;
-    let result = match answer {
-        Ok(Ok(result)) => result,
-        Ok(Err(error)) => return Err(StartError::new(format!("the engine refused `initialize`: {error}"))),
-        Err(gone) => return Err(StartError::new(gone.to_string())),
-    };
+    let bad = |why: String| Failed::Answer(StartError::new(why));
+    let answer = within_deadline("initialize", peer.initialize(&hello)).await?;
+    let result = answer.map_err(|error| bad(format!("the engine refused `initialize`: {error}")))?;
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Answer {
@@ -137,16 +191,29 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server,
         #[serde(default)]
         capabilities: Fields,
     }
-    let answer: Answer = serde_json::from_str(result.get()).map_err(|error| {
-        StartError::new(format!("the engine's answer to `initialize` is not one: {error}"))
-    })?;
+    let answer: Answer = serde_json::from_str(result.get())
+        .map_err(|error| bad(format!("the engine's answer to `initialize` is not one: {error}")))?;
     if Revision::parse(&answer.protocol_version).is_none() {
         let version = answer.protocol_version;
-        return Err(StartError::new(format!(
+        return Err(bad(format!(
             "the engine speaks protocol revision `{version}`, which greenroom does not"
         )));
     }
     Ok(Server { logging: answer.capabilities.get("logging").is_some() })
+}
+
+/// Awaits an answer for as long as an engine may take.
+async fn within_deadline<T>(
+    method: &str,
+    answer: impl Future<Output = Result<T, Gone>>,
+) -> Result<T, Failed> {
+    match timeout(HANDSHAKE, answer).await {
+        Ok(answer) => answer.map_err(|gone| Failed::Gone(StartError::new(gone.to_string()))),
+        Err(_) => {
+            let why = format!("the engine did not answer `{method}` within {}", human(HANDSHAKE));
+            Err(Failed::Answer(StartError::new(why)))
+        }
+    }
 }
 
 /// Roots are greenroom's; what an engine may ask of the agent is what the agent's client offers.
@@ -163,7 +230,7 @@ fn capabilities(agent: &dyn Agent) -> Raw {
 }
 
 /// All pages of the engine's tool list.
-pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, StartError> {
+pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, Failed> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Page {
@@ -175,16 +242,13 @@ pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, StartError> {
         name: Arc<str>,
     }
     let bad = |error: &dyn std::fmt::Display| {
-        StartError::new(format!("the engine's tool list cannot be used: {error}"))
+        Failed::Answer(StartError::new(format!("the engine's tool list cannot be used: {error}")))
     };
     let mut tools = Vec::new();
     let mut cursor: Option<String> = None;
     for _ in 0..TOOL_PAGES_MAX {
         let params = cursor.take().map(|cursor| encode(&json!({ "cursor": cursor })));
-        let answer = timeout(HANDSHAKE, peer.request("tools/list", params.as_ref()))
-            .await
-            .map_err(|_| bad(&format!("no answer within {}", human(HANDSHAKE))))?
-            .map_err(|gone| bad(&gone))?;
+        let answer = within_deadline("tools/list", peer.request("tools/list", params.as_ref())).await?;
         let page: Page =
             serde_json::from_str(answer.map_err(|error| bad(&error))?.get()).map_err(|error| bad(&error))?;
         for definition in page.tools {
@@ -205,6 +269,8 @@ struct Pump {
     agent: Arc<Current>,
     folder: PathBuf,
     tools_changed: Option<ToolsChanged>,
+    /// Counts the messages that are dealt with.
+    passed_on: watch::Sender<u64>,
 }
 
 impl Pump {
@@ -224,7 +290,7 @@ impl Pump {
                 Some(Inbound::Notification { method, params }) => match method.as_str() {
                     "notifications/tools/list_changed" => {
                         if let Some(changed) = self.tools_changed.clone() {
-                            asking.spawn(look_again(self.peer.clone(), changed));
+                            asking.spawn(look(self.peer.clone(), changed, Offer::Announced));
                         }
                     }
                     "notifications/cancelled" => {
@@ -247,6 +313,7 @@ impl Pump {
                     }
                 },
             }
+            self.passed_on.send_modify(|count| *count += 1);
         }
     }
 
@@ -273,10 +340,11 @@ async fn pass_on(peer: Arc<Peer>, agent: Arc<dyn Agent>, id: Id, method: String,
     }
 }
 
-async fn look_again(peer: Arc<Peer>, changed: ToolsChanged) {
-    match list_tools(&peer).await {
-        Ok(tools) => changed(tools),
-        Err(error) => tracing::warn!(%error, "the engine announced a new tool list"),
+/// Asks the engine for its tools and tells of them.
+async fn look(peer: Arc<Peer>, changed: ToolsChanged, offer: fn(Toolset) -> Offer) {
+    match list_tools(&peer).await.map_err(StartError::from) {
+        Ok(tools) => changed(offer(tools)),
+        Err(error) => tracing::warn!(%error, "the engine does not say what its tools are"),
     }
 }
 
@@ -301,6 +369,18 @@ fn file_uri(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An engine that takes requests and answers none is given up after the deadline, whatever it was asked.
+    #[tokio::test(start_paused = true)]
+    async fn silence_has_a_deadline() {
+        let (stdin, _open) = tokio::io::duplex(1024);
+        let (_open_too, stdout) = tokio::io::duplex(1024);
+        let (peer, _inbound) = greenroom_mcp::link::child::connect(stdin, stdout);
+        let initialized = initialize(&peer, encode(&json!({}))).await.map(|_| ()).map_err(StartError::from);
+        let listed = list_tools(&peer).await.map(|_| ()).map_err(StartError::from);
+        assert_eq!(initialized.unwrap_err().message, "the engine did not answer `initialize` within 20 s");
+        assert_eq!(listed.unwrap_err().message, "the engine did not answer `tools/list` within 20 s");
+    }
 
     /// Blanks and other odd bytes of a path survive the way through a URI.
     #[test]

@@ -13,28 +13,31 @@ use crate::{
     rescue::{self, Failure},
     route::Request,
     shape, tools,
+    turn::Turn,
 };
 
 /// What to say when calls without `sessionId` overlap: probably two agents share a connection unawares.
 const OVERLAP: &str = "hint: calls without sessionId overlapped on this connection and shared one browser; if several agents use it, each should give its own sessionId";
 
-/// Carries out a call. Never fails: the body is a result or an error object to send.
+/// Carries out a call, in its turn. Never fails: the body is a result or an error object to send.
 pub(crate) async fn run(
     gateway: &Gateway,
     connection: &Arc<Connection>,
     params: Option<&RawValue>,
+    mut turn: Turn,
 ) -> Result<Raw, Raw> {
+    turn.come().await;
     let request = match Request::parse(params) {
         Ok(request) => request,
         Err(error) => return refuse(rescue::unroutable(error)),
     };
     if let Some(tool) = tools::find(&request.tool) {
-        return match tool.run(gateway, connection, request).await {
+        return match turn.first_step(tool.run(gateway, connection, request)).await {
             Ok(result) => Ok(result),
             Err(failure) => Ok(failure.to_result()),
         };
     }
-    engine_tool(gateway, connection, request).await
+    engine_tool(gateway, connection, request, turn).await
 }
 
 fn refuse(refusal: Result<Failure, greenroom_mcp::RpcError>) -> Result<Raw, Raw> {
@@ -48,6 +51,7 @@ async fn engine_tool(
     gateway: &Gateway,
     connection: &Arc<Connection>,
     mut request: Request,
+    turn: Turn,
 ) -> Result<Raw, Raw> {
     let listed = match gateway.catalog.list().await {
         Ok(listed) => listed,
@@ -80,7 +84,7 @@ async fn engine_tool(
     };
     let unnamed = Unnamed::begin(connection, &whose);
     let call = Call { tool: name.clone(), params: request.into_params() };
-    let outcome = gateway.fleet.call(permit, whose, call, connection.clone()).await;
+    let outcome = turn.first_step(gateway.fleet.call(permit, whose, call, connection.clone())).await;
     let overlapped = unnamed.is_some_and(|unnamed| unnamed.overlapped());
     match outcome {
         Ok(answer) => {

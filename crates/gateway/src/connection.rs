@@ -68,13 +68,6 @@ impl Connection {
         let _ = self.outgoing.send(line).await;
     }
 
-    /// Sends a message if the client keeps up with reading.
-    pub(crate) fn send_or_drop(&self, line: Vec<u8>) {
-        if !self.outgoing.try_send(line) {
-            tracing::warn!("the client reads too slowly; a message is dropped");
-        }
-    }
-
     pub(crate) fn introduced(&self, capabilities: Option<Raw>) {
         self.lock().capabilities = capabilities;
     }

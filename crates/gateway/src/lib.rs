@@ -13,6 +13,7 @@ mod rescue;
 mod route;
 mod shape;
 mod tools;
+mod turn;
 
 use std::{path::PathBuf, sync::Arc};
 

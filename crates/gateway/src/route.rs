@@ -30,7 +30,7 @@ impl Request {
         let params = params.and_then(|params| Fields::open(params).ok()).ok_or(Unroutable::NoName)?;
         let tool = params.read("name").ok().flatten().ok_or(Unroutable::NoName)?;
         let arguments = params.get("arguments").filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
-        if arguments.as_ref().is_some_and(|raw| !raw.get().starts_with('{')) {
+        if arguments.as_deref().is_some_and(|arguments| !arguments.get().starts_with('{')) {
             return Err(Unroutable::Arguments);
         }
         Ok(Self { tool, params, arguments })
@@ -95,6 +95,9 @@ mod tests {
         assert_eq!(id("1").unwrap_err(), Unroutable::SessionIdType);
         assert_eq!(id(r#""""#).unwrap_err(), Unroutable::SessionId(InvalidSessionId::Empty));
         assert_eq!(id("null").unwrap(), None);
-        assert_eq!(request(r#"{"name":"t","arguments":[]}"#).unwrap_err(), Unroutable::Arguments);
+        for odd in [r#"["sessionId"]"#, "7", r#""{""#] {
+            let odd = request(&format!(r#"{{"name":"t","arguments":{odd}}}"#));
+            assert_eq!(odd.unwrap_err(), Unroutable::Arguments);
+        }
     }
 }

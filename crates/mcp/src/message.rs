@@ -102,6 +102,10 @@ pub fn parse_one(text: &[u8]) -> Result<Message, Malformed> {
         // Syntax that is no JSON is one thing, JSON that is no message another.
         if error.is_data() { invalid(None, &error.to_string()) } else { syntax(&error) }
     })?;
+    // Serde would also read the fields from an array, in their order.
+    if text.trim_ascii_start().first() == Some(&b'[') {
+        return Err(invalid(None, "it is an array"));
+    }
     let id = match envelope.id {
         None => None,
         Some(raw) => {
@@ -220,6 +224,7 @@ mod tests {
         assert_eq!(error_of("nonsense"), (PARSE, None));
         assert_eq!(error_of("\u{fffd}"), (PARSE, None));
         assert_eq!(error_of("7"), (INVALID_REQUEST, None));
+        assert_eq!(error_of(r#"["2.0",7,"ping"]"#), (INVALID_REQUEST, None));
         assert_eq!(error_of(r#"{"id":1,"method":"m"}"#), (INVALID_REQUEST, Some("1".into())));
         assert_eq!(error_of(r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#), (INVALID_REQUEST, None));
         assert_eq!(error_of(r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#), (INVALID_REQUEST, None));

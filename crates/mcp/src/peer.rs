@@ -96,6 +96,12 @@ impl Peer {
         Ok(answer)
     }
 
+    /// How many messages of the server's own accord have been handed on so far. Those that came before an answer are
+    /// counted when the answer is there.
+    pub fn handed_on(&self) -> u64 {
+        self.dispatch.handed_on.load(Ordering::Acquire)
+    }
+
     /// Says goodbye where the transport has a word for it.
     pub async fn close(&self) {
         self.link.goodbye().await;
@@ -123,6 +129,7 @@ pub(crate) struct Dispatch {
     waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>,
     next_id: AtomicU64,
     inbound: mpsc::Sender<Inbound>,
+    handed_on: AtomicU64,
 }
 
 /// A waiter's entry; dropping it (answered or not) removes the entry.
@@ -141,7 +148,10 @@ impl Dispatch {
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<Inbound>) {
         let (inbound, receiver) = mpsc::channel(INBOUND_QUEUE);
         let waiting = Mutex::new(Some(HashMap::new()));
-        (Arc::new(Self { waiting, next_id: AtomicU64::new(1), inbound }), receiver)
+        (
+            Arc::new(Self { waiting, next_id: AtomicU64::new(1), inbound, handed_on: AtomicU64::new(0) }),
+            receiver,
+        )
     }
 
     fn expect(self: &Arc<Self>) -> (Waiter, oneshot::Receiver<Answer>) {
@@ -216,6 +226,7 @@ impl Dispatch {
                 return;
             }
         };
+        self.handed_on.fetch_add(1, Ordering::Release);
         // The receiver is gone only while the connection is being closed.
         let _ = self.inbound.send(inbound).await;
     }

@@ -146,15 +146,21 @@ impl Shared {
     }
 
     /// Waits for an answer of the engine. One that does not come means that it hangs, and the instance is lost.
-    async fn answer<T>(&self, answer: impl Future<Output = Result<T, StartError>>) -> Result<T, StartError> {
+    async fn answer<T, E: Into<StartError>>(
+        &self,
+        answer: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, StartError> {
         tokio::select! {
             biased;
             lost = self.until_lost() => Err(StartError::new(lost.to_string())),
-            answer = timeout(ANSWER, answer) => answer.unwrap_or_else(|_| {
-                let hung = Lost::Hung(ANSWER);
-                self.lose(hung.clone());
-                Err(StartError::new(hung.to_string()))
-            }),
+            answer = timeout(ANSWER, answer) => match answer {
+                Ok(answer) => answer.map_err(Into::into),
+                Err(_) => {
+                    let hung = Lost::Hung(ANSWER);
+                    self.lose(hung.clone());
+                    Err(StartError::new(hung.to_string()))
+                }
+            },
         }
     }
 

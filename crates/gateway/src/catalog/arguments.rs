@@ -65,20 +65,21 @@ impl Checker {
     }
 
     pub(super) fn check(&self, arguments: Option<&RawValue>) -> Result<(), Invalid> {
-        let arguments = match arguments {
-            None => Map::new(),
-            Some(raw) => serde_json::from_str(raw.get()).map_err(|_| Invalid::NotAnObject)?,
-        };
+        let fields = arguments.map(Fields::open).transpose().map_err(|_| Invalid::NotAnObject)?;
+        let fields = fields.unwrap_or_default();
         if let Some(known) = &self.closed
-            && let Some(name) = arguments.keys().find(|name| !known.contains(name))
+            && let Some(name) = fields.names().find(|name| !known.iter().any(|known| known == name))
         {
-            return Err(Invalid::Unknown { name: name.clone(), known: known.clone() });
+            return Err(Invalid::Unknown { name: name.to_owned(), known: known.clone() });
         }
-        if let Some(name) = self.required.iter().find(|name| !arguments.contains_key(*name)) {
+        if let Some(name) = self.required.iter().find(|name| fields.get(name).is_none()) {
             return Err(Invalid::Missing { name: name.clone() });
         }
         let Some(validator) = &self.validator else { return Ok(()) };
-        validator.validate(&Value::Object(arguments)).map_err(|error| {
+        // A number beyond any float, or nesting deeper than a stack should bear, is JSON but no `Value`: the engine has
+        // to judge it.
+        let Ok(value) = serde_json::from_str(arguments.map_or("{}", RawValue::get)) else { return Ok(()) };
+        validator.validate(&value).map_err(|error| {
             let place = error.instance_path().to_string();
             let name = place.trim_start_matches('/').replace('/', ".");
             Invalid::Wrong { name, why: why(&error) }
@@ -148,6 +149,16 @@ mod tests {
             panic!("a wrong level")
         };
         assert_eq!(why, r#""loud" is not one of "error", "warning", "info", "debug""#);
+    }
+
+    /// What is JSON but cannot be looked into is left to the engine; its name is checked all the same.
+    #[test]
+    fn values_out_of_reach_are_left_to_the_engine() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        for value in ["1e400", deep.as_str()] {
+            assert_eq!(check(CLICK, &format!(r#"{{"target":{value}}}"#)), Ok(()));
+            assert!(matches!(check(CLICK, &format!(r#"{{"x":{value}}}"#)), Err(Invalid::Unknown { .. })));
+        }
     }
 
     /// A tool without a usable schema takes anything.

@@ -6,7 +6,7 @@ use serde_json::{json, value::RawValue};
 pub(super) const SESSION_ID: &str = "sessionId";
 
 /// Every tool carries this, so every token counts: at most 20 of them.
-const DESCRIPTION: &str = "Your own browser; each agent picks its own id";
+const DESCRIPTION: &str = "Your browser; each agent picks its own id";
 
 /// The definition with `sessionId`, and whether it was added. A tool that has a parameter of that name keeps it.
 pub(super) fn session_id(definition: &RawValue, scope: Scope) -> (Raw, bool) {

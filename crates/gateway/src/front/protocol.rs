@@ -1,6 +1,6 @@
 //! The protocol as a server speaks it: lifecycle, tools, logging, cancellation. The same for every front.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use greenroom_core::{Fields, Raw, raw::encode};
 use greenroom_mcp::{
@@ -8,10 +8,11 @@ use greenroom_mcp::{
     error::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND},
     message,
 };
+use serde::Serialize;
 use serde_json::{json, value::RawValue};
-use tokio::task::JoinSet;
+use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{Gateway, call, connection::Connection, instructions, rescue::Failure, tools};
+use crate::{Gateway, call, connection::Connection, instructions, rescue::Failure, tools, turn::Turns};
 
 /// How many calls of one connection may be in flight. Far beyond what agents do; a client that sends more has
 /// lost count, and each costs memory until it is answered.
@@ -30,19 +31,14 @@ pub(super) struct Protocol {
     gateway: Arc<Gateway>,
     connection: Arc<Connection>,
     phase: Phase,
+    turns: Turns,
 }
 
-/// Where answers go: each on its own, or those of a batch together. A batch is sent when the last of its
-/// answers is there, that is, when nobody holds its `Reply` any more.
+/// Where answers go: each on its own, or those of a batch together.
 #[derive(Clone)]
 pub(super) enum Reply {
     Alone(Arc<Connection>),
-    Batch(Arc<Batch>),
-}
-
-pub(super) struct Batch {
-    connection: Arc<Connection>,
-    answers: Mutex<Vec<Vec<u8>>>,
+    Batch(mpsc::Sender<Vec<u8>>),
 }
 
 impl Reply {
@@ -50,35 +46,41 @@ impl Reply {
         Self::Alone(connection.clone())
     }
 
-    pub(super) fn batch(connection: &Arc<Connection>) -> Self {
-        Self::Batch(Arc::new(Batch { connection: connection.clone(), answers: Mutex::default() }))
+    /// For a batch of so many messages, each with one answer at most. The future sends the answers when the last of
+    /// them is there, that is, when nobody holds the `Reply` any more: a cancelled call drops its own.
+    pub(super) fn batch(
+        connection: &Arc<Connection>,
+        messages: usize,
+    ) -> (Self, impl Future<Output = ()> + use<>) {
+        let (answers, mut received) = mpsc::channel::<Vec<u8>>(messages.max(1));
+        let connection = connection.clone();
+        let together = async move {
+            let mut line = Vec::new();
+            while let Some(answer) = received.recv().await {
+                line.push(if line.is_empty() { b'[' } else { b',' });
+                line.extend(answer);
+            }
+            if !line.is_empty() {
+                line.push(b']');
+                connection.send(line).await;
+            }
+        };
+        (Self::Batch(answers), together)
     }
 
     async fn send(&self, id: Option<&Id>, body: &Result<Raw, Raw>) {
         let line = message::response(id, body);
         match self {
             Self::Alone(connection) => connection.send(line).await,
-            Self::Batch(batch) => batch.answers.lock().unwrap_or_else(PoisonError::into_inner).push(line),
+            // The batch is gone only when the whole connection is.
+            Self::Batch(answers) => drop(answers.send(line).await),
         }
-    }
-}
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        let answers = std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
-        if answers.is_empty() {
-            return;
-        }
-        let mut line = vec![b'['];
-        line.extend(answers.join(&b','));
-        line.push(b']');
-        self.connection.send_or_drop(line);
     }
 }
 
 impl Protocol {
     pub(super) fn new(gateway: Arc<Gateway>, connection: Arc<Connection>) -> Self {
-        Self { gateway, connection, phase: Phase::New }
+        Self { gateway, connection, phase: Phase::New, turns: Turns::default() }
     }
 
     /// Takes one message. Calls go on in `calls`, everything else is done at once.
@@ -176,8 +178,9 @@ impl Protocol {
     /// The list may have to be fetched from the engine, so it does not hold up other messages.
     async fn list(&self, id: Id, params: Option<Raw>, reply: &Reply, calls: &mut JoinSet<()>) {
         let (gateway, connection) = (self.gateway.clone(), self.connection.clone());
-        let cursor = params.and_then(|params| Fields::open(&params).ok()?.read::<String>("cursor").ok()?);
-        if let Some(cursor) = cursor {
+        let fields = params.and_then(|params| Fields::open(&params).ok());
+        let cursor = fields.as_ref().and_then(|fields| fields.get("cursor"));
+        if let Some(cursor) = cursor.filter(|cursor| cursor.get() != "null") {
             let error =
                 RpcError::new(INVALID_PARAMS, format!("unknown cursor: `{cursor}`; the list has one page"));
             return reply.send(Some(&id), &Err(error.to_raw())).await;
@@ -189,14 +192,9 @@ impl Protocol {
         if self.connection.calls_in_flight() >= CALLS_MAX {
             return reply.send(Some(&id), &Ok(Failure::too_many_calls(CALLS_MAX).to_result())).await;
         }
-        let (gateway, connection) = (self.gateway.clone(), self.connection.clone());
-        self.spawn(
-            id,
-            reply,
-            calls,
-            async move { call::run(&gateway, &connection, params.as_deref()).await },
-        )
-        .await;
+        let (gateway, connection, turn) = (self.gateway.clone(), self.connection.clone(), self.turns.take());
+        let work = async move { call::run(&gateway, &connection, params.as_deref(), turn).await };
+        self.spawn(id, reply, calls, work).await;
     }
 
     async fn spawn(
@@ -220,6 +218,12 @@ impl Protocol {
     }
 }
 
+/// The answer to `tools/list`. Not made with `json!`, which would parse the definitions and respell their numbers.
+#[derive(Serialize)]
+struct ToolList<'a> {
+    tools: Vec<&'a RawValue>,
+}
+
 async fn list_tools(gateway: &Gateway, connection: &Connection) -> Result<Raw, Raw> {
     let listed = gateway.catalog.list().await.map_err(|error| {
         let hint = error.hint.map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
@@ -233,5 +237,5 @@ async fn list_tools(gateway: &Gateway, connection: &Connection) -> Result<Raw, R
     let mut list: Vec<&RawValue> = shown.map(|(_, entry)| &*entry.shown).collect();
     let own = tools::definitions(gateway, &connection.owner);
     list.extend(own.iter().map(|tool| &**tool));
-    Ok(encode(&json!({ "tools": list })))
+    Ok(encode(&ToolList { tools: list }))
 }

@@ -29,24 +29,37 @@ pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, stop: CancellationToken)
     let mut changes = gateway.catalog.changes();
     let mut protocol = Protocol::new(gateway, connection.clone());
     let mut calls = JoinSet::new();
+    let mut batches = JoinSet::new();
     loop {
         tokio::select! {
             line = incoming.recv() => match line {
-                Some(line) => take(&mut protocol, &connection, line, &mut calls).await,
+                Some(line) => take(&mut protocol, &connection, line, &mut calls, &mut batches).await,
                 None => break,
             },
             Ok(()) = changes.changed() => protocol.tools_changed().await,
             Some(_) = calls.join_next() => {}
+            Some(_) = batches.join_next() => {}
             () = stop.cancelled() => break,
         }
     }
     connection.cancel_all();
     calls.shutdown().await;
-    // What was answered is written before the process may end, unless the client reads no more.
-    let _ = timeout(LAST_WORDS, outgoing.flush()).await;
+    // What was answered is written before the process may end, unless the client reads no more. Without calls no
+    // batch waits for an answer.
+    let last_words = async {
+        while batches.join_next().await.is_some() {}
+        outgoing.flush().await;
+    };
+    let _ = timeout(LAST_WORDS, last_words).await;
 }
 
-async fn take(protocol: &mut Protocol, connection: &Arc<Connection>, line: Line, calls: &mut JoinSet<()>) {
+async fn take(
+    protocol: &mut Protocol,
+    connection: &Arc<Connection>,
+    line: Line,
+    calls: &mut JoinSet<()>,
+    batches: &mut JoinSet<()>,
+) {
     let text = match line {
         Line::Whole(text) => text,
         Line::TooLong { bytes } => {
@@ -58,7 +71,8 @@ async fn take(protocol: &mut Protocol, connection: &Arc<Connection>, line: Line,
     match message::parse(&text) {
         Parsed::One(one) => protocol.take(one, &Reply::alone(connection), calls).await,
         Parsed::Batch(parts) => {
-            let reply = Reply::batch(connection);
+            let (reply, together) = Reply::batch(connection, parts.len());
+            batches.spawn(together);
             for part in parts {
                 protocol.take(part, &reply, calls).await;
             }

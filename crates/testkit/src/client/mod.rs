@@ -105,6 +105,12 @@ impl Client {
 
     /// Sends a request now, to be awaited later. `Value::Null` as `params` sends none.
     pub async fn start(&self, method: &str, params: Value) -> Pending {
+        let params = (!params.is_null()).then(|| params.to_string());
+        self.start_raw(method, params.as_deref()).await
+    }
+
+    /// Sends a request whose params are spelt as given: numbers such as `1e400` are no `Value`.
+    pub async fn start_raw(&self, method: &str, params: Option<&str>) -> Pending {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
         // A server that has already fallen silent will not answer: dropping the sender says so.
@@ -114,11 +120,9 @@ impl Client {
             }
         });
         let what = format!("the answer to `{method}` (id {id})");
-        let mut message = json!({"jsonrpc": "2.0", "id": id, "method": method});
-        if !params.is_null() {
-            message["params"] = params;
-        }
-        self.link.send(&message).await;
+        let params = params.map(|params| format!(r#","params":{params}"#)).unwrap_or_default();
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"{params}}}"#);
+        self.link.send_line(line.as_bytes()).await;
         Pending { id, what, answer, link: Arc::clone(&self.link) }
     }
 

@@ -53,12 +53,25 @@ impl Wire {
 
     /// Asks the client and waits for its answer, for ever: whoever is between has the deadlines.
     pub fn ask(&self, method: &str, params: Option<&str>) -> Response {
+        let (_, answer) = self.pose(method, params);
+        answer.recv().expect("a question is answered or waits")
+    }
+
+    /// Asks the client. The id is what the question can be taken back by.
+    pub fn pose(&self, method: &str, params: Option<&str>) -> (String, mpsc::Receiver<Response>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed).to_string();
         let (sender, receiver) = mpsc::channel();
         self.questions.lock().unwrap().insert(id.clone(), sender);
         let params = params.map(|params| format!(r#","params":{params}"#)).unwrap_or_default();
         self.raw(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\"{params}}}\n"));
-        receiver.recv().expect("a question is answered or waits")
+        (id, receiver)
+    }
+
+    /// Takes a question back: its answer, if one still comes, is to nobody.
+    pub fn withdraw(&self, id: &str) {
+        self.questions.lock().unwrap().remove(id);
+        let params = format!(r#"{{"requestId":{id},"reason":"no longer wanted"}}"#);
+        self.notify("notifications/cancelled", Some(&params));
     }
 
     /// Takes an answer of the client. One that nobody waits for is noted and dropped.

@@ -1,10 +1,15 @@
 //! Tools that talk to the client during the call: notifications and questions.
 
+use std::{path::PathBuf, thread, time::Duration};
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Answer, Call, Tool, quote};
 use crate::fake_engine::Engine;
+
+/// How often `withdraw` looks for its file. Only tests that take a question back pay for it.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The levels of `notifications/message`, least first.
 pub(crate) const LEVELS: [&str; 8] =
@@ -48,6 +53,15 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Asks the client's model for a message and answers what came back.",
         waits: true,
         run: sample,
+        ..Tool::BARE
+    },
+    Tool {
+        name: "withdraw",
+        description: "Asks the client's user, takes the question back when the file exists, then answers.",
+        properties: r#""file":{"type":"string"}"#,
+        required: &["file"],
+        waits: true,
+        run: withdraw,
         ..Tool::BARE
     },
 ];
@@ -114,4 +128,20 @@ fn sample(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     let params =
         r#"{"messages":[{"role":"user","content":{"type":"text","text":"say something"}}],"maxTokens":16}"#;
     Ok(Answer::response(&engine.wire.ask("sampling/createMessage", Some(params))))
+}
+
+fn withdraw(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Withdraw {
+        file: PathBuf,
+    }
+    let Withdraw { file } = call.arguments()?;
+    let params = r#"{"message":"never mind","requestedSchema":{"type":"object","properties":{}}}"#;
+    let (id, _) = engine.wire.pose("elicitation/create", Some(params));
+    while !file.exists() {
+        thread::sleep(LOOK_EVERY);
+    }
+    engine.wire.withdraw(&id);
+    Ok(Answer::text("withdrawn"))
 }

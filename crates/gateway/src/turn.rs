@@ -1,0 +1,129 @@
+//! Keeps the calls of a connection in the order in which they came.
+//!
+//! Every call is a task of its own, and tasks overtake each other. So a call takes a [`Turn`] when it is read, goes on
+//! when all before it have given theirs up, and gives its own up when it has reached its session's queue. A call that
+//! is cancelled gives it up by being dropped. Answers are awaited without a turn: sessions run in parallel.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
+};
+
+use tokio::sync::oneshot;
+
+/// Gives out turns.
+#[derive(Clone, Default)]
+pub(crate) struct Turns(Arc<Mutex<Line>>);
+
+#[derive(Default)]
+struct Line {
+    next: u64,
+    /// Turns that are not given up, first come first, each with how to call it up.
+    waiting: BTreeMap<u64, Option<oneshot::Sender<()>>>,
+}
+
+impl Line {
+    fn call_up_first(&mut self) {
+        if let Some(call) = self.waiting.first_entry().and_then(|mut first| first.get_mut().take()) {
+            let _ = call.send(());
+        }
+    }
+}
+
+impl Turns {
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A turn behind all that were taken before.
+    pub(crate) fn take(&self) -> Turn {
+        let (call, called) = oneshot::channel();
+        let mut line = self.lock();
+        let number = line.next;
+        line.next += 1;
+        line.waiting.insert(number, Some(call));
+        line.call_up_first();
+        Turn { turns: self.clone(), number, called: Some(called) }
+    }
+}
+
+/// A place in the order. Dropping it lets the next one go.
+pub(crate) struct Turn {
+    turns: Turns,
+    number: u64,
+    /// `None` once it has come.
+    called: Option<oneshot::Receiver<()>>,
+}
+
+impl Turn {
+    /// Returns when all before it are given up.
+    pub(crate) async fn come(&mut self) {
+        if let Some(called) = self.called.take() {
+            // The sender is kept until it is used, so an error does not happen.
+            let _ = called.await;
+        }
+    }
+
+    /// Runs the future with the turn held for its first step only: what it queues at once is queued in order, what it
+    /// waits for is nobody else's wait.
+    pub(crate) async fn first_step<F: Future>(self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let first = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+        drop(self);
+        match first {
+            Poll::Ready(output) => output,
+            Poll::Pending => future.await,
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut line = self.turns.lock();
+        line.waiting.remove(&self.number);
+        line.call_up_first();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::Pin;
+    use tokio::sync::Notify;
+
+    async fn has_come(turn: &mut Turn) -> bool {
+        let mut coming: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(turn.come());
+        poll_fn(|context| Poll::Ready(coming.as_mut().poll(context).is_ready())).await
+    }
+
+    /// Turns come one after the other; one that leaves out of order lets nobody overtake.
+    #[tokio::test]
+    async fn turns_come_in_order() {
+        let turns = Turns::default();
+        let (mut first, second, mut third) = (turns.take(), turns.take(), turns.take());
+        assert!(has_come(&mut first).await);
+        drop(second);
+        drop(first);
+        third.come().await;
+        let mut fourth = turns.take();
+        drop(third);
+        assert!(has_come(&mut fourth).await);
+    }
+
+    /// A turn is given up after the first step, not after the last.
+    #[tokio::test]
+    async fn only_the_first_step_is_held() {
+        let (turns, go_on) = (Turns::default(), Notify::new());
+        let (mut first, mut second) = (turns.take(), turns.take());
+        first.come().await;
+        let long = first.first_step(go_on.notified());
+        let other = async {
+            second.come().await;
+            go_on.notify_one();
+        };
+        tokio::join!(long, other);
+    }
+}
