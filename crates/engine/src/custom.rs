@@ -3,7 +3,12 @@
 //! Each seat is a process of its own, so sessions are as far apart as processes are. There is no browser that
 //! greenroom could watch; a seat is lost when its process ends.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use greenroom_core::{
     Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Reply, Seat, StartError, Toolset,
@@ -17,7 +22,7 @@ use crate::{
     launcher::{Launcher, Spec},
     process::{Pipes, Process},
     run_folder::RunFolder,
-    upstream::{self, ToolsChanged, Upstream},
+    upstream::{self, Failed, ToolsChanged, Upstream},
 };
 
 /// How long a server may take to end by itself once its stdin is closed.
@@ -80,16 +85,18 @@ impl Engine for CustomEngine {
     }
 }
 
-/// Adds to a failed handshake how the process ended, if it did.
-pub(crate) async fn explain<T>(
+/// Says how the process ended when a handshake failed because it did. An answer that was no good is told as it is:
+/// the process may well end now, because nobody talks to it any more.
+pub(crate) async fn explain<T, E: Into<Failed>>(
     process: &Process,
-    attempt: impl Future<Output = Result<T, StartError>>,
+    attempt: impl Future<Output = Result<T, E>>,
 ) -> Result<T, StartError> {
     tokio::select! {
         biased;
-        done = attempt => match done {
+        done = attempt => match done.map_err(Into::into) {
             Ok(value) => Ok(value),
-            Err(error) => match tokio::time::timeout(Duration::from_millis(500), process.wait()).await {
+            Err(Failed::Answer(error)) => Err(error),
+            Err(Failed::Gone(error)) => match tokio::time::timeout(Duration::from_millis(500), process.wait()).await {
                 Ok(status) => Err(died(process, &status)),
                 Err(_) => Err(error),
             }
@@ -109,15 +116,29 @@ struct CustomInstance {
     lost: watch::Sender<Option<Lost>>,
 }
 
+impl CustomInstance {
+    async fn open_in(&self, folder: &Path, agent: Arc<dyn Agent>) -> Result<(Upstream, Process), StartError> {
+        let engine = &self.engine;
+        let (process, pipes) = engine.spawn().await?;
+        let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
+        let handshake = Upstream::open(peer, inbound, folder, agent, Some(engine.tools_changed.clone()));
+        let upstream = explain(&process, handshake).await?;
+        Ok((upstream, process))
+    }
+}
+
 impl Instance for CustomInstance {
     fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
         Box::pin(async move {
-            let engine = &self.engine;
-            let folder = engine.run.fresh("seats").map_err(|error| unwritable(&engine.run, &error))?;
-            let (process, pipes) = engine.spawn().await?;
-            let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
-            let handshake = Upstream::open(peer, inbound, &folder, agent, Some(engine.tools_changed.clone()));
-            let upstream = explain(&process, handshake).await?;
+            let run = &self.engine.run;
+            let folder = run.fresh("seats").map_err(|error| unwritable(run, &error))?;
+            let (upstream, process) = match self.open_in(&folder, agent).await {
+                Ok(opened) => opened,
+                Err(error) => {
+                    remove_folder(&folder).await;
+                    return Err(error.into());
+                }
+            };
             let (view, _) = watch::channel(View::default());
             Ok(Box::new(CustomSeat { upstream, lost: lost_with(&process), process, folder, view })
                 as Box<dyn Seat>)
@@ -220,7 +241,7 @@ pub(crate) async fn settle(lost: &mut watch::Receiver<Option<Lost>>, gone: Gone)
 }
 
 /// Removes a seat's folder; what cannot be removed goes with the run folder.
-pub(crate) async fn remove_folder(folder: &std::path::Path) {
+pub(crate) async fn remove_folder(folder: &Path) {
     if let Err(error) = tokio::fs::remove_dir_all(folder).await {
         tracing::debug!(%error, folder = %folder.display(), "cannot remove a seat's folder");
     }

@@ -25,7 +25,8 @@ use tokio::{
     time::timeout,
 };
 
-/// How long the handshake may take. The engine has started by then and only has to answer.
+/// How long the handshake may take, and each page of a tool list. The engine has started by then and only has to
+/// answer.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
 /// How many pages a tool list may have before it counts as endless.
@@ -33,6 +34,29 @@ const TOOL_PAGES_MAX: usize = 100;
 
 /// Told of a tool list that differs from the one known before.
 pub type ToolsChanged = Arc<dyn Fn(Toolset) + Send + Sync>;
+
+/// Why talking to an engine failed.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The engine is gone, it seems. How its process ended tells more.
+    Gone(StartError),
+    /// The engine did not answer as it should, or not in time.
+    Answer(StartError),
+}
+
+impl From<Failed> for StartError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Gone(error) | Failed::Answer(error) => error,
+        }
+    }
+}
+
+impl From<StartError> for Failed {
+    fn from(error: StartError) -> Self {
+        Self::Gone(error)
+    }
+}
 
 /// An open MCP session. Dropping it ends its pump; [`Upstream::close`] also says goodbye.
 pub(crate) struct Upstream {
@@ -67,7 +91,7 @@ impl Upstream {
         folder: &Path,
         agent: Arc<dyn Agent>,
         tools_changed: Option<ToolsChanged>,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, Failed> {
         let peer = Arc::new(peer);
         let current = Arc::new(Current(Mutex::new(agent.clone())));
         let (passed_on, heard) = watch::channel(0);
@@ -122,20 +146,15 @@ pub(crate) struct Server {
 }
 
 /// `initialize`, within its deadline.
-pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server, StartError> {
+pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server, Failed> {
     let hello = Hello {
         protocol_version: Revision::LATEST.as_str(),
         capabilities,
         client_info: ClientInfo { name: "greenroom", version: env!("CARGO_PKG_VERSION") },
     };
-    let answer = timeout(HANDSHAKE, peer.initialize(&hello)).await.map_err(|_| {
-        StartError::new(format!("the engine did not answer `initialize` within {}", human(HANDSHAKE)))
-    })?;
-    let result = match answer {
-        Ok(Ok(result)) => result,
-        Ok(Err(error)) => return Err(StartError::new(format!("the engine refused `initialize`: {error}"))),
-        Err(gone) => return Err(StartError::new(gone.to_string())),
-    };
+    let bad = |why: String| Failed::Answer(StartError::new(why));
+    let answer = within_deadline("initialize", peer.initialize(&hello)).await?;
+    let result = answer.map_err(|error| bad(format!("the engine refused `initialize`: {error}")))?;
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Answer {
@@ -143,16 +162,29 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server,
         #[serde(default)]
         capabilities: Fields,
     }
-    let answer: Answer = serde_json::from_str(result.get()).map_err(|error| {
-        StartError::new(format!("the engine's answer to `initialize` is not one: {error}"))
-    })?;
+    let answer: Answer = serde_json::from_str(result.get())
+        .map_err(|error| bad(format!("the engine's answer to `initialize` is not one: {error}")))?;
     if Revision::parse(&answer.protocol_version).is_none() {
         let version = answer.protocol_version;
-        return Err(StartError::new(format!(
+        return Err(bad(format!(
             "the engine speaks protocol revision `{version}`, which greenroom does not"
         )));
     }
     Ok(Server { logging: answer.capabilities.get("logging").is_some() })
+}
+
+/// Awaits an answer for as long as an engine may take.
+async fn within_deadline<T>(
+    method: &str,
+    answer: impl Future<Output = Result<T, Gone>>,
+) -> Result<T, Failed> {
+    match timeout(HANDSHAKE, answer).await {
+        Ok(answer) => answer.map_err(|gone| Failed::Gone(StartError::new(gone.to_string()))),
+        Err(_) => {
+            let why = format!("the engine did not answer `{method}` within {}", human(HANDSHAKE));
+            Err(Failed::Answer(StartError::new(why)))
+        }
+    }
 }
 
 /// Roots are greenroom's; what an engine may ask of the agent is what the agent's client offers.
@@ -169,7 +201,7 @@ fn capabilities(agent: &dyn Agent) -> Raw {
 }
 
 /// All pages of the engine's tool list.
-pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, StartError> {
+pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, Failed> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Page {
@@ -181,13 +213,13 @@ pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, StartError> {
         name: Arc<str>,
     }
     let bad = |error: &dyn std::fmt::Display| {
-        StartError::new(format!("the engine's tool list cannot be used: {error}"))
+        Failed::Answer(StartError::new(format!("the engine's tool list cannot be used: {error}")))
     };
     let mut tools = Vec::new();
     let mut cursor: Option<String> = None;
     for _ in 0..TOOL_PAGES_MAX {
         let params = cursor.take().map(|cursor| encode(&json!({ "cursor": cursor })));
-        let answer = peer.request("tools/list", params.as_ref()).await.map_err(|gone| bad(&gone))?;
+        let answer = within_deadline("tools/list", peer.request("tools/list", params.as_ref())).await?;
         let page: Page =
             serde_json::from_str(answer.map_err(|error| bad(&error))?.get()).map_err(|error| bad(&error))?;
         for definition in page.tools {
@@ -280,7 +312,7 @@ async fn pass_on(peer: Arc<Peer>, agent: Arc<dyn Agent>, id: Id, method: String,
 }
 
 async fn look_again(peer: Arc<Peer>, changed: ToolsChanged) {
-    match list_tools(&peer).await {
+    match list_tools(&peer).await.map_err(StartError::from) {
         Ok(tools) => changed(tools),
         Err(error) => tracing::warn!(%error, "the engine announced a new tool list"),
     }
@@ -296,7 +328,7 @@ fn file_uri(path: &Path) -> String {
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
             b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                uri.push(char::from(*byte))
+                uri.push(char::from(*byte));
             }
             other => uri.push_str(&format!("%{other:02X}")),
         }
@@ -307,6 +339,18 @@ fn file_uri(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An engine that takes requests and answers none is given up after the deadline, whatever it was asked.
+    #[tokio::test(start_paused = true)]
+    async fn silence_has_a_deadline() {
+        let (stdin, _open) = tokio::io::duplex(1024);
+        let (_open_too, stdout) = tokio::io::duplex(1024);
+        let (peer, _inbound) = greenroom_mcp::link::child::connect(stdin, stdout);
+        let initialized = initialize(&peer, encode(&json!({}))).await.map(|_| ()).map_err(StartError::from);
+        let listed = list_tools(&peer).await.map(|_| ()).map_err(StartError::from);
+        assert_eq!(initialized.unwrap_err().message, "the engine did not answer `initialize` within 20 s");
+        assert_eq!(listed.unwrap_err().message, "the engine did not answer `tools/list` within 20 s");
+    }
 
     /// Blanks and other odd bytes of a path survive the way through a URI.
     #[test]
