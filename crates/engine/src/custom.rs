@@ -6,7 +6,10 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -80,7 +83,8 @@ impl Engine for CustomEngine {
         let engine = self.clone();
         Box::pin(async move {
             let (lost, _) = watch::channel(None);
-            Ok(Arc::new(CustomInstance { engine, lost }) as Arc<dyn Instance>)
+            let looked = AtomicBool::new(false);
+            Ok(Arc::new(CustomInstance { engine, lost, looked }) as Arc<dyn Instance>)
         })
     }
 }
@@ -114,6 +118,9 @@ fn died(process: &Process, status: &str) -> StartError {
 struct CustomInstance {
     engine: CustomEngine,
     lost: watch::Sender<Option<Lost>>,
+    /// Whether the tools have been looked at. A command can mean another program than it did when its list was kept,
+    /// so the first process of an instance is asked.
+    looked: AtomicBool,
 }
 
 impl CustomInstance {
@@ -123,6 +130,9 @@ impl CustomInstance {
         let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
         let handshake = Upstream::open(peer, inbound, folder, agent, Some(engine.tools_changed.clone()));
         let upstream = explain(&process, handshake).await?;
+        if !self.looked.swap(true, Ordering::Relaxed) {
+            upstream.look_at_tools().await;
+        }
         Ok((upstream, process))
     }
 }

@@ -32,8 +32,17 @@ const HANDSHAKE: Duration = Duration::from_secs(20);
 /// How many pages a tool list may have before it counts as endless.
 const TOOL_PAGES_MAX: usize = 100;
 
-/// Told of a tool list that differs from the one known before.
-pub type ToolsChanged = Arc<dyn Fn(Toolset) + Send + Sync>;
+/// A tool list, and how long it is good for.
+#[derive(Debug)]
+pub enum Offer {
+    /// Of an engine that has just started: the next one will offer the same.
+    AtStart(Toolset),
+    /// Of an engine that announced a change while it ran: the change may be gone with it.
+    Announced(Toolset),
+}
+
+/// Told of every tool list that an engine offers, equal ones too.
+pub type ToolsChanged = Arc<dyn Fn(Offer) + Send + Sync>;
 
 /// Why talking to an engine failed.
 #[derive(Debug)]
@@ -65,6 +74,7 @@ pub(crate) struct Upstream {
     /// Whether the engine takes `logging/setLevel`, and the level it was last told.
     logging: bool,
     level: Option<String>,
+    tools_changed: Option<ToolsChanged>,
     /// How many messages the pump has passed on.
     heard: watch::Receiver<u64>,
     _pump: JoinSet<()>,
@@ -99,13 +109,28 @@ impl Upstream {
             peer: peer.clone(),
             agent: current.clone(),
             folder: folder.to_owned(),
-            tools_changed,
+            tools_changed: tools_changed.clone(),
             passed_on,
         };
         let mut pump = JoinSet::new();
         pump.spawn(task.run(inbound));
         let server = initialize(&peer, capabilities(agent.as_ref())).await?;
-        Ok(Self { peer, agent: current, logging: server.logging, level: None, heard, _pump: pump })
+        Ok(Self {
+            peer,
+            agent: current,
+            logging: server.logging,
+            level: None,
+            tools_changed,
+            heard,
+            _pump: pump,
+        })
+    }
+
+    /// Looks at the tools of an engine that has just started, before a call can change them.
+    pub(crate) async fn look_at_tools(&self) {
+        if let Some(changed) = self.tools_changed.clone() {
+            look(self.peer.clone(), changed, Offer::AtStart).await;
+        }
     }
 
     /// Passes a `tools/call` on and returns the engine's answer, untouched.
@@ -261,7 +286,7 @@ impl Pump {
                 Some(Inbound::Notification { method, params }) => match method.as_str() {
                     "notifications/tools/list_changed" => {
                         if let Some(changed) = self.tools_changed.clone() {
-                            asking.spawn(look_again(self.peer.clone(), changed));
+                            asking.spawn(look(self.peer.clone(), changed, Offer::Announced));
                         }
                     }
                     "notifications/cancelled" => {
@@ -311,10 +336,11 @@ async fn pass_on(peer: Arc<Peer>, agent: Arc<dyn Agent>, id: Id, method: String,
     }
 }
 
-async fn look_again(peer: Arc<Peer>, changed: ToolsChanged) {
+/// Asks the engine for its tools and tells of them.
+async fn look(peer: Arc<Peer>, changed: ToolsChanged, offer: fn(Toolset) -> Offer) {
     match list_tools(&peer).await.map_err(StartError::from) {
-        Ok(tools) => changed(tools),
-        Err(error) => tracing::warn!(%error, "the engine announced a new tool list"),
+        Ok(tools) => changed(offer(tools)),
+        Err(error) => tracing::warn!(%error, "the engine does not say what its tools are"),
     }
 }
 
