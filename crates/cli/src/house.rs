@@ -14,7 +14,7 @@ use greenroom_core::{
 };
 use greenroom_egress::Proxy;
 use greenroom_engine::{
-    CustomEngine, PlaywrightEngine, PlaywrightOptions, ToolsChanged,
+    CustomEngine, Offer, PlaywrightEngine, PlaywrightOptions, ToolsChanged,
     launcher::Launcher,
     ports::{PortGuard, Ports},
     run_folder::{self, RunFolder},
@@ -101,9 +101,11 @@ impl House {
 fn later() -> (ToolsChanged, Arc<OnceLock<Weak<Catalog>>>) {
     let slot = Arc::new(OnceLock::<Weak<Catalog>>::new());
     let told = slot.clone();
-    let changed: ToolsChanged = Arc::new(move |set| {
-        if let Some(catalog) = told.get().and_then(Weak::upgrade) {
-            catalog.announced(set);
+    let changed: ToolsChanged = Arc::new(move |offer| {
+        let Some(catalog) = told.get().and_then(Weak::upgrade) else { return };
+        match offer {
+            Offer::AtStart(set) => catalog.offered(set),
+            Offer::Announced(set) => catalog.announced(set),
         }
     });
     (changed, slot)

@@ -20,4 +20,4 @@ mod upstream;
 
 pub use custom::CustomEngine;
 pub use playwright::{PlaywrightEngine, PlaywrightOptions};
-pub use upstream::ToolsChanged;
+pub use upstream::{Offer, ToolsChanged};

@@ -21,8 +21,8 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    fn new(code: &'static str, message: impl std::fmt::Display) -> Self {
-        Self { code, message: format!("{message}"), hint: None, retryable: false }
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, retryable: false }
     }
 
     fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -83,33 +83,33 @@ impl From<FleetError> for Failure {
                 let hint = format!(
                     "{leased} of {slots} slots are leased{others}; close a session with session_close, or raise `pool.slots` or `pool.instances_max`"
                 );
-                Self::new("lease_timeout", &error).hint(hint).retryable()
+                Self::new("lease_timeout", error.to_string()).hint(hint).retryable()
             }
             FleetError::Start(start) => {
-                let failure = Self::new("start_failed", &error);
+                let failure = Self::new("start_failed", error.to_string());
                 match &start.hint {
                     Some(hint) => failure.hint(hint),
                     None => failure.hint("run `greenroom doctor`; nothing is remembered of this failure, the next call tries again"),
                 }
             }
-            FleetError::Lost(_) => Self::new("session_lost", &error).hint(
+            FleetError::Lost(_) => Self::new("session_lost", error.to_string()).hint(
                 "whether the call had its effect is not known; the next call with this session gets a new, empty browser",
             ),
-            FleetError::NotRun(_) => Self::new("not_run", &error)
+            FleetError::NotRun(_) => Self::new("not_run", error.to_string())
                 .hint("it had no effect; the next call with this session gets a new, empty browser")
                 .retryable(),
-            FleetError::Closed => Self::new("session_closed", &error)
+            FleetError::Closed => Self::new("session_closed", error.to_string())
                 .hint("a call with the same sessionId starts a new session"),
             FleetError::QueueFull { .. } => {
-                Self::new("queue_full", &error).hint("wait for earlier calls, or use another sessionId").retryable()
+                Self::new("queue_full", error.to_string()).hint("wait for earlier calls, or use another sessionId").retryable()
             }
-            FleetError::NoSession(_) => Self::new("no_session", &error).hint("session_list shows what there is"),
+            FleetError::NoSession(_) => Self::new("no_session", error.to_string()).hint("session_list shows what there is"),
             FleetError::NoConnectionSession => {
-                Self::new("no_session", &error).hint("give a `sessionId`; session_list shows what there is")
+                Self::new("no_session", error.to_string()).hint("give a `sessionId`; session_list shows what there is")
             }
-            FleetError::Exists(_) => Self::new("session_exists", &error)
+            FleetError::Exists(_) => Self::new("session_exists", error.to_string())
                 .hint("use it, close it with session_close, or choose another id"),
-            FleetError::ShuttingDown => Self::new("shutting_down", &error).retryable(),
+            FleetError::ShuttingDown => Self::new("shutting_down", error.to_string()).retryable(),
         }
     }
 }
@@ -126,13 +126,13 @@ impl From<Refused> for Failure {
             Refused::Denied(_) | Refused::NotAllowed(_) => "the operator decides which tools may be used",
             Refused::Unsafe(_) => "the operator can allow it with `tools.unsafe = true` and `pool.slots = 1`",
         };
-        Self::new("tool_refused", &refused).hint(hint)
+        Self::new("tool_refused", refused.to_string()).hint(hint)
     }
 }
 
 impl From<InvalidSessionId> for Failure {
     fn from(error: InvalidSessionId) -> Self {
-        Self::new("invalid_session_id", error)
+        Self::new("invalid_session_id", error.to_string())
     }
 }
 
@@ -140,7 +140,7 @@ impl From<InvalidSessionId> for Failure {
 pub(crate) fn unroutable(error: Unroutable) -> Result<Failure, RpcError> {
     match error {
         Unroutable::NoName | Unroutable::Arguments => Err(RpcError::new(INVALID_PARAMS, error.to_string())),
-        Unroutable::SessionIdType => Ok(Failure::new("invalid_session_id", error)),
+        Unroutable::SessionIdType => Ok(Failure::new("invalid_session_id", error.to_string())),
         Unroutable::SessionId(error) => Ok(error.into()),
     }
 }

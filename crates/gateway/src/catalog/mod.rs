@@ -85,12 +85,25 @@ impl Catalog {
         Ok(self.replace(set))
     }
 
-    /// The engine announced a list. Clients hear of it only if it is another one.
+    /// An engine that has just started offers this list: the next one will, too. So it is kept on disk, and clients
+    /// hear of it if they were shown another one.
+    pub fn offered(&self, set: Toolset) {
+        let fingerprint = self.engine.fingerprint();
+        if !cache::read(&self.folder, &fingerprint).is_some_and(|kept| same(&kept, &set)) {
+            self.keep(&fingerprint, &set);
+        }
+        self.announced(set);
+    }
+
+    /// A running engine announced a list. Clients hear of it only if they were shown another one.
     pub fn announced(&self, set: Toolset) {
-        let same = self.known().is_some_and(|listed| same(&listed.set, &set));
-        if !same {
-            tracing::info!(tools = set.tools.len(), "the engine's tools have changed");
-            self.replace(set);
+        let before = self.known();
+        if before.as_ref().is_some_and(|listed| same(&listed.set, &set)) {
+            return;
+        }
+        tracing::info!(tools = set.tools.len(), "the engine's tools have changed");
+        self.replace(set);
+        if before.is_some() {
             self.changes.send_modify(|count| *count += 1);
         }
     }
@@ -106,10 +119,14 @@ impl Catalog {
 
     async fn fetch(&self, fingerprint: &str) -> Result<Toolset, StartError> {
         let set = self.engine.tools().await?;
-        if let Err(error) = cache::write(&self.folder, fingerprint, &set) {
+        self.keep(fingerprint, &set);
+        Ok(set)
+    }
+
+    fn keep(&self, fingerprint: &str, set: &Toolset) {
+        if let Err(error) = cache::write(&self.folder, fingerprint, set) {
             tracing::warn!(%error, "cannot keep the tool list; the next start asks the engine again");
         }
-        Ok(set)
     }
 
     fn replace(&self, set: Toolset) -> Arc<Listed> {
