@@ -59,8 +59,6 @@ pub enum Lost {
     Browser { status: Arc<str>, stderr_tail: Arc<str> },
     #[error("the page crashed ({0})")]
     Page(Arc<str>),
-    #[error("the browser context was closed from outside")]
-    Context,
     #[error("the engine did not answer within {}", human(*.0))]
     Hung(Duration),
     #[error("the engine broke the protocol: {0}")]

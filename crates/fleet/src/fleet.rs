@@ -4,8 +4,6 @@
 //! therefore reaches a session that will answer it, or makes a new one; it is never lost between the two.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::{Duration, SystemTime},
 };
@@ -22,12 +20,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     error::FleetError,
     pool::{Pool, PoolSettings},
+    registry::{Key, Registry},
     session::{Answer, Ended, Flight, Handle, Job, Life, Note, QUEUE, Shared, panicked},
 };
-
-/// How many ended sessions are remembered, so that their successors can say so. One costs some 200 bytes; an
-/// agent that comes back after a thousand others ended learns from its empty page instead.
-const EPITAPHS_MAX: usize = 1024;
 
 #[derive(Debug, Clone)]
 pub struct FleetSettings {
@@ -45,33 +40,6 @@ pub enum Whose {
     Connection(ConnectionId),
     /// None: a lease for this call alone.
     NoOne,
-}
-
-/// A session's name in the registry. Ids live in their owner's namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
-    Named(Owner, SessionId),
-    Connection(Owner, ConnectionId),
-    /// A slot lent for one call; between calls it waits for its owner's next one.
-    Loose(Owner, u64),
-}
-
-impl Key {
-    fn owner(&self) -> &Owner {
-        match self {
-            Self::Named(owner, _) | Self::Connection(owner, _) | Self::Loose(owner, _) => owner,
-        }
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Named(owner, id) => write!(f, "{owner}/{id}"),
-            Self::Connection(owner, id) => write!(f, "{owner}/connection {}", id.0),
-            Self::Loose(owner, n) => write!(f, "{owner}/call {n}"),
-        }
-    }
 }
 
 /// What a session is doing.
@@ -109,17 +77,6 @@ pub(crate) struct Inner {
     registry: Mutex<Registry>,
     pub(crate) closing: CancellationToken,
     tasks: TaskTracker,
-}
-
-#[derive(Default)]
-struct Registry {
-    sessions: HashMap<Key, Handle>,
-    /// Loose sessions without a call, earliest returned first.
-    shelf: VecDeque<Key>,
-    epitaphs: HashMap<Key, Ended>,
-    /// Keys of `epitaphs` in order, oldest first.
-    epitaph_order: VecDeque<Key>,
-    next_loose: u64,
 }
 
 impl Fleet {
@@ -435,55 +392,5 @@ impl Inner {
             calls_in_flight,
             expires_in: (calls_in_flight == 0).then(|| expiry.saturating_duration_since(Instant::now())),
         }
-    }
-}
-
-impl Registry {
-    /// The owner's loose session that was returned first, or a new one.
-    fn take_loose(&mut self, owner: &Owner) -> Key {
-        if let Some(at) = self.shelf.iter().position(|key| key.owner() == owner)
-            && let Some(key) = self.shelf.remove(at)
-        {
-            return key;
-        }
-        self.next_loose += 1;
-        Key::Loose(owner.clone(), self.next_loose)
-    }
-
-    /// Removes this very session and writes its epitaph in the same breath, so that no successor can begin
-    /// without it. A session that was closed is out already: its successor stays, and hears nothing.
-    fn remove(&mut self, key: &Key, shared: &Arc<Shared>, epitaph: Option<Ended>) -> bool {
-        if !self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
-            return false;
-        }
-        self.sessions.remove(key);
-        if let Key::Loose(..) = key {
-            self.shelf.retain(|other| other != key);
-        }
-        if let Some(epitaph) = epitaph {
-            self.bury(key, epitaph);
-        }
-        true
-    }
-
-    fn bury(&mut self, key: &Key, ended: Ended) {
-        // A call without a session has no history to be told of.
-        if let Key::Loose(..) = key {
-            return;
-        }
-        if self.epitaphs.insert(key.clone(), ended).is_none() {
-            self.epitaph_order.push_back(key.clone());
-        }
-        if self.epitaphs.len() > EPITAPHS_MAX
-            && let Some(oldest) = self.epitaph_order.pop_front()
-        {
-            self.epitaphs.remove(&oldest);
-        }
-    }
-
-    fn take_epitaph(&mut self, key: &Key) -> Option<Ended> {
-        let epitaph = self.epitaphs.remove(key)?;
-        self.epitaph_order.retain(|other| other != key);
-        Some(epitaph)
     }
 }

@@ -7,6 +7,7 @@
 mod error;
 mod fleet;
 mod pool;
+mod registry;
 mod session;
 
 pub use error::{FleetError, LeaseTimeout};

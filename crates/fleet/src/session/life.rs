@@ -10,11 +10,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Ended, Job, Note, Shared, panicked};
-use crate::{
-    error::FleetError,
-    fleet::{Inner, Key},
-    pool::Lease,
-};
+use crate::{error::FleetError, fleet::Inner, pool::Lease, registry::Key};
 
 /// How long a seat may take to open. Connecting and making a context take well under a second; a browser that
 /// needs longer than this will not get better.

@@ -177,7 +177,7 @@ async fn create_begins_afresh() {
     stage.world.fail_open(StartError::new("no context"));
     assert!(matches!(stage.create("a").await, Err(FleetError::Start(_))));
     stage.create("a").await.unwrap();
-    stage.world.lose_seat(1, Lost::Context);
+    stage.world.lose_seat(1, Lost::Page("crashed".into()));
     settle().await;
     stage.create("a").await.unwrap();
     let said = stage.call("a", "click").await.unwrap();
