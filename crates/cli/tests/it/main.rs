@@ -4,8 +4,9 @@
     clippy::disallowed_methods,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a test starts the binary itself, and fails by panicking"
+    reason = "a test starts the binary itself, fails by panicking, and prints what a failure needs"
 )]
 
 mod config;
