@@ -11,5 +11,7 @@
 mod config;
 mod docs;
 mod doctor;
+mod front;
+mod graph;
 mod run;
 mod setup;
