@@ -12,6 +12,8 @@
 mod config;
 mod docs;
 mod doctor;
+mod front;
+mod graph;
 mod real;
 mod run;
 mod setup;

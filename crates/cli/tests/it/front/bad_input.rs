@@ -1,0 +1,276 @@
+//! What a client can get wrong. Each mistake has its own clear answer, and the connection lives on.
+
+use greenroom_testkit::{Client, text_of};
+use serde_json::{Value, json};
+
+use super::stage::{Stage, batch_answer, error, failure};
+
+/// The connection still works.
+async fn lives(client: &Client) {
+    assert_eq!(text_of(&client.call("echo", json!({"text": "alive"})).await), "alive");
+    assert_eq!(client.unmatched_left(), 0);
+}
+
+/// Sends a line that is no request, and gives the error that answers it.
+async fn refused(client: &Client, line: impl AsRef<[u8]>) -> (i64, String) {
+    client.send_line(line).await;
+    let answer = client.next_unmatched().await;
+    assert_eq!(answer["id"], Value::Null, "{answer}");
+    error(&answer)
+}
+
+/// Lines that are no JSON, or JSON that is no message, are told apart, and answered with the id where there is one.
+#[tokio::test]
+async fn lines_that_are_no_messages() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    for line in ["nonsense", "{", r#"{"jsonrpc":"2.0","id":1,"method":"ping"} x"#, "{'a':1}", "[1,"] {
+        let (code, message) = refused(&client, line).await;
+        assert_eq!((code, message.starts_with("not JSON")), (-32_700, true), "{line}: {message}");
+    }
+    let (code, message) = refused(&client, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}").await;
+    assert_eq!((code, message.starts_with("not JSON")), (-32_700, true), "{message}");
+    for line in [
+        "7",
+        "null",
+        r#""ping""#,
+        "{}",
+        r#"{"jsonrpc":"2.0"}"#,
+        r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","method":7}"#,
+    ] {
+        let (code, message) = refused(&client, line).await;
+        assert_eq!(
+            (code, message.starts_with("not a JSON-RPC message")),
+            (-32_600, true),
+            "{line}: {message}"
+        );
+    }
+    for line in [
+        r#"{"id":"x","method":"ping"}"#,
+        r#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":"x"}"#,
+        r#"{"jsonrpc":"2.0","id":"x","result":1,"error":2}"#,
+        r#"{"jsonrpc":"2.0","id":"x","method":"ping","result":1}"#,
+    ] {
+        client.send_line(line).await;
+        let answer = client.next_unmatched().await;
+        assert_eq!((error(&answer).0, &answer["id"]), (-32_600, &json!("x")), "{line}");
+    }
+    lives(&client).await;
+}
+
+/// A message is an object: an array with the same values in order is none, alone or in a batch.
+#[tokio::test]
+async fn an_array_is_no_message() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let before = client.transcript().len();
+    client.send_line(r#"[["2.0",7,"ping"]]"#).await;
+    let answers = batch_answer(&client, before).await;
+    assert_eq!((answers.len(), error(&answers[0]).0), (1, -32_600), "{answers:?}");
+}
+
+/// A line over 64 MiB is refused with its size, without being kept; the next one is read whole.
+#[tokio::test]
+async fn a_line_over_the_limit() {
+    const LIMIT: usize = 64 * 1024 * 1024;
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let (code, message) = refused(&client, vec![b'x'; LIMIT + 1]).await;
+    let expected = format!("the message has {} bytes, at most {LIMIT} are taken", LIMIT + 1);
+    assert_eq!((code, message), (-32_600, expected));
+    lives(&client).await;
+}
+
+/// JSON nested a hundred thousand deep costs an error at most, whether it is the message or an argument.
+#[tokio::test]
+async fn deep_nesting() {
+    const DEPTH: usize = 100_000;
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let (open, close) = ("[".repeat(DEPTH), "]".repeat(DEPTH));
+    assert_eq!(refused(&client, &open).await.0, -32_700);
+    let before = client.transcript().len();
+    client.send_line(format!("{open}{close}")).await;
+    let answers = batch_answer(&client, before).await;
+    assert_eq!((answers.len(), error(&answers[0]).0), (1, -32_600));
+    let objects = format!("{}1{}", r#"{"a":"#.repeat(DEPTH), "}".repeat(DEPTH));
+    assert_eq!(refused(&client, &objects).await.0, -32_600);
+
+    let params = format!(r#"{{"name":"params","arguments":{{"any":{open}{close}}}}}"#);
+    let answer = client.start_raw("tools/call", Some(&params)).await.response().await;
+    assert_eq!(text_of(&answer), params, "what greenroom does not look into passes as it is");
+    let session = format!(r#"{{"name":"echo","arguments":{{"sessionId":{open}{close}}}}}"#);
+    let answer = client.start_raw("tools/call", Some(&session)).await.response().await;
+    assert_eq!(failure(&answer).0, "invalid_session_id");
+    lives(&client).await;
+}
+
+/// A tool that nobody has is an error that suggests the nearest name, if one is near.
+#[tokio::test]
+async fn unknown_tools() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    for (wrong, right) in [("ecko", "echo"), ("session_lst", "session_list")] {
+        let (code, message) = error(&client.call(wrong, json!({})).await);
+        assert_eq!(
+            (code, message),
+            (-32_602, format!("unknown tool: \"{wrong}\"; did you mean \"{right}\"?"))
+        );
+    }
+    let (code, message) = error(&client.call("zzz", json!({})).await);
+    assert_eq!((code, message.as_str()), (-32_602, "unknown tool: \"zzz\""));
+    lives(&client).await;
+}
+
+/// Arguments are checked before an engine sees them: unknown, missing and wrong ones are named.
+#[tokio::test]
+async fn arguments_that_do_not_fit() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    for (tool, arguments, expected) in [
+        (
+            "echo",
+            json!({"txt": "a"}),
+            "unknown argument: `txt` (tool \"echo\")\n\nhint: this tool takes `text`, `payload`, `rich`",
+        ),
+        (
+            "pid",
+            json!({"x": 1}),
+            "unknown argument: `x` (tool \"pid\")\n\nhint: this tool takes no arguments",
+        ),
+        ("get", json!({}), "missing argument: `key` (tool \"get\")"),
+        ("get", json!({"sessionId": "s"}), "missing argument: `key` (tool \"get\")"),
+        ("get", json!({"key": 7}), "wrong argument: `key`: 7 is not of type \"string\" (tool \"get\")"),
+        (
+            "big",
+            json!({"bytes": -1}),
+            "wrong argument: `bytes`: -1 is less than the minimum of 0 (tool \"big\")",
+        ),
+        (
+            "session_list",
+            json!({"sessionId": "s"}),
+            "unknown argument: `sessionId` (tool \"session_list\")\n\nhint: this tool takes no arguments",
+        ),
+        (
+            "session_close",
+            json!({"id": "s"}),
+            "unknown argument: `id` (tool \"session_close\")\n\nhint: this tool takes `sessionId`",
+        ),
+    ] {
+        let (code, text) = failure(&client.call(tool, arguments).await);
+        assert_eq!((code.as_str(), text.as_str()), ("invalid_arguments", expected));
+    }
+    assert_eq!(stage.log().count("initialize"), 1, "only the list was asked for");
+    lives(&client).await;
+}
+
+/// A `sessionId` that is none is refused with the reason; `null` is as good as none.
+#[tokio::test]
+async fn session_ids_that_are_none() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    for (id, expected) in [
+        (json!(""), "sessionId is empty: give any text of 1 to 256 bytes"),
+        (json!("x".repeat(257)), "sessionId is too long: 257 bytes, at most 256 are allowed"),
+        (json!("ä".repeat(129)), "sessionId is too long: 258 bytes, at most 256 are allowed"),
+        (json!(7), "`sessionId` must be text"),
+        (json!(["a"]), "`sessionId` must be text"),
+    ] {
+        for tool in ["pid", "session_close", "create_new_session"] {
+            let (code, text) = failure(&client.call(tool, json!({"sessionId": id})).await);
+            assert_eq!((code.as_str(), text.as_str()), ("invalid_session_id", expected), "{tool}");
+        }
+    }
+    let own = client.call("pid", json!({})).await;
+    let null = client.call("pid", json!({"sessionId": null})).await;
+    assert_eq!(text_of(&own), text_of(&null));
+    for id in ["x".repeat(256), " ".to_owned(), "a/../b\n\"ü".to_owned(), "0".to_owned()] {
+        assert_ne!(text_of(&client.call("pid", json!({"sessionId": id})).await), text_of(&own));
+    }
+    lives(&client).await;
+}
+
+/// Parameters that are no call are the program's mistake, and a JSON-RPC error.
+#[tokio::test]
+async fn calls_that_are_none() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let no_name = "`params` must be an object with the `name` of a tool";
+    for params in [None, Some("null"), Some("[]"), Some("{}"), Some(r#"{"name":7}"#), Some(r#""echo""#)] {
+        let answer = client.start_raw("tools/call", params).await.response().await;
+        assert_eq!(error(&answer), (-32_602, no_name.to_owned()), "{params:?}");
+    }
+    for tool in ["echo", "session_list"] {
+        for arguments in ["[]", r#"["sessionId"]"#, "7", r#""text""#] {
+            let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
+            let answer = client.start_raw("tools/call", Some(&params)).await.response().await;
+            assert_eq!(error(&answer), (-32_602, "`arguments` must be an object".to_owned()), "{params}");
+        }
+    }
+    let answer =
+        client.start_raw("tools/call", Some(r#"{"name":"pid","arguments":null}"#)).await.response().await;
+    assert!(answer["error"].is_null(), "{answer}");
+    for cursor in [json!("2"), json!(2)] {
+        let (code, message) = error(&client.request("tools/list", json!({"cursor": cursor})).await);
+        assert_eq!((code, message), (-32_602, format!("unknown cursor: `{cursor}`; the list has one page")));
+    }
+    let (code, message) = error(&client.request("logging/setLevel", json!({"level": "loud"})).await);
+    assert_eq!((code, message.starts_with("`level` must be one of debug,")), (-32_602, true), "{message}");
+    lives(&client).await;
+}
+
+/// An id that is in use by a call in flight is refused; the call itself is answered once.
+#[tokio::test]
+async fn an_id_in_use() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let call = |id: &str, file: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"wait","arguments":{{"file":"{file}"}}}}}}"#
+        )
+    };
+    client.send_line(call("\"x\"", gate.path())).await;
+    gate.arrived(1).await;
+    client.send_line(call("\"x\"", gate.path())).await;
+    let answer = client.next_unmatched().await;
+    assert_eq!(error(&answer), (-32_600, "the id \"x\" is already in use by a call in flight".to_owned()));
+    gate.open();
+    assert_eq!(text_of(&client.next_unmatched().await), "released");
+    client.send_line(call("\"x\"", gate.path())).await;
+    assert_eq!(text_of(&client.next_unmatched().await), "released", "answered, the id is free again");
+    assert_eq!(gate.arrivals(), 2);
+    lives(&client).await;
+}
+
+/// What needs no answer gets none: unknown notifications, odd cancellations, answers that nobody asked for.
+#[tokio::test]
+async fn what_needs_no_answer() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let before = client.transcript().len();
+    let silent = [
+        r#"{"jsonrpc":"2.0","method":"notifications/no/such","params":{"a":1}}"#,
+        r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":"m"}}"#,
+        "",
+        "   ",
+    ];
+    for line in silent {
+        client.send_line(line).await;
+    }
+    client.request("ping", Value::Null).await;
+    let came =
+        client.transcript().split_off(before).into_iter().filter(|line| line.starts_with("<--")).count();
+    assert_eq!(came, 1, "the ping's answer");
+    lives(&client).await;
+}

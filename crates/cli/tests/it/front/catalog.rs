@@ -1,0 +1,153 @@
+//! The list of tools: read from the engine, kept on disk, announced when it is another one and only then.
+
+use std::{fs, path::PathBuf};
+
+use greenroom_testkit::{Client, text_of};
+use serde_json::{Value, json};
+
+use super::stage::{Stage, tool_names};
+
+const CHANGED: &str = "notifications/tools/list_changed";
+
+/// Ends greenroom and waits until it is gone.
+async fn end(client: Client) {
+    client.close_stdin().await;
+    assert!(client.wait().await.success());
+}
+
+/// A list that the engine gives in pages is shown whole, in its order.
+#[tokio::test]
+async fn pages_of_the_engine_are_joined() {
+    let plain = Stage::new();
+    let whole = tool_names(&plain.client().await).await;
+    let stage = Stage::new().flags(&["--page-size", "4"]);
+    assert_eq!(tool_names(&stage.client().await).await, whole);
+    assert!(stage.log().count("tools/list") > 3, "{:?}", stage.log().lines());
+}
+
+/// A tool that the engine adds is announced once, listed, and can be called.
+#[tokio::test]
+async fn a_new_tool_is_announced() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let before = tool_names(&client).await;
+    let name = text_of(&client.call("change_tools", json!({})).await);
+    client.next_notification(CHANGED).await;
+    let after = tool_names(&client).await;
+    assert_eq!(after.len(), before.len() + 1);
+    assert!(after.contains(&name));
+    assert_eq!(text_of(&client.call(&name, json!({})).await), name);
+    assert_eq!(client.notifications_left(CHANGED), 0);
+}
+
+/// An announcement without a change is not passed on, nor is a new session one: a client would read the list again
+/// for nothing.
+#[tokio::test]
+async fn an_equal_list_is_not_announced() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    tool_names(&client).await;
+    for n in 0..8 {
+        let session = format!("s{n}");
+        assert_eq!(
+            text_of(&client.call("spurious_change", json!({"sessionId": session})).await),
+            "announced"
+        );
+        client.call("echo", json!({"text": "a", "sessionId": session})).await;
+    }
+    // One to learn the list, one for the first seat of the instance, one for each announcement.
+    stage.log().reached("tools/list", 10).await;
+    client.call("change_tools", json!({"sessionId": "s0"})).await;
+    client.next_notification(CHANGED).await;
+    client.request("ping", Value::Null).await;
+    assert_eq!(client.notifications_left(CHANGED), 0, "one change, one announcement");
+}
+
+/// The second start lists the tools without an engine, and a damaged file is replaced.
+#[tokio::test]
+async fn the_list_is_kept() {
+    let stage = Stage::new();
+    let log = stage.log();
+    let client = stage.client().await;
+    let listed = client.request("tools/list", Value::Null).await["result"].clone();
+    assert_eq!(log.count("start"), 1);
+    end(client).await;
+
+    let client = stage.client().await;
+    assert_eq!(client.request("tools/list", Value::Null).await["result"], listed);
+    assert_eq!(log.count("start"), 1, "no engine was asked");
+    end(client).await;
+
+    for damage in ["", "{\"fingerprint\":", "[]", "{\"fingerprint\":\"x\",\"tools\":[]}"] {
+        fs::write(kept(&stage), damage).unwrap();
+        let starts = log.count("start");
+        let client = stage.client().await;
+        assert_eq!(client.request("tools/list", Value::Null).await["result"], listed);
+        assert_eq!(log.count("start"), starts + 1, "the engine was asked: {damage}");
+        end(client).await;
+        let client = stage.client().await;
+        assert_eq!(client.request("tools/list", Value::Null).await["result"], listed);
+        assert_eq!(log.count("start"), starts + 1, "and its answer kept: {damage}");
+        end(client).await;
+    }
+}
+
+/// Where the list cannot be kept it is asked for each time, and all goes on.
+#[tokio::test]
+async fn a_list_that_cannot_be_kept() {
+    let stage = Stage::new();
+    fs::create_dir_all(stage.data()).unwrap();
+    fs::write(stage.data().join("cache"), "in the way").unwrap();
+    let client = stage.client().await;
+    assert!(tool_names(&client).await.contains(&"echo".to_owned()));
+    assert_eq!(text_of(&client.call("echo", json!({"text": "a"})).await), "a");
+}
+
+/// An engine whose tools are others than its kept list says, under the same command, is found out when its first
+/// session opens: the new list is announced, kept, and its tools can be called.
+#[tokio::test]
+async fn a_changed_engine_is_found_out() {
+    let stage = Stage::new().script(r#"exec "$@" $(cat "$0/flags" 2>/dev/null)"#);
+    let client = stage.client().await;
+    let old = tool_names(&client).await;
+    client.call("echo", json!({"text": "a"})).await;
+    end(client).await;
+
+    stage.file("flags", "--extra-tool one_more", 0o600);
+    let client = stage.client().await;
+    let starts = stage.log().count("start");
+    assert_eq!(tool_names(&client).await, old, "as kept");
+    assert_eq!(stage.log().count("start"), starts);
+    assert_eq!(client.notifications_left(CHANGED), 0);
+    client.call("echo", json!({"text": "a"})).await;
+    client.next_notification(CHANGED).await;
+    assert!(tool_names(&client).await.contains(&"one_more".to_owned()));
+    assert_eq!(text_of(&client.call("one_more", json!({})).await), "one_more");
+    end(client).await;
+
+    let client = stage.client().await;
+    let starts = stage.log().count("start");
+    assert!(tool_names(&client).await.contains(&"one_more".to_owned()));
+    assert_eq!(stage.log().count("start"), starts, "the new list was kept");
+}
+
+/// What an engine adds while it runs is not kept: the next engine does not have it.
+#[tokio::test]
+async fn a_passing_tool_is_not_kept() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let before = tool_names(&client).await;
+    client.call("change_tools", json!({})).await;
+    client.next_notification(CHANGED).await;
+    assert_ne!(tool_names(&client).await, before);
+    end(client).await;
+    assert_eq!(tool_names(&stage.client().await).await, before);
+}
+
+/// The file that the list is kept in.
+fn kept(stage: &Stage) -> PathBuf {
+    let files: Vec<PathBuf> =
+        fs::read_dir(stage.data().join("cache")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files[0].clone()
+}

@@ -1,0 +1,52 @@
+//! What greenroom's own words cost in every conversation, counted by the tokenizers of two model families.
+
+use serde_json::{Value, json};
+use tiktoken_rs::{cl100k_base_singleton, o200k_base_singleton};
+
+use super::stage::{Stage, tools};
+
+/// All tools of greenroom's own that there are.
+const OWN: [&str; 4] = ["session_list", "create_new_session", "session_close", "session_renew"];
+
+/// The most tokens that either tokenizer makes of a text.
+fn tokens(text: &str) -> usize {
+    let (one, other) = (cl100k_base_singleton(), o200k_base_singleton());
+    one.count_ordinary(text).max(other.count_ordinary(text))
+}
+
+/// Every engine tool has `sessionId` as its first parameter, optional, for at most 20 tokens.
+#[tokio::test]
+async fn session_id_is_on_every_tool_and_cheap() {
+    let stage = Stage::new();
+    let listed = tools(&stage.client().await).await;
+    let engine_tools = listed.iter().filter(|tool| !OWN.contains(&tool["name"].as_str().unwrap()));
+    let mut count = 0;
+    for tool in engine_tools {
+        let schema = &tool["inputSchema"];
+        let (name, parameter) = schema["properties"].as_object().unwrap().iter().next().unwrap();
+        assert_eq!(name, "sessionId", "{tool}");
+        assert_eq!(parameter["type"], "string");
+        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        assert!(!required.contains(&json!("sessionId")), "{tool}");
+        let cost = tokens(&format!("\"sessionId\":{parameter},"));
+        assert!(cost <= 20, "{cost} tokens: {parameter}");
+        count += 1;
+    }
+    assert!(count > 20, "{count} tools");
+}
+
+/// All own tools together cost at most 1,200 tokens, and `session_renew` is shown only where it can be used.
+#[tokio::test]
+async fn own_tools_are_cheap() {
+    let own = async |stage: Stage| -> Vec<Value> {
+        let listed = tools(&stage.client().await).await;
+        listed.into_iter().filter(|tool| OWN.contains(&tool["name"].as_str().unwrap())).collect()
+    };
+    let usual = own(Stage::new()).await;
+    let names: Vec<&Value> = usual.iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["session_list", "create_new_session", "session_close"]);
+    let all = own(Stage::new().set("sessions.max_lifetime", "1h")).await;
+    assert_eq!(all.len(), OWN.len());
+    let cost: usize = all.iter().map(|tool| tokens(&tool.to_string())).sum();
+    assert!(cost <= 1_200, "{cost} tokens");
+}

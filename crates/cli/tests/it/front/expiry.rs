@@ -1,0 +1,96 @@
+//! Sessions end when nobody uses them, or when their time is over, and say so; a call in flight keeps its session.
+
+use greenroom_testkit::{PATIENCE, process::wait_gone, text_of, within};
+use serde_json::{Value, json};
+
+use super::stage::{Stage, pid, pid_of, sessions, until_sessions};
+
+/// The note of an answer: its last text, if it has more than one.
+fn note(answer: &Value) -> Option<&str> {
+    let parts = answer["result"]["content"].as_array().unwrap();
+    if parts.len() > 1 { parts[parts.len() - 1]["text"].as_str() } else { None }
+}
+
+/// A session that nobody uses is closed, process, folder and all, and its successor says so once.
+#[tokio::test]
+async fn idle_sessions_end() {
+    let stage = Stage::new().set("sessions.idle_timeout", "300ms");
+    let client = stage.client().await;
+    let process = pid(&client, "a").await;
+    wait_gone(process).await;
+    until_sessions(&client, &[]).await;
+    let answer = client.call("pid", json!({"sessionId": "a"})).await;
+    assert_ne!(pid_of(&answer), process);
+    let expected = "session restarted: it was closed after 300 ms without a call; this is a new, empty browser, earlier pages, cookies and refs are gone";
+    assert_eq!(note(&answer), Some(expected));
+    let mut first = pid_of(&answer);
+    // The next one has nothing to remark, unless this machine slept over the timeout meanwhile.
+    loop {
+        let answer = client.call("pid", json!({"sessionId": "a"})).await;
+        if pid_of(&answer) == first {
+            assert_eq!(note(&answer), None);
+            break;
+        }
+        first = pid_of(&answer);
+    }
+}
+
+/// A call longer than the idle timeout keeps its session: a neighbour that began later ends meanwhile.
+#[tokio::test]
+async fn a_long_call_keeps_its_session() {
+    let stage = Stage::new().set("sessions.idle_timeout", "500ms");
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    // Sent without a pause, so that the session is never idle between them.
+    let before = client.start_call("pid", json!({"sessionId": "a"})).await;
+    let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
+    let after = client.start_call("pid", json!({"sessionId": "a"})).await;
+    gate.arrived(1).await;
+    let neighbour = pid(&client, "b").await;
+    wait_gone(neighbour).await;
+    let held_session = sessions(&client).await.into_iter().find(|session| session["id"] == "a").unwrap();
+    assert_eq!((&held_session["state"], &held_session["expiresInSeconds"]), (&json!("busy"), &Value::Null));
+    gate.open();
+    let (before, held, after) = (before.response().await, held.response().await, after.response().await);
+    assert_eq!(text_of(&held), "released");
+    assert_eq!(pid_of(&after), pid_of(&before));
+    assert_eq!(note(&after), None);
+}
+
+/// A session at the end of its lifetime ends, used or not, and its successor says so.
+#[tokio::test]
+async fn lifetimes_end() {
+    let stage = Stage::new().set("sessions.max_lifetime", "400ms");
+    let client = stage.client().await;
+    let process = pid(&client, "a").await;
+    wait_gone(process).await;
+    until_sessions(&client, &[]).await;
+    let answer = client.call("pid", json!({"sessionId": "a"})).await;
+    let note = note(&answer).unwrap();
+    assert!(note.starts_with("session restarted: it reached its maximum lifetime of 400 ms;"), "{note}");
+}
+
+/// Answers warn near the end of a lifetime, `session_renew` starts it anew, and then there is nothing to warn of.
+#[tokio::test]
+async fn lifetimes_are_renewed() {
+    let stage = Stage::new().set("sessions.max_lifetime", "6s");
+    let client = stage.client().await;
+    let first = client.call("pid", json!({"sessionId": "a"})).await;
+    assert_eq!(note(&first), None);
+    let warned = within(PATIENCE, async {
+        loop {
+            let answer = client.call("pid", json!({"sessionId": "a"})).await;
+            if note(&answer).is_some() {
+                break answer;
+            }
+        }
+    });
+    let warned = warned.await;
+    let warning = note(&warned).unwrap();
+    assert!(warning.starts_with("session ends in ") && warning.contains("call session_renew"), "{warning}");
+    assert_eq!(pid_of(&warned), pid_of(&first));
+    let renewed = text_of(&client.call("session_renew", json!({"sessionId": "a"})).await);
+    assert_eq!(renewed, "session renewed: it ends in 6 s unless it is used");
+    let after = client.call("pid", json!({"sessionId": "a"})).await;
+    assert_eq!((pid_of(&after), note(&after)), (pid_of(&first), None));
+}

@@ -1,0 +1,72 @@
+//! What is made is given back: sessions by the thousand leave nothing behind.
+
+use greenroom_testkit::{
+    Client,
+    process::{children, open_fds, rss},
+};
+use serde_json::json;
+
+use super::stage::{Stage, sessions};
+
+/// Sessions before the first measurement: allocators, caches and thread pools have their size then.
+const WARM_UP: usize = 100;
+
+/// How much the memory of greenroom may grow over all measured sessions, in bytes. One that kept only its id, its queue
+/// and its task would be seen: a thousand of those are more.
+const GROWTH_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// How many sessions are closed side by side, as agents would.
+const WIDTH: usize = 4;
+
+/// Makes and ends so many sessions: most are closed, some die, some are never used.
+async fn churn(client: &Client, count: usize) {
+    for round in 0..count / WIDTH {
+        let id = |n: usize| json!({"sessionId": format!("s{round}-{n}")});
+        let mut calls = Vec::new();
+        for n in 0..WIDTH - 1 {
+            calls.push(client.start_call("pid", id(n)).await);
+        }
+        calls.push(client.start_call("create_new_session", id(WIDTH - 1)).await);
+        for call in calls {
+            assert!(call.response().await["result"]["isError"].is_null());
+        }
+        let mut ends = vec![client.start_call("die", id(0)).await];
+        for n in 1..WIDTH {
+            ends.push(client.start_call("session_close", id(n)).await);
+        }
+        for end in ends {
+            end.response().await;
+        }
+    }
+    assert_eq!(sessions(client).await.len(), 0);
+}
+
+async fn nothing_grows(count: usize) {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    churn(&client, WARM_UP).await;
+    let (memory, handles) = (rss(client.pid()), open_fds(client.pid()));
+    churn(&client, count).await;
+    let grown = rss(client.pid()).saturating_sub(memory);
+    assert!(grown <= GROWTH_BYTES_MAX, "{grown} bytes more than before");
+    assert_eq!(open_fds(client.pid()), handles);
+    assert_eq!(children(client.pid()), Vec::<u32>::new());
+    assert_eq!(stage.seats().len(), 0);
+}
+
+/// A thousand sessions leave no memory, process, file handle or folder behind.
+#[tokio::test]
+async fn a_thousand_sessions_leave_nothing() {
+    nothing_grows(1_000).await;
+}
+
+mod soak {
+    /// Twenty thousand sessions stay within the same bounds: what grows by a few bytes each is seen here.
+    #[tokio::test]
+    async fn sessions_leave_nothing() {
+        if std::env::var_os("GREENROOM_SOAK").is_none() {
+            return;
+        }
+        super::nothing_grows(20_000).await;
+    }
+}

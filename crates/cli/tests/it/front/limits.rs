@@ -1,0 +1,121 @@
+//! Every queue has its bound, every wait its deadline, and each says what to do next.
+
+use greenroom_testkit::text_of;
+use serde_json::{Value, json};
+
+use super::stage::{Stage, error, failure, pid, retryable};
+
+/// Only one browser at a time.
+fn narrow() -> Stage {
+    Stage::new().set("pool.slots", "1").set("pool.instances_max", "1")
+}
+
+/// When all slots stay lent, a call is refused after `pool.lease_timeout`, with who holds and who waits; when one comes
+/// back, it is served.
+#[tokio::test]
+async fn all_browsers_are_lent() {
+    let stage = narrow().set("pool.lease_timeout", "200ms");
+    let client = stage.client().await;
+    pid(&client, "a").await;
+    let answer = client.call("pid", json!({"sessionId": "b"})).await;
+    let (code, text) = failure(&answer);
+    assert_eq!((code.as_str(), retryable(&answer)), ("lease_timeout", true));
+    let expected = "no browser free within 200 ms: pool \"DEFAULT\"\n\nhint: 1 of 1 slots are leased, 0 callers wait; close a session with session_close, or raise `pool.slots` or `pool.instances_max`";
+    assert_eq!(text, expected);
+    client.call("session_close", json!({"sessionId": "a"})).await;
+    pid(&client, "b").await;
+}
+
+/// Those who wait are served in their order as slots come back.
+#[tokio::test]
+async fn waiting_is_fair() {
+    let stage = narrow();
+    let client = stage.client().await;
+    pid(&client, "s0").await;
+    let mut waiting = Vec::new();
+    for n in 1..4 {
+        waiting.push(client.start_call("pid", json!({"sessionId": format!("s{n}")})).await);
+    }
+    for (n, mut call) in waiting.into_iter().enumerate() {
+        assert!(call.response_now().is_none());
+        client.call("session_close", json!({"sessionId": format!("s{n}")})).await;
+        assert!(call.response().await["result"]["isError"].is_null());
+    }
+}
+
+/// The queue of a session holds 64 calls; the next is refused and has no effect, and the others are all served.
+#[tokio::test]
+async fn the_queue_of_a_session_is_bounded() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
+    gate.arrived(1).await;
+    let mut queued = Vec::new();
+    for n in 0..64 {
+        queued.push(client.start_call("echo", json!({"text": n.to_string(), "sessionId": "a"})).await);
+    }
+    let answer = client.call("echo", json!({"text": "too much", "sessionId": "a"})).await;
+    let (code, text) = failure(&answer);
+    assert_eq!((code.as_str(), retryable(&answer)), ("queue_full", true));
+    assert_eq!(
+        text,
+        "too many calls wait for this session: 64 are queued already\n\nhint: wait for earlier calls, or use another sessionId"
+    );
+    pid(&client, "b").await;
+    gate.open();
+    held.response().await;
+    for (n, call) in queued.into_iter().enumerate() {
+        assert_eq!(text_of(&call.response().await), n.to_string());
+    }
+    assert_eq!(stage.log().count("tools/call echo"), 64);
+}
+
+/// A connection has at most 1,024 calls in flight; the next is refused, pings and cancellations still work.
+#[tokio::test]
+async fn the_calls_of_a_connection_are_bounded() {
+    let stage = narrow();
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let mut calls = Vec::new();
+    for n in 0..1_024 {
+        let arguments = json!({"file": gate.path(), "sessionId": format!("s{}", n / 64)});
+        calls.push(client.start_call("wait", arguments).await);
+    }
+    let answer = client.call("pid", json!({})).await;
+    let (code, text) = failure(&answer);
+    assert_eq!((code.as_str(), retryable(&answer)), ("too_many_calls", true));
+    assert!(text.starts_with("too many calls at once on this connection: 1024 are in flight"), "{text}");
+    assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
+    let last = calls.pop().unwrap();
+    client.cancel(last.id()).await;
+    let answer = client.call("session_close", json!({"sessionId": "nobody"})).await;
+    assert_eq!(failure(&answer).0, "no_session", "a cancelled call makes room");
+}
+
+/// An answer of 50 MB passes whole.
+#[tokio::test]
+async fn a_big_answer_passes_whole() {
+    const BYTES: usize = 50_000_000;
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let line = client.call_line("big", json!({"bytes": BYTES})).await;
+    let head = r#""result":{"content":[{"type":"text","text":""#;
+    let text = line.split_once(head).unwrap().1.strip_suffix(r#""}]}}"#).unwrap();
+    assert_eq!(text.len(), BYTES);
+    assert!(text.bytes().all(|byte| byte == b'x'));
+}
+
+/// An answer over 64 MiB is refused with its size and the limit; the session lives on.
+#[tokio::test]
+async fn an_answer_over_the_limit() {
+    const LIMIT: usize = 64 * 1024 * 1024;
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let process = pid(&client, "a").await;
+    let (code, message) = error(&client.call("big", json!({"bytes": LIMIT, "sessionId": "a"})).await);
+    assert_eq!(code, -32_000);
+    assert!(message.starts_with("the engine's answer has 67108"), "{message}");
+    assert!(message.ends_with(&format!("bytes or more, at most {LIMIT} are passed on")), "{message}");
+    assert_eq!(pid(&client, "a").await, process);
+}

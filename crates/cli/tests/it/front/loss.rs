@@ -1,0 +1,140 @@
+//! An engine that dies, hangs or babbles costs one session at most, and nobody is left guessing.
+
+use greenroom_testkit::{
+    process::{alive, wait_gone},
+    text_of,
+};
+use serde_json::json;
+
+use super::stage::{Stage, error, failure, pid, pid_of, retryable, until_sessions};
+
+/// An engine that dies under a call: the call hears how, with the engine's last words; the next answer says that this
+/// is another browser, the one after it does not; other sessions notice nothing.
+#[tokio::test]
+async fn a_death_under_a_call() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let (process, neighbour) = (pid(&client, "a").await, pid(&client, "b").await);
+    let answer = client.call("die", json!({"sessionId": "a", "code": 7, "stderr": "out of luck"})).await;
+    let (code, text) = failure(&answer);
+    assert_eq!((code.as_str(), retryable(&answer)), ("session_lost", false));
+    let expected = "the session was lost during this call: the engine process ended (exit status: 7); its last words: out of luck\n\nhint: whether the call had its effect is not known; the next call with this session gets a new, empty browser";
+    assert_eq!(text, expected);
+    let next = client.call("pid", json!({"sessionId": "a"})).await;
+    assert_ne!(pid_of(&next), process);
+    let note = next["result"]["content"][1]["text"].as_str().unwrap();
+    let expected = "session restarted: the engine process ended (exit status: 7); its last words: out of luck; this is a new, empty browser";
+    assert!(note.starts_with(expected), "{note}");
+    assert_eq!(text_of(&client.call("echo", json!({"text": "x", "sessionId": "a"})).await), "x");
+    assert_eq!(pid(&client, "b").await, neighbour);
+}
+
+/// An engine that dies between calls is noticed at once, without a call; the next answer says so.
+#[tokio::test]
+async fn a_death_between_calls() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    assert_eq!(text_of(&client.call("die_after", json!({"sessionId": "a"})).await), "dying");
+    until_sessions(&client, &[]).await;
+    let next = client.call("get", json!({"key": "k", "sessionId": "a"})).await;
+    assert_eq!(next["result"]["content"][0]["text"], "(unset)");
+    assert!(
+        text_of(&next).contains("session restarted: the engine process ended (exit status: 1)"),
+        "{next}"
+    );
+    assert_eq!(stage.seats().len(), 1, "the dead one's folder is gone");
+}
+
+/// The connection's own session is restarted like any other.
+#[tokio::test]
+async fn the_connections_own_session_dies() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    assert_eq!(failure(&client.call("die", json!({})).await).0, "session_lost");
+    assert!(text_of(&client.call("pid", json!({})).await).contains("session restarted"));
+    assert!(!text_of(&client.call("pid", json!({})).await).contains("session restarted"));
+}
+
+/// Calls that waited behind the one that killed the engine are not run, and are told so.
+#[tokio::test]
+async fn calls_behind_a_death_are_not_run() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
+    gate.arrived(1).await;
+    let die = client.start_call("die", json!({"sessionId": "a"})).await;
+    let set = client.start_call("set", json!({"key": "k", "value": "v", "sessionId": "a"})).await;
+    gate.open();
+    held.response().await;
+    assert_eq!(failure(&die.response().await).0, "session_lost");
+    let answer = set.response().await;
+    let (code, text) = failure(&answer);
+    assert_eq!((code.as_str(), retryable(&answer)), ("not_run", true));
+    assert!(
+        text.starts_with("the session was lost before this call ran: the engine process ended"),
+        "{text}"
+    );
+    assert_eq!(stage.log().count("tools/call set"), 0);
+}
+
+/// An engine that does not answer is given up after `pool.timeout`; its process ends, and the next answer says so.
+#[tokio::test]
+async fn a_hanging_engine_is_given_up() {
+    let stage = Stage::new().set("pool.timeout", "1s");
+    let client = stage.client().await;
+    let process = pid(&client, "a").await;
+    let (code, text) = failure(&client.call("hang", json!({"sessionId": "a"})).await);
+    assert_eq!(code, "session_lost");
+    assert!(
+        text.starts_with("the session was lost during this call: the engine did not answer within 1 s"),
+        "{text}"
+    );
+    wait_gone(process).await;
+    let next = text_of(&client.call("pid", json!({"sessionId": "a"})).await);
+    assert!(next.contains("session restarted: the engine did not answer within 1 s"), "{next}");
+}
+
+/// A cancelled call that never ends is given up after its deadline too, and its session's next answer says so.
+#[tokio::test]
+async fn a_cancelled_call_that_hangs() {
+    let stage = Stage::new().set("pool.timeout", "1s");
+    let client = stage.client().await;
+    let process = pid(&client, "a").await;
+    let hanging = client.start_call("hang", json!({"sessionId": "a"})).await;
+    stage.log().reached("tools/call hang", 1).await;
+    client.cancel(hanging.id()).await;
+    wait_gone(process).await;
+    until_sessions(&client, &[]).await;
+    let next = text_of(&client.call("pid", json!({"sessionId": "a"})).await);
+    assert!(next.contains("session restarted: the engine did not answer within 1 s"), "{next}");
+}
+
+/// Garbage on the engine's stdout, and a tool that fails, destroy nothing.
+#[tokio::test]
+async fn ordinary_trouble_destroys_nothing() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let process = pid(&client, "a").await;
+    assert_eq!(text_of(&client.call("garbage", json!({"sessionId": "a"})).await), "after garbage");
+    let failed = client.call("fail", json!({"message": "no", "sessionId": "a"})).await;
+    assert_eq!((&failed["result"]["isError"], text_of(&failed).as_str()), (&json!(true), "no"));
+    let refused = client.call("rpc_error", json!({"code": -5, "message": "no", "sessionId": "a"})).await;
+    assert_eq!(error(&refused), (-5, "no".to_owned()));
+    assert_eq!(pid(&client, "a").await, process);
+    assert!(alive(process));
+}
+
+/// What an agent must hear reaches it with a JSON-RPC error as well; such an error has only its message.
+#[tokio::test]
+async fn notes_come_with_errors_too() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    client.call("die", json!({"sessionId": "a"})).await;
+    let arguments = json!({"code": -5, "message": "bad luck", "data": [1], "sessionId": "a"});
+    let answer = client.call("rpc_error", arguments.clone()).await;
+    let (code, message) = error(&answer);
+    assert_eq!((code, &answer["error"]["data"]), (-5, &json!([1])));
+    assert!(message.starts_with("bad luck\nsession restarted: "), "{message}");
+    assert_eq!(error(&client.call("rpc_error", arguments).await), (-5, "bad luck".to_owned()), "said once");
+}

@@ -1,0 +1,180 @@
+//! Order and its opposite: calls of a session run one after the other, sessions run side by side, answers find
+//! whoever asked.
+
+use std::collections::BTreeSet;
+
+use greenroom_testkit::text_of;
+use serde_json::{Value, json};
+
+use super::stage::{Stage, pid, pid_of, until_sessions};
+
+/// Many first calls at once with one id make one session.
+#[tokio::test]
+async fn first_calls_make_one_session() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let mut calls = Vec::new();
+    for _ in 0..20 {
+        calls.push(client.start_call("pid", json!({"sessionId": "a"})).await);
+    }
+    let mut processes = BTreeSet::new();
+    for call in calls {
+        processes.insert(pid_of(&call.response().await));
+    }
+    assert_eq!(processes.len(), 1);
+    assert_eq!(stage.log().count("initialize"), 2, "the session, and one look at the tools");
+}
+
+/// Calls of a session run in the order in which they were sent, also when the client does not wait between them.
+#[tokio::test]
+async fn calls_of_a_session_run_in_order() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let mut value = 0;
+    // The first round includes the list of tools and the start of the engine.
+    for _ in 0..40 {
+        let mut gets = Vec::new();
+        for _ in 0..25 {
+            value += 1;
+            let set = json!({"key": "k", "value": value.to_string(), "sessionId": "a"});
+            drop(client.start_call("set", set).await);
+            gets.push((value, client.start_call("get", json!({"key": "k", "sessionId": "a"})).await));
+        }
+        for (expected, get) in gets {
+            assert_eq!(text_of(&get.response().await), expected.to_string());
+        }
+    }
+}
+
+/// A call that closes or makes a session takes its turn among the others.
+#[tokio::test]
+async fn own_tools_take_their_turn() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let own = json!({"sessionId": "a"});
+    for _ in 0..10 {
+        let created = client.start_call("create_new_session", own.clone()).await;
+        let one = client.start_call("pid", own.clone()).await;
+        assert_eq!(text_of(&created.response().await), r#"{"sessionId":"a"}"#);
+        let one = pid_of(&one.response().await);
+        let closed = client.start_call("session_close", own.clone()).await;
+        let other = client.start_call("pid", own.clone()).await;
+        assert_eq!(text_of(&closed.response().await), "session closed");
+        assert_ne!(pid_of(&other.response().await), one);
+        client.call("session_close", own.clone()).await;
+    }
+}
+
+/// The next call of a session does not begin before the one that runs has been answered.
+#[tokio::test]
+async fn a_session_runs_one_call_at_a_time() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
+    gate.arrived(1).await;
+    let mut queued = client.start_call("echo", json!({"text": "queued", "sessionId": "a"})).await;
+    for _ in 0..5 {
+        client.call("pid", json!({"sessionId": "b"})).await;
+    }
+    assert!(queued.response_now().is_none());
+    assert_eq!(stage.log().count("tools/call echo"), 0);
+    gate.open();
+    assert_eq!(text_of(&held.response().await), "released");
+    assert_eq!(text_of(&queued.response().await), "queued");
+}
+
+/// Sessions run side by side: all of them are in a call at the same time.
+#[tokio::test]
+async fn sessions_run_side_by_side() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let mut held = Vec::new();
+    for n in 0..6 {
+        held.push(
+            client.start_call("wait", json!({"file": gate.path(), "sessionId": format!("s{n}")})).await,
+        );
+    }
+    gate.arrived(6).await;
+    gate.open();
+    for call in held {
+        assert_eq!(text_of(&call.response().await), "released");
+    }
+}
+
+/// A cancelled call is not answered, its seat stays busy until the engine has answered, and the next call runs in the
+/// same browser; the late answer is nobody's.
+#[tokio::test]
+async fn a_cancelled_call_keeps_its_seat_busy() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let process = pid(&client, "a").await;
+    let gate = stage.gate("gate");
+    let cancelled = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
+    gate.arrived(1).await;
+    client.cancel(cancelled.id()).await;
+    let mut next = client.start_call("pid", json!({"sessionId": "a"})).await;
+    client.call("pid", json!({"sessionId": "b"})).await;
+    assert!(next.response_now().is_none(), "the engine still works on the cancelled call");
+    assert_eq!(stage.log().count("notifications/cancelled"), 0, "the engine is not told: it would not stop");
+    gate.open();
+    let next = next.response().await;
+    assert_eq!(text_of(&next), process.to_string(), "the same browser, and nothing to remark");
+    assert_eq!(text_of(&client.call("echo", json!({"text": "x", "sessionId": "a"})).await), "x");
+    client.close_stdin().await;
+    client.wait().await;
+    assert!(cancelled.response_or_end().await.is_none());
+}
+
+/// A call that is cancelled while it waits is never run.
+#[tokio::test]
+async fn a_cancelled_call_in_the_queue_is_not_run() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
+    gate.arrived(1).await;
+    let set = client.start_call("set", json!({"key": "k", "value": "v", "sessionId": "a"})).await;
+    client.cancel(set.id()).await;
+    client.request("ping", Value::Null).await;
+    gate.open();
+    held.response().await;
+    assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "a"})).await), "(unset)");
+    assert_eq!(stage.log().count("tools/call set"), 0);
+    client.close_stdin().await;
+    client.wait().await;
+    assert!(set.response_or_end().await.is_none());
+}
+
+/// A session whose only caller left before its browser was asked for is not made.
+#[tokio::test]
+async fn a_cancelled_first_call_starts_no_browser() {
+    let stage = Stage::new().set("pool.slots", "1").set("pool.instances_max", "1");
+    let client = stage.client().await;
+    let process = pid(&client, "a").await;
+    let waiting = client.start_call("pid", json!({"sessionId": "b"})).await;
+    client.cancel(waiting.id()).await;
+    until_sessions(&client, &["a"]).await;
+    let initialized = stage.log().count("initialize");
+    client.call("session_close", json!({"sessionId": "a"})).await;
+    assert_ne!(pid(&client, "c").await, process);
+    assert_eq!(stage.log().count("initialize"), initialized + 1);
+}
+
+/// Answers are matched by id: one that nobody asked for, and one that comes after its call was cancelled, shift none.
+#[tokio::test]
+async fn answers_are_matched_by_id() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    for n in 0..20 {
+        assert_eq!(text_of(&client.call("unknown_id", json!({})).await), "right");
+        assert_eq!(text_of(&client.call("echo", json!({"text": n.to_string()})).await), n.to_string());
+        let late = client.start_call("sleep", json!({"ms": 1})).await;
+        client.cancel(late.id()).await;
+        let after = client.call("echo", json!({"text": format!("after {n}")})).await;
+        assert_eq!(after["result"]["content"][0]["text"], format!("after {n}"));
+    }
+    assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
+    assert_eq!(client.unmatched_left(), 0);
+}

@@ -1,0 +1,128 @@
+//! greenroom's own tools: what sessions there are, making one, closing one.
+
+use greenroom_testkit::{process::alive, text_of};
+use serde_json::{Value, json};
+
+use super::stage::{Stage, failure, pid, pid_of, sessions};
+
+/// `session_list` shows each session with all its fields, busy and idle told apart, oldest first.
+#[tokio::test]
+async fn sessions_are_listed() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    assert_eq!(sessions(&client).await, Vec::<Value>::new());
+    client.call("pid", json!({})).await;
+    pid(&client, "idle").await;
+    let gate = stage.gate("gate");
+    let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "busy"})).await;
+    gate.arrived(1).await;
+    let queued = client.start_call("pid", json!({"sessionId": "busy"})).await;
+    pid(&client, "idle").await;
+
+    let list = sessions(&client).await;
+    let [own, idle, busy] = &list[..] else { panic!("three sessions: {list:?}") };
+    let fields: Vec<&String> = idle.as_object().unwrap().keys().collect();
+    assert_eq!(
+        fields,
+        [
+            "id",
+            "pool",
+            "instance",
+            "state",
+            "url",
+            "title",
+            "created",
+            "lastUsed",
+            "callsInFlight",
+            "expiresInSeconds"
+        ]
+    );
+    assert_eq!((&own["id"], &own["state"]), (&Value::Null, &json!("idle")));
+    assert_eq!(own["note"], "used by calls without sessionId on this connection");
+    assert_eq!(
+        (&idle["id"], &idle["state"], &idle["callsInFlight"]),
+        (&json!("idle"), &json!("idle"), &json!(0))
+    );
+    assert_eq!((&idle["pool"], &idle["instance"]), (&json!("DEFAULT"), &own["instance"]));
+    let left = idle["expiresInSeconds"].as_u64().unwrap();
+    assert!((200..=300).contains(&left), "{left}");
+    assert_eq!((&busy["state"], &busy["callsInFlight"]), (&json!("busy"), &json!(2)));
+    assert_eq!(busy["expiresInSeconds"], Value::Null, "it cannot expire during a call");
+    for time in [&idle["created"], &idle["lastUsed"]] {
+        let time = time.as_str().unwrap();
+        assert!(time.len() == 20 && time.starts_with("20") && time.ends_with('Z'), "{time}");
+    }
+    assert!(idle["created"].as_str() <= idle["lastUsed"].as_str());
+    gate.open();
+    held.response().await;
+    queued.response().await;
+}
+
+/// `session_close` returns when process and folder are gone; the id is free, without a word of its past.
+#[tokio::test]
+async fn sessions_are_closed() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let process = pid(&client, "a").await;
+    assert_eq!(stage.seats().len(), 1);
+    assert_eq!(text_of(&client.call("session_close", json!({"sessionId": "a"})).await), "session closed");
+    assert!(!alive(process));
+    assert_eq!(stage.seats().len(), 0);
+    let (code, text) = failure(&client.call("session_close", json!({"sessionId": "a"})).await);
+    assert_eq!(
+        (code.as_str(), text.as_str()),
+        ("no_session", "no such session: \"a\"\n\nhint: session_list shows what there is")
+    );
+    let again = client.call("pid", json!({"sessionId": "a"})).await;
+    assert_eq!(text_of(&again), pid_of(&again).to_string(), "asked for, so nothing to remark");
+
+    let (code, text) = failure(&client.call("session_close", json!({})).await);
+    assert_eq!(code, "no_session");
+    assert!(text.starts_with("this connection has no session yet"), "{text}");
+    let own = pid_of(&client.call("pid", json!({})).await);
+    assert_eq!(text_of(&client.call("session_close", json!({})).await), "session closed");
+    assert!(!alive(own));
+}
+
+/// A call in flight when its session is closed hears so; the next call has a new session.
+#[tokio::test]
+async fn closing_ends_calls() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
+    gate.arrived(1).await;
+    let queued = client.start_call("pid", json!({"sessionId": "a"})).await;
+    client.call("session_close", json!({"sessionId": "a"})).await;
+    for call in [held, queued] {
+        let (code, text) = failure(&call.response().await);
+        assert_eq!(code, "session_closed");
+        assert!(text.contains("a call with the same sessionId starts a new session"), "{text}");
+    }
+    pid(&client, "a").await;
+}
+
+/// `create_new_session` opens a browser under an id of its own or of the agent's; one in use is refused.
+#[tokio::test]
+async fn sessions_are_made() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let made: Value =
+        serde_json::from_str(&text_of(&client.call("create_new_session", json!({})).await)).unwrap();
+    let id = made["sessionId"].as_str().unwrap();
+    assert!(id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+    assert_eq!(stage.log().count("initialize"), 1, "its browser is there already, and no list was asked for");
+    assert_eq!(sessions(&client).await[0]["id"], id);
+
+    let made = text_of(&client.call("create_new_session", json!({"sessionId": "mine"})).await);
+    assert_eq!(made, r#"{"sessionId":"mine"}"#);
+    let process = pid(&client, "mine").await;
+    let (code, text) = failure(&client.call("create_new_session", json!({"sessionId": "mine"})).await);
+    assert_eq!(code, "session_exists");
+    assert_eq!(
+        text,
+        "the session exists already: \"mine\"\n\nhint: use it, close it with session_close, or choose another id"
+    );
+    assert_eq!(pid(&client, "mine").await, process);
+    assert_eq!(sessions(&client).await.len(), 2);
+}

@@ -1,0 +1,38 @@
+//! Which tools are shown and may be called.
+
+use greenroom_testkit::text_of;
+use serde_json::json;
+
+use super::stage::{Stage, failure, tool_names};
+
+/// `tools.allow` and `tools.deny` hide tools, greenroom's own too, and refuse their calls with the reason.
+#[tokio::test]
+async fn tools_are_allowed_and_denied() {
+    let stage = Stage::new().set("tools.allow", "e*,session_*,pid").set("tools.deny", "session_list,elicit");
+    let client = stage.client().await;
+    assert_eq!(tool_names(&client).await, ["echo", "pid", "session_close"]);
+    for (tool, arguments, expected) in [
+        ("elicit", json!({"message": "m"}), "tool \"elicit\" is switched off by `tools.deny`"),
+        ("session_list", json!({}), "tool \"session_list\" is switched off by `tools.deny`"),
+        ("get", json!({"key": "k"}), "tool \"get\" is not among `tools.allow`"),
+        ("create_new_session", json!({}), "tool \"create_new_session\" is not among `tools.allow`"),
+    ] {
+        let (code, text) = failure(&client.call(tool, arguments).await);
+        assert_eq!(code, "tool_refused");
+        assert_eq!(text, format!("{expected}\n\nhint: the operator decides which tools may be used"));
+    }
+    assert_eq!(text_of(&client.call("echo", json!({"text": "a"})).await), "a");
+    assert_eq!(stage.log().count("tools/call elicit"), 0);
+}
+
+/// A tool that appears at run time is held to the same rules.
+#[tokio::test]
+async fn new_tools_are_denied_too() {
+    let stage = Stage::new().set("tools.deny", "extra_*");
+    let client = stage.client().await;
+    let before = tool_names(&client).await;
+    let name = text_of(&client.call("change_tools", json!({})).await);
+    client.next_notification("notifications/tools/list_changed").await;
+    assert_eq!(tool_names(&client).await, before);
+    assert_eq!(failure(&client.call(&name, json!({})).await).0, "tool_refused");
+}

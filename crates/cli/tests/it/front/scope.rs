@@ -1,0 +1,105 @@
+//! What a call without `sessionId` means: `sessions.scope`.
+
+use greenroom_testkit::{process::alive, text_of};
+use serde_json::{Value, json};
+
+use super::stage::{Stage, failure, pid, pid_of, tools};
+
+const HINT: &str = "hint: calls without sessionId overlapped on this connection";
+
+/// `connection`: calls without `sessionId` share one session of the connection's own, apart from all named ones.
+#[tokio::test]
+async fn a_connection_has_one_session() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    client.call("set", json!({"key": "k", "value": "own"})).await;
+    assert_eq!(text_of(&client.call("get", json!({"key": "k"})).await), "own");
+    assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "a"})).await), "(unset)");
+    let own = pid_of(&client.call("pid", json!({})).await);
+    assert_eq!(pid_of(&client.call("pid", json!({})).await), own);
+    assert_ne!(pid(&client, "a").await, own);
+    let neighbour = stage.client().await;
+    assert_ne!(
+        pid_of(&neighbour.call("pid", json!({})).await),
+        own,
+        "another connection has another session"
+    );
+}
+
+/// The hint to take an own `sessionId` comes with overlapping calls that have none, and with no others.
+#[tokio::test]
+async fn overlapping_calls_are_hinted_at() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let held = client.start_call("wait", json!({"file": gate.path()})).await;
+    gate.arrived(1).await;
+    let named = client.call("echo", json!({"text": "named", "sessionId": "a"})).await;
+    let second = client.start_call("echo", json!({"text": "second"})).await;
+    // A call that has been answered since has been read after it.
+    client.call("echo", json!({"text": "named", "sessionId": "a"})).await;
+    gate.open();
+    let (held, second) = (held.response().await, second.response().await);
+    let after = client.call("echo", json!({"text": "after"})).await;
+    assert_eq!(second["result"]["content"][0]["text"], "second");
+    assert!(text_of(&second).contains(HINT), "{second}");
+    for quiet in [held, named, after] {
+        assert!(!text_of(&quiet).contains("hint"), "{quiet}");
+    }
+}
+
+/// `call`: one call after the other finds the same browser as it was left, calls at once get different ones.
+#[tokio::test]
+async fn calls_borrow_browsers() {
+    let stage = Stage::new().set("sessions.scope", "call");
+    let client = stage.client().await;
+    client.call("set", json!({"key": "k", "value": "left"})).await;
+    assert_eq!(text_of(&client.call("get", json!({"key": "k"})).await), "left");
+    let first = pid_of(&client.call("pid", json!({})).await);
+    let gate = stage.gate("gate");
+    let held = client.start_call("wait", json!({"file": gate.path()})).await;
+    gate.arrived(1).await;
+    let second = client.call("pid", json!({})).await;
+    assert_ne!(pid_of(&second), first);
+    assert!(!text_of(&second).contains("hint"), "overlapping is what this scope is for: {second}");
+    gate.open();
+    held.response().await;
+    let sessions: Value =
+        serde_json::from_str(&text_of(&client.call("session_list", json!({})).await)).unwrap();
+    assert_eq!(sessions, json!({"sessions": []}), "a borrowed browser is no session");
+    for tool in ["session_close"] {
+        assert_eq!(failure(&client.call(tool, json!({})).await).0, "session_required");
+    }
+}
+
+/// `call`: a session that needs the only slot gets a fresh browser, not the one a call left behind.
+#[tokio::test]
+async fn a_session_gets_a_reset_browser() {
+    let stage =
+        Stage::new().set("sessions.scope", "call").set("pool.slots", "1").set("pool.instances_max", "1");
+    let client = stage.client().await;
+    client.call("set", json!({"key": "k", "value": "left"})).await;
+    let loose = pid_of(&client.call("pid", json!({})).await);
+    assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "a"})).await), "(unset)");
+    assert!(!alive(loose), "its browser is gone before the next one opens");
+    let named = pid(&client, "a").await;
+    client.call("session_close", json!({"sessionId": "a"})).await;
+    let next = pid_of(&client.call("pid", json!({})).await);
+    assert!(next != named && next != loose);
+}
+
+/// `explicit`: `sessionId` is required, in the schema and in fact, and the refusal says what to do.
+#[tokio::test]
+async fn a_session_can_be_required() {
+    let stage = Stage::new().set("sessions.scope", "explicit");
+    let client = stage.client().await;
+    let (code, text) = failure(&client.call("echo", json!({"text": "a"})).await);
+    assert_eq!(code, "session_required");
+    let expected = "missing argument: `sessionId`\n\nhint: choose an id for your own browser, any text will do, and give it with every call";
+    assert_eq!(text, expected);
+    for tool in tools(&client).await.iter().filter(|tool| tool["annotations"]["openWorldHint"].is_null()) {
+        assert_eq!(tool["inputSchema"]["required"][0], "sessionId", "{tool}");
+    }
+    assert_eq!(text_of(&client.call("echo", json!({"text": "a", "sessionId": "s"})).await), "a");
+    assert_eq!(stage.log().count("tools/call echo"), 1);
+}

@@ -1,0 +1,127 @@
+//! Engines that do not start. Each failure says why, and none is remembered: the next call tries again.
+
+use std::{fs, time::Duration};
+
+use greenroom_testkit::{Client, fake_engine_path, text_of};
+use serde_json::{Value, json};
+
+use super::stage::{Stage, error, failure, pid};
+
+/// The stage's engine runs `bad` unless the file `well` exists.
+fn ill(bad: &str) -> Stage {
+    Stage::new().script(&format!(r#"if [ -e "$0/well" ]; then exec "$@"; fi; {bad}"#))
+}
+
+fn heal(stage: &Stage) {
+    fs::write(stage.path("well"), "").unwrap();
+}
+
+/// Both ways to an engine fail with `expected`, that to its tools and that to a session, and both work once it is well.
+async fn fails_and_recovers(stage: &Stage, expected: &str) {
+    let client = stage.client().await;
+    fails(&client, expected).await;
+    heal(stage);
+    works(&client).await;
+    // The tools are known now: this is a session's own start.
+    fs::remove_file(stage.path("well")).unwrap();
+    for tool in ["pid", "create_new_session"] {
+        let (code, text) = failure(&client.call(tool, json!({"sessionId": "b"})).await);
+        assert_eq!(code, "start_failed");
+        assert!(text.contains(expected), "{text}");
+    }
+    heal(stage);
+    pid(&client, "b").await;
+    assert_eq!(stage.seats().len(), 2, "a start that failed leaves no folder");
+}
+
+async fn fails(client: &Client, expected: &str) {
+    for _ in 0..2 {
+        let (code, message) = error(&client.request("tools/list", Value::Null).await);
+        assert_eq!(code, -32_000);
+        assert!(message.starts_with("cannot list the engine's tools: "), "{message}");
+        assert!(message.contains(expected), "{message}");
+        let (code, text) = failure(&client.call("echo", json!({"text": "a"})).await);
+        assert_eq!(code, "start_failed");
+        assert!(text.starts_with("cannot start a browser: ") && text.contains(expected), "{text}");
+        assert!(text.contains("\n\nhint: "), "{text}");
+    }
+}
+
+async fn works(client: &Client) {
+    let answer = client.call("echo", json!({"text": "well"})).await;
+    assert_eq!(text_of(&answer), "well", "and nothing is said of sessions that never began");
+}
+
+/// A command that does not exist is named, with the setting to look at.
+#[tokio::test]
+async fn a_missing_command() {
+    let stage = Stage::new();
+    let program = stage.path("no-such-engine");
+    let stage = stage.command(&[program.to_str().unwrap()]);
+    let client = stage.client().await;
+    fails(&client, &format!("cannot start `{}`: No such file or directory", program.display())).await;
+    fails(&client, "hint: check `pool.command`; the program must exist and be executable").await;
+    fs::copy(fake_engine_path(), &program).unwrap();
+    works(&client).await;
+}
+
+/// A command that is no program is named.
+#[tokio::test]
+async fn a_command_that_is_not_executable() {
+    let stage = Stage::new();
+    let program = stage.file("engine", "#!/bin/sh\nexec \"$@\"\n", 0o600);
+    let engine = fake_engine_path();
+    let stage = stage.command(&[program.to_str().unwrap(), engine.to_str().unwrap()]);
+    let client = stage.client().await;
+    fails(&client, &format!("cannot start `{}`: Permission denied", program.display())).await;
+    stage.file("engine", "#!/bin/sh\nexec \"$@\"\n", 0o700);
+    works(&client).await;
+}
+
+/// An engine that dies at its start is quoted.
+#[tokio::test]
+async fn a_death_at_the_start() {
+    let stage = ill(r#"exec "$@" --die-at-start --stderr 'no licence found'"#);
+    fails_and_recovers(&stage, "the engine process ended (exit status: 1); its last words: no licence found")
+        .await;
+}
+
+/// An engine that closes its stdout and stays is not waited for.
+#[tokio::test]
+async fn an_engine_that_says_nothing_more() {
+    let stage = ill("echo nonsense; exec >&-; exec sleep 1000");
+    fails_and_recovers(&stage, "the connection to the engine is closed").await;
+}
+
+/// An engine of another age is refused with its revision.
+#[tokio::test]
+async fn an_unknown_revision() {
+    let stage = ill(r#"exec "$@" --protocol 1999-01-01"#);
+    fails_and_recovers(&stage, "the engine speaks protocol revision `1999-01-01`, which greenroom does not")
+        .await;
+}
+
+/// Garbage before the first message does no harm, nor does a slow start.
+#[tokio::test]
+async fn garbage_at_the_start() {
+    let stage = Stage::new().flags(&["--garbage-at-start", "--slow-start", "50"]);
+    works(&stage.client().await).await;
+}
+
+/// An engine that never answers is given up after 20 s, by all who wait for it, and its process ends. Pings are
+/// answered meanwhile.
+#[tokio::test]
+async fn a_hang_at_the_start() {
+    let stage = ill(r#"exec "$@" --hang-at-start"#);
+    let client = stage.client().await;
+    let begin = std::time::Instant::now();
+    let call = client.start_call("echo", json!({"text": "a"})).await;
+    stage.log().reached("initialize", 1).await;
+    assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
+    let (code, text) = failure(&call.response().await);
+    assert_eq!(code, "start_failed");
+    assert!(text.contains("the engine did not answer `initialize` within 20 s"), "{text}");
+    assert!(begin.elapsed() >= Duration::from_secs(20));
+    heal(&stage);
+    works(&client).await;
+}

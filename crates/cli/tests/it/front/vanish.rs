@@ -1,0 +1,95 @@
+//! A client that is gone, however it went, leaves no engine, no folder and no greenroom behind.
+
+use std::fs;
+
+use greenroom_testkit::{
+    Client,
+    process::{Signal, children, wait_gone},
+};
+use serde_json::json;
+
+use super::stage::{Stage, pid};
+
+/// A client with an idle session, a call in flight, one in the queue, and one whose engine is still starting.
+async fn busy(stage: &Stage) -> (Client, Vec<u32>) {
+    let client = stage.client().await;
+    pid(&client, "idle").await;
+    let gate = stage.gate("gate");
+    for _ in 0..2 {
+        drop(client.start_call("wait", json!({"file": gate.path(), "sessionId": "busy"})).await);
+    }
+    gate.arrived(1).await;
+    fs::write(stage.path("ill"), "").unwrap();
+    let started = stage.log().count("start");
+    drop(client.start_call("pid", json!({"sessionId": "starting"})).await);
+    stage.log().reached("start", started + 1).await;
+    let engines = children(client.pid());
+    assert_eq!(engines.len(), 3, "{engines:?}");
+    (client, engines)
+}
+
+/// Engines hang at their start as soon as the file `ill` exists.
+fn stage() -> Stage {
+    Stage::new().script(r#"if [ -e "$0/ill" ]; then exec "$@" --hang-at-start; fi; exec "$@""#)
+}
+
+async fn nothing_is_left(stage: &Stage, engines: Vec<u32>) {
+    for engine in engines {
+        wait_gone(engine).await;
+    }
+    assert_eq!(stage.seats().len(), 0);
+    assert_eq!(fs::read_dir(stage.data().join("run")).unwrap().count(), 0, "the run folder is gone");
+}
+
+/// A client that closes its end mid-call.
+#[tokio::test]
+async fn stdin_closes_during_calls() {
+    let stage = stage();
+    let (client, engines) = busy(&stage).await;
+    client.close_stdin().await;
+    assert!(client.wait().await.success());
+    nothing_is_left(&stage, engines).await;
+}
+
+/// A signal that asks greenroom to end mid-call.
+#[tokio::test]
+async fn a_signal_during_calls() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let stage = stage();
+        let (client, engines) = busy(&stage).await;
+        client.signal(signal);
+        assert!(client.wait().await.success());
+        nothing_is_left(&stage, engines).await;
+    }
+}
+
+/// greenroom killed without a chance to clean up: its engines end with it, its folder at the next start.
+#[tokio::test]
+async fn killed_during_calls() {
+    let stage = stage();
+    let (client, engines) = busy(&stage).await;
+    client.kill();
+    client.wait().await;
+    for engine in engines {
+        wait_gone(engine).await;
+    }
+    assert_eq!(stage.seats().len(), 3, "nobody was there to remove them");
+    fs::remove_file(stage.path("ill")).unwrap();
+    let next = stage.client().await;
+    assert_eq!(stage.seats().len(), 0);
+    pid(&next, "a").await;
+}
+
+/// A client that closes its end while the list of tools is fetched.
+#[tokio::test]
+async fn stdin_closes_before_the_first_list() {
+    let stage = stage();
+    fs::write(stage.path("ill"), "").unwrap();
+    let client = stage.client().await;
+    drop(client.start("tools/list", json!({})).await);
+    stage.log().reached("initialize", 1).await;
+    let engines = children(client.pid());
+    client.close_stdin().await;
+    assert!(client.wait().await.success());
+    nothing_is_left(&stage, engines).await;
+}

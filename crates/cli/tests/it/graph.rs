@@ -1,0 +1,104 @@
+//! The house as a graph: which crate may know which, and who may start processes.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+/// The crates of this workspace that each one may depend on. Dependencies point inward.
+const ALLOWED: [(&str, &[&str]); 9] = [
+    ("greenroom-core", &[]),
+    ("greenroom-testkit", &[]),
+    ("greenroom-mcp", &["greenroom-core"]),
+    ("greenroom-cdp", &["greenroom-core"]),
+    ("greenroom-fleet", &["greenroom-core"]),
+    ("greenroom-egress", &["greenroom-core"]),
+    ("greenroom-engine", &["greenroom-core", "greenroom-mcp", "greenroom-cdp"]),
+    ("greenroom-gateway", &["greenroom-core", "greenroom-fleet", "greenroom-mcp"]),
+    (
+        "greenroom",
+        &[
+            "greenroom-core",
+            "greenroom-mcp",
+            "greenroom-cdp",
+            "greenroom-fleet",
+            "greenroom-egress",
+            "greenroom-engine",
+            "greenroom-gateway",
+        ],
+    ),
+];
+
+/// The only crates that start processes: the engine's launcher, and the kit that starts what it tests.
+const STARTERS: [&str; 2] = ["greenroom-engine", "greenroom-testkit"];
+
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+fn name(package: &Value) -> &str {
+    package["name"].as_str().unwrap()
+}
+
+/// Every crate depends only on those it may know, and only tests know the test kit.
+#[test]
+fn dependencies_point_inward() {
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.into_iter().collect();
+    for package in packages() {
+        let known = allowed.get(name(&package));
+        let known = known.unwrap_or_else(|| panic!("`{}` is new here: say what it may know", name(&package)));
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let (to, kind) = (name(dependency), &dependency["kind"]);
+            let ours = dependency.get("path").is_some_and(|path| !path.is_null());
+            let of_tests = kind == "dev" && to == "greenroom-testkit";
+            assert!(
+                !ours || of_tests || known.contains(&to),
+                "`{}` must not depend on `{to}`",
+                name(&package)
+            );
+        }
+    }
+}
+
+/// Processes are started where they are supervised: nobody else even names `Command`.
+#[test]
+fn only_the_engine_starts_processes() {
+    for package in packages() {
+        if STARTERS.contains(&name(&package)) {
+            continue;
+        }
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        for file in sources(&manifest.parent().unwrap().join("src")) {
+            let text = fs::read_to_string(&file).unwrap();
+            let names = ["process::Command", "CommandExt"].into_iter().find(|name| text.contains(name));
+            let imports = text.lines().any(|line| line.contains("process::{") && line.contains("Command"));
+            assert!(names.is_none() && !imports, "`{}` starts processes", file.display());
+        }
+    }
+}
+
+/// All Rust files below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| {
+        if path.is_dir() {
+            sources(&path)
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            vec![path]
+        } else {
+            Vec::new()
+        }
+    };
+    entries.flat_map(below).collect()
+}
