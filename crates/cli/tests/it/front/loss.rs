@@ -6,7 +6,7 @@ use greenroom_testkit::{
 };
 use serde_json::json;
 
-use super::stage::{Stage, error, failure, pid, pid_of, retryable, until_sessions};
+use super::stage::{Stage, error, failure, pid, pid_of, retryable, until_in_flight, until_sessions};
 
 /// An engine that dies under a call: the call hears how, with the engine's last words; the next answer says that this
 /// is another browser, the one after it does not; other sessions notice nothing.
@@ -65,6 +65,7 @@ async fn calls_behind_a_death_are_not_run() {
     gate.arrived(1).await;
     let die = client.start_call("die", json!({"sessionId": "a"})).await;
     let set = client.start_call("set", json!({"key": "k", "value": "v", "sessionId": "a"})).await;
+    until_in_flight(&client, "a", 3).await;
     gate.open();
     held.response().await;
     assert_eq!(failure(&die.response().await).0, "session_lost");

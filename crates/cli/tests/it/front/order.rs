@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use greenroom_testkit::text_of;
 use serde_json::{Value, json};
 
-use super::stage::{Stage, pid, pid_of, until_sessions};
+use super::stage::{Stage, pid, pid_of, until_in_flight, until_sessions};
 
 /// Many first calls at once with one id make one session.
 #[tokio::test]
@@ -136,6 +136,7 @@ async fn a_cancelled_call_in_the_queue_is_not_run() {
     let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
     gate.arrived(1).await;
     let set = client.start_call("set", json!({"key": "k", "value": "v", "sessionId": "a"})).await;
+    until_in_flight(&client, "a", 2).await;
     client.cancel(set.id()).await;
     client.request("ping", Value::Null).await;
     gate.open();

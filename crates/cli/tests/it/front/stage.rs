@@ -184,6 +184,17 @@ pub async fn until_sessions(client: &Client, ids: &[&str]) {
     within(PATIENCE, look).await;
 }
 
+/// Asks again and again until so many calls of a session are in flight: a queued call announces itself to nobody.
+pub async fn until_in_flight(client: &Client, id: &str, calls: usize) {
+    let there = |session: &Value| session["id"] == id && session["callsInFlight"] == calls;
+    let look = async {
+        while !sessions(client).await.iter().any(there) {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(PATIENCE, look).await;
+}
+
 /// The one array that came behind the first `before` lines of the transcript: the answer to a batch.
 pub async fn batch_answer(client: &Client, before: usize) -> Vec<Value> {
     eventually("a batch's answer", || {
