@@ -10,9 +10,10 @@ use std::{
 use serde_json::Value;
 
 /// The crates of this workspace that each one may depend on. Dependencies point inward.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("greenroom-core", &[]),
     ("greenroom-testkit", &[]),
+    ("greenroom-bench", &["greenroom-testkit"]),
     ("greenroom-mcp", &["greenroom-core"]),
     ("greenroom-cdp", &["greenroom-core"]),
     ("greenroom-fleet", &["greenroom-core"]),
@@ -33,8 +34,9 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ),
 ];
 
-/// The only crates that start processes: the engine's launcher, and the kit that starts what it tests.
-const STARTERS: [&str; 2] = ["greenroom-engine", "greenroom-testkit"];
+/// The only crates that start processes: the engine's launcher, the kit that starts what it tests, and the
+/// benchmarks.
+const STARTERS: [&str; 3] = ["greenroom-engine", "greenroom-testkit", "greenroom-bench"];
 
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))

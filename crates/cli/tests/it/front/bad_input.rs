@@ -135,12 +135,12 @@ async fn arguments_that_do_not_fit() {
         (
             "echo",
             json!({"txt": "a"}),
-            "unknown argument: `txt` (tool \"echo\")\n\nhint: this tool takes `text`, `payload`, `rich`",
+            "unknown argument: `txt` (tool \"echo\")\n\nhint: this tool takes `text`, `payload`, `rich`, `sessionId`",
         ),
         (
             "pid",
             json!({"x": 1}),
-            "unknown argument: `x` (tool \"pid\")\n\nhint: this tool takes no arguments",
+            "unknown argument: `x` (tool \"pid\")\n\nhint: this tool takes `sessionId`",
         ),
         ("get", json!({}), "missing argument: `key` (tool \"get\")"),
         ("get", json!({"sessionId": "s"}), "missing argument: `key` (tool \"get\")"),

@@ -90,7 +90,7 @@ async fn lifetimes_are_renewed() {
     assert!(warning.starts_with("session ends in ") && warning.contains("call session_renew"), "{warning}");
     assert_eq!(pid_of(&warned), pid_of(&first));
     let renewed = text_of(&client.call("session_renew", json!({"sessionId": "a"})).await);
-    assert_eq!(renewed, "session renewed: it ends in 6 s unless it is used");
+    assert_eq!(renewed, "session renewed: it ends in 6 s, or after 5 min without a call");
     let after = client.call("pid", json!({"sessionId": "a"})).await;
     assert_eq!((pid_of(&after), note(&after)), (pid_of(&first), None));
 }

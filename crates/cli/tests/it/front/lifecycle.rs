@@ -206,5 +206,5 @@ async fn instructions_follow_the_settings() {
         assert!(other.contains(part), "{part}: {other}");
     }
     let call = read(Stage::new().set("sessions.scope", "call")).await;
-    assert!(call.contains("borrows any free browser for that call alone"), "{call}");
+    assert!(call.contains("borrows any free browser, which may be another one next time"), "{call}");
 }

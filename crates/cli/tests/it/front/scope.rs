@@ -42,8 +42,10 @@ async fn overlapping_calls_are_hinted_at() {
     let (held, second) = (held.response().await, second.response().await);
     let after = client.call("echo", json!({"text": "after"})).await;
     assert_eq!(second["result"]["content"][0]["text"], "second");
-    assert!(text_of(&second).contains(HINT), "{second}");
-    for quiet in [held, named, after] {
+    for overlapped in [&held, &second] {
+        assert!(text_of(overlapped).contains(HINT), "{overlapped}");
+    }
+    for quiet in [named, after] {
         assert!(!text_of(&quiet).contains("hint"), "{quiet}");
     }
 }
