@@ -47,14 +47,18 @@ pub fn is_metadata_name(host: &str) -> bool {
 }
 
 fn is_metadata(host: &str, address: IpAddr) -> bool {
-    const V4: [Ipv4Addr; 4] = [
+    const V4: [Ipv4Addr; 7] = [
         Ipv4Addr::new(169, 254, 169, 254), // AWS, Google, Azure, Oracle, DigitalOcean
         Ipv4Addr::new(169, 254, 170, 2),   // AWS container credentials
         Ipv4Addr::new(100, 100, 100, 200), // Alibaba
         Ipv4Addr::new(168, 63, 129, 16),   // Azure's host agent
+        Ipv4Addr::new(169, 254, 170, 23),  // AWS pod credentials
+        Ipv4Addr::new(169, 254, 0, 23),    // Tencent
+        Ipv4Addr::new(192, 0, 0, 192),     // Oracle
     ];
-    const V6: [Ipv6Addr; 2] = [
+    const V6: [Ipv6Addr; 3] = [
         Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), // AWS
+        Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23),  // AWS pod credentials
         Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),  // Google
     ];
     is_metadata_name(host)

@@ -132,7 +132,7 @@ impl Chromium {
 }
 
 fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
-    let mut command = Spec::new(&spec.browser.path).args(FLAGS);
+    let mut command = Spec::new(&spec.browser.path).few_variables().args(FLAGS);
     let mut user_data = std::ffi::OsString::from("--user-data-dir=");
     user_data.push(profile);
     command = command.arg(user_data).arg(format!("--proxy-server=http://{}", spec.proxy));

@@ -35,11 +35,20 @@ pub struct Spec {
     pub folder: Option<PathBuf>,
     /// Whether stdin and stdout are pipes to us; otherwise they are closed.
     pub pipes: bool,
+    /// Whether the child gets only [`NEEDED`] of our environment.
+    few_variables: bool,
 }
 
 impl Spec {
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), args: Vec::new(), env: Vec::new(), folder: None, pipes: false }
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            folder: None,
+            pipes: false,
+            few_variables: false,
+        }
     }
 
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
@@ -62,10 +71,42 @@ impl Spec {
         self
     }
 
+    /// For a browser and its engine: they run what pages and agents send, and have no use for the secrets that a
+    /// shell's environment holds, nor for variables that change how Node or the engine work.
+    pub fn few_variables(mut self) -> Self {
+        self.few_variables = true;
+        self
+    }
+
     pub fn pipes(mut self) -> Self {
         self.pipes = true;
         self
     }
+}
+
+/// What a browser needs to find its programs, fonts, screen and certificates, and to speak the user's language.
+const NEEDED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "DISPLAY",
+    "XAUTHORITY",
+    "WAYLAND_DISPLAY",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+const NEEDED_PREFIXES: &[&str] = &["LC_", "XDG_", "FONTCONFIG_"];
+
+fn is_needed(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    NEEDED.contains(&name) || NEEDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 struct Job {
@@ -116,14 +157,11 @@ impl Launcher {
 #[allow(clippy::disallowed_methods, reason = "this is the launcher thread")]
 fn launch(spec: Spec, tag: &str) -> io::Result<Child> {
     let mut command = std::process::Command::new(&spec.program);
-    command.args(&spec.args).env(TAG, tag);
-    // The engine's own variables beat its command line; what the user's shell holds must not reach it.
-    for (name, _) in std::env::vars_os() {
-        if name.as_encoded_bytes().starts_with(b"PLAYWRIGHT_MCP_") {
-            command.env_remove(name);
-        }
+    command.args(&spec.args);
+    if spec.few_variables {
+        command.env_clear().envs(std::env::vars_os().filter(|(name, _)| is_needed(name)));
     }
-    command.envs(spec.env);
+    command.env(TAG, tag).envs(spec.env);
     if let Some(folder) = &spec.folder {
         command.current_dir(folder);
     }

@@ -5,7 +5,10 @@
 //! everything that happened before the browser's reply has been looked at, so that after it "no crash was seen"
 //! means that there was none.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
 
 use greenroom_cdp::{Client, Event, Events};
 use greenroom_core::{Lost, StartError, View};
@@ -14,10 +17,14 @@ use serde_json::json;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
+    time::timeout,
 };
 
 /// Commands that may wait for the observer's task; each is one seat's, and a seat has one out at a time.
 const COMMANDS: usize = 64;
+
+/// How long an answer may wait for the titles of its pages. Usual is half a millisecond.
+const REFRESH: Duration = Duration::from_millis(250);
 
 /// What a seat learns of its context.
 #[derive(Debug, Clone)]
@@ -45,7 +52,10 @@ impl Observer {
         let failed =
             |error: greenroom_cdp::Error| StartError::new(format!("cannot observe the browser: {error}"));
         let (client, events) = Client::connect(endpoint).await.map_err(failed)?;
-        client.call("Target.setDiscoverTargets", &json!({ "discover": true })).await.map_err(failed)?;
+        client
+            .call("Target.setDiscoverTargets", &json!({ "discover": true, "filter": [{ "type": "page" }] }))
+            .await
+            .map_err(failed)?;
         let (commands, queue) = mpsc::channel(COMMANDS);
         let mut task = JoinSet::new();
         task.spawn(
@@ -70,9 +80,13 @@ impl Observer {
     /// Looks at all pages anew: the browser announces new URLs, but not titles that change later.
     pub(crate) async fn refresh(&self) {
         let (reply, done) = oneshot::channel();
-        if self.commands.send(Command::Refresh(reply)).await.is_ok() {
-            let _ = done.await;
-        }
+        // An answer waits for this. A browser too busy to say its titles shows older ones.
+        let _ = timeout(REFRESH, async {
+            if self.commands.send(Command::Refresh(reply)).await.is_ok() {
+                let _ = done.await;
+            }
+        })
+        .await;
     }
 
     /// Follows a context from now on.

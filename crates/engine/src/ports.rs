@@ -41,8 +41,11 @@ impl Ports {
     pub fn hold(&self, port: u16) -> io::Result<PortGuard> {
         let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
         *held.entry(port).or_default() += 1;
-        self.write(&held)?;
-        Ok(PortGuard { ports: self.clone(), port })
+        let written = self.write(&held);
+        drop(held);
+        // Made also on failure: dropping it takes the port off the list again.
+        let guard = PortGuard { ports: self.clone(), port };
+        written.map(|()| guard)
     }
 
     fn write(&self, held: &BTreeMap<u16, usize>) -> io::Result<()> {
@@ -51,10 +54,22 @@ impl Ports {
     }
 
     fn neighbours_hold(&self, port: u16) -> bool {
-        let Ok(runs) = fs::read_dir(&self.0.all_runs) else { return false };
-        runs.flatten()
-            .filter_map(|run| fs::read_to_string(run.path().join(run_folder::PORTS)).ok())
-            .any(|text| text.lines().any(|line| line.parse() == Ok(port)))
+        // What cannot be read might hold the port: then it is closed. What is not there holds none.
+        let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let runs = match fs::read_dir(&self.0.all_runs) {
+            Ok(runs) => runs,
+            Err(error) => return !missing(&error),
+        };
+        runs.into_iter().any(|run| {
+            let text = run.and_then(|run| match fs::read_to_string(run.path().join(run_folder::PORTS)) {
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(String::new()),
+                other => other,
+            });
+            match text {
+                Ok(text) => text.lines().any(|line| line.parse() == Ok(port)),
+                Err(error) => !missing(&error),
+            }
+        })
     }
 }
 

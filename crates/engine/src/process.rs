@@ -21,7 +21,10 @@ use crate::launcher::{Launcher, Spec};
 /// How many last lines of stderr go into an error: a Node stack trace fits, a page of noise does not.
 const TAIL_LINES: usize = 12;
 
-/// A line of stderr is kept up to this length, so that a child that prints one endless line costs nothing.
+/// Last words go into answers that models read; the end of them says most.
+const TAIL_BYTES_MAX: usize = 2 * 1024;
+
+/// A longer line of stderr is only counted, so that a child that prints an endless one costs nothing.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 
 /// How long the readers of a dead child's pipes may take to see their end. The pipe ends with its last writer;
@@ -204,6 +207,8 @@ impl Tail {
 
     pub(crate) fn text(&self) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
+        let text = lines.iter().map(String::as_str).collect::<Vec<_>>().join(" | ");
+        let start = text.len().saturating_sub(TAIL_BYTES_MAX);
+        text.get(text.ceil_char_boundary(start)..).unwrap_or_default().to_owned()
     }
 }

@@ -41,6 +41,8 @@ struct State {
     capabilities: Option<Raw>,
     log_level: Option<String>,
     roots: Option<Vec<PathBuf>>,
+    /// Counts how often the client said that its roots have changed.
+    roots_generation: u64,
     calls: HashMap<Id, AbortHandle>,
     questions: HashMap<u64, oneshot::Sender<Body>>,
 }
@@ -77,7 +79,9 @@ impl Connection {
     }
 
     pub(crate) fn roots_changed(&self) {
-        self.lock().roots = None;
+        let mut state = self.lock();
+        state.roots = None;
+        state.roots_generation += 1;
     }
 
     /// Notes a call. `false` when its id is already in use.
@@ -210,13 +214,27 @@ impl Agent for Connection {
 
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
         Box::pin(async move {
-            if let Some(roots) = self.lock().roots.clone() {
-                return roots;
+            let generation = {
+                let state = self.lock();
+                if let Some(roots) = state.roots.clone() {
+                    return roots;
+                }
+                state.roots_generation
+            };
+            let roots = if has(self.capabilities().as_ref(), "roots") {
+                match self.ask_roots().await {
+                    Some(roots) => roots,
+                    // It has roots and does not say which: then nothing is within them, until it is asked again.
+                    None => return Vec::new(),
+                }
+            } else {
+                vec![self.folder.clone()]
+            };
+            let mut state = self.lock();
+            // They may have changed while the answer was on its way.
+            if state.roots_generation == generation {
+                state.roots = Some(roots.clone());
             }
-            let roots =
-                if has(self.capabilities().as_ref(), "roots") { self.ask_roots().await } else { None };
-            let roots = roots.unwrap_or_else(|| vec![self.folder.clone()]);
-            self.lock().roots = Some(roots.clone());
             roots
         })
     }

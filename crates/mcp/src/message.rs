@@ -6,10 +6,16 @@
 use std::{borrow::Cow, fmt};
 
 use greenroom_core::Raw;
-use serde::{Deserialize, Deserializer};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use crate::error::{INVALID_REQUEST, PARSE, RpcError};
+
+/// How many messages a batch may have: as many as a connection may have calls in flight.
+const BATCH_MAX: usize = 1024;
 
 /// A request id, as its sender wrote it: a JSON string or number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -89,10 +95,41 @@ pub fn parse(text: &[u8]) -> Parsed {
     if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
         return Parsed::One(parse_one(text));
     }
-    match serde_json::from_slice::<Vec<&RawValue>>(text) {
-        Ok(parts) if parts.is_empty() => Parsed::One(Err(invalid(None, "an empty batch"))),
-        Ok(parts) => Parsed::Batch(parts.iter().map(|part| parse_one(part.get().as_bytes())).collect()),
+    match serde_json::from_slice::<Parts<'_>>(text) {
+        Ok(Parts(parts)) if parts.is_empty() => Parsed::One(Err(invalid(None, "an empty batch"))),
+        Ok(Parts(parts)) => {
+            Parsed::Batch(parts.iter().map(|part| parse_one(part.get().as_bytes())).collect())
+        }
+        Err(error) if error.is_data() => Parsed::One(Err(invalid(None, &error.to_string()))),
         Err(error) => Parsed::One(Err(syntax(&error))),
+    }
+}
+
+/// The parts of a batch. One is as costly as a message, so there is an end to them.
+struct Parts<'a>(Vec<&'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bounded;
+        impl<'de> Visitor<'de> for Bounded {
+            type Value = Vec<&'de RawValue>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a batch of at most {BATCH_MAX} messages")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+                let mut taken = Vec::new();
+                while let Some(part) = parts.next_element()? {
+                    if taken.len() == BATCH_MAX {
+                        return Err(A::Error::invalid_length(BATCH_MAX + 1, &self));
+                    }
+                    taken.push(part);
+                }
+                Ok(taken)
+            }
+        }
+        deserializer.deserialize_seq(Bounded).map(Self)
     }
 }
 
@@ -244,6 +281,10 @@ mod tests {
         };
         assert!(parts[0].is_ok() && parts[1].is_err());
         assert!(matches!(parse(b"[]"), Parsed::One(Err(_))));
+        let parts = |count: usize| parse(format!("[{}1]", "1,".repeat(count - 1)).as_bytes());
+        assert!(matches!(parts(BATCH_MAX), Parsed::Batch(_)));
+        let Parsed::One(Err(malformed)) = parts(BATCH_MAX + 1) else { panic!("too many") };
+        assert_eq!(malformed.error.code, INVALID_REQUEST);
     }
 
     /// A payload that was written over several lines is sent as one.

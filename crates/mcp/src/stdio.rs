@@ -49,6 +49,11 @@ impl Outgoing {
         self.0.try_send(Out::Line(line)).is_ok()
     }
 
+    /// Resolves when nobody reads any more.
+    pub async fn closed(&self) {
+        self.0.closed().await;
+    }
+
     /// Returns when everything sent so far has been written, or nobody reads any more.
     pub async fn flush(&self) {
         let (written, done) = oneshot::channel();

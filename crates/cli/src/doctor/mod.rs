@@ -30,6 +30,9 @@ use crate::{config::Surroundings, progress};
 /// A look at a file takes microseconds and `npm --version` a second; what takes longer than this hangs.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// Opening a page has deadlines of its own: a browser's start, a session's, a call's, and the way down again.
+const BROWSE: Duration = Duration::from_secs(180);
+
 /// Who is examined.
 pub struct Patient {
     pub resolved: Resolved,
@@ -126,15 +129,19 @@ pub async fn examine(patient: Patient) -> Vec<Finding> {
         check("leftovers", look(&patient, leftovers::check)).await,
     ];
     let well = findings.iter().all(|finding| finding.status != Status::Failed);
-    findings.push(check("browse", browse::check(&patient, well)).await);
+    findings.push(check_within("browse", BROWSE, browse::check(&patient, well)).await);
     findings
 }
 
 /// Runs one check within its deadline.
 async fn check(id: &'static str, check: impl Future<Output = Verdict>) -> Finding {
-    let verdict = progress::step(&format!("checking {id}"), timeout(DEADLINE, check)).await;
+    check_within(id, DEADLINE, check).await
+}
+
+async fn check_within(id: &'static str, deadline: Duration, check: impl Future<Output = Verdict>) -> Finding {
+    let verdict = progress::step(&format!("checking {id}"), timeout(deadline, check)).await;
     let Verdict { status, message, fix } = verdict.unwrap_or_else(|_| {
-        Verdict::failed(format!("no result within {}", human(DEADLINE)))
+        Verdict::failed(format!("no result within {}", human(deadline)))
             .fix("see whether the disk, a network drive or the program behind it hangs")
     });
     Finding { id, status, message, fix }

@@ -269,7 +269,8 @@ impl Server {
                 }
                 Err(error) => last = error,
             }
-            if !last.message.contains("EADDRINUSE") {
+            // Another try helps only if somebody else was faster to take the port.
+            if TcpListener::bind(("127.0.0.1", port)).is_ok() {
                 break;
             }
         }

@@ -80,7 +80,7 @@ impl PlaywrightEngine {
         let cli = install::locate(&options.data_folder)?.cli;
         let node = node::locate(options.node.as_deref(), &options.places.search_path)?;
         let (width, height) = options.viewport;
-        let mut spec = Spec::new(node).arg(cli).args(["--isolated", "--idle-timeout", "0"]);
+        let mut spec = Spec::new(node).few_variables().arg(cli).args(["--isolated", "--idle-timeout", "0"]);
         match &options.device {
             Some(device) => spec = spec.arg("--device").arg(device),
             None => spec = spec.arg("--viewport-size").arg(format!("{width}x{height}")),
@@ -140,7 +140,8 @@ impl Engine for PlaywrightEngine {
     }
 
     fn unsafe_tools(&self) -> BTreeSet<&'static str> {
-        BTreeSet::from(["browser_run_code_unsafe"])
+        // `browser_annotate` starts a server of its own that outlives everything and drives any browser.
+        BTreeSet::from(["browser_run_code_unsafe", "browser_annotate"])
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
@@ -188,7 +189,14 @@ fn listening(line: &str) -> Option<String> {
     line.strip_prefix("Listening on ").map(ToOwned::to_owned)
 }
 
-/// Where Node keeps temporary files: in the instance's own folder, so that nothing is left in the system's.
+/// Where Node keeps what it writes by itself: in the instance's own folder, so that nothing is left elsewhere.
+///
+/// It makes a socket for each browser, whose path the system limits to 108 bytes; a data folder can be longer than
+/// that. So the socket's folder is given relative to Node's working directory. And it keeps a list of browsers in
+/// the user's home unless told where.
 fn with_temp(spec: Spec, folder: &Path) -> Spec {
-    spec.env("TMPDIR", OsString::from(folder)).folder(folder)
+    spec.env("TMPDIR", OsString::from(folder))
+        .env("PWTEST_SOCKETS_DIR", "s")
+        .env("PWTEST_SERVER_REGISTRY", folder.join("registry"))
+        .folder(folder)
 }

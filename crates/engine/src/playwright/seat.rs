@@ -30,6 +30,9 @@ use crate::{
 /// How long the engine may take to end one MCP session: usual are milliseconds. One that needs longer may hang.
 const GOODBYE: Duration = Duration::from_secs(3);
 
+/// A call may ask for a longer wait than the deadline, but not for one that would hold its slot for ever.
+const OWN_WAIT_MAX: Duration = Duration::from_secs(3600);
+
 /// The tool that closes the context and leaves the session empty.
 const CLOSE: &str = "browser_close";
 
@@ -256,7 +259,7 @@ impl Seat for PlaywrightSeat {
         let arguments =
             Fields::open(&call.params).ok().and_then(|params| params.read::<Fields>("arguments").ok()?);
         let seconds = arguments.and_then(|arguments| arguments.read::<f64>("time").ok()?).unwrap_or_default();
-        Duration::try_from_secs_f64(seconds).unwrap_or_default()
+        Duration::try_from_secs_f64(seconds).unwrap_or_default().min(OWN_WAIT_MAX)
     }
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {

@@ -68,7 +68,8 @@ fn links(body: &str) -> Vec<(Range<usize>, Link<'_>)> {
         let start = at + SNAPSHOT.len();
         if let Some(end) = body.get(start..).and_then(|rest| rest.find(')')) {
             let link = start - "- [Snapshot](".len()..start + end + 1;
-            links.extend(body.get(start..start + end).map(|path| (link, Link::Snapshot(path))));
+            let path = body.get(start..start + end).filter(|path| is_own(path, "page-", ".yml"));
+            links.extend(path.map(|path| (link, Link::Snapshot(path))));
         }
     }
     const CONSOLE: &str = "\\n- New console entries: ";
@@ -76,7 +77,9 @@ fn links(body: &str) -> Vec<(Range<usize>, Link<'_>)> {
         let start = at + CONSOLE.len();
         let rest = body.get(start..).unwrap_or_default();
         let end = rest.find(['\\', '"']).unwrap_or(rest.len());
-        if let Some(link) = rest.get(..end).and_then(console_link) {
+        if starts_line(body, at + 2)
+            && let Some(link) = rest.get(..end).and_then(console_link)
+        {
             // With the blank before it: the lines themselves begin on a new one.
             links.push((start - 1..start + end, link));
         }
@@ -107,6 +110,13 @@ fn links(body: &str) -> Vec<(Range<usize>, Link<'_>)> {
     links
 }
 
+/// Whether this is a file that the engine named itself. A page can print a section into its console, and must not
+/// have other files shown or removed by it.
+fn is_own(path: &str, start: &str, end: &str) -> bool {
+    path.strip_prefix(OUTPUT)
+        .is_some_and(|name| name.starts_with(start) && name.ends_with(end) && !name.contains('/'))
+}
+
 /// Whether a section really begins here: at the start of the text or of a line, not within one.
 fn starts_line(body: &str, at: usize) -> bool {
     let before = body.get(..at).unwrap_or_default();
@@ -114,7 +124,7 @@ fn starts_line(body: &str, at: usize) -> bool {
 }
 
 fn console_link(text: &str) -> Option<Link<'_>> {
-    let (path, lines) = text.split_once("#L")?;
+    let (path, lines) = text.split_once("#L").filter(|(path, _)| is_own(path, "console-", ".log"))?;
     let (first, last) = lines.split_once("-L").unwrap_or((lines, lines));
     Some(Link::Console { path, first: first.parse().ok()?, last: last.parse().ok()? })
 }
@@ -206,13 +216,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let foreign = tempfile::NamedTempFile::new().unwrap();
         std::fs::create_dir(folder.path().join(".playwright-mcp")).unwrap();
-        std::fs::write(folder.path().join(".playwright-mcp/a.yml"), "- own\n").unwrap();
-        std::os::unix::fs::symlink(foreign.path(), folder.path().join(".playwright-mcp/b.yml")).unwrap();
+        std::fs::write(folder.path().join(".playwright-mcp/page-a.yml"), "- own\n").unwrap();
+        std::os::unix::fs::symlink(foreign.path(), folder.path().join(".playwright-mcp/page-b.yml")).unwrap();
         let body = |path: &str| format!(r####"{{"text":"### Snapshot\n- [Snapshot]({path})"}}"####);
-        for path in [".playwright-mcp/b.yml", "../x", foreign.path().to_str().unwrap()] {
+        for path in [".playwright-mcp/page-b.yml", "../x", "inbox/0/f", foreign.path().to_str().unwrap()] {
             assert!(artifacts(&body(path), folder.path(), None).await.is_empty(), "{path}");
         }
-        let own = artifacts(&body(".playwright-mcp/a.yml"), folder.path(), None).await;
+        let own = artifacts(&body(".playwright-mcp/page-a.yml"), folder.path(), None).await;
         assert_eq!(own[0].text, "```yaml\n- own\n```");
     }
 }

@@ -52,6 +52,13 @@ enum End {
     Failed(FleetError),
 }
 
+/// What a session does after a call.
+enum Next {
+    Stay,
+    /// Somebody else waits for its slot.
+    Yield,
+}
+
 /// An end, with the call it interrupted. That call hears of it once the session has left the registry: an
 /// agent that calls again at once must get a new session, not the remains of this one.
 struct Ending {
@@ -159,11 +166,10 @@ impl Life {
         let mut next = Some(first);
         loop {
             if let Some(job) = next.take() {
-                if let Err(ending) = self.job(job, seat, &mut lost).await {
-                    return ending;
-                }
-                if self.fleet.should_yield(&self.key, &self.shared) {
-                    return End::Closed.into();
+                match self.job(job, seat, &mut lost).await {
+                    Ok(Next::Stay) => {}
+                    Ok(Next::Yield) => return End::Closed.into(),
+                    Err(ending) => return ending,
                 }
             }
             let (expiry, _) = self.shared.expiry(&self.fleet.settings);
@@ -189,9 +195,9 @@ impl Life {
         job: Job,
         seat: &mut dyn Seat,
         lost: &mut watch::Receiver<Option<Lost>>,
-    ) -> Result<(), Ending> {
+    ) -> Result<Next, Ending> {
         if job.is_abandoned() {
-            return Ok(());
+            return Ok(self.rest());
         }
         if self.stop.is_cancelled() {
             return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
@@ -201,8 +207,9 @@ impl Life {
             Job::Call { call, agent, reply, flight } => (call, agent, reply, flight),
             Job::Open { reply, flight, .. } => {
                 drop(flight);
+                let next = self.rest();
                 let _ = reply.send(Ok(()));
-                return Ok(());
+                return Ok(next);
             }
         };
         let deadline = self.fleet.settings.call_timeout.saturating_add(seat.own_wait(&call));
@@ -223,17 +230,24 @@ impl Life {
         match outcome {
             Ok(answer) => {
                 let notes = self.notes_now();
+                // Before the answer: whoever calls again at once shall find this browser on the shelf.
+                let next = self.rest();
                 // Notes that nobody heard are said again with the next answer.
                 if let Err(Ok(unheard)) = reply.send(Ok(Answer { reply: answer, notes })) {
                     self.notes = unheard.notes;
                 }
-                Ok(())
+                Ok(next)
             }
             Err(lost) => {
                 let last = Some((reply, FleetError::Lost(lost.clone())));
                 Err(Ending { end: End::LostUnder(lost), last, unserved: None })
             }
         }
+    }
+
+    /// A session between two calls.
+    fn rest(&self) -> Next {
+        if self.fleet.should_yield(&self.key, &self.shared) { Next::Yield } else { Next::Stay }
     }
 
     fn notes_now(&mut self) -> Vec<Note> {

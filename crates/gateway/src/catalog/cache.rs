@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{self, Write},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -45,7 +46,7 @@ pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
 pub(super) fn write(folder: &Path, fingerprint: &str, set: &Toolset) -> io::Result<()> {
     let tools = set.tools.iter().map(|tool| tool.definition.clone()).collect();
     let kept = Kept { fingerprint: fingerprint.to_owned(), tools };
-    fs::create_dir_all(folder)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut part = tempfile::NamedTempFile::new_in(folder)?;
     part.write_all(&serde_json::to_vec(&kept)?)?;
     part.persist(file(folder, fingerprint)).map_err(|error| error.error)?;

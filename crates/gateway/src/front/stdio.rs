@@ -1,6 +1,6 @@
 //! The stdio front: one process, one connection.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use greenroom_core::{ConnectionId, Owner};
 use greenroom_mcp::{
@@ -31,15 +31,27 @@ pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, stop: CancellationToken)
     let mut calls = JoinSet::new();
     let mut batches = JoinSet::new();
     loop {
-        tokio::select! {
-            line = incoming.recv() => match line {
-                Some(line) => take(&mut protocol, &connection, line, &mut calls, &mut batches).await,
-                None => break,
-            },
-            Ok(()) = changes.changed() => protocol.tools_changed().await,
-            Some(_) = calls.join_next() => {}
-            Some(_) = batches.join_next() => {}
-            () = stop.cancelled() => break,
+        let step = async {
+            tokio::select! {
+                line = incoming.recv() => match line {
+                    Some(line) => take(&mut protocol, &connection, line, &mut calls, &mut batches).await,
+                    None => return ControlFlow::Break(()),
+                },
+                Ok(()) = changes.changed() => protocol.tools_changed().await,
+                Some(_) = calls.join_next() => {}
+                Some(_) = batches.join_next() => {}
+            }
+            ControlFlow::Continue(())
+        };
+        // Outside of the step: an answer that waits for a client who does not read must not outlast the end.
+        let next = tokio::select! {
+            biased;
+            () = stop.cancelled() => ControlFlow::Break(()),
+            () = outgoing.closed() => ControlFlow::Break(()),
+            next = step => next,
+        };
+        if next.is_break() {
+            break;
         }
     }
     connection.cancel_all();

@@ -36,7 +36,10 @@ const REVISION: &str = "mcp-protocol-version";
 
 /// How long a goodbye may take. The server is on this machine and only drops a browser context; one that does
 /// not answer in this time is ended by force anyway.
-const GOODBYE: Duration = Duration::from_secs(5);
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// A refusal says a sentence; more of it is not read.
+const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// How long to wait for the end of a stream that has brought its answer. The end usually comes in the same
 /// packet; a new connection to a server on this machine costs less than waiting longer.
@@ -164,12 +167,9 @@ impl Http {
             status if status.is_success() => Ok(response),
             StatusCode::NOT_FOUND => Err(Gone::Closed),
             status => {
-                let body = response
-                    .into_body()
-                    .collect()
-                    .await
-                    .map(http_body_util::Collected::to_bytes)
-                    .unwrap_or_default();
+                let body =
+                    http_body_util::Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
+                let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
                 let text = String::from_utf8_lossy(body.get(..200).unwrap_or(&body)).into_owned();
                 Err(Gone::Refused(format!("{status}: {text}")))
             }

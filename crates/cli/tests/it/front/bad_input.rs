@@ -137,11 +137,7 @@ async fn arguments_that_do_not_fit() {
             json!({"txt": "a"}),
             "unknown argument: `txt` (tool \"echo\")\n\nhint: this tool takes `text`, `payload`, `rich`, `sessionId`",
         ),
-        (
-            "pid",
-            json!({"x": 1}),
-            "unknown argument: `x` (tool \"pid\")\n\nhint: this tool takes `sessionId`",
-        ),
+        ("pid", json!({"x": 1}), "unknown argument: `x` (tool \"pid\")\n\nhint: this tool takes `sessionId`"),
         ("get", json!({}), "missing argument: `key` (tool \"get\")"),
         ("get", json!({"sessionId": "s"}), "missing argument: `key` (tool \"get\")"),
         ("get", json!({"key": 7}), "wrong argument: `key`: 7 is not of type \"string\" (tool \"get\")"),
