@@ -24,9 +24,6 @@ use crate::{
     report::Hinted,
 };
 
-/// greenroom waits for browsers far more than it computes; more threads would only cost memory.
-const WORKERS_MAX: usize = 4;
-
 fn main() -> ExitCode {
     let (cli, flags) = match args::parse(std::env::args_os()) {
         Ok(parsed) => parsed,
@@ -39,12 +36,12 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
     let surroundings = Surroundings::read()?;
     let settings = config::resolve(&surroundings, cli.config, flags)?;
     start_logging(&settings)?;
-    let threads = std::thread::available_parallelism().map_or(2, usize::from).min(WORKERS_MAX);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
+    // One thread: greenroom waits for browsers far more than it computes, and one core carries tens of thousands of
+    // calls a second. A call that never changes threads on its way takes two thirds of the time that it would.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("cannot start the runtime's threads")?;
+        .context("cannot start the runtime")?;
     runtime.block_on(dispatch(cli.verb, settings, surroundings))
 }
 
