@@ -69,7 +69,8 @@ fn main() -> ExitCode {
     }
     if let Some(file) = options.file() {
         let page = report::page(&machine::header(&subjects), &sections);
-        std::fs::write(&file, page).unwrap_or_else(|error| panic!("cannot write `{}`: {error}", file.display()));
+        std::fs::write(&file, page)
+            .unwrap_or_else(|error| panic!("cannot write `{}`: {error}", file.display()));
         eprintln!("written: `{}`", file.display());
     }
     ExitCode::SUCCESS

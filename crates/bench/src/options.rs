@@ -19,11 +19,8 @@ pub struct Options {
 
 impl Options {
     pub fn parse(mut args: impl Iterator<Item = String>, names: &[&str]) -> Result<Self, String> {
-        let mut options = Self {
-            data_dir: "target/data".into(),
-            output: "docs/BENCHMARKS.md".into(),
-            ..Self::default()
-        };
+        let mut options =
+            Self { data_dir: "target/data".into(), output: "docs/BENCHMARKS.md".into(), ..Self::default() };
         while let Some(flag) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("value missing after `{flag}`"));
             match flag.as_str() {
@@ -34,7 +31,10 @@ impl Options {
                 "--only" => {
                     let name = value()?;
                     if !names.contains(&name.as_str()) {
-                        return Err(format!("no such measurement: `{name}`\n\nhint: one of {}", names.join(", ")));
+                        return Err(format!(
+                            "no such measurement: `{name}`\n\nhint: one of {}",
+                            names.join(", ")
+                        ));
                     }
                     options.only.push(name);
                 }

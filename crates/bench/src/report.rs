@@ -54,7 +54,9 @@ impl Row {
 
 /// The sections' rows as one table.
 pub fn table(sections: &[Section]) -> String {
-    let mut text = String::from("| what | greenroom | engine alone | ratio | goal | met |\n|---|---:|---:|---:|---|---|\n");
+    let mut text = String::from(
+        "| what | greenroom | engine alone | ratio | goal | met |\n|---|---:|---:|---:|---|---|\n",
+    );
     for row in sections.iter().flat_map(|section| &section.rows) {
         let (goal, met) = match row.goal {
             Goal::None => ("", ""),
@@ -85,7 +87,9 @@ mod tests {
     fn a_page() {
         let rows = vec![
             Row::new("a call", "90 µs".into(), "30 µs".into()).ratio(3.0).goal(Goal::check("≤ 100 µs", true)),
-            Row::new("a start", "50 ms".into(), "500 ms".into()).ratio(0.1).goal(Goal::check("≤ 1/20", false)),
+            Row::new("a start", "50 ms".into(), "500 ms".into())
+                .ratio(0.1)
+                .goal(Goal::check("≤ 1/20", false)),
             Row::new("memory", "9 MB".into(), String::new()),
         ];
         let section = Section { title: "Calls", rows, how: "By counting.".into() };

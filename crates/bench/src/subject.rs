@@ -11,7 +11,7 @@ use greenroom_testkit::{Site, fake_engine_path, workspace_binary};
 use tempfile::TempDir;
 
 /// Where Debian has the browser that greenroom takes for headless pools. The engine alone gets the very same.
-const BROWSER: &str = "/usr/lib/chromium/chromium-headless-shell";
+pub const BROWSER: &str = "/usr/lib/chromium/chromium-headless-shell";
 
 pub struct Subjects {
     greenroom: PathBuf,
@@ -27,7 +27,10 @@ pub struct Subjects {
 impl Subjects {
     pub fn find(data: &Path) -> Self {
         let data = fs::canonicalize(data).unwrap_or_else(|error| {
-            panic!("no data folder: `{}`: {error}\n\nhint: run scripts/bench, which sets it up", data.display())
+            panic!(
+                "no data folder: `{}`: {error}\n\nhint: run scripts/bench, which sets it up",
+                data.display()
+            )
         });
         let engines = data.join("engines/playwright");
         let installed = fs::read_dir(&engines).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -80,11 +83,14 @@ impl Subjects {
     pub fn versions(&self) -> Vec<String> {
         let says = |program: &Path, args: &[&str]| {
             let output = self.command(program).args(args).output().expect("the program runs");
-            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+            String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("Version ").to_owned()
         };
         vec![
             says(&self.greenroom, &["--version"]),
-            format!("@playwright/mcp {}", says(Path::new("node"), &[&self.engine.to_string_lossy(), "--version"])),
+            format!(
+                "@playwright/mcp {}",
+                says(Path::new("node"), &[&self.engine.to_string_lossy(), "--version"])
+            ),
             format!("Node {}", says(Path::new("node"), &["--version"])),
             says(Path::new(BROWSER), &["--version"]),
         ]

@@ -103,8 +103,11 @@ impl Load {
         let mut done = 0;
         while waiting > 0 {
             turn += 1;
-            let mut fds: Vec<PollFd<'_>> =
-                self.agents.iter().map(|agent| PollFd::from_borrowed_fd(agent.readable(), PollFlags::IN)).collect();
+            let mut fds: Vec<PollFd<'_>> = self
+                .agents
+                .iter()
+                .map(|agent| PollFd::from_borrowed_fd(agent.readable(), PollFlags::IN))
+                .collect();
             poll(&mut fds, None).expect("pipes can be polled");
             let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
             let go_on = begun.elapsed() < length;
