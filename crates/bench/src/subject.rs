@@ -11,7 +11,7 @@ use greenroom_testkit::{Site, fake_engine_path, workspace_binary};
 use tempfile::TempDir;
 
 /// Where Debian has the browser that greenroom takes for headless pools. The engine alone gets the very same.
-const BROWSER: &str = "/usr/lib/chromium/chromium-headless-shell";
+pub const BROWSER: &str = "/usr/lib/chromium/chromium-headless-shell";
 
 pub struct Subjects {
     greenroom: PathBuf,
@@ -83,7 +83,7 @@ impl Subjects {
     pub fn versions(&self) -> Vec<String> {
         let says = |program: &Path, args: &[&str]| {
             let output = self.command(program).args(args).output().expect("the program runs");
-            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+            String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("Version ").to_owned()
         };
         vec![
             says(&self.greenroom, &["--version"]),

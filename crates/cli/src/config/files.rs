@@ -1,4 +1,4 @@
-//! Finds and reads the configuration's files. Reads at most two: one config file and one `.env`.
+//! Finds and reads the configuration's files: the user's own, the working directory's, and its `.env`.
 
 use std::{
     fs, io,
@@ -10,8 +10,9 @@ use greenroom_core::settings::{CONFIG_VARIABLE, ConfigFile, DotEnv};
 use super::surroundings::Surroundings;
 use crate::report::Hinted;
 
-/// The config file: the one that is named, else the working directory's, else the user's own.
-pub fn config(surroundings: &Surroundings, named: Option<PathBuf>) -> Result<Option<ConfigFile>, Hinted> {
+/// The config files, the later ones winning: the one that is named and no other, else the user's own and then the
+/// working directory's.
+pub fn config(surroundings: &Surroundings, named: Option<PathBuf>) -> Result<Vec<ConfigFile>, Hinted> {
     let by_variable =
         || surroundings.variable(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     if let Some((path, by)) =
@@ -19,22 +20,27 @@ pub fn config(surroundings: &Surroundings, named: Option<PathBuf>) -> Result<Opt
     {
         let path = surroundings.working_dir.join(path);
         return match read(&path)? {
-            Some(text) => Ok(Some(ConfigFile { path, text, trusted: true })),
+            Some(text) => Ok(vec![ConfigFile { path, text, trusted: true }]),
             None => Err(Hinted::usage(format!(
                 "the config file does not exist: `{}` (from {by})",
                 path.display()
             ))),
         };
     }
-    let user_file = surroundings.user_file();
+    let own = surroundings.user_file();
     let near = surroundings.working_dir.join("greenroom.toml");
-    if let Some(text) = read(&near)? {
-        // In the user's own config folder the two are one file.
-        let trusted = user_file.is_some_and(|user_file| user_file == near);
-        return Ok(Some(ConfigFile { path: near, text, trusted }));
+    let mut files = Vec::new();
+    // In the user's own config folder the two are one file.
+    for (path, trusted) in
+        [(own.clone(), true), (Some(near).filter(|near| Some(near) != own.as_ref()), false)]
+    {
+        if let Some(path) = path
+            && let Some(text) = read(&path)?
+        {
+            files.push(ConfigFile { path, text, trusted });
+        }
     }
-    let Some(path) = user_file else { return Ok(None) };
-    Ok(read(&path)?.map(|text| ConfigFile { path, text, trusted: true }))
+    Ok(files)
 }
 
 /// The `.env` of the working directory.

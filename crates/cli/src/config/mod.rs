@@ -18,7 +18,7 @@ pub fn resolve(
     flags: Flags,
 ) -> anyhow::Result<Resolved> {
     let sources = Sources {
-        file: files::config(surroundings, config)?,
+        files: files::config(surroundings, config)?,
         dotenv: files::dotenv(surroundings)?,
         data_dir: surroundings.data_dir(),
         user_file: surroundings.user_file(),

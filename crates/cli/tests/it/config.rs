@@ -164,7 +164,8 @@ fn dotenv_may_be_a_folder() {
 /// For programs: typed values, `null` for what is unset, and sources with their kind.
 #[test]
 fn show_json() {
-    let place = place().file("cwd/greenroom.toml", "[tools]\ndeny = [\"a\", \"b\"]").env("HEADLESS", "0");
+    let own = "home/.config/greenroom/greenroom.toml";
+    let place = place().file(own, "[tools]\ndeny = [\"a\", \"b\"]").env("HEADLESS", "0");
     assert_snapshot!(place.run(&["config", "show", "--json", "--pool-timeout-settle=0"]));
 }
 

@@ -18,8 +18,8 @@ the values in force and where each came from; with `--json`, for programs.
 Later ones win:
 
 1. the defaults below
-2. one TOML file: `--config FILE` or `GREENROOM_CONFIG`, else `greenroom.toml` in the working directory, else
-   `greenroom/greenroom.toml` in `$XDG_CONFIG_HOME` or `~/.config`. The first that exists is read, and no other.
+2. your own TOML file: `greenroom/greenroom.toml` in `$XDG_CONFIG_HOME` or `~/.config`; then `greenroom.toml` in the
+   working directory. With `--config FILE` or `GREENROOM_CONFIG` that file alone is read instead of both.
 3. `.env` in the working directory. Only greenroom's own names in it are read.
 4. the environment
 5. flags

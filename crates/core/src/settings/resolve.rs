@@ -30,7 +30,8 @@ pub struct Sources {
     pub working_dir: PathBuf,
     /// Where the user's own config file is or would be, for hints.
     pub user_file: Option<PathBuf>,
-    pub file: Option<ConfigFile>,
+    /// Config files, the later ones winning.
+    pub files: Vec<ConfigFile>,
     pub dotenv: Option<DotEnv>,
     /// The environment; names that are not [ours](is_ours) are ignored.
     pub environment: Vec<(OsString, OsString)>,
@@ -109,7 +110,7 @@ pub fn resolve(sources: &Sources) -> Result<Resolved, Problems> {
         wrong: BTreeSet::new(),
         problems: Vec::new(),
     };
-    if let Some(file) = &sources.file {
+    for file in &sources.files {
         merge.file(file);
     }
     if let Some(DotEnv { path, text }) = &sources.dotenv {

