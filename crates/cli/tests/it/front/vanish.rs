@@ -3,8 +3,8 @@
 use std::fs;
 
 use greenroom_testkit::{
-    Client,
-    process::{Signal, children, wait_gone},
+    Client, eventually,
+    process::{Signal, children, signal, wait_gone, zombie},
 };
 use serde_json::json;
 
@@ -92,4 +92,47 @@ async fn stdin_closes_before_the_first_list() {
     client.close_stdin().await;
     assert!(client.wait().await.success());
     nothing_is_left(&stage, engines).await;
+}
+
+/// A client that writes and never reads cannot keep greenroom from ending.
+#[tokio::test]
+async fn a_client_that_never_reads() {
+    use std::{
+        io::Write,
+        process::{Command, Stdio},
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    let stage = Stage::new();
+    let mut greenroom = Command::new(env!("CARGO_BIN_EXE_greenroom"))
+        .args(["mcp", "--data-dir"])
+        .arg(stage.data())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = greenroom.stdin.take().unwrap();
+    let written = Arc::new(AtomicUsize::new(0));
+    let count = written.clone();
+    // It stands still once greenroom waits for its answers to be read; the end of greenroom ends it.
+    let writer = std::thread::spawn(move || {
+        while stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").is_ok() {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let (mut last, mut still) = (0, 0);
+    eventually("the writer stands still", || {
+        let now = written.load(Ordering::Relaxed);
+        still = if now == last && now > 0 { still + 1 } else { 0 };
+        last = now;
+        (still == 40).then_some(())
+    })
+    .await;
+    signal(greenroom.id(), Signal::TERM);
+    eventually("greenroom ends", || zombie(greenroom.id()).then_some(())).await;
+    assert!(greenroom.wait().unwrap().success());
+    writer.join().unwrap();
 }

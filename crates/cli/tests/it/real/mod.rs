@@ -18,3 +18,4 @@ mod recovery;
 mod settings;
 mod shutdown;
 mod single;
+mod surroundings;
