@@ -102,7 +102,8 @@ impl Peer {
         self.dispatch.handed_on.load(Ordering::Acquire)
     }
 
-    /// Says goodbye where the transport has a word for it.
+    /// Says goodbye where the transport has a word for it. How long to wait for a server that hangs is the
+    /// caller's to decide.
     pub async fn close(&self) {
         self.link.goodbye().await;
     }

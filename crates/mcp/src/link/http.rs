@@ -34,10 +34,6 @@ use crate::{
 const SESSION: &str = "mcp-session-id";
 const REVISION: &str = "mcp-protocol-version";
 
-/// How long a goodbye may take. The server is on this machine and only drops a browser context; one that does
-/// not answer in this time is ended by force anyway.
-const GOODBYE: Duration = Duration::from_secs(2);
-
 /// A refusal says a sentence; more of it is not read.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
@@ -131,13 +127,8 @@ impl Http {
     pub(crate) async fn delete(&self) {
         self.listener.lock().await.shutdown().await;
         if self.session.get().is_some() {
-            let goodbye = self.send(self.request(Method::DELETE), Bytes::new());
-            match tokio::time::timeout(GOODBYE, goodbye).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => tracing::debug!(%error, "the engine did not take our goodbye"),
-                Err(_) => {
-                    tracing::warn!("the engine did not answer our goodbye within {} s", GOODBYE.as_secs());
-                }
+            if let Err(error) = self.send(self.request(Method::DELETE), Bytes::new()).await {
+                tracing::debug!(%error, "the engine did not take our goodbye");
             }
         }
     }
