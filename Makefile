@@ -15,7 +15,7 @@ run: deps ## Build, set up, check this machine, and print how to connect an agen
 	cargo build --release --locked -p greenroom
 	@scripts/run $(TARGET)/release/greenroom
 
-test: deps ## Build everything and run every test
+test: deps ## Build everything and run every test but the long ones
 	cargo build --workspace --all-targets --locked
 	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)"
 	scripts/test
@@ -25,7 +25,7 @@ check: ## Formatting, lints, documentation, licences, unused dependencies
 	scripts/check
 
 bench: ## Measure what greenroom adds to a call and to memory
-	@scripts/if-present scripts/bench
+	@scripts/bench
 
 soak: deps ## Run the long tests that look for leaks
 	cargo build --workspace --all-targets --locked

@@ -8,11 +8,10 @@ use tokio::time::timeout;
 
 use crate::{
     browser::{Browser, Kind},
-    custom::unwritable,
     launcher::{Launcher, Spec},
     ports::{PortGuard, Ports},
     process::{Listen, Process},
-    run_folder::{RunFolder, Scratch},
+    run_folder::{RunFolder, Scratch, unwritable},
 };
 
 /// How long Chromium may take until it listens for its debugger. Usual is half a second, on a busy machine a

@@ -17,15 +17,16 @@ use greenroom_core::{
     Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Reply, Seat, StartError, Toolset,
     View, raw::encode,
 };
-use greenroom_mcp::{Gone, link::child};
+use greenroom_mcp::link::child;
 use serde_json::json;
 use tokio::sync::watch;
 
 use crate::{
     launcher::{Launcher, Spec},
+    loss::{explain, lost_with, settle},
     process::{Listen, Pipes, Process},
-    run_folder::{RunFolder, Scratch},
-    upstream::{self, Failed, ToolsChanged, Upstream},
+    run_folder::{RunFolder, Scratch, unwritable},
+    upstream::{self, ToolsChanged, Upstream},
 };
 
 /// How long a server may take to end by itself once its stdin is closed.
@@ -89,31 +90,6 @@ impl Engine for CustomEngine {
     }
 }
 
-/// Says how the process ended when a handshake failed because it did. An answer that was no good is told as it is:
-/// the process may well end now, because nobody talks to it any more.
-pub(crate) async fn explain<T, E: Into<Failed>>(
-    process: &Process,
-    attempt: impl Future<Output = Result<T, E>>,
-) -> Result<T, StartError> {
-    tokio::select! {
-        biased;
-        done = attempt => match done.map_err(Into::into) {
-            Ok(value) => Ok(value),
-            Err(Failed::Answer(error)) => Err(error),
-            Err(Failed::Gone(error)) => match tokio::time::timeout(Duration::from_millis(500), process.wait()).await {
-                Ok(status) => Err(died(process, &status)),
-                Err(_) => Err(error),
-            }
-        },
-        status = process.wait() => Err(died(process, &status)),
-    }
-}
-
-fn died(process: &Process, status: &str) -> StartError {
-    let lost = Lost::Process { status: status.into(), stderr_tail: process.last_words() };
-    StartError::new(format!("`{}`: {lost}", process.name()))
-}
-
 /// A place where seats are opened; the processes are theirs.
 struct CustomInstance {
     engine: CustomEngine,
@@ -163,29 +139,6 @@ impl Instance for CustomInstance {
     }
 }
 
-/// What to say when the data folder cannot be written.
-pub(crate) fn unwritable(run: &RunFolder, error: &std::io::Error) -> StartError {
-    StartError::new(format!("cannot write to the data folder: {error}: `{}`", run.path().display()))
-        .hint("free some space or set GREENROOM_DATA_DIR to a folder that can be written")
-}
-
-/// A watch that becomes `Some` when the process ends.
-pub(crate) fn lost_with(process: &Process) -> watch::Receiver<Option<Lost>> {
-    let (sender, receiver) = watch::channel(None);
-    let mut exit = process.exit();
-    let tail = process.tail();
-    tokio::spawn(async move {
-        tokio::select! {
-            exited = exit.wait_for(Option::is_some) => {
-                let status = exited.ok().and_then(|exit| exit.clone()).unwrap_or_default();
-                sender.send_replace(Some(Lost::Process { status, stderr_tail: tail.text().into() }));
-            }
-            () = sender.closed() => {}
-        }
-    });
-    receiver
-}
-
 struct CustomSeat {
     upstream: Upstream,
     process: Process,
@@ -203,7 +156,7 @@ impl Seat for CustomSeat {
                     Ok(body) => return Ok(Reply { body, artifacts: Vec::new() }),
                     Err(gone) => gone,
                 },
-                lost = lost.wait_for(Option::is_some) => return Err(why(lost.ok().and_then(|lost| lost.clone()))),
+                lost = lost.wait_for(Option::is_some) => return Err(lost.ok().and_then(|lost| lost.clone()).unwrap_or(Lost::Shutdown)),
             };
             Err(settle(&mut lost, gone).await)
         })
@@ -229,17 +182,5 @@ impl Seat for CustomSeat {
             process.stop(STOP_GRACE).await;
             folder.clear().await;
         })
-    }
-}
-
-fn why(lost: Option<Lost>) -> Lost {
-    lost.unwrap_or(Lost::Shutdown)
-}
-
-/// A connection that closed usually means a process that is just ending: its exit tells more.
-pub(crate) async fn settle(lost: &mut watch::Receiver<Option<Lost>>, gone: Gone) -> Lost {
-    match tokio::time::timeout(Duration::from_secs(2), lost.wait_for(Option::is_some)).await {
-        Ok(Ok(lost)) => why(lost.clone()),
-        Ok(Err(_)) | Err(_) => Lost::Protocol(gone.to_string().into()),
     }
 }

@@ -10,6 +10,7 @@ pub mod custom;
 pub mod errand;
 pub mod install;
 pub mod launcher;
+mod loss;
 pub mod node;
 mod observer;
 pub mod playwright;

@@ -15,6 +15,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use greenroom_core::StartError;
 use rustix::{
     fs::{FlockOperation, flock},
     process::{Pid, Signal, kill_process, kill_process_group},
@@ -185,6 +186,12 @@ fn tagged(tag: &str) -> Vec<Pid> {
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// What to say when the data folder cannot be written.
+pub(crate) fn unwritable(run: &RunFolder, error: &io::Error) -> StartError {
+    StartError::new(format!("cannot write to the data folder: {error}: `{}`", run.path().display()))
+        .hint("free some space or set GREENROOM_DATA_DIR to a folder that can be written")
 }
 
 /// Makes a folder, and those above it, for this user only.

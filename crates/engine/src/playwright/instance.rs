@@ -21,12 +21,12 @@ use super::{
 };
 use crate::{
     chromium::Chromium,
-    custom::{explain, unwritable},
     launcher::Spec,
+    loss::explain,
     observer::{Observer, Watched},
     ports::PortGuard,
     process::{Pipes, Process},
-    run_folder::Scratch,
+    run_folder::{Scratch, unwritable},
     upstream::{self, Upstream},
 };
 

@@ -24,9 +24,9 @@ use serde_json::json;
 use crate::{
     browser::{self, Places, Wanted},
     chromium::ChromiumSpec,
-    custom::explain,
     install,
     launcher::{Launcher, Spec},
+    loss::explain,
     node,
     ports::Ports,
     process::{Listen, Process},

@@ -20,10 +20,10 @@ use super::{
     text,
 };
 use crate::{
-    custom::{settle, unwritable},
+    loss::settle,
     observer::Watched,
     process::Process,
-    run_folder::Scratch,
+    run_folder::{Scratch, unwritable},
     upstream::Upstream,
 };
 
@@ -75,7 +75,7 @@ impl PlaywrightSeat {
 
     fn follow_processes(&mut self) {
         let (lost, mut instance) = (self.lost.clone(), self.instance.lost.subscribe());
-        let mut process = self.process.as_ref().map(crate::custom::lost_with);
+        let mut process = self.process.as_ref().map(crate::loss::lost_with);
         self.watchers.spawn(async move {
             let process_lost = async {
                 match &mut process {

@@ -126,10 +126,10 @@ impl Http {
 
     pub(crate) async fn delete(&self) {
         self.listener.lock().await.shutdown().await;
-        if self.session.get().is_some() {
-            if let Err(error) = self.send(self.request(Method::DELETE), Bytes::new()).await {
-                tracing::debug!(%error, "the engine did not take our goodbye");
-            }
+        if self.session.get().is_some()
+            && let Err(error) = self.send(self.request(Method::DELETE), Bytes::new()).await
+        {
+            tracing::debug!(%error, "the engine did not take our goodbye");
         }
     }
 

@@ -12,7 +12,7 @@ impl Random {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
             u64::from(now.subsec_nanos()) ^ now.as_secs()
         });
-        eprintln!("GREENROOM_TEST_SEED={seed}");
+        println!("GREENROOM_TEST_SEED={seed}");
         Self(seed)
     }
 
