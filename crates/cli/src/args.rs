@@ -11,7 +11,7 @@ use crate::verb;
 #[derive(Debug, Parser)]
 #[command(name = "greenroom", version, max_term_width = 100)]
 pub struct Cli {
-    /// The configuration file, instead of ./greenroom.toml or the user's own [env: GREENROOM_CONFIG]
+    /// The configuration file, instead of ./greenroom.toml and the user's own [env: GREENROOM_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(subcommand)]

@@ -131,10 +131,13 @@ impl Chromium {
 }
 
 fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
+    let mut crashes = std::ffi::OsString::from("--crash-dumps-dir=");
+    crashes.push(profile);
     let mut command = Spec::new(&spec.browser.path).few_variables().args(FLAGS);
     let mut user_data = std::ffi::OsString::from("--user-data-dir=");
     user_data.push(profile);
-    command = command.arg(user_data).arg(format!("--proxy-server=http://{}", spec.proxy));
+    // Its crash reporter would make a folder in the user's home, switched off or not.
+    command = command.arg(crashes).arg(user_data).arg(format!("--proxy-server=http://{}", spec.proxy));
     let (width, height) = spec.window;
     if spec.headless {
         // No first page either: nobody uses it, and an engine that attaches would wait for it if it had crashed.

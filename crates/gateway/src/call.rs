@@ -58,8 +58,11 @@ async fn engine_tool(
         Err(error) => return Ok(Failure::from(error).to_result()),
     };
     let Some((name, entry)) = listed.get(&request.tool) else {
-        let nearest = listed.nearest(&request.tool, tools::names(gateway));
-        return Err(rescue::unknown_tool(&request.tool, nearest.as_deref()).to_raw());
+        // Only what may be used is worth suggesting.
+        let own = tools::names(gateway).map(|name| -> &str { name });
+        let shown = listed.iter().map(|(name, _)| &**name).chain(own);
+        let shown = shown.filter(|name| gateway.policy.shows(&connection.owner, name));
+        return Err(rescue::unknown_tool(&request.tool, nearest(&request.tool, shown)).to_raw());
     };
     let session = if entry.takes_session {
         match request.take_session() {
@@ -96,6 +99,13 @@ async fn engine_tool(
         }
         Err(error) => Ok(Failure::from(error).to_result()),
     }
+}
+
+/// The name that is most like this one, if any is.
+fn nearest<'a>(name: &str, others: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness = others.map(|other| (strsim::jaro_winkler(name, other), other));
+    let (likeness, nearest) = likeness.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+    (likeness > 0.8).then_some(nearest)
 }
 
 /// Counts a call without `sessionId` in a connection's own session, and knows whether it met another.

@@ -33,7 +33,7 @@ pub(crate) fn text(scope: Scope, facts: &Facts) -> String {
     if let Some(lifetime) = facts.max_lifetime {
         text.push_str(&format!(", and each ends after {} unless session_renew is called", human(lifetime)));
     }
-    text.push_str(". If an answer says `session restarted`, the page and logins are gone: begin again. session_close frees a browser you no longer need.");
+    text.push_str(". If an answer says `session restarted`, the page and logins are gone: begin again. session_close frees a browser you no longer need, and removes what it downloaded.");
     text
 }
 

@@ -28,7 +28,7 @@ A setting has one name in three spellings: the key `pool.slots` in TOML, `GREENR
 `--pool-slots` as a flag.
 
 ```toml
-# greenroom.toml
+# ~/.config/greenroom/greenroom.toml
 log = \"info\"
 
 [sessions]

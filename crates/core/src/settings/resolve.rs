@@ -202,6 +202,11 @@ impl Merge<'_> {
             let found = SETTINGS
                 .iter()
                 .find(|setting| setting.variable() == name || setting.alias == Some(name.as_str()));
+            // Other programs use plain names too, and an empty one says nothing.
+            let alias = found.is_some_and(|setting| setting.alias == Some(name.as_str()));
+            if alias && value.as_ref().is_some_and(String::is_empty) {
+                continue;
+            }
             match (found, value) {
                 // A `.env` that names the config file would make any file beside it a trusted one.
                 (None, _) if name == CONFIG_VARIABLE && dotenv.is_some() => {

@@ -113,17 +113,24 @@ impl Shared {
                 None => std::future::pending().await,
             }
         };
+        // What browser and Node last said may come from any page of any session, so no agent hears it; the log does.
+        let words = |process: &Process| {
+            tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
+            Arc::default()
+        };
         let lost = tokio::select! {
-            status = browser.wait() => Lost::Browser { status, stderr_tail: browser.last_words() },
+            status = browser.wait() => Lost::Browser { status, stderr_tail: words(browser) },
             status = node_ended => {
-                let stderr_tail = self.node.as_ref().map(|node| node.process.last_words()).unwrap_or_default();
-                Lost::Process { status, stderr_tail }
+                Lost::Process { status, stderr_tail: self.node.as_ref().map(|node| words(&node.process)).unwrap_or_default() }
             }
             () = self.observer.ended() => match timeout(EXIT, browser.wait()).await {
-                Ok(status) => Lost::Browser { status, stderr_tail: browser.last_words() },
+                Ok(status) => Lost::Browser { status, stderr_tail: words(browser) },
                 Err(_) => Lost::Protocol("the browser's debugger is gone".into()),
             }
         };
+        if *self.lost.borrow() == Some(Lost::Shutdown) {
+            return;
+        }
         self.lose(lost);
     }
 

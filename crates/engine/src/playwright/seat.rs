@@ -134,7 +134,7 @@ impl PlaywrightSeat {
         let place = Place { folder: self.folder.path(), data: &self.instance.engine.options.data_folder };
         let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
             Ok(outgoing) => outgoing,
-            Err(refused) => return Ok(failed(&refused.to_string())),
+            Err(refused) => return Ok(failed("file_refused", &refused.to_string())),
         };
         if self.context.is_none()
             && &*call.tool != CLOSE
@@ -142,7 +142,7 @@ impl PlaywrightSeat {
         {
             return match self.instance.gone().await {
                 Some(lost) => Err(lost),
-                None => Ok(failed(&error.to_string())),
+                None => Ok(failed("start_failed", &error.to_string())),
             };
         }
         let mut lost = self.lost.subscribe();
@@ -213,7 +213,10 @@ impl PlaywrightSeat {
         if let Some(outgoing) = outgoing {
             if let Err(error) = files::take_out(&outgoing, self.folder.path()).await {
                 let name = outgoing.agent_name;
-                return failed(&format!("the result was made but cannot be written: {error}: `{name}`"));
+                return failed(
+                    "file_refused",
+                    &format!("the result was made but cannot be written: {error}: `{name}`"),
+                );
             }
             if outgoing.engine_name != outgoing.agent_name {
                 for (at, _) in result.get().match_indices(&outgoing.engine_name) {
@@ -238,11 +241,13 @@ pub(super) fn failure(body: &Result<Raw, Raw>) -> Result<(), String> {
     if is_error == Some(true) { Err(result.get().to_owned()) } else { Ok(()) }
 }
 
-/// A failed tool of our own making.
-fn failed(message: &str) -> Reply {
-    let body = encode(
-        &json!({ "content": [{ "type": "text", "text": format!("### Error\n{message}") }], "isError": true }),
-    );
+/// A failed tool of our own making, with a code that stays the same.
+fn failed(code: &str, message: &str) -> Reply {
+    let body = encode(&json!({
+        "content": [{ "type": "text", "text": format!("### Error\n{message}") }],
+        "isError": true,
+        "_meta": { "greenroom/error": { "code": code, "retryable": false } },
+    }));
     Reply { body: Ok(body), artifacts: Vec::new() }
 }
 

@@ -160,15 +160,6 @@ impl Listed {
     pub fn get(&self, name: &str) -> Option<(&Arc<str>, &Entry)> {
         self.tools.get_key_value(name)
     }
-
-    /// The tool whose name is most like this one, if any is.
-    pub fn nearest(&self, name: &str, own: impl Iterator<Item = &'static str>) -> Option<String> {
-        let names = self.tools.keys().map(|name| name.to_string()).chain(own.map(ToOwned::to_owned));
-        let (likeness, nearest) = names
-            .map(|other| (strsim::jaro_winkler(name, &other), other))
-            .max_by(|(one, _), (other, _)| one.total_cmp(other))?;
-        (likeness > 0.8).then_some(nearest)
-    }
 }
 
 impl Entry {

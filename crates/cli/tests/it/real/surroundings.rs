@@ -5,7 +5,10 @@ use std::fs;
 use greenroom_testkit::{Site, process};
 use serde_json::json;
 
-use super::house::{Data, House, launch};
+use super::{
+    house::{Data, House, launch},
+    look,
+};
 
 /// A data folder with a path longer than any socket's works, neither browser nor engine sees the secrets of the
 /// environment, nothing is written outside the data folder, and root is told once that there is no sandbox.
@@ -65,6 +68,28 @@ async fn a_page_that_forges_links() {
         seats.flatten().map(|seat| seat.path().join("inbox/0/mine.txt")).find(|file| file.exists())
     });
     assert!(inbox.is_some(), "the file is still there");
+    house.end().await;
+}
+
+/// What a page prints reaches no other session, not even as the last words of the browser that both lose.
+#[tokio::test]
+async fn last_words_tell_no_secrets() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &[]).await;
+    house.navigate("alice", &site.url("/title?t=alices-url-secret")).await.ok();
+    house.navigate("mallory", &site.url("/")).await.ok();
+    house.evaluate("alice", "() => console.error('ALICE-SECRET\\nin two lines')").await.ok();
+    for browser in look::browsers(house.client.pid()) {
+        process::signal(browser, process::Signal::KILL);
+    }
+    house.until_lost("mallory").await;
+    let answer = house.call("mallory", "browser_snapshot", json!({})).await.restarted("the browser ended");
+    assert!(
+        !answer.contains("SECRET") && !answer.contains("two lines") && !answer.contains("secret"),
+        "{answer}"
+    );
+    assert!(!answer.contains("last words"), "{answer}");
     house.end().await;
 }
 
