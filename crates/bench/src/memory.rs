@@ -2,7 +2,10 @@
 
 use std::{ffi::OsStr, path::Path, time::Duration};
 
-use greenroom_testkit::process::{children, pss_tree};
+use greenroom_testkit::{
+    Site,
+    process::{children, pss_tree},
+};
 
 use crate::{
     agent::Agent,
@@ -42,40 +45,50 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let processes = children(greenroom.pid()).len();
     drop(greenroom);
 
-    let mut engines = Vec::new();
-    let mut direct = Vec::new();
-    for stop in PROCESSES {
-        while engines.len() < stop {
-            let mut engine = Agent::start(subjects.real_alone());
-            navigate(&mut engine, &site, None);
-            engines.push(engine);
-        }
-        let pids: Vec<u32> = engines.iter().map(Agent::pid).collect();
-        direct.push((stop, quiet.settled(&pids)));
-    }
+    let direct = alone(subjects, &site, subject::BROWSER, &mut quiet);
+    let whole = alone(subjects, &site, subject::WHOLE_BROWSER, &mut quiet);
 
-    let (within, each, alone) = (slope(&through[..2]), slope(&through), slope(&direct));
-    let row = |what: &str, mb: f64| {
+    let (within, each) = (slope(&through[..2]), slope(&through));
+    let row = |what: &str, mb: f64, alone: f64| {
         let met = mb <= GOAL_MB && mb / alone <= GOAL;
         Row::new(what, format!("{mb:.1} MB"), format!("{alone:.0} MB"))
             .ratio(mb / alone)
             .goal(Goal::check("≤ 20 MB and ≤ 1/10", met))
     };
     let rows = vec![
-        row("memory of one more isolated session, in an instance with a free slot", within),
-        row("memory of one more isolated session, new instances included", each),
+        row("memory of one more isolated session, in an instance with a free slot", within, slope(&direct)),
+        row("the same, the engine alone with the whole Chromium", within, slope(&whole)),
+        row("memory of one more isolated session, new instances included", each, slope(&direct)),
+        row("the same, the engine alone with the whole Chromium", each, slope(&whole)),
     ];
     let how = format!(
         "PSS over the tree of processes (greenroom, Chromium and Node), each session on a small page: {}. Alone, with \
-         one engine process and its own headless shell per session: {}. The first figure is the slope up to a full \
-         instance, the second one up to the last, which includes the instances that greenroom adds when all slots of \
+         one engine process and its own headless shell per session: {}; with its own whole Chromium: {}. The first figure is the slope up to a full \
+         instance, the other one up to the last, which includes the instances that greenroom adds when all slots of \
          one are taken ({processes} processes in the end). Pages of the programs themselves are shared with every other \
          headless shell and Node on the machine; at every reading, {}.",
         list(&through),
         list(&direct),
+        list(&whole),
         quiet.verdict(),
     );
     Section { title: "Memory of a session", rows, how }
+}
+
+/// Memory of engine processes with browsers of their own, at each of [`PROCESSES`].
+fn alone(subjects: &Subjects, site: &Site, browser: &str, quiet: &mut Quiet) -> Vec<(usize, f64)> {
+    let mut engines: Vec<Agent> = Vec::new();
+    let mut points = Vec::new();
+    for stop in PROCESSES {
+        while engines.len() < stop {
+            let mut engine = Agent::start(subjects.real_alone(browser));
+            navigate(&mut engine, site, None);
+            engines.push(engine);
+        }
+        let pids: Vec<u32> = engines.iter().map(Agent::pid).collect();
+        points.push((stop, quiet.settled(&pids)));
+    }
+    points
 }
 
 /// Reads memory when no other browser or Node shares pages with ours: the kernel would count a part of ours as theirs.
@@ -121,7 +134,8 @@ fn others(roots: &[u32]) -> bool {
     let ours: Vec<u32> = roots.iter().copied().chain(roots.iter().flat_map(|pid| children(*pid))).collect();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let names = [Path::new(subject::BROWSER).file_name(), Some(OsStr::new("node"))];
+    let name = |path| Path::new(path).file_name();
+    let names = [name(subject::BROWSER), name(subject::WHOLE_BROWSER), Some(OsStr::new("node"))];
     let shares = |pid: &u32| {
         std::fs::read_link(format!("/proc/{pid}/exe"))
             .is_ok_and(|program| names.contains(&program.file_name()))

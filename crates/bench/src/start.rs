@@ -20,7 +20,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let (mut through, mut direct) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         through.push(time(subjects.greenroom_real()));
-        direct.push(time(subjects.real_alone()));
+        direct.push(time(subjects.real_alone(crate::subject::BROWSER)));
     }
     let ratio = median(&through) / median(&direct);
     let row = Row::new(

@@ -13,6 +13,9 @@ use tempfile::TempDir;
 /// Where Debian has the browser that greenroom takes for headless pools. The engine alone gets the very same.
 pub const BROWSER: &str = "/usr/lib/chromium/chromium-headless-shell";
 
+/// Where Debian has the whole Chromium: without a headless shell, which few know of, this is what the engine gets.
+pub const WHOLE_BROWSER: &str = "/usr/lib/chromium/chromium";
+
 pub struct Subjects {
     greenroom: PathBuf,
     fake_engine: PathBuf,
@@ -68,10 +71,10 @@ impl Subjects {
         command
     }
 
-    /// The playwright engine with a browser of its own.
-    pub fn real_alone(&self) -> Command {
+    /// The playwright engine with a browser of its own, this one.
+    pub fn real_alone(&self, browser: &str) -> Command {
         let mut command = self.command(Path::new("node"));
-        command.arg(&self.engine).args(["--headless", "--isolated", "--executable-path", BROWSER]);
+        command.arg(&self.engine).args(["--headless", "--isolated", "--executable-path", browser]);
         if rustix::process::geteuid().is_root() {
             // Chromium refuses root otherwise; greenroom does the same by itself.
             command.arg("--no-sandbox");
