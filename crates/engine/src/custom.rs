@@ -15,10 +15,9 @@ use std::{
 
 use greenroom_core::{
     Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Reply, Seat, StartError, Toolset,
-    View, raw::encode,
+    View,
 };
 use greenroom_mcp::link::child;
-use serde_json::json;
 use tokio::sync::watch;
 
 use crate::{
@@ -68,15 +67,7 @@ impl Engine for CustomEngine {
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         Box::pin(async move {
             let (process, pipes) = self.spawn().await?;
-            let (peer, _inbound) = child::connect(pipes.stdin, pipes.stdout);
-            let listed = async {
-                upstream::initialize(&peer, encode(&json!({}))).await?;
-                upstream::list_tools(&peer).await
-            };
-            let listed = explain(&process, listed).await;
-            drop(peer);
-            process.stop(STOP_GRACE).await;
-            listed
+            upstream::tools_of(process, pipes, STOP_GRACE).await
         })
     }
 

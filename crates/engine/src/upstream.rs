@@ -15,6 +15,7 @@ use greenroom_core::{Agent, Fields, Raw, StartError, Tool, Toolset, port::human,
 use greenroom_mcp::{
     Gone, Id, Inbound, Peer, Revision, RpcError,
     error::INTERNAL,
+    link::child,
     peer::{ClientInfo, Hello},
 };
 use serde::Deserialize;
@@ -23,6 +24,11 @@ use tokio::{
     sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
     time::timeout,
+};
+
+use crate::{
+    loss::explain,
+    process::{Pipes, Process},
 };
 
 /// How long the handshake may take, and each page of a tool list. The engine has started by then and only has to
@@ -227,6 +233,19 @@ fn capabilities(agent: &dyn Agent) -> Raw {
         }
     }
     ours.to_raw()
+}
+
+/// Asks an engine that was started for its tools, and ends it.
+pub(crate) async fn tools_of(process: Process, pipes: Pipes, grace: Duration) -> Result<Toolset, StartError> {
+    let (peer, _inbound) = child::connect(pipes.stdin, pipes.stdout);
+    let listed = async {
+        initialize(&peer, encode(&json!({}))).await?;
+        list_tools(&peer).await
+    };
+    let listed = explain(&process, listed).await;
+    drop(peer);
+    process.stop(grace).await;
+    listed
 }
 
 /// All pages of the engine's tool list.

@@ -1,4 +1,4 @@
-//! The registry of sessions: finds the one a call belongs to, or makes it.
+//! The fleet: finds the session a call belongs to, or makes it.
 //!
 //! Looking a session up and queueing a call happen under one lock, and so does leaving the registry. A call
 //! therefore reaches a session that will answer it, or makes a new one; it is never lost between the two.

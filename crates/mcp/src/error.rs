@@ -8,7 +8,7 @@ pub const INVALID_REQUEST: i64 = -32600;
 pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 pub const INTERNAL: i64 = -32603;
-/// Server-defined: the call could not be carried out. What exactly happened is in `data.code`.
+/// Server-defined: the request could not be carried out, for the reason in the message.
 pub const SERVER: i64 = -32000;
 
 /// An error object as JSON-RPC has it.

@@ -17,16 +17,13 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{BoxFuture, Engine, Instance, InstanceId, StartError, Toolset, raw::encode};
-use greenroom_mcp::link::child;
-use serde_json::json;
+use greenroom_core::{BoxFuture, Engine, Instance, InstanceId, StartError, Toolset};
 
 use crate::{
     browser::{self, Places, Wanted},
     chromium::ChromiumSpec,
     install,
     launcher::{Launcher, Spec},
-    loss::explain,
     node,
     ports::Ports,
     process::{Listen, Process},
@@ -156,15 +153,7 @@ impl Engine for PlaywrightEngine {
         Box::pin(async move {
             let spec = self.command()?.pipes();
             let (process, pipes, _) = start_node(&self.launcher, spec).await?;
-            let (peer, _inbound) = child::connect(pipes.stdin, pipes.stdout);
-            let listed = async {
-                upstream::initialize(&peer, encode(&json!({}))).await?;
-                upstream::list_tools(&peer).await
-            };
-            let listed = explain(&process, listed).await;
-            drop(peer);
-            process.stop(STOP_GRACE).await;
-            listed
+            upstream::tools_of(process, pipes, STOP_GRACE).await
         })
     }
 

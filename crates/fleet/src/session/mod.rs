@@ -1,6 +1,6 @@
 //! A session: a task that owns a seat and runs its calls in order.
 //!
-//! The registry (in [`crate::fleet`]) holds a [`Handle`] per session and talks to the task through its queue.
+//! The registry ([`crate::registry`]) holds a [`Handle`] per session and talks to the task through its queue.
 //! A caller that leaves drops its end of the reply; that is all a cancellation is here.
 
 mod life;
