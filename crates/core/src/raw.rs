@@ -56,10 +56,6 @@ impl Fields {
         self.0.iter().map(|(name, value)| (name.as_str(), &**value))
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub fn to_raw(&self) -> Raw {
         encode(self)
     }

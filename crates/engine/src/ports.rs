@@ -111,6 +111,12 @@ mod tests {
         fs::write(neighbour.join(run_folder::PORTS), "4000\n").unwrap();
         assert!(ours.contains(4000) && !ours.contains(400));
 
+        let unreadable = data.path().join("run/unreadable");
+        fs::create_dir_all(unreadable.join(run_folder::PORTS)).unwrap();
+        assert!(ours.contains(400), "what cannot be read might hold it");
+        fs::remove_dir_all(&unreadable).unwrap();
+        assert!(!ours.contains(400));
+
         let (one, two) = (ours.hold(5000).unwrap(), ours.hold(5000).unwrap());
         assert_eq!(fs::read_to_string(run.path().join(run_folder::PORTS)).unwrap(), "5000\n");
         drop(one);

@@ -113,23 +113,22 @@ impl Shared {
                 None => std::future::pending().await,
             }
         };
-        // What browser and Node last said may come from any page of any session, so no agent hears it; the log does.
-        let words = |process: &Process| {
-            tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
-            Arc::default()
-        };
-        let lost = tokio::select! {
-            status = browser.wait() => Lost::Browser { status, stderr_tail: words(browser) },
+        let (lost, ended) = tokio::select! {
+            status = browser.wait() => (Lost::Browser { status, stderr_tail: Arc::default() }, Some(browser)),
             status = node_ended => {
-                Lost::Process { status, stderr_tail: self.node.as_ref().map(|node| words(&node.process)).unwrap_or_default() }
+                let process = self.node.as_ref().map(|node| &node.process);
+                (Lost::Process { status, stderr_tail: Arc::default() }, process)
             }
             () = self.observer.ended() => match timeout(EXIT, browser.wait()).await {
-                Ok(status) => Lost::Browser { status, stderr_tail: words(browser) },
-                Err(_) => Lost::Protocol("the browser's debugger is gone".into()),
+                Ok(status) => (Lost::Browser { status, stderr_tail: Arc::default() }, Some(browser)),
+                Err(_) => (Lost::Protocol("the browser's debugger is gone".into()), None),
             }
         };
-        if *self.lost.borrow() == Some(Lost::Shutdown) {
-            return;
+        // What browser and Node last said may come from any page of any session, so no agent hears it; the log does.
+        if let Some(process) = ended
+            && self.lost.borrow().is_none()
+        {
+            tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
         }
         self.lose(lost);
     }
