@@ -26,6 +26,13 @@ pub enum Verb {
     Setup(verb::setup::Args),
     /// Check that everything is in place, and say how to fix what is not
     Doctor(verb::doctor::Args),
+    /// Show the greenrooms that run, their sessions and their pools
+    Status(verb::status::Args),
+    /// Look at sessions, or close one
+    #[command(subcommand)]
+    Sessions(SessionsVerb),
+    /// Show what running greenrooms have logged lately
+    Logs(verb::logs::Args),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigVerb),
@@ -35,6 +42,16 @@ pub enum Verb {
 pub enum ConfigVerb {
     /// Print the settings in force and where each came from
     Show(verb::config::ShowArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SessionsVerb {
+    /// List the sessions of every greenroom that runs
+    List(verb::sessions::ListArgs),
+    /// Print all that is known of a session
+    Show(verb::sessions::WhichArgs),
+    /// Close a session and free its browser; its agent is told with its next call
+    Close(verb::sessions::WhichArgs),
 }
 
 /// Settings given as flags: key and value.

@@ -2,5 +2,8 @@
 
 pub mod config;
 pub mod doctor;
+pub mod logs;
 pub mod mcp;
+pub mod sessions;
 pub mod setup;
+pub mod status;
