@@ -8,6 +8,7 @@ mod config;
 mod control;
 mod doctor;
 mod house;
+mod join;
 mod journal;
 mod parent;
 mod progress;

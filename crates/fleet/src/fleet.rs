@@ -205,8 +205,8 @@ impl Fleet {
         self.0.key_of(owner, whose).is_ok_and(|(key, _)| self.0.lock().sessions.contains_key(&key))
     }
 
-    /// Notes that a session was lost with another server, so that its successor says so. One that lives here is not
-    /// meant.
+    /// Notes that a session was lost with another server, so that its successor says so. One that lives here, as when
+    /// another client was faster to begin it anew, is not meant.
     pub fn mourn(&self, owner: &Owner, whose: &Whose) {
         if let Ok((key, _)) = self.0.key_of(owner, whose) {
             let mut registry = self.0.lock();

@@ -39,6 +39,7 @@ pub async fn run(
     // Before any page can know it.
     let _port = house.hold(address.port())?;
     let url = format!("http://{address}");
+    let closing = CancellationToken::new();
     let socket = Door {
         gateway: house.gateway.clone(),
         sessions: Arc::new(Sessions::default()),
@@ -46,7 +47,7 @@ pub async fn run(
         reach: Reach::Here { folder: surroundings.working_dir.clone() },
         owner: Owner::local(),
         rules: None,
-        stop: stop.clone(),
+        stop: closing.clone(),
         tasks: TaskTracker::new(),
     };
     let door = Arc::new(Door {
@@ -67,8 +68,14 @@ pub async fn run(
             tracing::debug!(%error, "cannot switch off the delay of small packets");
         }
     });
-    let serving = http::serve(listener, http::site(door.clone()), stop.clone());
-    tokio::join!(serving, http::attend(door.clone()));
+    let serving = http::serve(listener, http::site(door.clone()), closing.clone());
+    let stopping = async {
+        stop.cancelled().await;
+        // First, so that fronts which lose this server do not find it again.
+        let _ = std::fs::remove_file(&mark);
+        closing.cancel();
+    };
+    tokio::join!(serving, http::attend(door.clone()), stopping);
     door.tasks.close();
     door.tasks.wait().await;
     drop(door);
