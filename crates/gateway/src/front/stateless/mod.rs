@@ -91,12 +91,12 @@ async fn call(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Out
             parked.exchange.answered(request.responses.as_ref());
             parked
         }
-        None => begin(&gateway, asker, request, outlet),
+        None => begin(&gateway, asker, &request, outlet),
     };
     parked.round(&gateway.parking).await
 }
 
-fn begin(gateway: &Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Parked {
+fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, outlet: Outlet) -> Parked {
     let exchange = Arc::new(Exchange::new(outlet));
     let agent = StatelessAgent {
         exchange: exchange.clone(),

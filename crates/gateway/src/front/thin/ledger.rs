@@ -45,7 +45,7 @@ struct Pending {
 
 impl Ledger {
     /// The client said this. It is noted before it is sent, so that what may have been sent is known.
-    pub(super) fn from_client(&mut self, line: &[u8]) {
+    pub(super) fn client_said(&mut self, line: &[u8]) {
         match message::parse(line) {
             Parsed::One(Ok(one)) => self.client_message(one),
             Parsed::Batch(parts) => parts.into_iter().flatten().for_each(|part| self.client_message(part)),
@@ -105,7 +105,7 @@ impl Ledger {
     }
 
     /// The server said this. `false` when it is an answer to the front itself.
-    pub(super) fn from_server(&mut self, line: &[u8]) -> bool {
+    pub(super) fn server_said(&mut self, line: &[u8]) -> bool {
         match message::parse(line) {
             Parsed::One(Ok(one)) => self.server_message(&one),
             Parsed::Batch(parts) => {
@@ -238,10 +238,10 @@ mod tests {
 
     fn introduced() -> Ledger {
         let mut ledger = Ledger::default();
-        ledger.from_client(
+        ledger.client_said(
             br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#,
         );
-        assert!(ledger.from_server(br#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18"}}"#));
+        assert!(ledger.server_said(br#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18"}}"#));
         ledger
     }
 
@@ -249,8 +249,8 @@ mod tests {
     #[test]
     fn calls_are_not_repeated() {
         let mut ledger = introduced();
-        ledger.from_client(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"sessionId":"s"}}}"#);
-        ledger.from_client(br#"{"jsonrpc":"2.0","id":"two","method":"tools/list"}"#);
+        ledger.client_said(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"sessionId":"s"}}}"#);
+        ledger.client_said(br#"{"jsonrpc":"2.0","id":"two","method":"tools/list"}"#);
         let told = text(&ledger.server_gone());
         assert_eq!(told.len(), 1);
         assert!(
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(again.len(), 3, "{again:?}");
         assert!(again[0].contains("initialize") && again[0].contains("2025-06-18"));
         assert_eq!(again[2], r#"{"jsonrpc":"2.0","id":"two","method":"tools/list"}"#);
-        assert!(!ledger.from_server(br#"{"jsonrpc":"2.0","id":"greenroom-front-1","result":{}}"#), "ours");
+        assert!(!ledger.server_said(br#"{"jsonrpc":"2.0","id":"greenroom-front-1","result":{}}"#), "ours");
         assert_eq!(ledger.lost(), (vec!["s".to_owned()], false));
         ledger.lost_is_told();
         assert_eq!(ledger.lost(), (vec![], false));
@@ -272,20 +272,20 @@ mod tests {
     fn what_is_settled_is_forgotten() {
         let mut ledger = introduced();
         for id in 1..=2 {
-            ledger.from_client(
+            ledger.client_said(
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"t"}}}}"#)
                     .as_bytes(),
             );
         }
-        ledger.from_server(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        ledger.server_said(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
         ledger
-            .from_client(br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
+            .client_said(br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
         for id in 7..=8 {
-            ledger.from_server(
+            ledger.server_said(
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"elicitation/create"}}"#).as_bytes(),
             );
         }
-        ledger.from_client(br#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+        ledger.client_said(br#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
         let told = text(&ledger.server_gone());
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].contains("notifications/cancelled") && told[0].contains(r#""requestId":8"#));
@@ -296,8 +296,8 @@ mod tests {
     #[test]
     fn nobody_waits_for_ever() {
         let mut ledger = Ledger::default();
-        ledger.from_client(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#);
-        ledger.from_client(br#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
+        ledger.client_said(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#);
+        ledger.client_said(br#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
         let told = text(&ledger.give_up("no server"));
         assert!(told[0].contains(r#""resultType":"complete""#) && told[0].contains("isError"));
         assert!(told[1].contains(r#""error""#));

@@ -158,7 +158,8 @@ impl<S: Servers> Thin<S> {
         if last.is_some_and(|last| last.server != welcome.server) {
             talk.lock().lost_is_told();
         }
-        for line in talk.lock().again() {
+        let again = talk.lock().again();
+        for line in again {
             stdio.outgoing.send(line).await.map_err(|_| refused())?;
         }
         if last.is_some_and(|last| last.version != welcome.version) && talk.lock().is_introduced() {
@@ -184,7 +185,7 @@ impl<S: Servers> Thin<S> {
             };
             if Instant::now() >= patience {
                 for line in queue.drain(..) {
-                    talk.lock().from_client(&line);
+                    talk.lock().client_said(&line);
                 }
                 let why = format!("there is no greenroom server: {why}");
                 let told = talk.lock().give_up(&why);
@@ -250,7 +251,7 @@ impl Talk<'_> {
                         None => return End::Client,
                     },
                 };
-                self.lock().from_client(&line);
+                self.lock().client_said(&line);
                 if to_server.send(line).await.is_err() {
                     return End::Server;
                 }
@@ -259,7 +260,7 @@ impl Talk<'_> {
         let down = async {
             while let Some(line) = from_server.recv().await {
                 let Line::Whole(line) = line else { continue };
-                if self.lock().from_server(&line) {
+                if self.lock().server_said(&line) {
                     self.tell(vec![line]).await;
                 }
             }
