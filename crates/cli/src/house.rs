@@ -32,9 +32,36 @@ const SHUTDOWN: Duration = Duration::from_secs(10);
 /// The one pool there is until others are declared.
 const DEFAULT_POOL: &str = "DEFAULT";
 
+/// How many spares a server keeps unless told otherwise. One is enough for sessions that come one by one; more
+/// would cost memory on every machine for bursts that few have.
+const SERVER_WARM: usize = 1;
+
+/// Whom a house is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One agent, which may never need a browser: nothing is started before it calls.
+    Stdio,
+    /// Many agents over a long time: browsers are there before they come.
+    #[allow(dead_code, reason = "the verb that serves many")]
+    Server,
+}
+
+impl Kind {
+    /// What `pool.warm` means here.
+    fn warm(self, settings: &Settings) -> usize {
+        let auto = match self {
+            Self::Stdio => 0,
+            Self::Server => SERVER_WARM,
+        };
+        settings.pool.warm.unwrap_or(auto)
+    }
+}
+
 /// Everything that has to be taken down again.
 pub struct House {
     pub gateway: Arc<Gateway>,
+    /// Whether browsers start before anybody calls.
+    eager: bool,
     launcher: Launcher,
     proxy: Proxy,
     /// Keeps browsers away from their own door.
@@ -44,7 +71,7 @@ pub struct House {
 
 impl House {
     /// Starts nothing heavy: no browser, no engine.
-    pub async fn build(settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<Self> {
+    pub async fn build(kind: Kind, settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<Self> {
         let data = &settings.data_dir;
         let place = || format!("cannot use the data folder: `{}`", data.display());
         run_folder::make_private(data).with_context(place)?;
@@ -70,7 +97,8 @@ impl House {
         let catalog = Catalog::new(engine.clone(), settings.sessions.scope, data.join("cache"));
         let _ = catalog_slot.set(Arc::downgrade(&catalog));
         let policy = policy(settings, engine.as_ref())?;
-        let fleet = Fleet::new(fleet_settings(settings), engine);
+        let warm = kind.warm(settings);
+        let fleet = Fleet::new(fleet_settings(settings, warm), engine);
         let gateway = Arc::new(Gateway {
             fleet,
             catalog,
@@ -79,12 +107,20 @@ impl House {
             facts: facts(settings),
             folder: surroundings.working_dir.clone(),
         });
-        Ok(Self { gateway, launcher, proxy, _proxy_port: proxy_port, run })
+        let eager = kind == Kind::Server || warm > 0;
+        Ok(Self { gateway, eager, launcher, proxy, _proxy_port: proxy_port, run })
+    }
+
+    /// Begins to start the first browser and its spares, if this house has them ready before anybody calls.
+    pub fn warm_up(&self) {
+        if self.eager {
+            self.gateway.fleet.start();
+        }
     }
 
     /// Ends every session and every browser, then everything else.
     pub async fn take_down(self) {
-        let Self { gateway, launcher, proxy, _proxy_port, run } = self;
+        let Self { gateway, launcher, proxy, _proxy_port, run, .. } = self;
         let orderly = async {
             gateway.fleet.shutdown().await;
             launcher.all_ended().await;
@@ -150,7 +186,7 @@ fn policy(settings: &Settings, engine: &dyn Engine) -> anyhow::Result<Policy> {
         .context("`tools.allow` or `tools.deny` has a bad pattern")
 }
 
-fn fleet_settings(settings: &Settings) -> FleetSettings {
+fn fleet_settings(settings: &Settings, warm: usize) -> FleetSettings {
     let (pool, sessions) = (&settings.pool, &settings.sessions);
     FleetSettings {
         pool: PoolSettings {
@@ -158,6 +194,7 @@ fn fleet_settings(settings: &Settings) -> FleetSettings {
             limits: Limits { slots: pool.slots, instances_max: pool.instances_max },
             lease_timeout: pool.lease_timeout,
             instance_idle: pool.instance_idle,
+            warm,
         },
         call_timeout: pool.timeout,
         idle_timeout: sessions.idle_timeout,

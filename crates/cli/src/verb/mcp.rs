@@ -9,7 +9,11 @@ use greenroom_mcp::stdio;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::Surroundings, house::House, parent};
+use crate::{
+    config::Surroundings,
+    house::{House, Kind},
+    parent,
+};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {}
@@ -18,7 +22,8 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, _: &Args) -> 
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;
     parent::watch(stop.clone());
-    let house = House::build(&resolved.settings, surroundings).await?;
+    let house = House::build(Kind::Stdio, &resolved.settings, surroundings).await?;
+    house.warm_up();
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     front::stdio::serve(house.gateway.clone(), stdio, stop).await;
     house.take_down().await;

@@ -19,7 +19,11 @@ use greenroom_engine::{
 };
 use serde_json::{Value, json};
 
-use crate::{config::Surroundings, house::House, progress, report};
+use crate::{
+    config::Surroundings,
+    house::{House, Kind},
+    progress, report,
+};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -135,7 +139,7 @@ fn find_browser(resolved: &Resolved, surroundings: &Surroundings) -> Result<Brow
 
 /// Asks the engine for its tools and keeps the list, so that the first agent does not wait for it.
 async fn list_tools(resolved: &Resolved, surroundings: &Surroundings) -> Result<usize, (String, String)> {
-    let house = House::build(&resolved.settings, surroundings)
+    let house = House::build(Kind::Stdio, &resolved.settings, surroundings)
         .await
         .map_err(|error| (format!("{error:#}"), "set `data_dir` to another folder".to_owned()))?;
     let listed = house.gateway.catalog.refresh().await;

@@ -237,6 +237,11 @@ impl Engine for FakeEngine {
             Ok(Arc::new(FakeInstance { world: self.0.clone(), id, lost }) as Arc<dyn Instance>)
         })
     }
+
+    /// As a real engine that may ask its client something.
+    fn spare_suits(&self, agent: &dyn Agent) -> bool {
+        agent.capabilities().is_none()
+    }
 }
 
 struct FakeInstance {

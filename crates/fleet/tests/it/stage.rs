@@ -54,6 +54,7 @@ pub fn settings(slots: usize, instances_max: usize) -> FleetSettings {
             limits: Limits { slots, instances_max },
             lease_timeout: LEASE,
             instance_idle: INSTANCE_IDLE,
+            warm: 0,
         },
         call_timeout: CALL,
         idle_timeout: IDLE,
