@@ -172,6 +172,21 @@ impl World {
         self.state().seats[&seat].lost.send_replace(Some(why));
     }
 
+    /// The same of a seat that may have been closed meanwhile.
+    pub fn lose_if_open(&self, seat: u64, why: Lost) {
+        if let Some(seat) = self.state().seats.get(&seat) {
+            seat.lost.send_replace(Some(why));
+        }
+    }
+
+    /// The same as below of an instance that may not have come up yet.
+    pub fn lose_if_started(&self, id: InstanceId, why: &Lost) {
+        let is_known = self.state().instances.contains_key(&id);
+        if is_known {
+            self.lose_instance(id, why);
+        }
+    }
+
     /// The instance dies, and its seats with it.
     pub fn lose_instance(&self, id: InstanceId, why: &Lost) {
         let state = self.state();
@@ -357,9 +372,12 @@ impl Drop for FakeSeat {
 }
 
 /// An agent that hears nothing and answers nothing.
-pub struct FakeAgent;
+pub use greenroom_core::Nobody as FakeAgent;
 
-impl Agent for FakeAgent {
+/// An agent whose client would answer questions, so that no spare suits it.
+pub struct Askable;
+
+impl Agent for Askable {
     fn tell(&self, _method: &str, _params: Option<Raw>) {}
 
     fn ask<'a>(
@@ -371,7 +389,7 @@ impl Agent for FakeAgent {
     }
 
     fn capabilities(&self) -> Option<Raw> {
-        None
+        parse(r#"{"elicitation":{}}"#.to_owned()).ok()
     }
 
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {

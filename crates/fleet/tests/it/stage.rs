@@ -24,7 +24,7 @@ pub struct Said {
 }
 
 impl Said {
-    fn new(answer: Answer) -> Self {
+    pub fn new(answer: Answer) -> Self {
         let seat = match &answer.reply.body {
             Ok(body) => Fields::open(body).unwrap().read("seat").unwrap().unwrap_or_default(),
             Err(_) => 0,
@@ -65,6 +65,12 @@ pub fn settings(slots: usize, instances_max: usize) -> FleetSettings {
 impl Stage {
     pub fn new(slots: usize, instances_max: usize) -> Self {
         Self::with(settings(slots, instances_max))
+    }
+
+    /// With so many spares, once it is started.
+    pub fn warm(warm: usize, slots: usize, instances_max: usize) -> Self {
+        let settings = settings(slots, instances_max);
+        Self::with(FleetSettings { pool: PoolSettings { warm, ..settings.pool.clone() }, ..settings })
     }
 
     pub fn with(settings: FleetSettings) -> Self {
