@@ -82,6 +82,7 @@ struct State {
     fail_opens: VecDeque<OpenError>,
     instances: BTreeMap<InstanceId, watch::Sender<Option<Lost>>>,
     stopped: Vec<InstanceId>,
+    lose_when_looked_at: Option<u64>,
     seats: BTreeMap<u64, SeatEnds>,
     log: Vec<(u64, String)>,
 }
@@ -166,6 +167,18 @@ impl World {
 
     pub fn fail_open(&self, error: impl Into<OpenError>) {
         self.state().fail_opens.push_back(error.into());
+    }
+
+    /// The seat is lost as soon as anybody looks whether it is.
+    pub fn lose_when_looked_at(&self, seat: u64) {
+        self.state().lose_when_looked_at = Some(seat);
+    }
+
+    /// Nothing fails any more that was to fail.
+    pub fn mend(&self) {
+        let mut state = self.state();
+        state.fail_starts.clear();
+        state.fail_opens.clear();
     }
 
     pub fn lose_seat(&self, seat: u64, why: Lost) {
@@ -348,6 +361,9 @@ impl Seat for FakeSeat {
     }
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        if self.world.state().lose_when_looked_at.take_if(|seat| *seat == self.number).is_some() {
+            self.lost.send_replace(Some(Lost::Page("crashed".into())));
+        }
         self.lost.subscribe()
     }
 

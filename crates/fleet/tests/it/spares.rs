@@ -152,7 +152,9 @@ async fn a_running_instance_is_quicker_than_a_starting_spare() {
     settle().await;
     assert_eq!((stage.world.counts().starts, spares(&stage)), (2, 0), "a spare makes the pool grow");
     stage.close("a").await.unwrap();
+    let began = Instant::now();
     assert_eq!(stage.call("c", "click").await.unwrap().seat, 3);
+    assert_eq!(began.elapsed().as_millis(), 0);
     let status = stage.fleet.status();
     assert_eq!(status.instances.iter().map(|one| one.leased).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(status.instances[1].state, InstanceState::Starting);
@@ -222,15 +224,40 @@ async fn waiters_come_before_spares() {
 async fn no_spare_while_somebody_opens() {
     let stage = warm(1, 4, 1).await;
     stage.world.opening.shut();
-    let calls = [stage.begin("a", "click").await, stage.begin("b", "click").await];
+    let opening = tokio::spawn({
+        let stage = stage.clone();
+        async move { call_by(&stage, Arc::new(Askable), "special", "click").await }
+    });
     settle().await;
-    assert_eq!(stage.world.counts().opens, 2, "the spare that was, and one for the other session");
+    assert_eq!(stage.call("a", "click").await.unwrap().seat, 1);
+    settle().await;
+    assert_eq!(stage.world.counts().opens, 2, "the spare that was handed out, and the special one");
     stage.world.opening.open();
-    for call in calls {
-        call.await.unwrap().unwrap();
-    }
+    opening.await.unwrap().unwrap();
     settle().await;
     assert_eq!((stage.world.counts().opens, spares(&stage)), (3, 1));
+    stage.end().await;
+}
+
+/// A spare whose taker left goes to whoever waits for a slot, but only when its seat is closed.
+#[tokio::test(start_paused = true)]
+async fn a_promise_that_was_left_serves_those_who_wait() {
+    let stage = Stage::warm(1, 1, 1);
+    stage.world.opening.shut();
+    stage.world.closing.shut();
+    stage.fleet.start();
+    settle().await;
+    let promised = stage.begin("a", "click").await;
+    let waiting = stage.begin("b", "click").await;
+    assert_eq!(stage.fleet.figures().waiting, 1);
+    promised.abort();
+    settle().await;
+    stage.world.opening.open();
+    settle().await;
+    assert_eq!((stage.world.counts().closes, stage.fleet.figures().waiting), (1, 1));
+    stage.world.closing.open();
+    assert_eq!(waiting.await.unwrap().unwrap().seat, 2);
+    assert_eq!(stage.world.counts().seats_max, 1);
     stage.end().await;
 }
 
@@ -261,6 +288,30 @@ async fn a_lost_spare_is_replaced() {
     settle().await;
     assert_eq!((spares(&stage), stage.leased()), (1, 2));
     stage.end().await;
+}
+
+/// A spare that is lost as it is handed over is not called: the session gets another seat and hears nothing of a
+/// restart.
+#[tokio::test(start_paused = true)]
+async fn lost_in_the_moment_of_handing_over() {
+    let stage = warm(1, 2, 1).await;
+    stage.world.lose_when_looked_at(1);
+    let said = stage.call("a", "click").await.unwrap();
+    assert_eq!((said.seat, said.notes), (2, vec![]));
+    stage.end().await;
+    for turns in 0..30 {
+        let stage = warm(1, 2, 2).await;
+        let call = tokio::spawn({
+            let stage = stage.clone();
+            async move { stage.call("a", "click").await }
+        });
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        stage.world.lose_instance(InstanceId(0), &crash());
+        assert_eq!(call.await.unwrap().unwrap().notes, [], "after {turns} turns");
+        stage.end().await;
+    }
 }
 
 /// A lost instance takes its spares along; whoever comes in that moment gets another instance, without a word of a
