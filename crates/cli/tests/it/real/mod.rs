@@ -18,4 +18,5 @@ mod recovery;
 mod settings;
 mod shutdown;
 mod single;
+mod spares;
 mod surroundings;
