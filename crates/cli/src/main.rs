@@ -78,7 +78,9 @@ async fn dispatch(
         Verb::Setup(args) => verb::setup::run(&settings, &surroundings, &args).await,
         Verb::Doctor(args) => verb::doctor::run(settings, surroundings, &args).await,
         Verb::Status(args) => verb::status::run(&settings, &surroundings, &args).await,
-        Verb::Sessions(SessionsVerb::List(args)) => verb::sessions::list(&settings, &surroundings, &args).await,
+        Verb::Sessions(SessionsVerb::List(args)) => {
+            verb::sessions::list(&settings, &surroundings, &args).await
+        }
         Verb::Sessions(SessionsVerb::Show(args)) => verb::sessions::show(&settings, &args).await,
         Verb::Sessions(SessionsVerb::Close(args)) => verb::sessions::close(&settings, &args).await,
         Verb::Logs(args) => verb::logs::run(&settings, &args).await,

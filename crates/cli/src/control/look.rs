@@ -20,7 +20,10 @@ pub struct Answered {
 pub enum Look {
     Answered(Box<Answered>),
     /// It runs and says nothing, or nothing that can be understood.
-    Unanswered { neighbour: Neighbour, why: String },
+    Unanswered {
+        neighbour: Neighbour,
+        why: String,
+    },
 }
 
 /// Asks all of them, at the same time. Those that ended meanwhile, and sockets that nobody serves, are left out.

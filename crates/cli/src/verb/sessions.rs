@@ -106,12 +106,13 @@ pub async fn close(resolved: &Resolved, args: &WhichArgs) -> anyhow::Result<Exit
         let mut asker = Asker::open(&answered.neighbour.socket).await?;
         asker.ask::<Closed>(Method::DELETE, &path, CLOSE_WITHIN).await
     };
-    let closed = progress::step(&format!("closing \"{name}\""), asked).await.map_err(|error| match error {
-        AskError::Refused(problem) if problem.code == "no_session" => {
-            Hinted::failure(format!("it was closed meanwhile: \"{name}\""))
-        }
-        error => Hinted::failure(format!("cannot close \"{name}\" (pid {pid}): {error}")),
-    })?;
+    let closed =
+        progress::step(&format!("closing \"{name}\""), asked).await.map_err(|error| match error {
+            AskError::Refused(problem) if problem.code == "no_session" => {
+                Hinted::failure(format!("it was closed meanwhile: \"{name}\""))
+            }
+            error => Hinted::failure(format!("cannot close \"{name}\" (pid {pid}): {error}")),
+        })?;
     let text = if args.json {
         serde_json::to_string_pretty(&WithPid { pid, what: &closed })? + "\n"
     } else if closed.gone {
@@ -201,5 +202,15 @@ fn ambiguous(several: &[(&Answered, &Session)], wanted: &str) -> Hinted {
             words::id(&session.key)
         );
     }
-    Hinted::failure(message).hint("choose one with `--pid` or `--owner`, or give its key in the place of its id")
+    let differ = |part: &dyn Fn(&(&Answered, &Session)) -> String| {
+        several.iter().any(|one| part(one) != part(&several[0]))
+    };
+    let how = if differ(&|(answered, _)| answered.status.pid.to_string()) {
+        "choose one with `--pid`"
+    } else if differ(&|(_, session)| session.owner.clone()) {
+        "choose one with `--owner`"
+    } else {
+        "give the key of the one you mean"
+    };
+    Hinted::failure(message).hint(how)
 }

@@ -33,7 +33,8 @@ fn one(look: &Look, terminal: Terminal) -> String {
             text + &status.pools.iter().map(pool).collect::<String>()
         }
         Look::Unanswered { neighbour, why } => {
-            let server = neighbour.server.as_deref().map(|url| format!("  {}", clean(url))).unwrap_or_default();
+            let server =
+                neighbour.server.as_deref().map(|url| format!("  {}", clean(url))).unwrap_or_default();
             let silent = terminal.paint(Paint::Red, &format!("pid {} {}", neighbour.pid, clean(why)));
             format!("greenroom  {silent}{server}\n")
         }
@@ -50,7 +51,10 @@ fn heading(status: &Status, terminal: Terminal) -> String {
 fn pool(pool: &Pool) -> String {
     let Pool { name, instances, leased, slots, waiting } = pool;
     let instances = count(*instances, "instance");
-    format!("{INDENT}pool {}  {instances}, {leased} of {slots} slots leased, {waiting} waiting\n", clean(name))
+    format!(
+        "{INDENT}pool {}  {instances}, {leased} of {slots} slots leased, {waiting} waiting\n",
+        clean(name)
+    )
 }
 
 /// The same for programs.
@@ -113,7 +117,8 @@ mod tests {
     }
 
     fn looks() -> Vec<Look> {
-        let pools = vec![Pool { name: "DEFAULT".to_owned(), instances: 1, leased: 4, slots: 128, waiting: 0 }];
+        let pools =
+            vec![Pool { name: "DEFAULT".to_owned(), instances: 1, leased: 4, slots: 128, waiting: 0 }];
         let status = Status { version: "0.1.0".to_owned(), pools, ..Status::default() };
         let sessions = vec![
             session(Some("prices"), "local", "busy", "Tea shop", "http://localhost:8000/kettles?sort=price"),

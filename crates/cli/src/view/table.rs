@@ -88,7 +88,7 @@ fn line(
     for (column, ((paint, cell), columns)) in cells.zip(widths).enumerate() {
         let fitted = cell.fitted(*columns);
         let is_last = column + 1 == widths.len();
-        let padding = if is_last { 0 } else { columns - width(&fitted) };
+        let padding = if is_last { 0 } else { columns.saturating_sub(width(&fitted)) };
         let painted = terminal.paint(paint, &fitted);
         line += if column > 0 { GAP } else { "" };
         line += &match cell {
@@ -131,12 +131,7 @@ mod tests {
     }
 
     fn at(columns: Option<usize>) -> String {
-        table(
-            &["ID", "CALLS", "PAGE"],
-            &rows(),
-            "  ",
-            Terminal { columns, rows: None, colour: false },
-        )
+        table(&["ID", "CALLS", "PAGE"], &rows(), "  ", Terminal { columns, rows: None, colour: false })
     }
 
     /// Without a limit nothing is cut; columns line up by what a terminal shows, not by characters.
@@ -171,6 +166,9 @@ mod tests {
         let show = |colour| table(&["STATE", "X"], &cells, "", Terminal { colour, ..Terminal::default() });
         let coloured = show(true);
         assert_eq!(coloured, "\x1b[2mSTATE\x1b[0m  \x1b[2mX\x1b[0m\n\x1b[32midle\x1b[0m   x\n");
-        assert_eq!(coloured.replace("\x1b[2m", "").replace("\x1b[32m", "").replace("\x1b[0m", ""), show(false));
+        assert_eq!(
+            coloured.replace("\x1b[2m", "").replace("\x1b[32m", "").replace("\x1b[0m", ""),
+            show(false)
+        );
     }
 }
