@@ -12,7 +12,7 @@ mod files;
 mod growth;
 mod house;
 pub mod isolation;
-mod look;
+pub mod look;
 mod random;
 mod recovery;
 mod settings;
