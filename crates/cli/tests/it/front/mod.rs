@@ -16,7 +16,6 @@ mod policy;
 mod scope;
 mod spares;
 pub mod stage;
-mod stage;
 mod start;
 mod talk;
 mod vanish;
