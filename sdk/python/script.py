@@ -2,9 +2,10 @@
 
 ../typescript/script.mjs and the Rust tests do the same steps; ../expected.jsonl says what each of them must see.
 
-The one argument is the part to play, as JSON: `revision` (what must be negotiated), `gate` (where files can be made
-that hold calls), and `url`, or `command`, `args`, `env`, `cwd`. Which SDK plays is decided by PYTHONPATH. It prints one
-line of JSON for each step and ends with 0; anything unexpected is an exception.
+The one argument is the part to play, as JSON: `revision` (what must be negotiated), `probe` (whether to ask
+`server/discover` first), `gate` (where files can be made that hold calls), and `url`, or `command`, `args`, `env`,
+`cwd`. Which SDK plays is decided by PYTHONPATH. It prints one line of JSON for each step and ends with 0; anything
+unexpected is an exception.
 """
 
 import inspect
@@ -116,7 +117,7 @@ class Two:
     @classmethod
     @asynccontextmanager
     async def connect(cls):
-        mode = "auto" if MODERN else "legacy"
+        mode = "auto" if PART["probe"] else "legacy"
         target = PART.get("url") or server()
         async with mcp.Client(target, mode=mode, logging_callback=on_log, elicitation_callback=on_elicit) as client:
             yield cls(client)

@@ -2,8 +2,9 @@
 // do the same steps; ../expected.jsonl says what each of them must see.
 //
 // The one argument is the part to play, as JSON: `sdk` (where the SDKs are installed), `package` (which of them),
-// `revision` (what must be negotiated), `gate` (where files can be made that hold calls), and `url`, or `command`, `args`, `env`,
-// `cwd`. It prints one line of JSON for each step and ends with 0; anything unexpected is an exception.
+// `revision` (what must be negotiated), `probe` (whether to ask `server/discover` first), `gate` (where files can be
+// made that hold calls), and `url`, or `command`, `args`, `env`, `cwd`. It prints one line of JSON for each step and
+// ends with 0; anything unexpected is an exception.
 
 import { existsSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -44,7 +45,7 @@ function one() {
 function two() {
   const { Client, StreamableHTTPClientTransport } = require(part.package);
   const { StdioClientTransport } = require(`${part.package}/stdio`);
-  const options = { capabilities: { elicitation: {} }, versionNegotiation: { mode: modern ? "auto" : "legacy" } };
+  const options = { capabilities: { elicitation: {} }, versionNegotiation: { mode: part.probe ? "auto" : "legacy" } };
   const client = new Client({ name: "script", version: "1" }, options);
   client.setNotificationHandler("notifications/message", ({ params }) => void log.push(params));
   client.setRequestHandler("elicitation/create", async (request) => elicited(request));

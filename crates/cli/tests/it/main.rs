@@ -16,5 +16,6 @@ mod front;
 mod graph;
 mod real;
 mod run;
+mod sdk;
 mod setup;
 mod soak;

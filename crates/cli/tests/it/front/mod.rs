@@ -14,7 +14,7 @@ mod order;
 mod own_tools;
 mod policy;
 mod scope;
-mod stage;
+pub mod stage;
 mod start;
 mod talk;
 mod vanish;
