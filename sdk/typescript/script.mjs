@@ -7,66 +7,14 @@
 // ends with 0; anything unexpected is an exception.
 
 import { existsSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { setTimeout as pause } from "node:timers/promises";
+
+import { connect } from "./client.mjs";
 
 const part = JSON.parse(process.argv[2]);
 const modern = part.revision >= "2026-07-28";
-const require = createRequire(`${part.sdk}/`);
 
-const log = []; // what arrived of `notifications/message`
-const questions = []; // what the server wanted to know of the user
-
-function elicited(request) {
-  questions.push(request.params.message);
-  return { action: "accept", content: { answer: "blue" } };
-}
-
-// A client of the 1.x generations: `initialize`, schemas as handler keys, options as third argument.
-function one() {
-  const { Client } = require(`${part.package}/client/index.js`);
-  const types = require(`${part.package}/types.js`);
-  const capabilities = part.revision >= "2025-06-18" ? { elicitation: {} } : {};
-  const client = new Client({ name: "script", version: "1" }, { capabilities });
-  client.setNotificationHandler(types.LoggingMessageNotificationSchema, ({ params }) => void log.push(params));
-  if (capabilities.elicitation) client.setRequestHandler(types.ElicitRequestSchema, async (request) => elicited(request));
-  const transport = () => {
-    if (part.url) {
-      const { StreamableHTTPClientTransport } = require(`${part.package}/client/streamableHttp.js`);
-      return new StreamableHTTPClientTransport(new URL(part.url));
-    }
-    const { StdioClientTransport } = require(`${part.package}/client/stdio.js`);
-    return new StdioClientTransport(part);
-  };
-  return { client, transport: transport(), call: (params, options) => client.callTool(params, undefined, options) };
-}
-
-// A client of the 2.x packages: method names as handler keys, both eras of the protocol.
-function two() {
-  const { Client, StreamableHTTPClientTransport } = require(part.package);
-  const { StdioClientTransport } = require(`${part.package}/stdio`);
-  const options = { capabilities: { elicitation: {} }, versionNegotiation: { mode: part.probe ? "auto" : "legacy" } };
-  const client = new Client({ name: "script", version: "1" }, options);
-  client.setNotificationHandler("notifications/message", ({ params }) => void log.push(params));
-  client.setRequestHandler("elicitation/create", async (request) => elicited(request));
-  const transport = part.url ? new StreamableHTTPClientTransport(new URL(part.url)) : new StdioClientTransport(part);
-  return { client, transport, call: (params, options) => client.callTool(params, options) };
-}
-
-const { client, transport, call: callTool } = part.package.startsWith("sdk-1.") ? one() : two();
-
-// Early SDKs keep what was negotiated to themselves, so the answer to `initialize` is looked at as it passes.
-let negotiated;
-let receive;
-Object.defineProperty(transport, "onmessage", {
-  get: () => receive,
-  set: (next) => {
-    receive = next && ((message, ...rest) => {
-      negotiated ??= message.result?.protocolVersion;
-      return next.call(transport, message, ...rest);
-    });
-  },
-});
+const { client, call: callTool, revision, close, log, questions } = await connect(part);
 
 const say = (step, facts) => console.log(JSON.stringify({ step, ...facts }));
 const skip = (step, feature) => say(step, { skipped: `${part.revision} has no ${feature}` });
@@ -75,14 +23,12 @@ const text = async (...args) => (await call(...args)).content[0].text;
 const json = async (...args) => JSON.parse(await text(...args));
 
 async function until(what, look) {
-  for (let tries = 0; !look(); tries++) {
+  for (let tries = 0; !(await look()); tries++) {
     if (tries > 6000) throw new Error(`never saw ${what}`);
     await pause(5);
   }
 }
 
-await client.connect(transport);
-const revision = client.getNegotiatedProtocolVersion?.() ?? negotiated;
 say("connect", { revision, server: client.getServerVersion()?.name });
 
 const { tools } = await client.listTools();
@@ -152,18 +98,23 @@ const echoes = Array.from({ length: 20 }, (_, n) => text("echo", { text: `${n}`,
 const right = (await Promise.all(echoes)).filter((echo, n) => echo === `${n}`);
 say("side by side", { right: right.length });
 
-const abort = new AbortController();
+// One call runs, one waits behind it, and both are given up: the one that waited must never run.
 const slow = `${part.gate}.cancel`;
-const held = call("wait", { file: slow, sessionId: "a" }, { signal: abort.signal }).then(() => "answered", () => "gave up");
+const abort = new AbortController();
+const outcome = (held) => held.then(() => "answered", () => "gave up");
+const running = outcome(call("wait", { file: slow, sessionId: "a" }, { signal: abort.signal }));
 await until("the call at the gate", () => existsSync(`${slow}.waiting`));
+const queued = outcome(call("set", { key: "k", value: "never", sessionId: "a" }, { signal: abort.signal }));
+const inFlight = async () => (await json("session_list", {})).sessions.find(({ id }) => id === "a").callsInFlight;
+await until("two calls in flight", async () => (await inFlight()) === 2);
 abort.abort("changed my mind");
-const outcome = await held;
+// A whole browser later, greenroom has heard of it.
+await call("create_new_session", { sessionId: "later" });
 writeFileSync(slow, "");
-say("cancel", { call: outcome, after: await text("get", { key: "k", sessionId: "a" }) });
+say("cancel", { calls: [await running, await queued], after: await text("get", { key: "k", sessionId: "a" }) });
 
 if (modern) skip("ping", "ping");
 else say("ping", { answer: await client.ping() });
 
-if (part.url && !modern) await transport.terminateSession?.();
-await client.close();
+await close();
 say("end", {});

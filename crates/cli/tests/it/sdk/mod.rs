@@ -6,7 +6,7 @@
 
 mod part;
 mod python;
-//mod real;
+mod real;
 mod rust;
 mod server;
 mod typescript;

@@ -11,7 +11,7 @@ use rmcp::{
     },
 };
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinHandle};
 
 use super::agent::{Client, Heard, connect};
 use crate::sdk::part::Part;
@@ -131,9 +131,7 @@ impl Player<'_> {
     async fn talk(&mut self) {
         // All of the progress is here before the engine may answer.
         let gate = self.part.stage.gate("progress");
-        let client = self.client.clone();
-        let wait = params("wait", json!({"file": gate.path(), "steps": 3, "sessionId": "a"}));
-        let going = tokio::spawn(async move { call(&client, wait).await.unwrap() });
+        let going = self.held("wait", json!({"file": gate.path(), "steps": 3, "sessionId": "a"}));
         let mut steps = Vec::new();
         while steps.len() < 3 {
             if let Heard::Progress(progress) = self.hear().await {
@@ -214,17 +212,43 @@ impl Player<'_> {
         let right = echoes.iter().enumerate().filter(|(n, echo)| n.to_string() == **echo).count();
         self.say(json!({"step": "side by side", "right": right}));
 
+        // One call runs, one waits behind it, and both are given up: the one that waited must never run.
         let gate = self.part.stage.gate("cancel");
-        let client = self.client.clone();
-        let wait = params("wait", json!({"file": gate.path(), "sessionId": "a"}));
-        let held = tokio::spawn(async move { call(&client, wait).await.unwrap() });
+        let running = self.held("wait", json!({"file": gate.path(), "sessionId": "a"}));
         gate.arrived(1).await;
-        // rmcp cancels a call whose future is dropped.
-        held.abort();
-        let outcome = if held.await.is_ok() { "answered" } else { "gave up" };
+        let queued = self.held("set", json!({"key": "k", "value": "never", "sessionId": "a"}));
+        self.until_two_in_flight().await;
+        let mut calls = Vec::new();
+        for held in [running, queued] {
+            // rmcp cancels a call whose future is dropped.
+            held.abort();
+            calls.push(if held.await.is_ok() { "answered" } else { "gave up" });
+        }
+        // A whole browser later, greenroom has heard of it.
+        self.call("create_new_session", json!({"sessionId": "later"})).await;
         gate.open();
         let after = self.text("get", json!({"key": "k", "sessionId": "a"})).await;
-        self.say(json!({"step": "cancel", "call": outcome, "after": after}));
+        self.say(json!({"step": "cancel", "calls": calls, "after": after}));
+    }
+
+    fn held(&self, tool: &'static str, arguments: Value) -> JoinHandle<Value> {
+        let client = self.client.clone();
+        tokio::spawn(async move { call(&client, params(tool, arguments)).await.unwrap() })
+    }
+
+    async fn until_two_in_flight(&self) {
+        let there = |session: &Value| session["id"] == "a" && session["callsInFlight"] == 2;
+        let look = async {
+            while !self.json("session_list", json!({})).await["sessions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(there)
+            {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(PATIENCE, look).await;
     }
 
     async fn part_ways(mut self) -> Vec<Value> {
