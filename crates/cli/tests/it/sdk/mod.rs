@@ -10,3 +10,4 @@ mod real;
 mod rust;
 mod server;
 mod typescript;
+mod versions;
