@@ -22,6 +22,8 @@ pub struct Cli {
 pub enum Verb {
     /// Serve one agent over stdin and stdout
     Mcp(verb::mcp::Args),
+    /// Serve many agents over HTTP, until stopped
+    Serve(verb::serve::Args),
     /// Install the pinned engine and look for a browser
     Setup(verb::setup::Args),
     /// Check that everything is in place, and say how to fix what is not
@@ -36,6 +38,9 @@ pub enum ConfigVerb {
     /// Print the settings in force and where each came from
     Show(verb::config::ShowArgs),
 }
+
+/// Settings whose flags have a short name too, which everybody uses.
+const SHORT: [(&str, &str); 1] = [("server.listen", "listen")];
 
 /// Settings given as flags: key and value.
 pub type Flags = Vec<(&'static str, String)>;
@@ -55,8 +60,10 @@ fn flag(setting: &Setting, defaults: &Settings) -> Arg {
     let default = setting.show(defaults);
     let variables: Vec<_> =
         std::iter::once(setting.variable()).chain(setting.alias.map(str::to_owned)).collect();
+    let short = SHORT.into_iter().find(|(key, _)| *key == setting.key).map(|(_, short)| short);
     let arg = Arg::new(setting.key)
         .long(setting.flag())
+        .visible_aliases(short)
         .global(true)
         .help_heading("Settings")
         .hide_short_help(true)

@@ -2,6 +2,7 @@
 //! in the order that leaves nothing behind.
 
 use std::{
+    path::Path,
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
@@ -37,6 +38,7 @@ pub struct House {
     pub gateway: Arc<Gateway>,
     launcher: Launcher,
     proxy: Proxy,
+    ports: Ports,
     /// Keeps browsers away from their own door.
     _proxy_port: PortGuard,
     run: Arc<RunFolder>,
@@ -61,7 +63,7 @@ impl House {
                 options: Arc::new(options(settings, surroundings)),
                 launcher: launcher.clone(),
                 run: run.clone(),
-                ports,
+                ports: ports.clone(),
                 proxy: proxy.address(),
                 tools_changed,
             }),
@@ -78,13 +80,25 @@ impl House {
             scope: settings.sessions.scope,
             facts: facts(settings),
             folder: surroundings.working_dir.clone(),
+            parking: greenroom_gateway::Parking::default(),
+            metrics: greenroom_gateway::Metrics::default(),
         });
-        Ok(Self { gateway, launcher, proxy, _proxy_port: proxy_port, run })
+        Ok(Self { gateway, launcher, proxy, ports, _proxy_port: proxy_port, run })
+    }
+
+    /// Closes a port of greenroom's own to its browsers.
+    pub fn hold(&self, port: u16) -> anyhow::Result<PortGuard> {
+        self.ports.hold(port).context("cannot write the list of own ports")
+    }
+
+    /// This process's folder, and its name, which no other process has had.
+    pub fn run_folder(&self) -> (&Path, &str) {
+        (self.run.path(), self.run.tag())
     }
 
     /// Ends every session and every browser, then everything else.
     pub async fn take_down(self) {
-        let Self { gateway, launcher, proxy, _proxy_port, run } = self;
+        let Self { gateway, launcher, proxy, ports: _, _proxy_port, run } = self;
         let orderly = async {
             gateway.fleet.shutdown().await;
             launcher.all_ended().await;

@@ -10,6 +10,7 @@ mod house;
 mod parent;
 mod progress;
 mod report;
+mod signals;
 mod verb;
 
 use std::{process::ExitCode, time::Duration};
@@ -66,6 +67,7 @@ fn raise_descriptor_limit() {
 async fn dispatch(verb: Verb, settings: Resolved, surroundings: Surroundings) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Mcp(args) => verb::mcp::run(&settings, &surroundings, &args).await,
+        Verb::Serve(args) => verb::serve::run(&settings, &surroundings, &args).await,
         Verb::Setup(args) => verb::setup::run(&settings, &surroundings, &args).await,
         Verb::Doctor(args) => verb::doctor::run(settings, surroundings, &args).await,
         Verb::Config(ConfigVerb::Show(args)) => verb::config::show(&settings, &args),

@@ -10,7 +10,10 @@ use std::{
 
 use tokio::sync::watch;
 
-use crate::{id::InstanceId, raw::Raw};
+use crate::{
+    id::InstanceId,
+    raw::{Fields, Raw},
+};
 
 /// A boxed future: what an object-safe async method returns.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -28,6 +31,21 @@ pub struct Reply {
     pub body: Result<Raw, Raw>,
     /// Files the answer links to, found and read by the engine's adapter, in the order of their links.
     pub artifacts: Vec<Artifact>,
+}
+
+impl Reply {
+    /// Whether the engine says that it failed: a JSON-RPC error, or a result marked as one.
+    pub fn is_failure(&self) -> bool {
+        match &self.body {
+            Err(_) => true,
+            // Most answers do not have the word: then nothing is taken apart.
+            Ok(result) => {
+                result.get().contains("isError")
+                    && Fields::open(result).ok().and_then(|fields| fields.read("isError").ok().flatten())
+                        == Some(true)
+            }
+        }
+    }
 }
 
 /// A file that an answer only links to.

@@ -172,6 +172,35 @@ impl Fleet {
         list
     }
 
+    /// Every owner's sessions, oldest first.
+    pub fn list_all(&self) -> Vec<(Owner, SessionStatus)> {
+        let registry = self.0.lock();
+        let mut list: Vec<_> = registry
+            .sessions
+            .iter()
+            .filter(|(key, _)| !matches!(key, Key::Loose(..)))
+            .map(|(key, handle)| (key.owner().clone(), self.0.status(key, handle)))
+            .collect();
+        list.sort_by_key(|(_, status)| status.created);
+        list
+    }
+
+    /// Whether this session exists.
+    pub fn holds(&self, owner: &Owner, whose: &Whose) -> bool {
+        self.0.key_of(owner, whose).is_ok_and(|(key, _)| self.0.lock().sessions.contains_key(&key))
+    }
+
+    /// Notes that a session was lost with another server, so that its successor says so. One that lives here is not
+    /// meant.
+    pub fn mourn(&self, owner: &Owner, whose: &Whose) {
+        if let Ok((key, _)) = self.0.key_of(owner, whose) {
+            let mut registry = self.0.lock();
+            if !registry.sessions.contains_key(&key) {
+                registry.bury(&key, Ended::Server);
+            }
+        }
+    }
+
     pub fn figures(&self) -> Figures {
         self.0.pool.figures()
     }

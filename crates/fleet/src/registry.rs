@@ -81,7 +81,7 @@ impl Registry {
         true
     }
 
-    fn bury(&mut self, key: &Key, ended: Ended) {
+    pub(crate) fn bury(&mut self, key: &Key, ended: Ended) {
         // A call without a session has no history to be told of.
         if let Key::Loose(..) = key {
             return;

@@ -1,9 +1,12 @@
 //! The walk of one `tools/call`: route, check, permit, fleet, shape. Whatever fails on the way is rescued into an
 //! answer here.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
-use greenroom_core::{Call, Raw, settings::Scope};
+use greenroom_core::{Agent, Call, Owner, Raw, settings::Scope};
 use greenroom_fleet::Whose;
 use serde_json::value::RawValue;
 
@@ -16,13 +19,21 @@ use crate::{
     turn::Turn,
 };
 
+/// Whoever makes a call.
+pub(crate) struct Caller {
+    pub(crate) owner: Owner,
+    /// `None` for a request that stands alone: it has no session of its own.
+    pub(crate) connection: Option<Arc<Connection>>,
+    pub(crate) agent: Arc<dyn Agent>,
+}
+
 /// What to say when calls without `sessionId` overlap: probably two agents share a connection unawares.
 const OVERLAP: &str = "hint: calls without sessionId overlapped on this connection and shared one browser; if several agents use it, each should give its own sessionId";
 
 /// Carries out a call, in its turn. Never fails: the body is a result or an error object to send.
 pub(crate) async fn run(
     gateway: &Gateway,
-    connection: &Arc<Connection>,
+    caller: &Caller,
     params: Option<&RawValue>,
     mut turn: Turn,
 ) -> Result<Raw, Raw> {
@@ -32,12 +43,12 @@ pub(crate) async fn run(
         Err(error) => return refuse(rescue::unroutable(error)),
     };
     if let Some(tool) = tools::find(&request.tool) {
-        return match turn.first_step(tool.run(gateway, connection, request)).await {
-            Ok(result) => Ok(result),
-            Err(failure) => Ok(failure.to_result()),
-        };
+        let began = Instant::now();
+        let outcome = turn.first_step(tool.run(gateway, caller, request)).await;
+        gateway.metrics.call(tool.name, outcome.is_ok(), began.elapsed());
+        return Ok(outcome.unwrap_or_else(|failure| failure.to_result()));
     }
-    engine_tool(gateway, connection, request, turn).await
+    engine_tool(gateway, caller, request, turn).await
 }
 
 fn refuse(refusal: Result<Failure, greenroom_mcp::RpcError>) -> Result<Raw, Raw> {
@@ -49,7 +60,7 @@ fn refuse(refusal: Result<Failure, greenroom_mcp::RpcError>) -> Result<Raw, Raw>
 
 async fn engine_tool(
     gateway: &Gateway,
-    connection: &Arc<Connection>,
+    caller: &Caller,
     mut request: Request,
     turn: Turn,
 ) -> Result<Raw, Raw> {
@@ -61,7 +72,7 @@ async fn engine_tool(
         // Only what may be used is worth suggesting.
         let own = tools::names(gateway).map(|name| -> &str { name });
         let shown = listed.iter().map(|(name, _)| &**name).chain(own);
-        let shown = shown.filter(|name| gateway.policy.shows(&connection.owner, name));
+        let shown = shown.filter(|name| gateway.policy.shows(&caller.owner, name));
         return Err(rescue::unknown_tool(&request.tool, nearest(&request.tool, shown)).to_raw());
     };
     let session = if entry.takes_session {
@@ -72,22 +83,26 @@ async fn engine_tool(
     } else {
         None
     };
-    let permit = match gateway.policy.permit(&connection.owner, name) {
+    let permit = match gateway.policy.permit(&caller.owner, name) {
         Ok(permit) => permit,
         Err(refused) => return Ok(Failure::from(refused).to_result()),
     };
     if let Err(invalid) = entry.check(request.arguments()) {
         return Ok(Failure::invalid_arguments(name, &invalid).to_result());
     }
-    let whose = match (session, gateway.scope) {
-        (Some(id), _) => Whose::Named(id),
-        (None, Scope::Connection) => Whose::Connection(connection.id),
-        (None, Scope::Call) => Whose::NoOne,
-        (None, Scope::Explicit) => return Ok(Failure::session_required().to_result()),
+    let whose = match (session, gateway.scope, &caller.connection) {
+        (Some(id), _, _) => Whose::Named(id),
+        (None, Scope::Connection, Some(connection)) => Whose::Connection(connection.id),
+        (None, Scope::Connection, None) => return Ok(Failure::stateless().to_result()),
+        (None, Scope::Call, _) => Whose::NoOne,
+        (None, Scope::Explicit, _) => return Ok(Failure::session_required().to_result()),
     };
-    let unnamed = Unnamed::begin(connection, &whose);
+    let unnamed = caller.connection.as_deref().and_then(|connection| Unnamed::begin(connection, &whose));
     let call = Call { tool: name.clone(), params: request.into_params() };
-    let outcome = turn.first_step(gateway.fleet.call(permit, whose, call, connection.clone())).await;
+    let began = Instant::now();
+    let outcome = turn.first_step(gateway.fleet.call(permit, whose, call, caller.agent.clone())).await;
+    let fine = outcome.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
+    gateway.metrics.call(name, fine, began.elapsed());
     let overlapped = unnamed.is_some_and(|unnamed| unnamed.overlapped());
     match outcome {
         Ok(answer) => {

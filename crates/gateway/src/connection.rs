@@ -1,6 +1,7 @@
-//! One client: what it said of itself, the calls it has in flight, and the questions it has yet to answer.
+//! One client that has introduced itself: what it said of itself, the calls it has in flight, and the questions it has
+//! yet to answer. A stateless request has no connection; see `front/stateless`.
 //!
-//! To the engines a connection is the [`Agent`] behind its calls.
+//! To the engines a [`ConnectedAgent`] is the [`Agent`] behind a connection's call.
 
 use std::{
     collections::HashMap,
@@ -13,21 +14,50 @@ use std::{
 };
 
 use greenroom_core::{Agent, BoxFuture, ConnectionId, Fields, NoAnswer, Owner, Raw, raw::encode};
-use greenroom_mcp::{Id, message, stdio::Outgoing};
+use greenroom_mcp::{Id, message};
 use serde_json::json;
 use tokio::{sync::oneshot, task::AbortHandle};
+
+use crate::outlet::Outlet;
 
 /// How long a client may take to say what its roots are. Clients answer from memory.
 const ROOTS: Duration = Duration::from_secs(10);
 
 type Body = Result<Raw, Raw>;
 
+/// Whether a client's files are this machine's, and its user ours.
+#[derive(Debug, Clone)]
+pub enum Reach {
+    /// Yes. A client that offers no roots has this one.
+    Here { folder: PathBuf },
+    /// Nobody can tell: whoever connects over the network may name no file of this machine.
+    Network,
+}
+
+impl Reach {
+    pub(crate) fn folder(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Here { folder } => vec![folder.clone()],
+            Self::Network => Vec::new(),
+        }
+    }
+}
+
+/// What is known of a client before it says a word.
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub id: ConnectionId,
+    pub owner: Owner,
+    pub reach: Reach,
+    /// The number of the first question to it. A client that was asked by another server before must not take a new
+    /// question for an old one.
+    pub first_question: u64,
+}
+
 pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) owner: Owner,
-    outgoing: Outgoing,
-    /// The root of a client that offers none.
-    folder: PathBuf,
+    reach: Reach,
     state: Mutex<State>,
     next_question: AtomicU64,
     /// Calls without a `sessionId` that are in flight.
@@ -48,14 +78,14 @@ struct State {
 }
 
 impl Connection {
-    pub(crate) fn new(id: ConnectionId, owner: Owner, outgoing: Outgoing, folder: PathBuf) -> Arc<Self> {
+    pub(crate) fn new(client: Client) -> Arc<Self> {
+        let Client { id, owner, reach, first_question } = client;
         Arc::new(Self {
             id,
             owner,
-            outgoing,
-            folder,
+            reach,
             state: Mutex::default(),
-            next_question: AtomicU64::new(1),
+            next_question: AtomicU64::new(first_question),
             unnamed: AtomicUsize::new(0),
             meetings: AtomicUsize::new(0),
         })
@@ -65,9 +95,9 @@ impl Connection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a message. A client that is gone is noticed by its closed stdin, so nothing is to be done here.
-    pub(crate) async fn send(&self, line: Vec<u8>) {
-        let _ = self.outgoing.send(line).await;
+    /// The folders that a client which offers no roots may name files in.
+    pub(crate) fn folder(&self) -> Vec<PathBuf> {
+        self.reach.folder()
     }
 
     pub(crate) fn introduced(&self, capabilities: Option<Raw>) {
@@ -127,13 +157,25 @@ impl Connection {
         }
     }
 
+    pub(crate) fn capabilities(&self) -> Option<Raw> {
+        self.lock().capabilities.clone()
+    }
+}
+
+/// The agent behind one call of a connection. What the engine tells it goes where the call's answer will go.
+pub(crate) struct ConnectedAgent {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) outlet: Outlet,
+}
+
+impl ConnectedAgent {
     async fn question(&self, method: &str, params: Option<Raw>) -> Result<Body, NoAnswer> {
-        let number = self.next_question.fetch_add(1, Ordering::Relaxed);
+        let number = self.connection.next_question.fetch_add(1, Ordering::Relaxed);
         let (answer, receiver) = oneshot::channel();
-        self.lock().questions.insert(number, answer);
-        let mut open = OpenQuestion { connection: self, number, answered: false };
+        self.connection.lock().questions.insert(number, answer);
+        let mut open = OpenQuestion { agent: self, number, answered: false };
         let line = message::request(&Id::number(number), method, params.as_deref());
-        self.outgoing.send(line).await.map_err(|_| NoAnswer::Gone)?;
+        self.outlet.send(line).await.map_err(|_| NoAnswer::Gone)?;
         let body = receiver.await.map_err(|_| NoAnswer::Gone)?;
         open.answered = true;
         Ok(body)
@@ -156,18 +198,16 @@ impl Connection {
 
 /// A question the client has not answered. Dropping it tells the client that nobody waits any more.
 struct OpenQuestion<'a> {
-    connection: &'a Connection,
+    agent: &'a ConnectedAgent,
     number: u64,
     answered: bool,
 }
 
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
-        if !self.answered && self.connection.lock().questions.remove(&self.number).is_some() {
+        if !self.answered && self.agent.connection.lock().questions.remove(&self.number).is_some() {
             let params = encode(&json!({ "requestId": self.number }));
-            self.connection
-                .outgoing
-                .try_send(message::notification("notifications/cancelled", Some(&params)));
+            self.agent.outlet.try_send(message::notification("notifications/cancelled", Some(&params)));
         }
     }
 }
@@ -190,9 +230,9 @@ fn path_of(uri: &str) -> Option<PathBuf> {
     bytes.starts_with(b"/").then(|| PathBuf::from(std::ffi::OsString::from_vec(bytes)))
 }
 
-impl Agent for Connection {
+impl Agent for ConnectedAgent {
     fn tell(&self, method: &str, params: Option<Raw>) {
-        if !self.outgoing.try_send(message::notification(method, params.as_deref())) {
+        if !self.outlet.try_send(message::notification(method, params.as_deref())) {
             tracing::debug!(method, "the client reads too slowly; a notification is dropped");
         }
     }
@@ -201,7 +241,7 @@ impl Agent for Connection {
         Box::pin(async move {
             // `elicitation/create` needs the capability `elicitation`, and so on.
             let capability = method.split('/').next().unwrap_or(method);
-            if !has(self.capabilities().as_ref(), capability) {
+            if !has(self.connection.capabilities().as_ref(), capability) {
                 return Err(NoAnswer::Unsupported(method.to_owned()));
             }
             self.question(method, params).await
@@ -209,28 +249,29 @@ impl Agent for Connection {
     }
 
     fn capabilities(&self) -> Option<Raw> {
-        self.lock().capabilities.clone()
+        self.connection.capabilities()
     }
 
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
         Box::pin(async move {
+            let Reach::Here { folder } = &self.connection.reach else { return Vec::new() };
             let generation = {
-                let state = self.lock();
+                let state = self.connection.lock();
                 if let Some(roots) = state.roots.clone() {
                     return roots;
                 }
                 state.roots_generation
             };
-            let roots = if has(self.capabilities().as_ref(), "roots") {
+            let roots = if has(self.connection.capabilities().as_ref(), "roots") {
                 match self.ask_roots().await {
                     Some(roots) => roots,
                     // It has roots and does not say which: then nothing is within them, until it is asked again.
                     None => return Vec::new(),
                 }
             } else {
-                vec![self.folder.clone()]
+                vec![folder.clone()]
             };
-            let mut state = self.lock();
+            let mut state = self.connection.lock();
             // They may have changed while the answer was on its way.
             if state.roots_generation == generation {
                 state.roots = Some(roots.clone());
@@ -240,11 +281,11 @@ impl Agent for Connection {
     }
 
     fn log_level(&self) -> Option<String> {
-        self.lock().log_level.clone()
+        self.connection.lock().log_level.clone()
     }
 }
 
-fn has(capabilities: Option<&Raw>, name: &str) -> bool {
+pub(crate) fn has(capabilities: Option<&Raw>, name: &str) -> bool {
     capabilities.and_then(|raw| Fields::open(raw).ok()).is_some_and(|fields| fields.get(name).is_some())
 }
 

@@ -9,6 +9,8 @@ pub mod catalog;
 mod connection;
 pub mod front;
 mod instructions;
+mod metrics;
+mod outlet;
 mod rescue;
 mod route;
 mod shape;
@@ -21,7 +23,10 @@ use greenroom_core::{Policy, settings::Scope};
 use greenroom_fleet::Fleet;
 
 pub use catalog::Catalog;
+pub use connection::{Client, Reach};
+pub use front::Parking;
 pub use instructions::Facts;
+pub use metrics::Metrics;
 
 /// Everything a connection needs. Shared by all of them.
 pub struct Gateway {
@@ -32,4 +37,14 @@ pub struct Gateway {
     pub facts: Facts,
     /// The root of clients that offer none: the folder greenroom was started in.
     pub folder: PathBuf,
+    /// Calls that wait for answers between two requests of a client.
+    pub parking: Parking,
+    pub metrics: Metrics,
+}
+
+impl Gateway {
+    /// Whether a browser can be had, or why not.
+    fn readiness(&self) -> Result<(), String> {
+        Ok(())
+    }
 }

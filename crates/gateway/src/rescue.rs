@@ -41,6 +41,15 @@ impl Failure {
             .hint("choose an id for your own browser, any text will do, and give it with every call")
     }
 
+    /// `sessionId` is missing in a request that belongs to no connection.
+    pub(crate) fn stateless() -> Self {
+        Self::new(
+            "session_required",
+            "missing argument: `sessionId`; requests of this protocol revision share nothing",
+        )
+        .hint("give a sessionId of your choice with every call, or get one from create_new_session")
+    }
+
     /// It is not clear which session a session tool is about.
     pub(crate) fn which_session() -> Self {
         Self::new("session_required", "missing argument: `sessionId`")

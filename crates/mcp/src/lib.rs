@@ -1,5 +1,5 @@
-//! The Model Context Protocol and nothing else: JSON-RPC messages with raw payloads, the stdio transport for
-//! an agent in front, and stdio and streamable HTTP for engines behind.
+//! The Model Context Protocol and nothing else: JSON-RPC messages with raw payloads, the transports for agents in
+//! front (stdio, and the streams of HTTP), and stdio and streamable HTTP for engines behind.
 //!
 //! Payloads are never parsed here beyond the JSON-RPC envelope, so unknown fields, number formats and content
 //! types of any protocol revision pass untouched.
@@ -9,14 +9,17 @@ pub mod lines;
 pub mod link;
 pub mod message;
 pub mod peer;
+pub mod pipe;
 pub mod revision;
 pub mod sse;
 pub mod stdio;
+pub mod stream;
 
 pub use error::RpcError;
 pub use message::{Id, Malformed, Message};
 pub use peer::{Gone, Inbound, Peer};
 pub use revision::Revision;
+pub use stream::Stream;
 
 /// The largest single message, in either direction. An engine answers a 2,000-row table with 0.6 MB and a
 /// full-page screenshot with some MB; 64 MiB leaves two orders of magnitude and still bounds a runaway.

@@ -1,6 +1,12 @@
-//! Protocol revisions that speak in sessions: 2024-11-05 to 2025-11-25.
+//! Protocol revisions: those that begin with a handshake, 2024-11-05 to 2025-11-25, and the stateless one, 2026-07-28.
 
-/// A protocol revision, oldest first.
+/// The revision in which every request speaks for itself.
+pub const STATELESS: &str = "2026-07-28";
+
+/// Every revision we speak, newest first.
+pub const SPOKEN: [&str; 5] = [STATELESS, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// A protocol revision with a handshake, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Revision {
     V2024_11_05,

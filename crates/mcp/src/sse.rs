@@ -55,6 +55,23 @@ impl Events {
     }
 }
 
+/// Encodes an event. A message is one line, so it is one `data` line.
+pub fn encode(id: Option<&str>, data: &[u8]) -> Vec<u8> {
+    let mut event = Vec::with_capacity(id.map_or(0, str::len) + data.len() + 16);
+    if let Some(id) = id {
+        event.extend_from_slice(b"id: ");
+        event.extend_from_slice(id.as_bytes());
+        event.push(b'\n');
+    }
+    event.extend_from_slice(b"data: ");
+    event.extend_from_slice(data);
+    event.extend_from_slice(b"\n\n");
+    event
+}
+
+/// A comment, which only shows that the stream is alive.
+pub const KEEP_ALIVE: &[u8] = b": alive\n\n";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,19 +17,19 @@ use crate::{
 };
 
 /// Lines read ahead of the gateway. Enough to keep it busy, few enough that a flood waits in the pipe.
-const IN_QUEUE: usize = 256;
+pub(crate) const IN_QUEUE: usize = 256;
 
 /// Messages that may wait for a slow client. Beyond it answers wait, and notifications are dropped.
-const OUT_QUEUE: usize = 1024;
+pub(crate) const OUT_QUEUE: usize = 1024;
 
 /// How much is read at once. Pipes hold 64 KiB, so more would never be filled.
-const READ_BYTES: usize = 64 * 1024;
+pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// Messages to the client, one a line.
 #[derive(Clone)]
 pub struct Outgoing(mpsc::Sender<Out>);
 
-enum Out {
+pub(crate) enum Out {
     Line(Vec<u8>),
     /// Answered when everything before it has been written.
     Flush(oneshot::Sender<()>),
@@ -40,6 +40,10 @@ enum Out {
 pub struct ClientGone;
 
 impl Outgoing {
+    pub(crate) fn new(queue: mpsc::Sender<Out>) -> Self {
+        Self(queue)
+    }
+
     pub async fn send(&self, line: Vec<u8>) -> Result<(), ClientGone> {
         self.0.send(Out::Line(line)).await.map_err(|_| ClientGone)
     }
@@ -108,17 +112,7 @@ fn write(mut output: impl Write, mut queue: mpsc::Receiver<Out>) {
     let mut buffer = Vec::new();
     let mut flushed = Vec::new();
     while let Some(first) = queue.blocking_recv() {
-        let mut next = Some(first);
-        while let Some(out) = next {
-            match out {
-                Out::Line(line) => {
-                    buffer.extend_from_slice(&line);
-                    buffer.push(b'\n');
-                }
-                Out::Flush(written) => flushed.push(written),
-            }
-            next = if buffer.len() < READ_BYTES { queue.try_recv().ok() } else { None };
-        }
+        collect(first, &mut queue, &mut buffer, &mut flushed);
         if output.write_all(&buffer).is_err() || output.flush().is_err() {
             return;
         }
@@ -126,5 +120,25 @@ fn write(mut output: impl Write, mut queue: mpsc::Receiver<Out>) {
         for written in flushed.drain(..) {
             let _ = written.send(());
         }
+    }
+}
+
+/// Takes what is queued, as much as there is and one write should carry.
+pub(crate) fn collect(
+    first: Out,
+    queue: &mut mpsc::Receiver<Out>,
+    buffer: &mut Vec<u8>,
+    flushed: &mut Vec<oneshot::Sender<()>>,
+) {
+    let mut next = Some(first);
+    while let Some(out) = next {
+        match out {
+            Out::Line(line) => {
+                buffer.extend_from_slice(&line);
+                buffer.push(b'\n');
+            }
+            Out::Flush(written) => flushed.push(written),
+        }
+        next = if buffer.len() < READ_BYTES { queue.try_recv().ok() } else { None };
     }
 }

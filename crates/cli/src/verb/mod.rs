@@ -3,4 +3,5 @@
 pub mod config;
 pub mod doctor;
 pub mod mcp;
+pub mod serve;
 pub mod setup;

@@ -6,6 +6,7 @@
 //!
 //! Nothing here reads a file or the environment: the cli hands in their text.
 
+mod address;
 mod check;
 mod choice;
 mod declare;
@@ -29,5 +30,5 @@ pub use reference::reference;
 pub use resolve::{
     CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, Resolved, Sources, is_ours, resolve,
 };
-pub use table::{Pool, SECTIONS, SETTINGS, Sessions, Settings, Tools};
+pub use table::{Pool, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools};
 pub use viewport::Viewport;

@@ -173,6 +173,7 @@ fn guarded_settings() {
         [
             "data_dir",
             "node",
+            "server.allowed_hosts",
             "tools.allow",
             "tools.deny",
             "tools.unsafe",
@@ -185,7 +186,7 @@ fn guarded_settings() {
         ]
     );
 
-    let text = "data_dir = '/x'\nnode = '/x'\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[pool]\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true";
+    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[pool]\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true";
     let found = problems(&Sources { files: file(text, false), ..sources() });
     assert_eq!(found.len(), guarded.len(), "{found:?}");
     assert!(found.contains(

@@ -3,9 +3,14 @@
 //!
 //! Conditions between settings stand in `check.rs`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use super::{
+    address::Address,
     choice::{Browser, Cap, Choice, EngineKind, Scope},
     declare::{Section, Setting, settings},
     duration::Span,
@@ -26,6 +31,15 @@ settings! {
         "log" log: String = "warn".to_owned() => Text("FILTER");
         /// The Node.js executable that runs the engine. Found on `PATH` when unset.
         "node" node: Option<PathBuf> = None => Or("unset", Program), guarded = true;
+    }
+
+    /// `greenroom serve`: one server for many clients.
+    server: Server {
+        /// Where the server listens; port 0 takes a free one. Beyond this machine's own loopback it needs API keys, which
+        /// do not exist yet, so it refuses.
+        "server.listen" listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 34501)) => Address;
+        /// Further names that clients may call the server by, without ports, such as that of a proxy in front of it.
+        "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(Text("HOST")), guarded = true;
     }
 
     /// What an agent sees: named, owned, isolated browsers.

@@ -51,6 +51,8 @@ pub enum Ended {
     Lost(Lost),
     Idle(Duration),
     Lifetime(Duration),
+    /// The server it lived on is gone.
+    Server,
 }
 
 impl fmt::Display for Note {
@@ -75,6 +77,7 @@ impl fmt::Display for Ended {
             Self::Lost(lost) => lost.fmt(f),
             Self::Idle(after) => write!(f, "it was closed after {} without a call", human(*after)),
             Self::Lifetime(after) => write!(f, "it reached its maximum lifetime of {}", human(*after)),
+            Self::Server => f.write_str("the greenroom server was restarted"),
         }
     }
 }

@@ -1,5 +1,10 @@
-//! The fronts: how agents reach the gateway. Each makes a connection and walks its messages through
-//! [`protocol`].
+//! The fronts: how agents reach the gateway. Those that introduce themselves have a connection, whose messages walk
+//! through [`protocol`]; requests that speak for themselves go through [`stateless`].
 
+pub mod http;
+pub mod lines;
 mod protocol;
+mod stateless;
 pub mod stdio;
+
+pub use stateless::Parking;

@@ -1,18 +1,27 @@
 //! The protocol as a server speaks it: lifecycle, tools, logging, cancellation. The same for every front.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use greenroom_core::{Fields, Raw, raw::encode};
+use greenroom_core::{Fields, Owner, Raw, raw::encode};
 use greenroom_mcp::{
     Id, Malformed, Message, Revision, RpcError,
     error::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND},
     message,
 };
-use serde::Serialize;
 use serde_json::{json, value::RawValue};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio_util::task::TaskTracker;
 
-use crate::{Gateway, call, connection::Connection, instructions, rescue::Failure, tools, turn::Turns};
+use super::stateless;
+use crate::{
+    Gateway,
+    call::{self, Caller},
+    connection::{ConnectedAgent, Connection},
+    instructions,
+    outlet::{Outlet, Reply, Way},
+    rescue::Failure,
+    tools,
+    turn::Turns,
+};
 
 /// How many calls of one connection may be in flight. Far beyond what agents do; a client that sends more has
 /// lost count, and each costs memory until it is answered.
@@ -21,108 +30,92 @@ const CALLS_MAX: usize = 1024;
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /// Where a connection is in its life.
+#[derive(Clone, Copy)]
 enum Phase {
     /// Nothing but `initialize` and `ping` makes sense yet.
     New,
     Introduced(Revision),
 }
 
+/// One connection's conversation. Its calls are tasks of its own.
 pub(super) struct Protocol {
     gateway: Arc<Gateway>,
-    connection: Arc<Connection>,
-    phase: Phase,
+    pub(super) connection: Arc<Connection>,
+    phase: Mutex<Phase>,
     turns: Turns,
-}
-
-/// Where answers go: each on its own, or those of a batch together.
-#[derive(Clone)]
-pub(super) enum Reply {
-    Alone(Arc<Connection>),
-    Batch(mpsc::Sender<Vec<u8>>),
-}
-
-impl Reply {
-    pub(super) fn alone(connection: &Arc<Connection>) -> Self {
-        Self::Alone(connection.clone())
-    }
-
-    /// For a batch of so many messages, each with one answer at most. The future sends the answers when the last of
-    /// them is there, that is, when nobody holds the `Reply` any more: a cancelled call drops its own.
-    pub(super) fn batch(
-        connection: &Arc<Connection>,
-        messages: usize,
-    ) -> (Self, impl Future<Output = ()> + use<>) {
-        let (answers, mut received) = mpsc::channel::<Vec<u8>>(messages.max(1));
-        let connection = connection.clone();
-        let together = async move {
-            let mut line = Vec::new();
-            while let Some(answer) = received.recv().await {
-                line.push(if line.is_empty() { b'[' } else { b',' });
-                line.extend(answer);
-            }
-            if !line.is_empty() {
-                line.push(b']');
-                connection.send(line).await;
-            }
-        };
-        (Self::Batch(answers), together)
-    }
-
-    async fn send(&self, id: Option<&Id>, body: &Result<Raw, Raw>) {
-        let line = message::response(id, body);
-        match self {
-            Self::Alone(connection) => connection.send(line).await,
-            // The batch is gone only when the whole connection is.
-            Self::Batch(answers) => drop(answers.send(line).await),
-        }
-    }
+    tasks: TaskTracker,
 }
 
 impl Protocol {
     pub(super) fn new(gateway: Arc<Gateway>, connection: Arc<Connection>) -> Self {
-        Self { gateway, connection, phase: Phase::New, turns: Turns::default() }
+        let (turns, tasks) = (Turns::default(), TaskTracker::new());
+        Self { gateway, connection, phase: Mutex::new(Phase::New), turns, tasks }
     }
 
-    /// Takes one message. Calls go on in `calls`, everything else is done at once.
-    pub(super) async fn take(
-        &mut self,
-        message: Result<Message, Malformed>,
-        reply: &Reply,
-        calls: &mut JoinSet<()>,
-    ) {
+    /// Takes one message. Calls go on in tasks of their own, everything else is done at once.
+    pub(super) async fn take(&self, message: Result<Message, Malformed>, way: &Way) {
         match message {
-            Ok(Message::Request { id, method, params }) => match method.as_str() {
-                "tools/call" if self.introduced() => self.call(id, params, reply, calls).await,
-                "tools/list" if self.introduced() => self.list(id, params, reply, calls).await,
-                _ => reply.send(Some(&id), &self.request(&method, params.as_deref())).await,
-            },
+            Ok(Message::Request { id, method, params }) => {
+                if stateless::is_one(params.as_deref()) {
+                    return self.stateless(id, &method, params.as_deref(), way).await;
+                }
+                match method.as_str() {
+                    "tools/call" if self.introduced() => self.call(id, params, way).await,
+                    "tools/list" if self.introduced() => self.list(id, params, way).await,
+                    _ => send(&way.reply, Some(&id), &self.request(&method, params.as_deref())).await,
+                }
+            }
             Ok(Message::Notification { method, params }) => self.notification(&method, params.as_deref()),
             Ok(Message::Response { id, body }) => self.connection.answered(&id, body),
-            Err(malformed) => reply.send(malformed.id.as_ref(), &Err(malformed.error.to_raw())).await,
+            Err(malformed) => send(&way.reply, malformed.id.as_ref(), &Err(malformed.error.to_raw())).await,
+        }
+    }
+
+    /// Takes the messages of a batch, whose answers go back together.
+    pub(super) async fn take_batch(&self, parts: Vec<Result<Message, Malformed>>, way: Way) {
+        let (way, together) = way.batch(parts.len());
+        self.tasks.spawn(together);
+        for part in parts {
+            self.take(part, &way).await;
         }
     }
 
     /// Tells the client that the list of tools is another one now.
-    pub(super) async fn tools_changed(&self) {
+    pub(super) async fn tools_changed(&self, outlet: &Outlet) {
         if self.introduced() {
-            self.connection.send(message::notification("notifications/tools/list_changed", None)).await;
+            // One that is gone is noticed by its closed end.
+            let _ = outlet.send(message::notification("notifications/tools/list_changed", None)).await;
+        }
+    }
+
+    /// Cancels every call. Returns when nothing of them is left and what was answered is on its way.
+    pub(super) async fn end(&self) {
+        self.connection.cancel_all();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    pub(super) fn revision(&self) -> Option<Revision> {
+        match *self.phase.lock().unwrap_or_else(PoisonError::into_inner) {
+            Phase::New => None,
+            Phase::Introduced(revision) => Some(revision),
         }
     }
 
     fn introduced(&self) -> bool {
-        matches!(self.phase, Phase::Introduced(_))
+        self.revision().is_some()
     }
 
-    fn request(&mut self, method: &str, params: Option<&RawValue>) -> Result<Raw, Raw> {
-        let answer = match (method, &self.phase) {
+    fn request(&self, method: &str, params: Option<&RawValue>) -> Result<Raw, Raw> {
+        let answer = match (method, self.revision()) {
             ("ping", _) => Ok(encode(&json!({}))),
-            ("initialize", Phase::New) => self.initialize(params),
-            ("initialize", Phase::Introduced(revision)) => {
+            ("initialize", None) => self.initialize(params),
+            ("initialize", Some(revision)) => {
                 let revision = revision.as_str();
                 let message = format!("already initialized with revision {revision}");
                 Err(RpcError::new(INVALID_REQUEST, message))
             }
-            (_, Phase::New) => Err(RpcError::new(
+            (_, None) => Err(RpcError::new(
                 INVALID_REQUEST,
                 format!("`{method}` before `initialize`: introduce yourself first"),
             )),
@@ -132,7 +125,7 @@ impl Protocol {
         answer.map_err(|error| error.to_raw())
     }
 
-    fn initialize(&mut self, params: Option<&RawValue>) -> Result<Raw, RpcError> {
+    fn initialize(&self, params: Option<&RawValue>) -> Result<Raw, RpcError> {
         let params = params.and_then(|params| Fields::open(params).ok()).unwrap_or_default();
         let wanted: Option<String> = params.read("protocolVersion").ok().flatten();
         let Some(wanted) = wanted else {
@@ -140,11 +133,11 @@ impl Protocol {
         };
         let revision = Revision::negotiate(&wanted);
         self.connection.introduced(params.get("capabilities").map(ToOwned::to_owned));
-        self.phase = Phase::Introduced(revision);
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Introduced(revision);
         Ok(encode(&json!({
             "protocolVersion": revision.as_str(),
-            "capabilities": { "tools": { "listChanged": true }, "logging": {} },
-            "serverInfo": { "name": "greenroom", "title": "greenroom", "version": env!("CARGO_PKG_VERSION") },
+            "capabilities": server_capabilities(),
+            "serverInfo": server_info(),
             "instructions": instructions::text(self.gateway.scope, &self.gateway.facts),
         })))
     }
@@ -176,55 +169,85 @@ impl Protocol {
     }
 
     /// The list may have to be fetched from the engine, so it does not hold up other messages.
-    async fn list(&self, id: Id, params: Option<Raw>, reply: &Reply, calls: &mut JoinSet<()>) {
-        let (gateway, connection) = (self.gateway.clone(), self.connection.clone());
-        let fields = params.and_then(|params| Fields::open(&params).ok());
-        let cursor = fields.as_ref().and_then(|fields| fields.get("cursor"));
-        if let Some(cursor) = cursor.filter(|cursor| cursor.get() != "null") {
-            let error =
-                RpcError::new(INVALID_PARAMS, format!("unknown cursor: `{cursor}`; the list has one page"));
-            return reply.send(Some(&id), &Err(error.to_raw())).await;
+    async fn list(&self, id: Id, params: Option<Raw>, way: &Way) {
+        if let Err(error) = one_page(params.as_deref()) {
+            return send(&way.reply, Some(&id), &Err(error.to_raw())).await;
         }
-        self.spawn(id, reply, calls, async move { list_tools(&gateway, &connection).await }).await;
+        let (gateway, owner) = (self.gateway.clone(), self.connection.owner.clone());
+        self.spawn(id, way, async move { list_tools(&gateway, &owner).await.map(|list| encode(&list)) })
+            .await;
     }
 
-    async fn call(&self, id: Id, params: Option<Raw>, reply: &Reply, calls: &mut JoinSet<()>) {
+    async fn call(&self, id: Id, params: Option<Raw>, way: &Way) {
+        let connection = self.connection.clone();
+        let agent = ConnectedAgent { connection: connection.clone(), outlet: way.outlet.clone() };
+        let caller =
+            Caller { owner: connection.owner.clone(), connection: Some(connection), agent: Arc::new(agent) };
+        let (gateway, turn) = (self.gateway.clone(), self.turns.take());
+        let work = async move { call::run(&gateway, &caller, params.as_deref(), turn).await };
+        self.spawn(id, way, work).await;
+    }
+
+    /// A request that speaks for itself. On a pipe the process is the connection all the same.
+    async fn stateless(&self, id: Id, method: &str, params: Option<&RawValue>, way: &Way) {
+        let request = match stateless::Request::parse(id.clone(), method, params) {
+            Ok(request) => request,
+            Err(error) => return send(&way.reply, Some(&id), &Err(error.to_raw())).await,
+        };
+        let asker = stateless::Asker {
+            owner: self.connection.owner.clone(),
+            connection: Some(self.connection.clone()),
+            roots: self.connection.folder(),
+            turn: self.turns.take(),
+        };
+        let (gateway, outlet) = (self.gateway.clone(), way.outlet.clone());
+        self.spawn(id, way, async move { stateless::answer(gateway, asker, request, outlet).await }).await;
+    }
+
+    async fn spawn(&self, id: Id, way: &Way, work: impl Future<Output = Result<Raw, Raw>> + Send + 'static) {
         if self.connection.calls_in_flight() >= CALLS_MAX {
-            return reply.send(Some(&id), &Ok(Failure::too_many_calls(CALLS_MAX).to_result())).await;
+            return send(&way.reply, Some(&id), &Ok(Failure::too_many_calls(CALLS_MAX).to_result())).await;
         }
-        let (gateway, connection, turn) = (self.gateway.clone(), self.connection.clone(), self.turns.take());
-        let work = async move { call::run(&gateway, &connection, params.as_deref(), turn).await };
-        self.spawn(id, reply, calls, work).await;
-    }
-
-    async fn spawn(
-        &self,
-        id: Id,
-        reply: &Reply,
-        calls: &mut JoinSet<()>,
-        work: impl Future<Output = Result<Raw, Raw>> + Send + 'static,
-    ) {
-        let (connection, own_reply, own_id) = (self.connection.clone(), reply.clone(), id.clone());
+        let (connection, reply, own_id) = (self.connection.clone(), way.reply.clone(), id.clone());
         let task = async move {
             let body = work.await;
             connection.end(&own_id);
-            own_reply.send(Some(&own_id), &body).await;
+            send(&reply, Some(&own_id), &body).await;
         };
-        if !self.connection.begin(&id, || calls.spawn(task)) {
+        if !self.connection.begin(&id, || self.tasks.spawn(task).abort_handle()) {
             let error =
                 RpcError::new(INVALID_REQUEST, format!("the id {id} is already in use by a call in flight"));
-            reply.send(Some(&id), &Err(error.to_raw())).await;
+            send(&way.reply, Some(&id), &Err(error.to_raw())).await;
         }
     }
 }
 
-/// The answer to `tools/list`. Not made with `json!`, which would parse the definitions and respell their numbers.
-#[derive(Serialize)]
-struct ToolList<'a> {
-    tools: Vec<&'a RawValue>,
+async fn send(reply: &Reply, id: Option<&Id>, body: &Result<Raw, Raw>) {
+    reply.send(message::response(id, body)).await;
 }
 
-async fn list_tools(gateway: &Gateway, connection: &Connection) -> Result<Raw, Raw> {
+pub(super) fn server_capabilities() -> serde_json::Value {
+    json!({ "tools": { "listChanged": true }, "logging": {} })
+}
+
+pub(super) fn server_info() -> serde_json::Value {
+    json!({ "name": "greenroom", "title": "greenroom", "version": env!("CARGO_PKG_VERSION") })
+}
+
+/// A list has one page, so there is no cursor to give.
+pub(super) fn one_page(params: Option<&RawValue>) -> Result<(), RpcError> {
+    let fields = params.and_then(|params| Fields::open(params).ok());
+    let cursor = fields.as_ref().and_then(|fields| fields.get("cursor"));
+    match cursor.filter(|cursor| cursor.get() != "null") {
+        Some(cursor) => {
+            Err(RpcError::new(INVALID_PARAMS, format!("unknown cursor: `{cursor}`; the list has one page")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The answer to `tools/list`. Definitions stay raw, so that nothing in them is respelled.
+pub(super) async fn list_tools(gateway: &Gateway, owner: &Owner) -> Result<Fields, Raw> {
     let listed = gateway.catalog.list().await.map_err(|error| {
         let hint = error.hint.map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
         RpcError::new(
@@ -233,9 +256,11 @@ async fn list_tools(gateway: &Gateway, connection: &Connection) -> Result<Raw, R
         )
         .to_raw()
     })?;
-    let shown = listed.iter().filter(|(name, _)| gateway.policy.shows(&connection.owner, name));
+    let shown = listed.iter().filter(|(name, _)| gateway.policy.shows(owner, name));
     let mut list: Vec<&RawValue> = shown.map(|(_, entry)| &*entry.shown).collect();
-    let own = tools::definitions(gateway, &connection.owner);
+    let own = tools::definitions(gateway, owner);
     list.extend(own.iter().map(|tool| &**tool));
-    Ok(encode(&ToolList { tools: list }))
+    let mut answer = Fields::default();
+    answer.set("tools", encode(&list));
+    Ok(answer)
 }

@@ -14,8 +14,8 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Gateway,
+    call::Caller,
     catalog::Invalid,
-    connection::Connection,
     rescue::{self, Failure},
     route::Request,
 };
@@ -40,26 +40,26 @@ const TOOLS: [&OwnTool; 4] =
 /// What a tool works with.
 pub(crate) struct Context<'a> {
     gateway: &'a Gateway,
-    connection: &'a Arc<Connection>,
+    caller: &'a Caller,
     permit: Permit,
     session: Option<SessionId>,
 }
 
 impl Context<'_> {
     fn owner(&self) -> &Owner {
-        &self.connection.owner
+        &self.caller.owner
     }
 
     fn agent(&self) -> Arc<dyn Agent> {
-        self.connection.clone()
+        self.caller.agent.clone()
     }
 
     /// The session that is meant: the named one, or where connections have one, this connection's.
     fn whose(&self) -> Result<Whose, Failure> {
-        match (&self.session, self.gateway.scope) {
-            (Some(id), _) => Ok(Whose::Named(id.clone())),
-            (None, Scope::Connection) => Ok(Whose::Connection(self.connection.id)),
-            (None, Scope::Call | Scope::Explicit) => Err(Failure::which_session()),
+        match (&self.session, self.gateway.scope, &self.caller.connection) {
+            (Some(id), _, _) => Ok(Whose::Named(id.clone())),
+            (None, Scope::Connection, Some(connection)) => Ok(Whose::Connection(connection.id)),
+            (None, _, _) => Err(Failure::which_session()),
         }
     }
 }
@@ -99,10 +99,10 @@ impl OwnTool {
     pub(crate) async fn run(
         &self,
         gateway: &Gateway,
-        connection: &Arc<Connection>,
+        caller: &Caller,
         mut request: Request,
     ) -> Result<Raw, Failure> {
-        let permit = gateway.policy.permit(&connection.owner, self.name)?;
+        let permit = gateway.policy.permit(&caller.owner, self.name)?;
         let session = match self.session {
             Some(_) => request.take_session().map_err(|error| match rescue::unroutable(error) {
                 Ok(failure) => failure,
@@ -111,7 +111,7 @@ impl OwnTool {
             None => None,
         };
         self.check(request.arguments())?;
-        let value = (self.run)(Context { gateway, connection, permit, session }).await?;
+        let value = (self.run)(Context { gateway, caller, permit, session }).await?;
         let text = match &value {
             Value::String(text) => text.clone(),
             other => other.to_string(),

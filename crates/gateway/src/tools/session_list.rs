@@ -18,13 +18,14 @@ pub(super) const TOOL: OwnTool = OwnTool {
 };
 
 fn run(context: &Context<'_>) -> Result<Value, Failure> {
+    let own = context.caller.connection.as_ref().map(|connection| connection.id);
     let sessions: Vec<_> = context
         .gateway
         .fleet
         .list(context.owner())
         .into_iter()
         // Another connection's own session is nobody else's business.
-        .filter(|status| status.connection.is_none_or(|id| id == context.connection.id))
+        .filter(|status| status.connection.is_none_or(|id| Some(id) == own))
         .map(|status| show(&status))
         .collect();
     Ok(json!({ "sessions": sessions }))

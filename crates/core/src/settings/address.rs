@@ -1,0 +1,50 @@
+//! Settings that name an address to listen on.
+
+use std::net::SocketAddr;
+
+use super::kind::{Given, Kind, Shape, Wrong};
+
+/// An address and a port. Names are not looked up: what they mean may change, and with it who can connect.
+pub(super) struct Address;
+
+impl Kind for Address {
+    type Value = SocketAddr;
+
+    fn parse(&self, given: Given<'_>) -> Result<SocketAddr, Wrong> {
+        let text = given.text().ok_or(Wrong(None))?;
+        let numbers = match text.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => text.to_owned(),
+        };
+        numbers.parse().map_err(|_| Wrong(None))
+    }
+
+    fn show(&self, value: &SocketAddr) -> String {
+        value.to_string()
+    }
+
+    fn allowed(&self) -> String {
+        "an address and a port, such as `127.0.0.1:34501`".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("ADDR".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::kind::tests::text;
+
+    /// An address is numbers with a port; the one name that means the same everywhere is taken too.
+    #[test]
+    fn addresses() {
+        assert_eq!(text(&Address, "127.0.0.1:0"), Ok("127.0.0.1:0".parse().unwrap()));
+        assert_eq!(text(&Address, "localhost:80"), Ok("127.0.0.1:80".parse().unwrap()));
+        assert_eq!(text(&Address, "[::1]:34501"), Ok("[::1]:34501".parse().unwrap()));
+        for wrong in ["", "34501", ":34501", "127.0.0.1", "example.com:1", "127.0.0.1:65536", "localhost:x"] {
+            assert_eq!(text(&Address, wrong), Err(Wrong(None)), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! How a stream of messages becomes an HTTP answer: one JSON object if the first message is the last, else an event
+//! stream.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{
+        HeaderValue, StatusCode,
+        header::{CACHE_CONTROL, CONTENT_TYPE},
+    },
+    response::Response,
+};
+use futures_util::stream;
+use greenroom_mcp::{
+    sse,
+    stream::{Numbered, Reader},
+};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::refusal;
+
+/// How long an answer may take before the event stream begins without it. Until then nothing has been sent, which
+/// proxies take for a dead server after 30 s or more.
+const BEGIN: Duration = Duration::from_secs(10);
+
+/// How often a silent event stream shows that it is alive. Proxies cut what is silent for 30 s or more.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What an event stream is made of.
+pub(super) struct Events {
+    pub(super) reader: Reader,
+    /// How its events are named: the number of the stream. `None` where streams cannot be resumed.
+    pub(super) number: Option<u64>,
+    /// Tells the client the stream's name before the first message.
+    pub(super) primed: bool,
+    pub(super) stop: CancellationToken,
+    /// Lives as long as the answer is wanted.
+    pub(super) _guard: Option<Arc<dyn Send + Sync>>,
+}
+
+/// What the first message decides.
+pub(super) enum First {
+    /// The whole answer.
+    Only(Bytes),
+    /// More will come, or nothing has come yet.
+    Stream(Option<Numbered>),
+    /// There is no answer: it was cancelled.
+    Nothing,
+}
+
+pub(super) async fn first(reader: &mut Reader) -> First {
+    match timeout(BEGIN, reader.next()).await {
+        Ok(Some(message)) if message.last => First::Only(message.message),
+        Ok(Some(message)) => First::Stream(Some(message)),
+        Ok(None) => First::Nothing,
+        Err(_) => First::Stream(None),
+    }
+}
+
+/// The last message, for a client that takes no event stream. What comes before it is lost to that client.
+pub(super) async fn last(reader: &mut Reader) -> Option<Bytes> {
+    while let Some(message) = reader.next().await {
+        if message.last {
+            return Some(message.message);
+        }
+    }
+    None
+}
+
+pub(super) fn one(message: Bytes) -> Response {
+    refusal::json(StatusCode::OK, message)
+}
+
+/// An event stream that begins with this message, if there is one.
+pub(super) fn events(events: Events, begun: Option<Numbered>) -> Response {
+    let mut pending = Vec::new();
+    if events.primed
+        && let Some(number) = events.number
+    {
+        pending.extend(format!("id: {number}-start\ndata: \n\n").into_bytes());
+    }
+    if let Some(message) = begun {
+        pending.extend(encode(events.number, &message));
+    }
+    let body = stream::unfold((events, pending), |(mut events, mut pending)| async move {
+        if !pending.is_empty() {
+            let chunk = Bytes::from(std::mem::take(&mut pending));
+            return Some((Ok::<_, Infallible>(chunk), (events, pending)));
+        }
+        let next = tokio::select! {
+            biased;
+            next = timeout(KEEP_ALIVE, events.reader.next()) => next,
+            () = events.stop.cancelled() => Ok(None),
+        };
+        let chunk = match next {
+            Ok(Some(message)) => Bytes::from(encode(events.number, &message)),
+            Ok(None) => return None,
+            Err(_) => Bytes::from_static(sse::KEEP_ALIVE),
+        };
+        Some((Ok(chunk), (events, pending)))
+    });
+    let mut response = Response::new(Body::from_stream(body));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Asks proxies in front not to collect events before they pass them on.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn encode(number: Option<u64>, message: &Numbered) -> Vec<u8> {
+    let id = number.map(|number| format!("{number}-{}", message.number));
+    sse::encode(id.as_deref(), &message.message)
+}

@@ -1,0 +1,36 @@
+//! `GET /mcp`: the stream of what belongs to no request, or one that broke and goes on.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use greenroom_mcp::Revision;
+
+use super::{Door, body, body::Events, headers, refusal};
+
+pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap) -> Response {
+    if !headers::accepts(&headers, "text/event-stream") {
+        return refusal::because(StatusCode::NOT_ACCEPTABLE, "a stream is `text/event-stream`: accept it");
+    }
+    let session = match door.sessions.of(&headers) {
+        Ok(session) => session,
+        Err(refusal) => return refusal,
+    };
+    let (number, reader) = match headers::text(&headers, headers::LAST_EVENT) {
+        None => session.listen(),
+        Some(event) => match session.resume(event) {
+            Some(resumed) => resumed,
+            None => {
+                let why = format!(
+                    "nothing can be resumed behind the event `{event}`: it is unknown or no longer kept"
+                );
+                return refusal::because(StatusCode::BAD_REQUEST, why);
+            }
+        },
+    };
+    let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
+    body::events(Events { reader, number: Some(number), primed, stop: door.stop.clone(), _guard: None }, None)
+}

@@ -1,0 +1,120 @@
+//! The headers of MCP over HTTP, and what requests of revision 2026-07-28 must say in them.
+
+use axum::http::{
+    HeaderMap,
+    header::{ACCEPT, CONTENT_TYPE},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use greenroom_core::Fields;
+use greenroom_mcp::{RpcError, error::HEADER_MISMATCH};
+use serde_json::value::RawValue;
+
+use crate::front::stateless;
+
+pub(super) const SESSION: &str = "mcp-session-id";
+pub(super) const REVISION: &str = "mcp-protocol-version";
+pub(super) const LAST_EVENT: &str = "last-event-id";
+const METHOD: &str = "mcp-method";
+const NAME: &str = "mcp-name";
+
+/// A header as text; what is no text equals nothing.
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"))
+}
+
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|kind| {
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("application/json")
+    })
+}
+
+/// Whether the client takes this type. One that says nothing takes anything.
+pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    let mut given = headers.get_all(ACCEPT).iter().peekable();
+    if given.peek().is_none() {
+        return true;
+    }
+    let family = kind.split('/').next().unwrap_or_default();
+    given.filter_map(|value| value.to_str().ok()).flat_map(|list| list.split(',')).any(|one| {
+        let one = one.split(';').next().unwrap_or_default().trim();
+        one.eq_ignore_ascii_case(kind) || one == "*/*" || one.strip_suffix("/*") == Some(family)
+    })
+}
+
+/// The headers of a stateless request must say what its body says.
+pub(super) fn match_body(
+    headers: &HeaderMap,
+    method: &str,
+    params: Option<&RawValue>,
+) -> Result<(), RpcError> {
+    let bad = |why: String| RpcError::new(HEADER_MISMATCH, why);
+    let revision = stateless::revision_of(params).unwrap_or_default();
+    let mut expected = vec![(REVISION, revision), (METHOD, method.to_owned())];
+    if method == "tools/call" {
+        let name = params.and_then(|params| Fields::open(params).ok()?.read::<String>("name").ok()?);
+        expected.push((NAME, name.unwrap_or_default()));
+    }
+    for (header, in_body) in expected {
+        let Some(said) = text(headers, header) else {
+            return Err(bad(format!("the header `{header}` is missing; the body says `{in_body}`")));
+        };
+        if decoded(said).as_deref() != Some(&*in_body) {
+            return Err(bad(format!("the header `{header}` says `{said}`, the body says `{in_body}`")));
+        }
+    }
+    Ok(())
+}
+
+/// A value that may be wrapped because it is no plain ASCII: `=?base64?…?=`.
+fn decoded(value: &str) -> Option<String> {
+    match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
+        Some(wrapped) => String::from_utf8(STANDARD.decode(wrapped).ok()?).ok(),
+        None => Some(value.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (name.parse::<axum::http::HeaderName>().unwrap(), value.parse().unwrap()))
+            .collect()
+    }
+
+    /// Types are compared without their parameters and case; silence means anything.
+    #[test]
+    fn content_negotiation() {
+        assert!(is_json(&headers(&[("content-type", "Application/JSON; charset=utf-8")])));
+        assert!(!is_json(&headers(&[("content-type", "text/plain")])) && !is_json(&HeaderMap::new()));
+        let accept = |value: &str| accepts(&headers(&[("accept", value)]), "text/event-stream");
+        assert!(accept("application/json, text/event-stream") && accept("*/*") && accept("text/*;q=0.5"));
+        assert!(!accept("application/json") && accepts(&HeaderMap::new(), "text/event-stream"));
+    }
+
+    /// What headers and body say must be equal, also when a name is wrapped.
+    #[test]
+    fn headers_say_what_the_body_says() {
+        let params = r#"{"name":"größe","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
+        let params = greenroom_core::raw::parse(params.to_owned()).unwrap();
+        let judge = |revision, method, name| {
+            let headers = headers(&[(REVISION, revision), (METHOD, method), (NAME, name)]);
+            match_body(&headers, "tools/call", Some(&params)).map_err(|error| error.message)
+        };
+        let wrapped = "=?base64?Z3LDtsOfZQ==?=";
+        assert_eq!(judge("2026-07-28", "tools/call", wrapped), Ok(()));
+        assert!(judge("2025-11-25", "tools/call", wrapped).unwrap_err().contains(REVISION));
+        assert!(judge("2026-07-28", "tools/list", wrapped).unwrap_err().contains(METHOD));
+        assert!(judge("2026-07-28", "tools/call", "other").unwrap_err().contains(NAME));
+        assert!(judge("2026-07-28", "tools/call", "=?base64?!?=").unwrap_err().contains(NAME));
+        assert!(
+            match_body(&HeaderMap::new(), "tools/list", Some(&params))
+                .unwrap_err()
+                .message
+                .contains("missing")
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! Accepts connections and serves each, until told to stop.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Router, serve::Listener};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    sync::Semaphore,
+    time::{interval, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{Door, session::LOOK_EVERY};
+
+/// How long a connection may be silent before a request, and how long the head of one may take to arrive. A client that
+/// keeps a connection for later keeps it for a minute or less.
+const HEAD: Duration = Duration::from_secs(90);
+
+/// How many connections are served at once. A client has two or three; a flood waits in the kernel's queue, and
+/// file descriptors are left for browsers.
+const CONNECTIONS_MAX: usize = 4096;
+
+/// How long requests may take to end once the server stops. They are told to, so this is for those who do not read.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Serves a listener. Returns when every connection has ended.
+pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let accepted = async {
+            let place = room.clone().acquire_owned().await.ok()?;
+            Some((place, listener.accept().await.0))
+        };
+        let (place, io) = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            accepted = accepted => match accepted {
+                Some(accepted) => accepted,
+                None => break,
+            },
+        };
+        let (router, stop) = (router.clone(), stop.clone());
+        connections.spawn(async move {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD)
+                .serve_connection(TokioIo::new(io), TowerToHyperService::new(router))
+                .with_upgrades();
+            let mut connection = std::pin::pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => Some(ended),
+                () = stop.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    timeout(GRACE, connection).await.ok()
+                }
+            };
+            if let Some(Err(error)) = ended {
+                tracing::debug!(%error, "an HTTP connection broke");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    connections.close();
+    connections.wait().await;
+}
+
+/// Tells clients of changed tools and forgets the silent ones, until the door closes.
+pub async fn attend(door: Arc<Door>) {
+    let mut changes = door.gateway.catalog.changes();
+    let mut look = interval(LOOK_EVERY);
+    loop {
+        tokio::select! {
+            () = door.stop.cancelled() => return,
+            changed = changes.changed() => match changed {
+                Ok(()) => door.sessions.tools_changed().await,
+                Err(_) => return,
+            },
+            _ = look.tick() => door.sessions.forget_silent(&door),
+        }
+    }
+}

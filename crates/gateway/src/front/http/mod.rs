@@ -1,0 +1,80 @@
+//! The HTTP front: MCP at `/mcp`, for clients with a handshake (2025-03-26 to 2025-11-25) and for requests that speak
+//! for themselves (2026-07-28); fronts that join at `/front`; and what a supervisor looks at.
+//!
+//! [`router`] is the same for a TCP port and for the control socket; what differs is who can be at the other end,
+//! which is in [`Door`].
+
+mod body;
+mod check;
+mod get;
+mod headers;
+mod join;
+mod listen;
+mod post;
+mod probes;
+mod refusal;
+mod session;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, State},
+    middleware,
+    response::Response,
+    routing,
+};
+use greenroom_core::Owner;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{Gateway, connection::Reach};
+
+pub use check::Rules;
+pub use join::{FRONT, Hello, PROTOCOL, Welcome};
+pub use listen::{attend, serve};
+pub use probes::Probes;
+pub use session::Sessions;
+
+/// One way in: what stands behind it, and who can be at its other end.
+pub struct Door {
+    pub gateway: Arc<Gateway>,
+    /// Shared by all doors of a process.
+    pub sessions: Arc<Sessions>,
+    pub probes: Arc<Probes>,
+    /// Whether those who come in are this user, on this machine.
+    pub reach: Reach,
+    /// Whose the requests are.
+    pub owner: Owner,
+    /// Which names a client may call this server by; `None` where only this user can connect.
+    pub rules: Option<Rules>,
+    /// Ends what would go on for ever: streams, and fronts that have joined.
+    pub stop: CancellationToken,
+    pub tasks: TaskTracker,
+}
+
+/// Everything that is served at a door.
+pub fn router(door: Arc<Door>) -> Router {
+    Router::new()
+        .route("/mcp", routing::post(post::handle).get(get::handle).delete(delete))
+        .route(FRONT, routing::get(join::handle))
+        .route("/health", routing::get(probes::health))
+        .route("/ready", routing::get(probes::ready))
+        .route("/metrics", routing::get(probes::metrics))
+        .fallback(|| async { refusal::not_found() })
+        .method_not_allowed_fallback(|| async { refusal::wrong_method() })
+        // Bodies are read, and bounded, where it is known what they are.
+        .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn_with_state(door.clone(), check::names))
+        .with_state(door)
+}
+
+/// The client says goodbye. Its own session goes; those with names stay, as others may use them.
+async fn delete(State(door): State<Arc<Door>>, headers: axum::http::HeaderMap) -> Response {
+    match door.sessions.of(&headers) {
+        Ok(session) => {
+            door.sessions.end(&door, &session);
+            refusal::accepted()
+        }
+        Err(refusal) => refusal,
+    }
+}

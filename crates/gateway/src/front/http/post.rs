@@ -1,0 +1,213 @@
+//! `POST /mcp`: one message, or a batch of them.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode},
+    response::Response,
+};
+use bytes::Bytes;
+use greenroom_mcp::{
+    Id, MESSAGE_BYTES_MAX, Message, Revision, RpcError, Stream,
+    error::{INVALID_REQUEST, METHOD_NOT_FOUND},
+    message::{self, Parsed},
+    revision::STATELESS,
+};
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    Door,
+    body::{self, Events, First},
+    headers, refusal,
+    session::Session,
+};
+use crate::{
+    front::stateless,
+    outlet::{Outlet, Way},
+    turn::Turns,
+};
+
+/// How long a body may take to arrive. The largest one takes a second over a slow network.
+const BODY: Duration = Duration::from_secs(60);
+
+pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap, body: Body) -> Response {
+    if !headers::is_json(&headers) {
+        let why = "a message is `application/json`: say so in `Content-Type`";
+        return refusal::because(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
+    }
+    if !headers::accepts(&headers, "application/json") && !headers::accepts(&headers, "text/event-stream") {
+        let why = "answers are `application/json` or `text/event-stream`: accept both";
+        return refusal::because(StatusCode::NOT_ACCEPTABLE, why);
+    }
+    let text = match read(&headers, body).await {
+        Ok(text) => text,
+        Err(refusal) => return refusal,
+    };
+    let parsed = message::parse(&text);
+    if let Parsed::One(Ok(Message::Request { id, method, params })) = &parsed {
+        if is_stateless(&headers, params.as_deref()) {
+            return stateless(&door, &headers, id, method, params.as_deref()).await;
+        }
+        if method == "initialize" && !headers.contains_key(headers::SESSION) {
+            return introduce(&door, parsed).await;
+        }
+    }
+    if let Parsed::One(Err(malformed)) = &parsed {
+        return refusal::rpc(StatusCode::BAD_REQUEST, malformed.id.as_ref(), &malformed.error);
+    }
+    with_session(&door, &headers, parsed).await
+}
+
+#[allow(clippy::result_large_err, reason = "the refusal is sent as it is")]
+async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Response> {
+    let too_big = || {
+        let why = format!("the body is too big: at most {MESSAGE_BYTES_MAX} bytes are taken");
+        refusal::because(StatusCode::PAYLOAD_TOO_LARGE, why)
+    };
+    let announced = headers::text(headers, "content-length").and_then(|length| length.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > MESSAGE_BYTES_MAX) {
+        return Err(too_big());
+    }
+    match timeout(BODY, to_bytes(body, MESSAGE_BYTES_MAX)).await {
+        Ok(Ok(text)) => Ok(text),
+        Ok(Err(error))
+            if std::error::Error::source(&error)
+                .is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) =>
+        {
+            Err(too_big())
+        }
+        Ok(Err(error)) => {
+            Err(refusal::because(StatusCode::BAD_REQUEST, format!("the body cannot be read: {error}")))
+        }
+        Err(_) => Err(refusal::because(
+            StatusCode::REQUEST_TIMEOUT,
+            format!("the body did not arrive within {} s", BODY.as_secs()),
+        )),
+    }
+}
+
+fn is_stateless(headers: &HeaderMap, params: Option<&RawValue>) -> bool {
+    headers::text(headers, headers::REVISION) == Some(STATELESS) || stateless::is_one(params)
+}
+
+/// A client's first words. What it gets is a session of this transport, and no browser.
+async fn introduce(door: &Arc<Door>, parsed: Parsed) -> Response {
+    let session = Session::new(door);
+    let mut response = exchange(door, &session, parsed, true).await;
+    // One that did not get on has no session to go on with.
+    if session.protocol.revision().is_some() {
+        if !door.sessions.add(door, &session) {
+            return refusal::because(StatusCode::SERVICE_UNAVAILABLE, "too many clients are connected");
+        }
+        if let Ok(id) = HeaderValue::from_str(&session.id) {
+            response.headers_mut().insert(headers::SESSION, id);
+        }
+    }
+    response
+}
+
+async fn with_session(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> Response {
+    let session = match door.sessions.of(headers) {
+        Ok(session) => session,
+        Err(refusal) => return refusal,
+    };
+    if let Some(revision) = headers::text(headers, headers::REVISION)
+        && Revision::parse(revision).is_none()
+    {
+        let error = stateless::unspoken(revision);
+        return refusal::rpc(StatusCode::BAD_REQUEST, None, &error);
+    }
+    exchange(door, &session, parsed, headers::accepts(headers, "text/event-stream")).await
+}
+
+/// Hands a message to its client's conversation and answers with what comes of it. A connection that breaks cancels
+/// nothing: the client may come back for its answer.
+async fn exchange(door: &Arc<Door>, session: &Arc<Session>, parsed: Parsed, streams: bool) -> Response {
+    let wants_answer = match &parsed {
+        Parsed::One(one) => asks(one),
+        Parsed::Batch(parts) => parts.iter().any(asks),
+    };
+    let own = Arc::<Stream>::default();
+    let mut reader = own.read();
+    let way = Way::stream(&own, Some(session.background.clone()));
+    match parsed {
+        Parsed::One(one) => session.protocol.take(one, &way).await,
+        Parsed::Batch(parts) => session.protocol.take_batch(parts, way.clone()).await,
+    }
+    drop(way);
+    if !wants_answer {
+        return refusal::accepted();
+    }
+    if !streams {
+        return match body::last(&mut reader).await {
+            Some(answer) => body::one(answer),
+            None => refusal::accepted(),
+        };
+    }
+    match body::first(&mut reader).await {
+        First::Only(answer) => body::one(answer),
+        First::Nothing => refusal::accepted(),
+        First::Stream(begun) => {
+            let number = Some(session.keep(&own));
+            let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
+            body::events(Events { reader, number, primed, stop: door.stop.clone(), _guard: None }, begun)
+        }
+    }
+}
+
+/// Whether a message is answered: a request, or one that cannot be understood.
+fn asks(message: &Result<Message, greenroom_mcp::Malformed>) -> bool {
+    matches!(message, Ok(Message::Request { .. }) | Err(_))
+}
+
+/// A request that speaks for itself. Whoever leaves before the answer cancels it.
+async fn stateless(
+    door: &Arc<Door>,
+    headers: &HeaderMap,
+    id: &Id,
+    method: &str,
+    params: Option<&RawValue>,
+) -> Response {
+    let request = match stateless::Request::parse(id.clone(), method, params) {
+        Ok(request) => request,
+        Err(error) => return refusal::rpc(status_of(&error), Some(id), &error),
+    };
+    if let Err(error) = headers::match_body(headers, method, params) {
+        return refusal::rpc(StatusCode::BAD_REQUEST, Some(id), &error);
+    }
+    let asker = stateless::Asker {
+        owner: door.owner.clone(),
+        connection: None,
+        roots: door.reach.folder(),
+        turn: Turns::default().take(),
+    };
+    let own = Arc::<Stream>::default();
+    let mut reader = own.read();
+    let way = Way::stream(&own, None);
+    let (gateway, id) = (door.gateway.clone(), id.clone());
+    let outlet = Outlet::Streams { own, background: None };
+    let task = tokio::spawn(async move {
+        let body = stateless::answer(gateway, asker, request, outlet).await;
+        way.reply.send(message::response(Some(&id), &body)).await;
+    });
+    let guard = Arc::new(AbortOnDropHandle::new(task));
+    match body::first(&mut reader).await {
+        First::Only(answer) => body::one(answer),
+        First::Nothing => {
+            let error = RpcError::new(INVALID_REQUEST, "the request was given up");
+            refusal::rpc(StatusCode::SERVICE_UNAVAILABLE, None, &error)
+        }
+        First::Stream(begun) => {
+            let (number, primed, stop) = (None, false, door.stop.clone());
+            body::events(Events { reader, number, primed, stop, _guard: Some(guard) }, begun)
+        }
+    }
+}
+
+fn status_of(error: &RpcError) -> StatusCode {
+    if error.code == METHOD_NOT_FOUND { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST }
+}

@@ -1,0 +1,44 @@
+//! What a supervisor looks at: `/health` (this process answers), `/ready` (a browser can be had), `/metrics`.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
+    response::Response,
+};
+use serde_json::json;
+
+use super::{Door, refusal};
+
+/// What this process says of itself.
+#[derive(Debug)]
+pub struct Probes {
+    /// A name that no other process has had.
+    pub server: String,
+}
+
+pub(super) async fn health() -> Response {
+    answer(StatusCode::OK, &json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
+}
+
+pub(super) async fn ready(State(door): State<Arc<Door>>) -> Response {
+    match door.gateway.readiness() {
+        Ok(()) => answer(StatusCode::OK, &json!({ "status": "ready" })),
+        Err(why) => {
+            answer(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "not ready", "message": why }))
+        }
+    }
+}
+
+pub(super) async fn metrics(State(door): State<Arc<Door>>) -> Response {
+    let text = door.gateway.metrics.text(&door.gateway.fleet, door.sessions.count());
+    let mut response = Response::new(text.into());
+    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+fn answer(status: StatusCode, body: &serde_json::Value) -> Response {
+    refusal::json(status, body.to_string())
+}

@@ -1,0 +1,231 @@
+//! Clients that have introduced themselves over HTTP: who they are, and the streams that reach them.
+//!
+//! A client that is silent for long is forgotten, unless that would cost it something: a call in flight, an open stream,
+//! or the browser of its own that only this connection leads to. Named sessions live by their own clock.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use greenroom_core::ConnectionId;
+use greenroom_fleet::Whose;
+use greenroom_mcp::{Stream, stream::Reader};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{Door, headers, refusal};
+use crate::{
+    connection::{Client, Connection},
+    front::protocol::Protocol,
+    outlet::Outlet,
+};
+
+/// How long a client may be silent. It costs two kilobytes meanwhile, and coming back costs it a handshake.
+const SILENT: Duration = Duration::from_secs(3600);
+
+/// How many clients may be connected. Beyond it the most silent one that can be spared is forgotten.
+const CLIENTS_MAX: usize = 10_000;
+
+/// How often silent clients are looked for.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// How many ended streams of a client are kept for it to fetch what it missed, and how many bytes they may hold.
+const ENDED_MAX: usize = 16;
+const ENDED_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// The stream that belongs to no request.
+const BACKGROUND: u64 = 0;
+
+/// Every client with a handshake, by the id it got.
+#[derive(Default)]
+pub struct Sessions(Mutex<HashMap<String, Arc<Session>>>);
+
+/// One of them.
+pub(super) struct Session {
+    pub(super) id: String,
+    pub(super) protocol: Protocol,
+    pub(super) background: Arc<Stream>,
+    state: Mutex<State>,
+}
+
+struct State {
+    last_heard: Instant,
+    /// Streams that a client may come back to, by number.
+    streams: BTreeMap<u64, Arc<Stream>>,
+    next_stream: u64,
+}
+
+impl Session {
+    pub(super) fn new(door: &Door) -> Arc<Self> {
+        let id = Uuid::new_v4();
+        let client = Client {
+            // Connections of HTTP clients and of fronts that join share a space of numbers; random ones do not meet.
+            id: ConnectionId(id.as_u64_pair().0),
+            owner: door.owner.clone(),
+            reach: door.reach.clone(),
+            first_question: 1,
+        };
+        let background = Arc::<Stream>::default();
+        let streams = BTreeMap::from([(BACKGROUND, background.clone())]);
+        Arc::new(Self {
+            id: id.simple().to_string(),
+            protocol: Protocol::new(door.gateway.clone(), Connection::new(client)),
+            background,
+            state: Mutex::new(State { last_heard: Instant::now(), streams, next_stream: BACKGROUND + 1 }),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a stream for the client to come back to, and returns its number.
+    pub(super) fn keep(&self, stream: &Arc<Stream>) -> u64 {
+        let mut state = self.lock();
+        let number = state.next_stream;
+        state.next_stream += 1;
+        state.streams.insert(number, stream.clone());
+        let mut ended: Vec<_> = state
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.is_finished())
+            .map(|(number, stream)| (*number, stream.bytes()))
+            .collect();
+        let mut bytes: usize = ended.iter().map(|(_, bytes)| bytes).sum();
+        // Oldest first.
+        ended.reverse();
+        while ended.len() > ENDED_MAX || bytes > ENDED_BYTES_MAX {
+            let Some((oldest, held)) = ended.pop() else { break };
+            bytes -= held;
+            state.streams.remove(&oldest);
+        }
+        number
+    }
+
+    /// Goes on behind the event of this name.
+    pub(super) fn resume(&self, event: &str) -> Option<(u64, Reader)> {
+        let (number, seen) = event.split_once('-')?;
+        let number = number.parse().ok()?;
+        let stream = self.lock().streams.get(&number)?.clone();
+        let reader = match seen {
+            "start" => stream.read_from_start(),
+            seen => stream.read_behind(seen.parse().ok()?),
+        };
+        Some((number, reader?))
+    }
+
+    /// The stream that belongs to no request.
+    pub(super) fn listen(&self) -> (u64, Reader) {
+        (BACKGROUND, self.background.read())
+    }
+
+    fn last_heard(&self) -> Instant {
+        self.lock().last_heard
+    }
+
+    /// Whether forgetting this client would cost it nothing but a handshake.
+    fn can_be_spared(&self, door: &Door) -> bool {
+        let connection = &self.protocol.connection;
+        connection.calls_in_flight() == 0
+            && !self.background.has_reader()
+            && !door.gateway.fleet.holds(&connection.owner, &Whose::Connection(connection.id))
+    }
+}
+
+impl Sessions {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client that these headers name.
+    #[allow(clippy::result_large_err, reason = "the refusal is sent as it is")]
+    pub(super) fn of(&self, headers: &HeaderMap) -> Result<Arc<Session>, Response> {
+        let Some(id) = headers::text(headers, headers::SESSION) else {
+            let why = "the header `Mcp-Session-Id` is missing: send `initialize` first, and then what its answer says";
+            return Err(refusal::because(StatusCode::BAD_REQUEST, why));
+        };
+        let Some(session) = self.lock().get(id).cloned() else {
+            let why = format!("no such `Mcp-Session-Id`: `{id}`; send `initialize` again");
+            return Err(refusal::because(StatusCode::NOT_FOUND, why));
+        };
+        session.lock().last_heard = Instant::now();
+        Ok(session)
+    }
+
+    /// Remembers a client that has introduced itself. `false` when there are too many.
+    pub(super) fn add(&self, door: &Door, session: &Arc<Session>) -> bool {
+        if self.lock().len() >= CLIENTS_MAX && !self.spare_one(door) {
+            return false;
+        }
+        self.lock().insert(session.id.clone(), session.clone());
+        true
+    }
+
+    fn spare_one(&self, door: &Door) -> bool {
+        let silent = {
+            let all = self.lock();
+            all.values()
+                .filter(|session| session.can_be_spared(door))
+                .min_by_key(|session| session.last_heard())
+                .cloned()
+        };
+        silent.is_some_and(|session| {
+            self.end(door, &session);
+            true
+        })
+    }
+
+    /// Forgets those who have been silent for long.
+    pub(super) fn forget_silent(&self, door: &Door) {
+        let now = Instant::now();
+        let silent: Vec<_> = {
+            let all = self.lock();
+            all.values()
+                .filter(|session| session.last_heard() + SILENT <= now && session.can_be_spared(door))
+                .cloned()
+                .collect()
+        };
+        for session in silent {
+            tracing::info!(
+                client = session.id,
+                "an HTTP client has been silent for long; it may introduce itself again"
+            );
+            self.end(door, &session);
+        }
+    }
+
+    /// Ends a client's conversation, its calls and its own session.
+    pub(super) fn end(&self, door: &Door, session: &Arc<Session>) {
+        if self.lock().remove(&session.id).is_none() {
+            return;
+        }
+        session.background.finish();
+        let (session, fleet) = (session.clone(), door.gateway.fleet.clone());
+        door.tasks.spawn(async move {
+            session.protocol.end().await;
+            let connection = &session.protocol.connection;
+            // It may have had none.
+            let _ = fleet.close(&connection.owner, &Whose::Connection(connection.id)).await;
+        });
+    }
+
+    /// Tells every client that the list of tools is another one.
+    pub(super) async fn tools_changed(&self) {
+        let all: Vec<_> = self.lock().values().cloned().collect();
+        for session in all {
+            let outlet = Outlet::Streams { own: session.background.clone(), background: None };
+            session.protocol.tools_changed(&outlet).await;
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+}

@@ -1,0 +1,76 @@
+//! The front of a client that sends lines: over stdio, or through a front that has joined this server.
+
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
+
+use greenroom_mcp::{
+    MESSAGE_BYTES_MAX, RpcError,
+    error::INVALID_REQUEST,
+    lines::Line,
+    message::{self, Parsed},
+    stdio::Stdio,
+};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::protocol::Protocol;
+use crate::{
+    Gateway,
+    connection::{Client, Connection},
+    outlet::Way,
+};
+
+/// How long a client may take to read its last answers. One that has closed its end reads no more; one that
+/// still reads takes them at once.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Serves one client until it closes its end, or `stop` is asked for. Its calls are cancelled then; ending its
+/// sessions is left to the caller.
+pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: CancellationToken) {
+    let Stdio { mut incoming, outgoing } = stdio;
+    let way = Way::pipe(&outgoing);
+    let mut changes = gateway.catalog.changes();
+    let protocol = Protocol::new(gateway, Connection::new(client));
+    loop {
+        let step = async {
+            tokio::select! {
+                line = incoming.recv() => match line {
+                    Some(line) => take(&protocol, &way, line).await,
+                    None => return ControlFlow::Break(()),
+                },
+                Ok(()) = changes.changed() => protocol.tools_changed(&way.outlet).await,
+            }
+            ControlFlow::Continue(())
+        };
+        // Outside of the step: an answer that waits for a client who does not read must not outlast the end.
+        let next = tokio::select! {
+            biased;
+            () = stop.cancelled() => ControlFlow::Break(()),
+            () = outgoing.closed() => ControlFlow::Break(()),
+            next = step => next,
+        };
+        if next.is_break() {
+            break;
+        }
+    }
+    // What was answered is written before the process may end, unless the client reads no more.
+    let last_words = async {
+        protocol.end().await;
+        outgoing.flush().await;
+    };
+    let _ = timeout(LAST_WORDS, last_words).await;
+}
+
+async fn take(protocol: &Protocol, way: &Way, line: Line) {
+    let text = match line {
+        Line::Whole(text) => text,
+        Line::TooLong { bytes } => {
+            let why = format!("the message has {bytes} bytes, at most {MESSAGE_BYTES_MAX} are taken");
+            let error = RpcError::new(INVALID_REQUEST, why);
+            return way.reply.send(message::response(None, &Err(error.to_raw()))).await;
+        }
+    };
+    match message::parse(&text) {
+        Parsed::One(one) => protocol.take(one, way).await,
+        Parsed::Batch(parts) => protocol.take_batch(parts, way.clone()).await,
+    }
+}

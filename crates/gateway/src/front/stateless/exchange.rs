@@ -1,0 +1,153 @@
+//! The engine's side of a call that may take several requests: what it asks waits here until a request brings the
+//! answers, what it tells goes to the request that is open.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use greenroom_core::{Agent, BoxFuture, Fields, NoAnswer, Raw, raw::encode};
+use greenroom_mcp::message;
+use serde_json::json;
+use tokio::sync::{Notify, oneshot};
+
+use crate::{connection::has, outlet::Outlet};
+
+pub(super) struct Exchange {
+    state: Mutex<State>,
+    asked: Notify,
+}
+
+struct State {
+    /// Where the request that is open wants its messages.
+    outlet: Outlet,
+    questions: BTreeMap<String, Question>,
+    next: u64,
+    /// Nobody will answer any more.
+    abandoned: bool,
+}
+
+struct Question {
+    /// Method and parameters, as the client gets them.
+    request: Raw,
+    answer: oneshot::Sender<Raw>,
+}
+
+impl Exchange {
+    pub(super) fn new(outlet: Outlet) -> Self {
+        let state = State { outlet, questions: BTreeMap::new(), next: 1, abandoned: false };
+        Self { state: Mutex::new(state), asked: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another request has taken over.
+    pub(super) fn goes_to(&self, outlet: Outlet) {
+        self.lock().outlet = outlet;
+    }
+
+    /// Returns when a question is open.
+    pub(super) async fn asked(&self) {
+        loop {
+            let asked = self.asked.notified();
+            if !self.lock().questions.is_empty() {
+                return;
+            }
+            asked.await;
+        }
+    }
+
+    /// The open questions, as `inputRequests` has them.
+    pub(super) fn questions(&self) -> Fields {
+        let mut requests = Fields::default();
+        for (key, question) in &self.lock().questions {
+            requests.set(key, question.request.clone());
+        }
+        requests
+    }
+
+    /// The client's answers. Those to nothing are ignored, and what it did not answer is asked again.
+    pub(super) fn answered(&self, responses: Option<&Fields>) {
+        let mut state = self.lock();
+        for (key, response) in responses.into_iter().flat_map(Fields::iter) {
+            if let Some(question) = state.questions.remove(key) {
+                let _ = question.answer.send(response.to_owned());
+            }
+        }
+    }
+
+    /// Nobody will answer: the engine hears so, instead of waiting.
+    pub(super) fn abandon(&self) {
+        let mut state = self.lock();
+        state.abandoned = true;
+        state.questions.clear();
+    }
+
+    async fn ask(&self, method: &str, params: Option<Raw>) -> Result<Raw, NoAnswer> {
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut state = self.lock();
+            if state.abandoned {
+                return Err(NoAnswer::Gone);
+            }
+            let mut request = Fields::default();
+            request.set("method", encode(method));
+            request.set("params", params.unwrap_or_else(|| encode(&json!({}))));
+            let key = format!("q{}", state.next);
+            state.next += 1;
+            state.questions.insert(key, Question { request: request.to_raw(), answer });
+        }
+        self.asked.notify_waiters();
+        answered.await.map_err(|_| NoAnswer::Gone)
+    }
+}
+
+/// The agent behind a stateless call.
+pub(super) struct StatelessAgent {
+    pub(super) exchange: Arc<Exchange>,
+    pub(super) capabilities: Raw,
+    pub(super) log_level: Option<String>,
+    pub(super) roots: Vec<PathBuf>,
+}
+
+impl Agent for StatelessAgent {
+    fn tell(&self, method: &str, params: Option<Raw>) {
+        // Without a level the client wants no log lines at all.
+        if method == "notifications/message" && self.log_level.is_none() {
+            return;
+        }
+        let outlet = self.exchange.lock().outlet.clone();
+        if !outlet.try_send(message::notification(method, params.as_deref())) {
+            tracing::debug!(method, "nobody takes a notification; it is dropped");
+        }
+    }
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(async move {
+            let capability = method.split('/').next().unwrap_or(method);
+            if !has(Some(&self.capabilities), capability) {
+                return Err(NoAnswer::Unsupported(method.to_owned()));
+            }
+            self.exchange.ask(method, params).await.map(Ok)
+        })
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        Some(self.capabilities.clone())
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(std::future::ready(self.roots.clone()))
+    }
+
+    fn log_level(&self) -> Option<String> {
+        self.log_level.clone()
+    }
+}

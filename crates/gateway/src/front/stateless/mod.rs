@@ -1,0 +1,121 @@
+//! Revision 2026-07-28: every request speaks for itself. No handshake, no connection, no questions: what an engine
+//! asks becomes an `input_required` answer, the call waits in [`parking`], and the client's next request brings the
+//! answers along.
+
+mod exchange;
+mod listen;
+mod parking;
+mod request;
+
+use std::{path::PathBuf, sync::Arc};
+
+use greenroom_core::{Fields, Owner, Raw, raw::encode};
+use greenroom_mcp::{RpcError, error::INVALID_PARAMS, revision::SPOKEN};
+use serde_json::json;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::protocol::{list_tools, one_page, server_capabilities, server_info};
+use crate::{
+    Gateway,
+    call::{self, Caller},
+    connection::Connection,
+    instructions,
+    outlet::Outlet,
+    turn::Turn,
+};
+
+use exchange::{Exchange, StatelessAgent};
+use parking::Parked;
+
+pub use parking::Parking;
+use request::Asked;
+pub(super) use request::{Request, is_one, revision_of, unspoken};
+
+/// For how long a client may take a list for the current one, in milliseconds. Lists change with the engine's version,
+/// or when a page offers tools; who listens hears of it at once.
+const LIST_FRESH_MS: u64 = 60_000;
+
+type Body = Result<Raw, Raw>;
+
+/// Who asks, as far as the front knows.
+pub(super) struct Asker {
+    pub(super) owner: Owner,
+    /// On a pipe the process is the connection.
+    pub(super) connection: Option<Arc<Connection>>,
+    pub(super) roots: Vec<PathBuf>,
+    pub(super) turn: Turn,
+}
+
+/// Answers a request. Dropping the future is a cancellation.
+pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
+    match request.asked {
+        Asked::Discover => Ok(complete(discovered(&gateway), Some(LIST_FRESH_MS))),
+        Asked::List => {
+            one_page(request.params.as_deref()).map_err(|error| error.to_raw())?;
+            let list = list_tools(&gateway, &asker.owner).await?;
+            Ok(complete(list, Some(LIST_FRESH_MS)))
+        }
+        Asked::Listen => Ok(listen::run(&gateway, &request, &outlet).await),
+        Asked::Call => call(gateway, asker, request, outlet).await,
+    }
+}
+
+fn discovered(gateway: &Gateway) -> Fields {
+    let mut answer = Fields::default();
+    answer.set("supportedVersions", encode(&SPOKEN));
+    answer.set("capabilities", encode(&server_capabilities()));
+    answer.set("instructions", encode(&instructions::text(gateway.scope, &gateway.facts)));
+    answer.set("_meta", encode(&json!({ "io.modelcontextprotocol/serverInfo": server_info() })));
+    answer
+}
+
+/// A result as this revision has it: its type in front, and how long it may be kept if it may.
+fn complete(mut result: Fields, fresh_ms: Option<u64>) -> Raw {
+    if result.get("resultType").is_none() {
+        result.set_first("resultType", encode("complete"));
+    }
+    if let Some(fresh_ms) = fresh_ms {
+        result.set("ttlMs", encode(&fresh_ms));
+        result.set("cacheScope", encode("private"));
+    }
+    result.to_raw()
+}
+
+/// A call from its beginning, or one that waited for answers which this request brings.
+async fn call(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
+    let parked = match request.state {
+        Some(ref state) => {
+            let parked =
+                gateway.parking.take(state, &asker.owner, &request).map_err(|error| error.to_raw())?;
+            parked.exchange.goes_to(outlet);
+            parked.exchange.answered(request.responses.as_ref());
+            parked
+        }
+        None => begin(&gateway, asker, request, outlet),
+    };
+    parked.round(&gateway.parking).await
+}
+
+fn begin(gateway: &Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Parked {
+    let exchange = Arc::new(Exchange::new(outlet));
+    let agent = StatelessAgent {
+        exchange: exchange.clone(),
+        capabilities: request.capabilities.clone(),
+        log_level: request.log_level.clone(),
+        roots: asker.roots,
+    };
+    let caller = Caller { owner: asker.owner.clone(), connection: asker.connection, agent: Arc::new(agent) };
+    let (gateway, params, turn) = (gateway.clone(), request.params.clone(), asker.turn);
+    let work = async move { call::run(&gateway, &caller, params.as_deref(), turn).await };
+    Parked {
+        owner: asker.owner,
+        fingerprint: request.fingerprint(),
+        exchange,
+        task: AbortOnDropHandle::new(tokio::spawn(work)),
+    }
+}
+
+/// A `requestState` that cannot be honoured.
+fn unknown_state(why: &str) -> RpcError {
+    RpcError::new(INVALID_PARAMS, format!("`requestState` {why}; make the call again without it"))
+}

@@ -1,0 +1,151 @@
+//! Calls that wait for a client's answers between two of its requests.
+//!
+//! `requestState` is the key to one of them: 244 random bits that say nothing and cannot be guessed, good once, for its
+//! owner, for the same tool and arguments, and for a while. There is nothing in it to read or to change, so there is
+//! nothing to seal either.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use greenroom_core::{Fields, Owner, Raw, raw::encode};
+use greenroom_mcp::{RpcError, error::INTERNAL};
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+use uuid::Uuid;
+
+use super::{Body, Request, complete, exchange::Exchange, unknown_state};
+
+/// How long a client may take to answer. A person may have to be asked; the call's own deadline usually comes first,
+/// and then the client's next request brings its outcome.
+const WAIT: Duration = Duration::from_secs(600);
+
+/// How many calls may wait. Each holds a browser, so a server has fewer than this; beyond it the oldest is given up.
+const PARKED_MAX: usize = 1024;
+
+/// The calls that wait, by their key.
+#[derive(Default)]
+pub struct Parking(Mutex<HashMap<String, (Instant, Parked)>>);
+
+/// A call under way, and who may go on with it. Dropping it cancels the call.
+pub(super) struct Parked {
+    pub(super) owner: Owner,
+    /// Tool and arguments.
+    pub(super) fingerprint: (Value, Value),
+    pub(super) exchange: Arc<Exchange>,
+    pub(super) task: AbortOnDropHandle<Body>,
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        self.exchange.abandon();
+    }
+}
+
+impl Parked {
+    /// Goes on until the call is done, or its engine asks something.
+    pub(super) async fn round(mut self, parking: &Parking) -> Body {
+        let exchange = self.exchange.clone();
+        let body = tokio::select! {
+            biased;
+            body = &mut self.task => body,
+            () = exchange.asked() => {
+                let mut answer = Fields::default();
+                answer.set("resultType", encode("input_required"));
+                answer.set("inputRequests", exchange.questions().to_raw());
+                answer.set("requestState", encode(&parking.park(self)));
+                return Ok(answer.to_raw());
+            }
+        };
+        let body =
+            body.unwrap_or_else(|_| Err(RpcError::new(INTERNAL, "the call ended unexpectedly").to_raw()));
+        body.map(|result| with_type(&result))
+    }
+}
+
+/// An engine's result with the type that this revision wants.
+fn with_type(result: &Raw) -> Raw {
+    match Fields::open(result) {
+        Ok(fields) => complete(fields, None),
+        Err(_) => result.clone(),
+    }
+}
+
+impl Parking {
+    fn park(&self, parked: Parked) -> String {
+        let key = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        waiting.retain(|_, (until, _)| *until > now);
+        if waiting.len() >= PARKED_MAX
+            && let Some(oldest) =
+                waiting.iter().min_by_key(|(_, (until, _))| *until).map(|(key, _)| key.clone())
+        {
+            waiting.remove(&oldest);
+        }
+        waiting.insert(key.clone(), (now + WAIT, parked));
+        key
+    }
+
+    /// The call that waits under this key, if the one who asks may go on with it.
+    pub(super) fn take(&self, key: &str, owner: &Owner, request: &Request) -> Result<Parked, RpcError> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let unknown = || unknown_state("is unknown, used already, or too old");
+        let (until, parked) = waiting.get(key).ok_or_else(unknown)?;
+        if parked.owner != *owner || *until <= Instant::now() {
+            return Err(unknown());
+        }
+        if parked.fingerprint != request.fingerprint() {
+            return Err(unknown_state("belongs to another call"));
+        }
+        waiting.remove(key).map(|(_, parked)| parked).ok_or_else(unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outlet::Outlet;
+    use greenroom_mcp::Id;
+
+    fn request(tool: &str) -> Request {
+        let params = format!(
+            r#"{{"name":"{tool}","_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}"#
+        );
+        let params = greenroom_core::raw::parse(params).unwrap();
+        Request::parse(Id::number(1), "tools/call", Some(&params)).unwrap()
+    }
+
+    fn parked(owner: &Owner) -> Parked {
+        let outlet = Outlet::Streams { own: Arc::default(), background: None };
+        Parked {
+            owner: owner.clone(),
+            fingerprint: request("t").fingerprint(),
+            exchange: Arc::new(Exchange::new(outlet)),
+            task: AbortOnDropHandle::new(tokio::spawn(std::future::pending())),
+        }
+    }
+
+    fn refusal(taken: Result<Parked, RpcError>) -> String {
+        taken.map(|_| ()).unwrap_err().message
+    }
+
+    /// A key opens one call once, for its owner, for the same tool, in time; anything else is refused and costs the
+    /// call nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_bound() {
+        let (parking, owner) = (Parking::default(), Owner::local());
+        let key = parking.park(parked(&owner));
+        assert!(refusal(parking.take("guess", &owner, &request("t"))).contains("unknown"));
+        assert!(refusal(parking.take(&key, &Owner::new("other"), &request("t"))).contains("unknown"));
+        assert!(refusal(parking.take(&key, &owner, &request("u"))).contains("another call"));
+        assert!(parking.take(&key, &owner, &request("t")).is_ok());
+        assert!(refusal(parking.take(&key, &owner, &request("t"))).contains("used already"));
+        let late = parking.park(parked(&owner));
+        tokio::time::advance(WAIT).await;
+        assert!(refusal(parking.take(&late, &owner, &request("t"))).contains("too old"));
+    }
+}

@@ -1,0 +1,143 @@
+//! A request that speaks for itself, checked: which revision, what the client can do, what it wants.
+
+use greenroom_core::{Fields, Raw};
+use greenroom_mcp::{
+    Id, RpcError,
+    error::{INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION},
+    revision::{SPOKEN, STATELESS},
+};
+use serde_json::{Value, json, value::RawValue};
+
+const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::front) enum Asked {
+    Discover,
+    List,
+    Call,
+    Listen,
+}
+
+#[derive(Debug)]
+pub(in crate::front) struct Request {
+    pub(super) id: Id,
+    pub(in crate::front) asked: Asked,
+    pub(super) params: Option<Raw>,
+    pub(super) capabilities: Raw,
+    pub(super) log_level: Option<String>,
+    /// What a call was parked under, and what the client answers.
+    pub(super) state: Option<String>,
+    pub(super) responses: Option<Fields>,
+}
+
+/// Whether a request says its revision itself.
+pub(in crate::front) fn is_one(params: Option<&RawValue>) -> bool {
+    // Most requests do not have the key at all: then nothing is taken apart.
+    let Some(params) = params.filter(|params| params.get().contains(REVISION)) else { return false };
+    meta(params).is_some_and(|meta| meta.get(REVISION).is_some())
+}
+
+/// The revision that a request says of itself.
+pub(in crate::front) fn revision_of(params: Option<&RawValue>) -> Option<String> {
+    meta(params?)?.read(REVISION).ok().flatten()
+}
+
+fn meta(params: &RawValue) -> Option<Fields> {
+    Fields::open(params).ok()?.read::<Fields>("_meta").ok().flatten()
+}
+
+impl Request {
+    pub(in crate::front) fn parse(id: Id, method: &str, params: Option<&RawValue>) -> Result<Self, RpcError> {
+        let bad = |why: String| RpcError::new(INVALID_PARAMS, why);
+        let fields = params.and_then(|params| Fields::open(params).ok()).unwrap_or_default();
+        let meta = fields.read::<Fields>("_meta").ok().flatten().unwrap_or_default();
+        match meta.read::<String>(REVISION) {
+            Ok(Some(revision)) if revision == STATELESS => {}
+            Ok(Some(revision)) => return Err(unspoken(&revision)),
+            _ => return Err(bad(format!("`_meta` must have `{REVISION}`, as text"))),
+        }
+        let capabilities = match meta.get(CAPABILITIES) {
+            Some(capabilities) if capabilities.get().starts_with('{') => capabilities.to_owned(),
+            _ => return Err(bad(format!("`_meta` must have `{CAPABILITIES}`, an object"))),
+        };
+        let asked = match method {
+            "server/discover" => Asked::Discover,
+            "tools/list" => Asked::List,
+            "tools/call" => Asked::Call,
+            "subscriptions/listen" => Asked::Listen,
+            _ => {
+                let message = format!("method not found: `{method}` (revision {STATELESS})");
+                return Err(RpcError::new(METHOD_NOT_FOUND, message));
+            }
+        };
+        let text =
+            |name: &str| fields.read::<String>(name).map_err(|_| bad(format!("`{name}` must be text")));
+        Ok(Self {
+            id,
+            asked,
+            params: params.map(ToOwned::to_owned),
+            capabilities,
+            log_level: meta.read(LOG_LEVEL).ok().flatten(),
+            state: text("requestState")?,
+            responses: fields
+                .read("inputResponses")
+                .map_err(|_| bad("`inputResponses` must be an object".to_owned()))?,
+        })
+    }
+
+    /// What makes a later request the same call: tool and arguments.
+    pub(super) fn fingerprint(&self) -> (Value, Value) {
+        let fields = self.params.as_deref().and_then(|params| Fields::open(params).ok()).unwrap_or_default();
+        let read = |name: &str| fields.read(name).ok().flatten().unwrap_or_default();
+        (read("name"), read("arguments"))
+    }
+}
+
+/// The revision is none of ours.
+pub(in crate::front) fn unspoken(requested: &str) -> RpcError {
+    let data = json!({ "supported": SPOKEN, "requested": requested });
+    RpcError {
+        code: UNSUPPORTED_REVISION,
+        message: format!("unsupported protocol revision: `{requested}`"),
+        data: Some(greenroom_core::raw::encode(&data)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(method: &str, params: &str) -> Result<Request, RpcError> {
+        let params = greenroom_core::raw::parse(params.to_owned()).unwrap();
+        Request::parse(Id::number(1), method, Some(&params))
+    }
+
+    const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
+
+    /// A whole request is understood; what is missing or of the wrong type is named.
+    #[test]
+    fn requests_say_everything_themselves() {
+        let request = parse(
+            "tools/call",
+            &format!(r#"{{"name":"t",{META},"requestState":"s","inputResponses":{{"q1":{{}}}}}}"#),
+        )
+        .unwrap();
+        assert_eq!((request.asked, request.state.as_deref()), (Asked::Call, Some("s")));
+        assert_eq!(request.capabilities.get(), r#"{"elicitation":{}}"#);
+        let code = |method: &str, params: &str| parse(method, params).unwrap_err().code;
+        assert_eq!(code("tools/list", "{}"), INVALID_PARAMS);
+        assert_eq!(
+            code("tools/list", r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#),
+            INVALID_PARAMS
+        );
+        assert_eq!(
+            code("tools/list", r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01"}}"#),
+            UNSUPPORTED_REVISION
+        );
+        assert_eq!(code("ping", &format!("{{{META}}}")), METHOD_NOT_FOUND);
+        assert_eq!(code("tools/call", &format!(r#"{{{META},"requestState":7}}"#)), INVALID_PARAMS);
+    }
+}

@@ -1,0 +1,121 @@
+//! Where messages to a client go: its one pipe, or over HTTP the stream of the request they belong to.
+
+use std::sync::Arc;
+
+use greenroom_mcp::{
+    Stream,
+    stdio::{ClientGone, Outgoing},
+};
+
+/// Where what a message brings about is told: progress, log lines, questions.
+#[derive(Clone)]
+pub(crate) enum Outlet {
+    Pipe(Outgoing),
+    /// The stream of a request, and once that has ended the one of its connection.
+    Streams {
+        own: Arc<Stream>,
+        background: Option<Arc<Stream>>,
+    },
+}
+
+impl Outlet {
+    /// Sends a message, after those before it.
+    pub(crate) async fn send(&self, line: Vec<u8>) -> Result<(), ClientGone> {
+        match self {
+            Self::Pipe(outgoing) => outgoing.send(line).await,
+            Self::Streams { own, background } => match background {
+                Some(background) if own.is_finished() => {
+                    background.send(line).then_some(()).ok_or(ClientGone)
+                }
+                _ => own.send(line).then_some(()).ok_or(ClientGone),
+            },
+        }
+    }
+
+    /// Sends if there is room. `false` means that the message was dropped.
+    pub(crate) fn try_send(&self, line: Vec<u8>) -> bool {
+        match self {
+            Self::Pipe(outgoing) => outgoing.try_send(line),
+            Self::Streams { own, background } => match background {
+                Some(background) if own.is_finished() => background.try_send(line),
+                _ => own.try_send(line),
+            },
+        }
+    }
+}
+
+/// Where the answer to a message goes. Over HTTP dropping the last one without an answer ends the stream: the call was
+/// cancelled.
+#[derive(Clone)]
+pub(crate) enum Reply {
+    Pipe(Outgoing),
+    Stream(Arc<Ending>),
+    /// Answers of a batch are sent together.
+    Batch(tokio::sync::mpsc::Sender<Vec<u8>>),
+}
+
+/// Ends its stream when dropped.
+pub(crate) struct Ending(Arc<Stream>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
+impl Reply {
+    pub(crate) fn stream(stream: &Arc<Stream>) -> Self {
+        Self::Stream(Arc::new(Ending(stream.clone())))
+    }
+
+    /// For a batch of so many messages, each with one answer at most. The future sends the answers when the last of
+    /// them is there, that is, when nobody holds the `Reply` any more: a cancelled call drops its own.
+    pub(crate) fn batch(self, messages: usize) -> (Self, impl Future<Output = ()>) {
+        let (answers, mut received) = tokio::sync::mpsc::channel::<Vec<u8>>(messages.max(1));
+        let together = async move {
+            let mut line = Vec::new();
+            while let Some(answer) = received.recv().await {
+                line.push(if line.is_empty() { b'[' } else { b',' });
+                line.extend(answer);
+            }
+            if !line.is_empty() {
+                line.push(b']');
+                self.send(line).await;
+            }
+        };
+        (Self::Batch(answers), together)
+    }
+
+    /// Sends the answer. A client that is gone is noticed by its closed end, so nothing is to be done here.
+    pub(crate) async fn send(&self, line: Vec<u8>) {
+        match self {
+            Self::Pipe(outgoing) => drop(outgoing.send(line).await),
+            Self::Stream(ending) => ending.0.finish_with(line),
+            // The batch is gone only when the whole connection is.
+            Self::Batch(answers) => drop(answers.send(line).await),
+        }
+    }
+}
+
+/// One message from a client, as far as what it brings about has to find its way back.
+#[derive(Clone)]
+pub(crate) struct Way {
+    pub(crate) reply: Reply,
+    pub(crate) outlet: Outlet,
+}
+
+impl Way {
+    pub(crate) fn pipe(outgoing: &Outgoing) -> Self {
+        Self { reply: Reply::Pipe(outgoing.clone()), outlet: Outlet::Pipe(outgoing.clone()) }
+    }
+
+    pub(crate) fn stream(own: &Arc<Stream>, background: Option<Arc<Stream>>) -> Self {
+        Self { reply: Reply::stream(own), outlet: Outlet::Streams { own: own.clone(), background } }
+    }
+
+    /// The way of each message of a batch; see [`Reply::batch`].
+    pub(crate) fn batch(self, messages: usize) -> (Self, impl Future<Output = ()>) {
+        let (reply, together) = self.reply.batch(messages);
+        (Self { reply, outlet: self.outlet }, together)
+    }
+}

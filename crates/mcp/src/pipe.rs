@@ -1,0 +1,68 @@
+//! Messages over a byte stream of our own, one a line, as over stdio: for a front that has joined a server.
+//!
+//! Unlike standard streams such a stream may be used without blocking, so two tasks serve it instead of two threads.
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::mpsc,
+    task::JoinSet,
+};
+
+use crate::{
+    MESSAGE_BYTES_MAX,
+    lines::{Line, Lines},
+    stdio::{IN_QUEUE, OUT_QUEUE, Out, Outgoing, READ_BYTES, Stdio, collect},
+};
+
+/// Serves the given stream, until the tasks are dropped. `begun` is what was already read of it.
+pub fn open(
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    begun: Vec<u8>,
+) -> (Stdio, JoinSet<()>) {
+    let (to_gateway, incoming) = mpsc::channel(IN_QUEUE);
+    let (outgoing, queue) = mpsc::channel(OUT_QUEUE);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(read(input, to_gateway, begun));
+    tasks.spawn(write(output, queue));
+    (Stdio { incoming, outgoing: Outgoing::new(outgoing) }, tasks)
+}
+
+async fn read(mut input: impl AsyncRead + Unpin, to: mpsc::Sender<Line>, begun: Vec<u8>) {
+    let mut lines = Lines::new(MESSAGE_BYTES_MAX);
+    let mut whole = Vec::new();
+    let mut chunk = begun;
+    loop {
+        lines.feed(&chunk, |line| whole.push(line));
+        for line in whole.drain(..) {
+            if to.send(line).await.is_err() {
+                return;
+            }
+        }
+        chunk.clear();
+        chunk.reserve(READ_BYTES);
+        match input.read_buf(&mut chunk).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    if let Some(line) = lines.finish() {
+        let _ = to.send(line).await;
+    }
+}
+
+async fn write(mut output: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Out>) {
+    let mut buffer = Vec::new();
+    let mut flushed = Vec::new();
+    while let Some(first) = queue.recv().await {
+        collect(first, &mut queue, &mut buffer, &mut flushed);
+        if output.write_all(&buffer).await.is_err() || output.flush().await.is_err() {
+            return;
+        }
+        buffer.clear();
+        for written in flushed.drain(..) {
+            let _ = written.send(());
+        }
+    }
+    let _ = output.shutdown().await;
+}
