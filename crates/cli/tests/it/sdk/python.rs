@@ -43,10 +43,10 @@ mod stdio {
         play("2.3", Part::new("2025-11-25", Stdio).await).await;
     }
 
-    /// The second generation, as it comes: it finds out what the server speaks.
+    /// The second generation, as it comes: it finds 2026-07-28, and the process is the connection.
     #[tokio::test]
     async fn sdk_2_3() {
-        play("2.3", Part::probing("2025-11-25", Stdio).await).await;
+        play("2.3", Part::probing("2026-07-28", Stdio).await).await;
     }
 }
 

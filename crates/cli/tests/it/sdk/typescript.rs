@@ -44,10 +44,10 @@ mod stdio {
         play("sdk-2.4", Part::new("2025-11-25", Stdio).await).await;
     }
 
-    /// The second generation told to find out what the server speaks.
+    /// The second generation told to find out what the server speaks: 2026-07-28, and the process is the connection.
     #[tokio::test]
     async fn sdk_2_4_negotiated() {
-        play("sdk-2.4", Part::probing("2025-11-25", Stdio).await).await;
+        play("sdk-2.4", Part::probing("2026-07-28", Stdio).await).await;
     }
 }
 

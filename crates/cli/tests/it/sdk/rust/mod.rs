@@ -40,15 +40,21 @@ mod stdio {
         play(Part::new("2025-11-25", Stdio).await).await;
     }
 
-    /// rmcp told to find out what the server speaks.
+    /// rmcp told to find out what the server speaks: 2026-07-28, and the process is the connection.
     #[tokio::test]
     async fn rmcp_negotiated() {
-        play(Part::probing("2025-11-25", Stdio).await).await;
+        play(Part::probing("2026-07-28", Stdio).await).await;
     }
 }
 
 mod http {
     use super::{Over::Http, Part, play};
+
+    /// rmcp that asks for 2024-11-05, which had no streamable HTTP yet.
+    #[tokio::test]
+    async fn rmcp_2024_11_05() {
+        play(Part::new("2024-11-05", Http).await).await;
+    }
 
     /// rmcp that asks for 2025-03-26.
     #[tokio::test]
