@@ -28,6 +28,7 @@ ELICITS = REVISION >= "2025-06-18"
 
 log = []  # what arrived of `notifications/message`
 questions = []  # what the server wanted to know of the user
+changes = []  # one entry for each `notifications/tools/list_changed`
 told = []  # what arrived of `notifications/progress`, where a call cannot listen itself
 
 
@@ -78,9 +79,15 @@ class One:
 
     @staticmethod
     async def on_message(message):
-        if isinstance(message, types.ServerNotification) and isinstance(message.root, types.ProgressNotification):
-            if message.root.params.progressToken == "script":
-                told.append(message.root.params.progress)
+        said = getattr(message, "root", None)
+        if isinstance(said, types.ProgressNotification) and said.params.progressToken == "script":
+            told.append(said.params.progress)
+        elif isinstance(said, types.ToolListChangedNotification):
+            changes.append(said)
+
+    @asynccontextmanager
+    async def listening(self):
+        yield
 
     async def call(self, name, arguments, progress=False, meta=None):
         assert meta is None
@@ -136,8 +143,22 @@ class Two:
     async def connect(cls):
         mode = "auto" if PART["probe"] else "legacy"
         target = PART.get("url") or server()
-        async with mcp.Client(target, mode=mode, logging_callback=on_log, elicitation_callback=on_elicit) as client:
+        callbacks = {"logging_callback": on_log, "elicitation_callback": on_elicit, "message_handler": cls.on_message}
+        async with mcp.Client(target, mode=mode, **callbacks) as client:
             yield cls(client)
+
+    @staticmethod
+    async def on_message(message):
+        if isinstance(message, types.ToolListChangedNotification):
+            changes.append(message)
+
+    @asynccontextmanager
+    async def listening(self):
+        if MODERN:
+            async with self.client.listen(tools_list_changed=True):
+                yield
+        else:
+            yield
 
     async def call(self, name, arguments, progress=False, meta=None):
         listening = {"progress_callback": on_progress} if progress else {}
@@ -296,6 +317,14 @@ async def play(client):
     await call("create_new_session", {"sessionId": "later"})
     touch(slow)
     say("cancel", calls=[running.outcome, queued.outcome], after=await text("get", {"key": "k", "sessionId": "a"}))
+
+    # The engine of one session has a new tool: whoever listens hears of it, and can use it.
+    async with client.listening():
+        before = len(changes)
+        added = await text("change_tools", {"sessionId": "a"})
+        await until("that the list has changed", lambda: len(changes) > before)
+        listed = any(tool.name == added for tool in (await client.list_tools()).tools)
+        say("changed tools", added=added, listed=listed, answer=await text(added, {"sessionId": "a"}))
 
     if MODERN:
         skip("ping", "ping")

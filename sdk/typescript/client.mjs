@@ -1,7 +1,7 @@
 // Connects as the part says, with whichever SDK it names, and hides what differs between their generations.
 //
 // Returned are the `client`, a `call(params, options)`, the negotiated `revision`, a `close()`, and what the server said
-// and asked apart from answers: `log` and `questions`.
+// and asked apart from answers: `log`, `questions` and `changes` of the tool list.
 
 import { createRequire } from "node:module";
 
@@ -14,9 +14,11 @@ export async function connect(part) {
     return { action: "accept", content: { answer: "blue" } };
   };
   const logged = ({ params }) => void log.push(params);
+  const changes = []; // one entry for each `notifications/tools/list_changed`
+  const changed = () => void changes.push(true);
 
   const generation = part.package.startsWith("sdk-1.") ? one : two;
-  const { client, transport, call } = generation(part, require, logged, elicited);
+  const { client, transport, call } = generation(part, require, logged, elicited, changed);
 
   // Early SDKs keep what was negotiated to themselves, so the answer to `initialize` is looked at as it passes.
   let negotiated;
@@ -37,16 +39,17 @@ export async function connect(part) {
     if (part.url && revision < "2026-07-28") await transport.terminateSession?.();
     await client.close();
   };
-  return { client, call, revision, close, log, questions };
+  return { client, call, revision, close, log, questions, changes };
 }
 
 // A client of the 1.x generations: `initialize`, schemas as handler keys, options as third argument.
-function one(part, require, logged, elicited) {
+function one(part, require, logged, elicited, changed) {
   const { Client } = require(`${part.package}/client/index.js`);
   const types = require(`${part.package}/types.js`);
   const capabilities = part.revision >= "2025-06-18" ? { elicitation: {} } : {};
   const client = new Client({ name: "script", version: "1" }, { capabilities });
   client.setNotificationHandler(types.LoggingMessageNotificationSchema, logged);
+  client.setNotificationHandler(types.ToolListChangedNotificationSchema, changed);
   if (capabilities.elicitation) client.setRequestHandler(types.ElicitRequestSchema, elicited);
   const { StreamableHTTPClientTransport } = require(`${part.package}/client/streamableHttp.js`);
   const { StdioClientTransport } = require(`${part.package}/client/stdio.js`);
@@ -55,10 +58,14 @@ function one(part, require, logged, elicited) {
 }
 
 // A client of the 2.x packages: method names as handler keys, both eras of the protocol.
-function two(part, require, logged, elicited) {
+function two(part, require, logged, elicited, changed) {
   const { Client, StreamableHTTPClientTransport } = require(part.package);
   const { StdioClientTransport } = require(`${part.package}/stdio`);
-  const options = { capabilities: { elicitation: {} }, versionNegotiation: { mode: part.probe ? "auto" : "legacy" } };
+  const options = {
+    capabilities: { elicitation: {} },
+    versionNegotiation: { mode: part.probe ? "auto" : "legacy" },
+    listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: changed } },
+  };
   const client = new Client({ name: "script", version: "1" }, options);
   client.setNotificationHandler("notifications/message", logged);
   client.setRequestHandler("elicitation/create", elicited);

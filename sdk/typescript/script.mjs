@@ -14,7 +14,7 @@ import { connect } from "./client.mjs";
 const part = JSON.parse(process.argv[2]);
 const modern = part.revision >= "2026-07-28";
 
-const { client, call: callTool, revision, close, log, questions } = await connect(part);
+const { client, call: callTool, revision, close, log, questions, changes } = await connect(part);
 
 const say = (step, facts) => console.log(JSON.stringify({ step, ...facts }));
 const skip = (step, feature) => say(step, { skipped: `${part.revision} has no ${feature}` });
@@ -112,6 +112,13 @@ abort.abort("changed my mind");
 await call("create_new_session", { sessionId: "later" });
 writeFileSync(slow, "");
 say("cancel", { calls: [await running, await queued], after: await text("get", { key: "k", sessionId: "a" }) });
+
+// The engine of one session has a new tool: whoever listens hears of it, and can use it.
+const before = changes.length;
+const added = await text("change_tools", { sessionId: "a" });
+await until("that the list has changed", () => changes.length > before);
+const listed = (await client.listTools()).tools.some((tool) => tool.name === added);
+say("changed tools", { added, listed, answer: await text(added, { sessionId: "a" }) });
 
 if (modern) skip("ping", "ping");
 else say("ping", { answer: await client.ping() });
