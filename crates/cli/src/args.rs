@@ -28,6 +28,13 @@ pub enum Verb {
     Setup(verb::setup::Args),
     /// Check that everything is in place, and say how to fix what is not
     Doctor(verb::doctor::Args),
+    /// Show the greenrooms that run, their sessions and their pools
+    Status(verb::status::Args),
+    /// Look at sessions, or close one
+    #[command(subcommand)]
+    Sessions(SessionsVerb),
+    /// Show what running greenrooms have logged lately
+    Logs(verb::logs::Args),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigVerb),
@@ -41,6 +48,16 @@ pub enum ConfigVerb {
 
 /// Settings whose flags have a short name too, which everybody uses.
 const SHORT: [(&str, &str); 1] = [("server.listen", "listen")];
+
+#[derive(Debug, Subcommand)]
+pub enum SessionsVerb {
+    /// List the sessions of every greenroom that runs
+    List(verb::sessions::ListArgs),
+    /// Print all that is known of a session
+    Show(verb::sessions::WhichArgs),
+    /// Close a session and free its browser; its agent is told with its next call
+    Close(verb::sessions::WhichArgs),
+}
 
 /// Settings given as flags: key and value.
 pub type Flags = Vec<(&'static str, String)>;

@@ -2,7 +2,7 @@
 //! in the order that leaves nothing behind.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
@@ -21,10 +21,14 @@ use greenroom_engine::{
     run_folder::{self, RunFolder},
 };
 use greenroom_fleet::{Fleet, FleetSettings, PoolSettings};
-use greenroom_gateway::{Catalog, Facts, Gateway};
+use greenroom_gateway::{
+    Catalog, Facts, Gateway,
+    control::{self, Control, Identity, Journal, Kind},
+};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use crate::config::Surroundings;
+use crate::{config::Surroundings, control::Listening};
 
 /// How long a shutdown may take. Sessions close within a second or two; what takes longer is killed when this
 /// process ends.
@@ -42,6 +46,9 @@ pub struct House {
     /// Keeps browsers away from their own door.
     _proxy_port: PortGuard,
     run: Arc<RunFolder>,
+    data_folder: PathBuf,
+    /// Where whoever owns this process looks in; `None` for a house that serves no agents.
+    control: Option<Listening>,
 }
 
 impl House {
@@ -83,7 +90,8 @@ impl House {
             parking: greenroom_gateway::Parking::default(),
             metrics: greenroom_gateway::Metrics::default(),
         });
-        Ok(Self { gateway, launcher, proxy, ports, _proxy_port: proxy_port, run })
+        let data_folder = data.clone();
+        Ok(Self { gateway, launcher, proxy, ports, _proxy_port: proxy_port, run, data_folder, control: None })
     }
 
     /// Closes a port of greenroom's own to its browsers.
@@ -96,9 +104,35 @@ impl House {
         (self.run.path(), self.run.tag())
     }
 
-    /// Ends every session and every browser, then everything else.
+    /// Opens the control socket, with further routes beside its own. For a house that serves agents, before the first
+    /// one is served. Without a socket greenroom serves agents all the same: some file systems have none.
+    pub fn open_control(
+        &mut self,
+        kind: Kind,
+        listen: Option<String>,
+        journal: Arc<Journal>,
+        routes: axum::Router,
+    ) {
+        let closing = CancellationToken::new();
+        let control = Arc::new(Control {
+            gateway: self.gateway.clone(),
+            identity: Identity::new(env!("CARGO_PKG_VERSION"), kind, listen, self.data_folder.clone()),
+            journal,
+            closing: closing.clone(),
+        });
+        let routes = control::router(control).merge(routes).fallback(control::fallback);
+        match Listening::open(self.run.path(), routes, closing) {
+            Ok(listening) => self.control = Some(listening),
+            Err(error) => {
+                tracing::warn!(%error, "no control socket: `greenroom status` will not see this process");
+            }
+        }
+    }
+
+    /// Ends every session and every browser, then everything else. The control socket ends last, so that whoever
+    /// looks in sees how.
     pub async fn take_down(self) {
-        let Self { gateway, launcher, proxy, ports: _, _proxy_port, run } = self;
+        let Self { gateway, launcher, proxy, ports: _, _proxy_port, run, data_folder: _, control } = self;
         let orderly = async {
             gateway.fleet.shutdown().await;
             launcher.all_ended().await;
@@ -106,6 +140,9 @@ impl House {
         };
         if timeout(SHUTDOWN, orderly).await.is_err() {
             tracing::warn!("shutting down took too long; what is left is killed");
+        }
+        if let Some(control) = control {
+            control.close().await;
         }
         drop((gateway, run));
     }

@@ -5,22 +5,27 @@
 
 mod args;
 mod config;
+mod control;
 mod doctor;
 mod house;
+mod join;
+mod journal;
 mod parent;
 mod progress;
 mod report;
 mod signals;
 mod verb;
+mod view;
 
-use std::{process::ExitCode, time::Duration};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use greenroom_core::settings::Resolved;
-use tracing_subscriber::EnvFilter;
+use greenroom_gateway::control::Journal;
+use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
-    args::{Cli, ConfigVerb, Flags, Verb},
+    args::{Cli, ConfigVerb, Flags, SessionsVerb, Verb},
     config::Surroundings,
     report::Hinted,
 };
@@ -40,7 +45,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
     let surroundings = Surroundings::read()?;
     let settings = config::resolve(&surroundings, cli.config, flags)?;
-    start_logging(&settings)?;
+    let journal = start_logging(&settings)?;
     // One thread: greenroom waits for browsers far more than it computes, and one core carries tens of thousands of
     // calls a second. A call that never changes threads on its way takes two thirds of the time that it would.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -48,7 +53,7 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
         .build()
         .context("cannot start the runtime")?;
     raise_descriptor_limit();
-    let outcome = runtime.block_on(dispatch(cli.verb, settings, surroundings));
+    let outcome = runtime.block_on(dispatch(cli.verb, settings, surroundings, journal));
     runtime.shutdown_timeout(LEFTOVERS);
     outcome
 }
@@ -64,18 +69,30 @@ fn raise_descriptor_limit() {
     }
 }
 
-async fn dispatch(verb: Verb, settings: Resolved, surroundings: Surroundings) -> anyhow::Result<ExitCode> {
+async fn dispatch(
+    verb: Verb,
+    settings: Resolved,
+    surroundings: Surroundings,
+    journal: Arc<Journal>,
+) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Mcp(args) => verb::mcp::run(&settings, &surroundings, &args).await,
-        Verb::Serve(args) => verb::serve::run(&settings, &surroundings, &args).await,
+        Verb::Mcp(args) => verb::mcp::run(&settings, &surroundings, journal, &args).await,
+        Verb::Serve(args) => verb::serve::run(&settings, &surroundings, journal, &args).await,
         Verb::Setup(args) => verb::setup::run(&settings, &surroundings, &args).await,
         Verb::Doctor(args) => verb::doctor::run(settings, surroundings, &args).await,
+        Verb::Status(args) => verb::status::run(&settings, &surroundings, &args).await,
+        Verb::Sessions(SessionsVerb::List(args)) => {
+            verb::sessions::list(&settings, &surroundings, &args).await
+        }
+        Verb::Sessions(SessionsVerb::Show(args)) => verb::sessions::show(&settings, &args).await,
+        Verb::Sessions(SessionsVerb::Close(args)) => verb::sessions::close(&settings, &args).await,
+        Verb::Logs(args) => verb::logs::run(&settings, &args).await,
         Verb::Config(ConfigVerb::Show(args)) => verb::config::show(&settings, &args),
     }
 }
 
-/// Logs go to stderr, since stdout belongs to the protocol and to data.
-fn start_logging(settings: &Resolved) -> anyhow::Result<()> {
+/// Logs go to stderr, since stdout belongs to the protocol and to data. The last of them are kept in the journal too.
+fn start_logging(settings: &Resolved) -> anyhow::Result<Arc<Journal>> {
     let log = &settings.settings.log;
     let filter = EnvFilter::try_new(log).map_err(|error| {
         let origin = settings.origin("log");
@@ -83,6 +100,8 @@ fn start_logging(settings: &Resolved) -> anyhow::Result<()> {
             "give a level (error, warn, info, debug, trace) or a filter such as `info,greenroom_fleet=debug`",
         )
     })?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    Ok(())
+    let journal = Arc::new(Journal::default());
+    let stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter);
+    tracing_subscriber::registry().with(stderr).with(journal::layer(journal.clone())).init();
+    Ok(journal)
 }

@@ -28,7 +28,7 @@ impl Hinted {
         Self { message: message.into(), hint: None, code: USAGE }
     }
 
-    /// Something else is.
+    /// What was asked for could not be done.
     pub fn failure(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, code: 1 }
     }

@@ -152,10 +152,36 @@ pub fn left_behind(data_folder: &Path) -> Vec<PathBuf> {
     runs.flatten().filter(dead).map(|run| run.path()).collect()
 }
 
+/// A greenroom that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Living {
+    pub pid: u32,
+    /// Its run folder.
+    pub path: PathBuf,
+}
+
+/// The greenrooms that run with this data folder, oldest pid first. What has no owner's name is nobody's folder.
+pub fn living(data_folder: &Path) -> Vec<Living> {
+    let Ok(runs) = fs::read_dir(data_folder.join("run")) else { return Vec::new() };
+    let owner = |run: fs::DirEntry| {
+        let name = run.file_name();
+        let (pid, _) = owner(name.to_str()?)?;
+        lock_of_dead(&run.path(), name.to_str()?).is_none().then(|| Living { pid, path: run.path() })
+    };
+    let mut living: Vec<_> = runs.flatten().filter_map(owner).collect();
+    living.sort_by(|one, other| (one.pid, &one.path).cmp(&(other.pid, &other.path)));
+    living
+}
+
+/// Pid and start time in a run folder's name.
+fn owner(tag: &str) -> Option<(u32, u64)> {
+    let mut parts = tag.split('-');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
 /// The lock of a run folder whose owner is dead, or `None`.
 fn lock_of_dead(path: &Path, tag: &str) -> Option<Option<File>> {
-    let mut parts = tag.split('-');
-    let (pid, start) = (parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u64>().ok()?);
+    let (pid, start) = owner(tag)?;
     if start_time(pid) == Some(start) {
         return None;
     }
@@ -235,6 +261,8 @@ mod tests {
         fs::create_dir_all(&foreign).unwrap();
 
         assert_eq!(left_behind(data.path()).len(), 2);
+        let alive = Living { pid: std::process::id(), path: living.path().to_owned() };
+        assert_eq!(super::living(data.path()), [alive]);
         assert_eq!(reap(data.path()), Reaped { folders: 2, processes: 0 });
         assert_eq!(left_behind(data.path()), Vec::<PathBuf>::new());
         assert!(profile.path().exists() && foreign.exists() && !dead.exists() && !recycled.exists());

@@ -128,17 +128,31 @@ impl Fleet {
         opened.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
     }
 
-    /// Ends a session now, whatever it does. Returns when its browser is gone.
+    /// Ends a session now, whatever it does, as its owner wants it. Returns when its browser is gone.
     pub async fn close(&self, owner: &Owner, whose: &Whose) -> Result<(), FleetError> {
+        self.end(owner, whose, None).await
+    }
+
+    /// Ends a session as [`Fleet::close`] does, but not at its owner's wish: the next call with its id is told.
+    pub async fn evict(&self, owner: &Owner, whose: &Whose) -> Result<(), FleetError> {
+        self.end(owner, whose, Some(Ended::Evicted)).await
+    }
+
+    async fn end(&self, owner: &Owner, whose: &Whose, epitaph: Option<Ended>) -> Result<(), FleetError> {
         let (key, missing) = self.0.key_of(owner, whose)?;
+        let why = epitaph.as_ref().map(ToString::to_string);
         let mut ended = {
             let mut registry = self.0.lock();
             registry.take_epitaph(&key);
             // Out of the registry at once: a call that comes now makes a new session.
             let handle = registry.sessions.remove(&key).ok_or(missing)?;
+            if let Some(epitaph) = epitaph {
+                registry.bury(&key, epitaph);
+            }
             handle.stop.cancel();
             handle.ended
         };
+        tracing::info!(session = %key, why, "session closed");
         let _ = ended.wait_for(|ended| *ended).await;
         Ok(())
     }
@@ -172,7 +186,8 @@ impl Fleet {
         list
     }
 
-    /// Every owner's sessions, oldest first.
+    /// Every owner's sessions, oldest first, for whoever owns this process. What is no session to [`Fleet::list`] is
+    /// none here.
     pub fn list_all(&self) -> Vec<(Owner, SessionStatus)> {
         let registry = self.0.lock();
         let mut list: Vec<_> = registry
@@ -190,8 +205,8 @@ impl Fleet {
         self.0.key_of(owner, whose).is_ok_and(|(key, _)| self.0.lock().sessions.contains_key(&key))
     }
 
-    /// Notes that a session was lost with another server, so that its successor says so. One that lives here is not
-    /// meant.
+    /// Notes that a session was lost with another server, so that its successor says so. One that lives here, as when
+    /// another client was faster to begin it anew, is not meant.
     pub fn mourn(&self, owner: &Owner, whose: &Whose) {
         if let Ok((key, _)) = self.0.key_of(owner, whose) {
             let mut registry = self.0.lock();
@@ -199,6 +214,11 @@ impl Fleet {
                 registry.bury(&key, Ended::Server);
             }
         }
+    }
+
+    /// The name of the pool that [`Fleet::figures`] is about.
+    pub fn pool_name(&self) -> &str {
+        &self.0.settings.pool.name
     }
 
     pub fn figures(&self) -> Figures {

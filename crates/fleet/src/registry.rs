@@ -81,6 +81,7 @@ impl Registry {
         true
     }
 
+    /// Remembers how a session ended that is out of the registry, for its successor to say.
     pub(crate) fn bury(&mut self, key: &Key, ended: Ended) {
         // A call without a session has no history to be told of.
         if let Key::Loose(..) = key {

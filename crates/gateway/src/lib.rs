@@ -2,11 +2,12 @@
 //!
 //! A call walks front → [`route`] → permit → fleet → [`shape`]; whatever goes wrong on the way becomes an answer
 //! in [`rescue`]. Engine tools are read from the engine ([`catalog`]); greenroom's own are in [`tools`], one file
-//! each.
+//! each. Whoever owns the process looks in through [`control`].
 
 mod call;
 pub mod catalog;
 mod connection;
+pub mod control;
 pub mod front;
 mod instructions;
 mod metrics;
@@ -14,6 +15,7 @@ mod outlet;
 mod rescue;
 mod route;
 mod shape;
+mod time;
 mod tools;
 mod turn;
 

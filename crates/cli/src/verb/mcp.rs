@@ -1,25 +1,101 @@
-//! `greenroom mcp`: serves one agent over stdin and stdout.
+//! `greenroom mcp`: serves one agent over stdin and stdout, through a running server if there is one.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
-use anyhow::Context;
-use greenroom_core::settings::Resolved;
-use greenroom_gateway::front;
+use anyhow::{Context, anyhow};
+use greenroom_core::{
+    ConnectionId,
+    settings::{Origin, Resolved, SETTINGS},
+};
+use greenroom_gateway::{
+    control::{Journal, Kind},
+    front::{
+        self,
+        thin::{Servers, Thin},
+    },
+};
 use greenroom_mcp::stdio;
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::Surroundings, house::House, parent, signals};
+use crate::{config::Surroundings, house::House, join::Place, parent, report::Hinted, signals};
+
+/// Settings that a front has itself; all others are its server's when it has joined one.
+const OWN_SETTINGS: [&str; 2] = ["data_dir", "log"];
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Join the server at this URL, instead of the one that runs with the data folder
+    #[arg(long, value_name = "URL", conflicts_with = "standalone")]
+    pub server: Option<String>,
 
-pub async fn run(resolved: &Resolved, surroundings: &Surroundings, _: &Args) -> anyhow::Result<ExitCode> {
+    /// Join no server: bring browsers of its own
+    #[arg(long)]
+    pub standalone: bool,
+}
+
+pub async fn run(
+    resolved: &Resolved,
+    surroundings: &Surroundings,
+    journal: Arc<Journal>,
+    args: &Args,
+) -> anyhow::Result<ExitCode> {
     let stop = CancellationToken::new();
     signals::stop_on(&stop)?;
     parent::watch(stop.clone());
-    let house = House::build(&resolved.settings, surroundings).await?;
+    if let Some(url) = &args.server {
+        let place = Place::url(url).map_err(|why| Hinted::usage(format!("`--server {url}`: {why}")))?;
+        return join(resolved, surroundings, place, stop).await;
+    }
+    let place = Place::DataFolder(resolved.settings.data_dir.clone());
+    // A server that left its mark may be just ending, or hang; then this process does without it.
+    if !args.standalone && place.has_server() {
+        match place.connect().await {
+            Ok(_) => return join(resolved, surroundings, place, stop).await,
+            Err(why) => tracing::warn!(why, "the running server does not let us in; going on without it"),
+        }
+    }
+    stand_alone(resolved, surroundings, journal, stop).await
+}
+
+async fn stand_alone(
+    resolved: &Resolved,
+    surroundings: &Surroundings,
+    journal: Arc<Journal>,
+    stop: CancellationToken,
+) -> anyhow::Result<ExitCode> {
+    let mut house = House::build(&resolved.settings, surroundings).await?;
+    house.open_control(Kind::Stdio, None, journal, axum::Router::new());
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     front::stdio::serve(house.gateway.clone(), stdio, stop).await;
     house.take_down().await;
     Ok(ExitCode::SUCCESS)
+}
+
+async fn join(
+    resolved: &Resolved,
+    surroundings: &Surroundings,
+    place: Place,
+    stop: CancellationToken,
+) -> anyhow::Result<ExitCode> {
+    for setting in SETTINGS {
+        let origin = resolved.origin(setting.key);
+        if matches!(origin, Origin::Flag { .. }) && !OWN_SETTINGS.contains(&setting.key) {
+            tracing::warn!(
+                "--{} has no effect: a server was joined, and its settings hold; --standalone joins none",
+                setting.flag()
+            );
+        }
+    }
+    let thin = Thin { servers: place, connection: random(), folder: surroundings.working_dir.clone() };
+    let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
+    thin.run(stdio, stop).await.map_err(|why| {
+        let hint = "start one with `greenroom serve`, or give --standalone to do without";
+        anyhow!(Hinted::failure(format!("cannot join a greenroom server: {why}")).hint(hint))
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A number that no other connection of the server has.
+fn random() -> u64 {
+    ConnectionId::from_random(uuid::Uuid::new_v4().as_u64_pair().0).0
 }

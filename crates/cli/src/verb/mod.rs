@@ -2,6 +2,9 @@
 
 pub mod config;
 pub mod doctor;
+pub mod logs;
 pub mod mcp;
 pub mod serve;
+pub mod sessions;
 pub mod setup;
+pub mod status;

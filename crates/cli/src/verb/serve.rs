@@ -13,41 +13,52 @@ use greenroom_core::{Owner, settings::Resolved};
 use greenroom_engine::run_folder;
 use greenroom_gateway::{
     Reach,
+    control::{Journal, Kind},
     front::http::{self, Door, Probes, Rules, Sessions},
 };
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{config::Surroundings, house::House, report::Hinted, signals};
-
-/// The file in the run folder that says where this server listens.
-pub const MARK: &str = "server";
+use crate::{config::Surroundings, control, house::House, report::Hinted, signals};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-pub async fn run(resolved: &Resolved, surroundings: &Surroundings, _: &Args) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    resolved: &Resolved,
+    surroundings: &Surroundings,
+    journal: Arc<Journal>,
+    _: &Args,
+) -> anyhow::Result<ExitCode> {
     let settings = &resolved.settings;
     let stop = CancellationToken::new();
     signals::stop_on(&stop)?;
     let listener = bind(resolved).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;
-    let house = House::build(settings, surroundings).await?;
+    let mut house = House::build(settings, surroundings).await?;
     // Before any page can know it.
     let _port = house.hold(address.port())?;
-    let (folder, tag) = house.run_folder();
     let url = format!("http://{address}");
-    let door = Arc::new(Door {
+    let closing = CancellationToken::new();
+    let socket = Door {
         gateway: house.gateway.clone(),
         sessions: Arc::new(Sessions::default()),
-        probes: Arc::new(Probes { server: tag.to_owned() }),
-        reach: Reach::Network,
+        probes: Arc::new(Probes { server: house.run_folder().1.to_owned() }),
+        reach: Reach::Here { folder: surroundings.working_dir.clone() },
         owner: Owner::local(),
-        rules: Some(Rules { address: Some(address.ip()), hosts: settings.server.allowed_hosts.clone() }),
-        stop: stop.clone(),
+        rules: None,
+        stop: closing.clone(),
         tasks: TaskTracker::new(),
+    };
+    let door = Arc::new(Door {
+        reach: Reach::Network,
+        rules: Some(Rules { address: Some(address.ip()), hosts: settings.server.allowed_hosts.clone() }),
+        ..socket.clone()
     });
-    run_folder::write_whole(&folder.join(MARK), url.as_bytes()).context("cannot write to the data folder")?;
+    house.open_control(Kind::Server, Some(url.clone()), journal, http::router(Arc::new(socket)));
+    // Whoever reads this finds the socket there.
+    let mark = house.run_folder().0.join(control::SERVER);
+    run_folder::write_whole(&mark, url.as_bytes()).context("cannot write to the data folder")?;
     // The kernel accepts from here on; whoever waits for this line may connect. A closed stdout bothers nobody.
     let _ = writeln!(std::io::stdout().lock(), "ready: {url}");
     tracing::info!(url, "ready");
@@ -57,8 +68,14 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, _: &Args) -> 
             tracing::debug!(%error, "cannot switch off the delay of small packets");
         }
     });
-    let serving = http::serve(listener, http::router(door.clone()), stop.clone());
-    tokio::join!(serving, http::attend(door.clone()));
+    let serving = http::serve(listener, http::site(door.clone()), closing.clone());
+    let stopping = async {
+        stop.cancelled().await;
+        // First, so that fronts which lose this server do not find it again.
+        let _ = std::fs::remove_file(&mark);
+        closing.cancel();
+    };
+    tokio::join!(serving, http::attend(door.clone()), stopping);
     door.tasks.close();
     door.tasks.wait().await;
     drop(door);

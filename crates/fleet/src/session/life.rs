@@ -87,6 +87,7 @@ impl Life {
     pub(crate) async fn run(mut self) {
         match self.open().await {
             Ok((first, lease, mut seat)) => {
+                tracing::info!(session = %self.key, instance = %lease.id, "session opened");
                 let ending = self.serve(first, &mut *seat).await;
                 self.leave(ending);
                 if timeout(CLOSE, seat.close()).await.is_err() {

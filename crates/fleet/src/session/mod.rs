@@ -53,6 +53,8 @@ pub enum Ended {
     Lifetime(Duration),
     /// The server it lived on is gone.
     Server,
+    /// Whoever owns the process closed it.
+    Evicted,
 }
 
 impl fmt::Display for Note {
@@ -78,6 +80,7 @@ impl fmt::Display for Ended {
             Self::Idle(after) => write!(f, "it was closed after {} without a call", human(*after)),
             Self::Lifetime(after) => write!(f, "it reached its maximum lifetime of {}", human(*after)),
             Self::Server => f.write_str("the greenroom server was restarted"),
+            Self::Evicted => f.write_str("it was closed by hand, by whoever runs greenroom"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sessions that are closed.
 
 use greenroom_core::Owner;
-use greenroom_fleet::{FleetError, Whose};
+use greenroom_fleet::{Ended, FleetError, Whose};
 use tokio::time::Instant;
 
 use crate::stage::{MS, Stage, connection, crash, named, settle};
@@ -23,6 +23,21 @@ async fn closed_under_a_call() {
     assert!(!held.is_awaited());
     let said = stage.call("a", "click").await.unwrap();
     assert_eq!((said.seat, said.notes), (2, vec![]));
+    stage.end().await;
+}
+
+/// A session that somebody else closed is never replaced silently: its call hears that it was closed, the next one why
+/// its browser is new, and that one time.
+#[tokio::test(start_paused = true)]
+async fn evicted_under_a_call() {
+    let stage = Stage::new(1, 1);
+    let call = stage.begin("a", "hold").await;
+    let _held = stage.world.held().await;
+    stage.fleet.evict(&Owner::local(), &named("a")).await.unwrap();
+    assert!(matches!(call.await.unwrap(), Err(FleetError::Closed)));
+    let said = stage.call("a", "click").await.unwrap();
+    assert_eq!((said.seat, said.restarted()), (2, Some(&Ended::Evicted)));
+    assert_eq!(stage.call("a", "click").await.unwrap().restarted(), None);
     stage.end().await;
 }
 

@@ -45,6 +45,20 @@ async fn only_own_sessions_are_listed() {
     stage.end().await;
 }
 
+/// Whoever owns the process sees every owner's sessions, those of one id apart, oldest first.
+#[tokio::test(start_paused = true)]
+async fn all_owners_sessions_are_listed() {
+    let stage = Stage::new(4, 1);
+    let (ann, bob) = (Owner::new("ann"), Owner::new("bob"));
+    stage.call_as(&ann, named("a"), "click", "{}").await.unwrap();
+    stage.call_as(&bob, named("a"), "click", "{}").await.unwrap();
+    stage.call_as(&bob, connection(2), "click", "{}").await.unwrap();
+    stage.call_as(&ann, Whose::NoOne, "click", "{}").await.unwrap();
+    let all: Vec<_> = stage.fleet.list_all().into_iter().map(|(owner, status)| (owner, status.id)).collect();
+    assert_eq!(all, [(ann, Some(session("a"))), (bob.clone(), Some(session("a"))), (bob, None)]);
+    stage.end().await;
+}
+
 /// A session is starting until its seat is open, then busy while calls are in flight, which are counted.
 #[tokio::test(start_paused = true)]
 async fn states_follow_the_session() {

@@ -21,7 +21,7 @@ use crate::{
 
 /// How long a client may take to read its last answers. One that has closed its end reads no more; one that
 /// still reads takes them at once.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves one client until it closes its end, or `stop` is asked for. Its calls are cancelled then; ending its
 /// sessions is left to the caller.

@@ -6,5 +6,6 @@ pub mod lines;
 mod protocol;
 mod stateless;
 pub mod stdio;
+pub mod thin;
 
 pub use stateless::Parking;

@@ -20,6 +20,8 @@ use crate::{
     route::Request,
 };
 
+pub(crate) use session_list::state_name;
+
 type Run = for<'a> fn(Context<'a>) -> BoxFuture<'a, Result<Value, Failure>>;
 
 /// A tool of greenroom's own.

@@ -49,7 +49,9 @@ pub struct Hello {
     pub connection: u64,
     /// The folder it was started in.
     pub folder: PathBuf,
-    /// Sessions that its client used on another server, which is gone.
+    /// The server it had joined before. If that is this one, nothing was lost.
+    pub last_server: Option<String>,
+    /// Sessions that its client used there.
     pub lost: Vec<String>,
     /// Its client also used the session of its own there.
     pub lost_own: bool,
@@ -103,9 +105,11 @@ async fn serve(door: Arc<Door>, connection: TokioIo<Upgraded>) {
     }
     let (fleet, id) = (door.gateway.fleet.clone(), ConnectionId(hello.connection));
     let own = Whose::Connection(id);
-    let lost = hello.lost.iter().filter_map(|id| SessionId::new(id).ok()).map(Whose::Named);
-    for whose in lost.chain(hello.lost_own.then(|| own.clone())) {
-        fleet.mourn(&door.owner, &whose);
+    if hello.last_server.is_some_and(|last| last != door.probes.server) {
+        let lost = hello.lost.iter().filter_map(|id| SessionId::new(id).ok()).map(Whose::Named);
+        for whose in lost.chain(hello.lost_own.then(|| own.clone())) {
+            fleet.mourn(&door.owner, &whose);
+        }
     }
     // Only who is on this machine has its folders here.
     let reach = match &door.reach {

@@ -36,6 +36,7 @@ pub use probes::Probes;
 pub use session::Sessions;
 
 /// One way in: what stands behind it, and who can be at its other end.
+#[derive(Clone)]
 pub struct Door {
     pub gateway: Arc<Gateway>,
     /// Shared by all doors of a process.
@@ -52,7 +53,14 @@ pub struct Door {
     pub tasks: TaskTracker,
 }
 
-/// Everything that is served at a door.
+/// Everything that is served at a door, and refusals of everything else.
+pub fn site(door: Arc<Door>) -> Router {
+    router(door)
+        .fallback(|| async { refusal::not_found() })
+        .method_not_allowed_fallback(|| async { refusal::wrong_method() })
+}
+
+/// Everything that is served at a door. Other routes can be merged with these.
 pub fn router(door: Arc<Door>) -> Router {
     Router::new()
         .route("/mcp", routing::post(post::handle).get(get::handle).delete(delete))
@@ -60,8 +68,6 @@ pub fn router(door: Arc<Door>) -> Router {
         .route("/health", routing::get(probes::health))
         .route("/ready", routing::get(probes::ready))
         .route("/metrics", routing::get(probes::metrics))
-        .fallback(|| async { refusal::not_found() })
-        .method_not_allowed_fallback(|| async { refusal::wrong_method() })
         // Bodies are read, and bounded, where it is known what they are.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(door.clone(), check::names))

@@ -66,7 +66,7 @@ impl Session {
         let id = Uuid::new_v4();
         let client = Client {
             // Connections of HTTP clients and of fronts that join share a space of numbers; random ones do not meet.
-            id: ConnectionId(id.as_u64_pair().0),
+            id: ConnectionId::from_random(id.as_u64_pair().0),
             owner: door.owner.clone(),
             reach: door.reach.clone(),
             first_question: 1,

@@ -25,6 +25,7 @@ pub enum Heard {
     Progress(f64),
     Log(Value),
     Question(String),
+    ToolsChanged,
 }
 
 pub struct Agent {
@@ -85,6 +86,10 @@ impl ClientHandler for Agent {
     ) {
         let LoggingMessageNotificationParam { level, logger, data, .. } = params;
         self.heard.send(Heard::Log(json!({"level": level, "logger": logger, "data": data}))).unwrap();
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.heard.send(Heard::ToolsChanged).unwrap();
     }
 
     async fn create_elicitation(

@@ -6,8 +6,8 @@ use greenroom_testkit::{PATIENCE, within};
 use rmcp::{
     ServiceError,
     model::{
-        CallToolRequestParams, ClientRequest, LoggingLevel, PingRequest, RequestMetaObject, ServerResult,
-        SetLevelRequestParams,
+        CallToolRequestParams, ClientRequest, LoggingLevel, PingRequest, RequestMetaObject,
+        ServerNotification, ServerResult, SetLevelRequestParams, SubscriptionFilter,
     },
 };
 use serde_json::{Value, json};
@@ -32,6 +32,7 @@ pub async fn play(part: &Part) -> Vec<Value> {
     player.talk().await;
     player.answers().await;
     player.load().await;
+    player.change().await;
     player.part_ways().await
 }
 
@@ -249,6 +250,30 @@ impl Player<'_> {
             }
         };
         within(PATIENCE, look).await;
+    }
+
+    /// The engine of one session has a new tool: whoever listens hears of it, and can use it.
+    async fn change(&mut self) {
+        while self.heard.try_recv().is_ok() {}
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let mut subscription = match self.part.modern() {
+            true => Some(within(PATIENCE, self.client.listen(filter)).await.unwrap()),
+            false => None,
+        };
+        let added = self.text("change_tools", json!({"sessionId": "a"})).await;
+        match &mut subscription {
+            Some(subscription) => {
+                let change = within(PATIENCE, subscription.next()).await.unwrap();
+                assert!(matches!(change, Some(ServerNotification::ToolListChangedNotification(_))));
+            }
+            None => while !matches!(self.hear().await, Heard::ToolsChanged) {},
+        }
+        let tools = within(PATIENCE, self.client.list_all_tools()).await.unwrap();
+        let listed = tools.iter().any(|tool| tool.name == added);
+        let mut extra = params("", json!({"sessionId": "a"}));
+        extra.name = added.clone().into();
+        let answer = text(&call(&self.client, extra).await.unwrap());
+        self.say(json!({"step": "changed tools", "added": added, "listed": listed, "answer": answer}));
     }
 
     async fn part_ways(mut self) -> Vec<Value> {

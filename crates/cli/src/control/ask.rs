@@ -1,0 +1,139 @@
+//! The asking side: connects to a control socket and asks over HTTP/1.1. Every wait has a deadline, since the process
+//! behind the socket may hang.
+
+use std::{io, path::Path, time::Duration};
+
+use bytes::Bytes;
+use greenroom_gateway::control::ProblemBody;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Method, Request, Response, body::Incoming, client::conn::http1, header::HOST};
+use hyper_util::rt::TokioIo;
+use serde::{Deserialize, de::DeserializeOwned};
+use tokio::{net::UnixStream, time::timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::place::Address;
+
+/// How long a greenroom may take to let us in, and to answer. It answers from memory, in well under a millisecond;
+/// one that needs longer than this hangs, and whoever asks should hear so.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// The longest answer that is read. A session takes some 500 bytes, 5 KiB at the very most, and no process holds
+/// thousands.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody listens: the process has ended, or is just ending.
+    #[error("nobody listens there")]
+    Nobody,
+    #[error("it does not answer within {} s", .0.as_secs())]
+    Silent(Duration),
+    /// It refused, and says why.
+    #[error("{}", .0.message)]
+    Refused(ProblemBody),
+    #[error("its answer cannot be read: {0}")]
+    Broken(String),
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+}
+
+/// Connects to a control socket. What is spoken on it is HTTP/1.1.
+pub async fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let address = Address::of(socket)?;
+    UnixStream::connect(address.path()).await
+}
+
+/// A connection to a greenroom, for one request after the other.
+pub struct Asker {
+    requests: http1::SendRequest<Full<Bytes>>,
+    /// Moves the bytes; ends with this.
+    _driver: AbortOnDropHandle<()>,
+}
+
+impl Asker {
+    pub async fn open(socket: &Path) -> Result<Self, AskError> {
+        let opened = timeout(ANSWER_WITHIN, async {
+            let stream = connect(socket).await.map_err(not_connected)?;
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| AskError::Broken(error.to_string()))
+        });
+        let (requests, connection) = opened.await.map_err(|_| AskError::Silent(ANSWER_WITHIN))??;
+        let driver = AbortOnDropHandle::new(tokio::spawn(async move {
+            // What broke is told to whoever waits for an answer.
+            let _ = connection.await;
+        }));
+        Ok(Self { requests, _driver: driver })
+    }
+
+    /// Asks for a JSON answer.
+    pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, AskError> {
+        self.ask(Method::GET, path, ANSWER_WITHIN).await
+    }
+
+    /// Asks for something that takes up to `within`.
+    pub async fn ask<T: DeserializeOwned>(
+        &mut self,
+        method: Method,
+        path: &str,
+        within: Duration,
+    ) -> Result<T, AskError> {
+        let answer = async {
+            let response = self.send(method, path).await?;
+            let bytes = whole(response).await?;
+            serde_json::from_slice(&bytes).map_err(|error| AskError::Broken(error.to_string()))
+        };
+        timeout(within, answer).await.unwrap_or(Err(AskError::Silent(within)))
+    }
+
+    /// Asks for an answer that goes on and on. Only its beginning has a deadline.
+    pub async fn stream(&mut self, path: &str) -> Result<Incoming, AskError> {
+        let begun = timeout(ANSWER_WITHIN, self.send(Method::GET, path)).await;
+        begun.unwrap_or(Err(AskError::Silent(ANSWER_WITHIN))).map(Response::into_body)
+    }
+
+    async fn send(&mut self, method: Method, path: &str) -> Result<Response<Incoming>, AskError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "greenroom")
+            .body(Full::default())
+            .map_err(|error| AskError::Broken(error.to_string()))?;
+        self.requests.ready().await.map_err(|_| AskError::Nobody)?;
+        let response = self.requests.send_request(request).await.map_err(|error| {
+            // The process went away before it had begun to answer.
+            if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+                AskError::Nobody
+            } else {
+                AskError::Broken(error.to_string())
+            }
+        })?;
+        if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+    }
+}
+
+async fn whole(response: Response<Incoming>) -> Result<Bytes, AskError> {
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+    body.map(http_body_util::Collected::to_bytes).map_err(|error| AskError::Broken(error.to_string()))
+}
+
+async fn refusal(response: Response<Incoming>) -> AskError {
+    #[derive(Deserialize)]
+    struct Body {
+        error: ProblemBody,
+    }
+    let status = response.status();
+    match whole(response).await.map(|bytes| serde_json::from_slice(&bytes)) {
+        Ok(Ok(Body { error })) => AskError::Refused(error),
+        Ok(Err(_)) => AskError::Broken(format!("status {status}")),
+        Err(error) => error,
+    }
+}
+
+fn not_connected(error: io::Error) -> AskError {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => AskError::Nobody,
+        // So many wait already that the kernel takes no more: it has not answered for long.
+        io::ErrorKind::WouldBlock => AskError::Silent(ANSWER_WITHIN),
+        _ => AskError::Connect(error),
+    }
+}

@@ -1,0 +1,34 @@
+//! Which greenrooms run with this data folder and can be asked.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use greenroom_engine::run_folder::{self, Living};
+
+use super::place;
+
+/// The file in a server's run folder that holds its URL.
+pub const SERVER: &str = "server";
+
+/// A greenroom that listens on a control socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neighbour {
+    pub pid: u32,
+    pub socket: PathBuf,
+    /// Its URL, if it is a server.
+    pub server: Option<String>,
+}
+
+/// The greenrooms of a data folder that run and have a socket. Dead ones, foreign files, and those that serve no
+/// agents are passed over.
+pub fn find(data_folder: &Path) -> Vec<Neighbour> {
+    let neighbour = |Living { pid, path }| {
+        let socket = place::socket(&path);
+        let server = fs::read_to_string(path.join(SERVER)).ok();
+        let server = server.map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
+        socket.exists().then_some(Neighbour { pid, socket, server })
+    };
+    run_folder::living(data_folder).into_iter().filter_map(neighbour).collect()
+}

@@ -1,0 +1,78 @@
+//! The listening side: binds the socket of this process's run folder, for this user only, and serves HTTP/1.1 on it
+//! until it is closed. Owned by the house, which opens it before the first agent is served and closes it last.
+
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use axum::Router;
+use greenroom_gateway::front::http;
+use tokio::net::UnixListener;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::place::{self, Address};
+
+/// A socket that is being served.
+pub struct Listening {
+    socket: PathBuf,
+    closing: CancellationToken,
+    task: AbortOnDropHandle<()>,
+}
+
+impl Listening {
+    /// Binds the run folder's socket and serves the routes on it. Streams among them end when `closing` is
+    /// cancelled, which [`Listening::close`] does.
+    pub fn open(run_folder: &Path, routes: Router, closing: CancellationToken) -> io::Result<Self> {
+        let socket = place::socket(run_folder);
+        let listener = bind(&socket)?;
+        let task = AbortOnDropHandle::new(tokio::spawn(http::serve(listener, routes, closing.clone())));
+        Ok(Self { socket, closing, task })
+    }
+
+    /// Ends every connection and takes the socket away.
+    pub async fn close(self) {
+        // First, so that nobody finds a socket that will not answer.
+        let _ = fs::remove_file(&self.socket);
+        self.closing.cancel();
+        if let Err(error) = self.task.await {
+            tracing::warn!(%error, "the control socket's task failed");
+        }
+    }
+}
+
+fn bind(socket: &Path) -> io::Result<UnixListener> {
+    let address = Address::of(socket)?;
+    let listener = UnixListener::bind(address.path())?;
+    // The folder around it is private already, so there is no moment in which others could connect.
+    fs::set_permissions(address.path(), fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+
+    use crate::control::Asker;
+
+    /// A socket deeper than an address can be long is bound and found; it is this user's alone, and gone when closed.
+    #[tokio::test]
+    async fn deep_folders_have_a_socket_too() {
+        let folder = tempfile::tempdir().unwrap();
+        for depth in [0, 10] {
+            let run = (0..depth).fold(folder.path().to_owned(), |path, _| path.join("a-folder-name"));
+            fs::create_dir_all(&run).unwrap();
+            let routes = Router::new().route("/", get(|| async { "\"here\"" }));
+            let listening = Listening::open(&run, routes, CancellationToken::new()).unwrap();
+            let socket = place::socket(&run);
+            assert_eq!(socket.as_os_str().len() > 107, depth > 0);
+            assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+            let answer: String = Asker::open(&socket).await.unwrap().get("/").await.unwrap();
+            assert_eq!(answer, "here");
+            listening.close().await;
+            assert!(!socket.exists());
+        }
+    }
+}

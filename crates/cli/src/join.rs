@@ -1,0 +1,146 @@
+//! Finds the server that `greenroom mcp` joins, and connects to it: through the socket in its run folder, or at a URL.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use bytes::Bytes;
+use greenroom_core::BoxFuture;
+use greenroom_gateway::front::{
+    http::{FRONT, PROTOCOL},
+    thin::{Link, Servers},
+};
+use http_body_util::Empty;
+use hyper::{
+    Request, StatusCode, Uri,
+    client::conn::http1,
+    header::{CONNECTION, HOST, UPGRADE},
+};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::control;
+
+/// How long a server may take to let a front in. It does so at once, also when it is busy.
+const LET_IN: Duration = Duration::from_secs(5);
+
+/// Where servers are looked for.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// The servers of this user: those whose run folders lie in this data folder.
+    DataFolder(PathBuf),
+    Url(Uri),
+}
+
+impl Place {
+    /// Reads a server's URL: `http://HOST:PORT`, whatever path follows.
+    pub fn url(text: &str) -> Result<Self, String> {
+        let uri: Uri = text.parse().map_err(|_| "it is no URL".to_owned())?;
+        match uri.scheme_str() {
+            Some("http") if uri.host().is_some() => Ok(Self::Url(uri)),
+            Some("https") => Err("https is not spoken here; bring up a tunnel and give its end".to_owned()),
+            _ => Err("a server's URL looks like `http://127.0.0.1:34501`".to_owned()),
+        }
+    }
+
+    /// Whether there is a server to join. Nobody is asked: what runs has left a mark.
+    pub fn has_server(&self) -> bool {
+        match self {
+            Self::DataFolder(folder) => {
+                control::find(folder).iter().any(|greenroom| greenroom.server.is_some())
+            }
+            Self::Url(_) => true,
+        }
+    }
+}
+
+impl Servers for Place {
+    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Link>, String>> {
+        Box::pin(async move {
+            match self {
+                Self::DataFolder(folder) => {
+                    let servers =
+                        control::find(folder).into_iter().filter(|greenroom| greenroom.server.is_some());
+                    let mut last = format!("none runs with the data folder `{}`", folder.display());
+                    for server in servers {
+                        let opened =
+                            async { upgrade(control::connect(&server.socket).await, "greenroom").await };
+                        match within(opened).await {
+                            Ok(link) => return Ok(link),
+                            Err(why) => last = format!("process {}: {why}", server.pid),
+                        }
+                    }
+                    Err(last)
+                }
+                Self::Url(uri) => {
+                    let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(80));
+                    let opened = async {
+                        let stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await;
+                        if let Ok(stream) = &stream {
+                            // Lines are written whole.
+                            let _ = stream.set_nodelay(true);
+                        }
+                        upgrade(stream, &format!("{host}:{port}")).await
+                    };
+                    within(opened).await.map_err(|why| format!("`{uri}`: {why}"))
+                }
+            }
+        })
+    }
+}
+
+async fn within(
+    opened: impl Future<Output = Result<Box<dyn Link>, String>>,
+) -> Result<Box<dyn Link>, String> {
+    timeout(LET_IN, opened).await.unwrap_or_else(|_| Err(format!("no answer within {} s", LET_IN.as_secs())))
+}
+
+/// Asks for the place of fronts on a fresh connection.
+async fn upgrade(
+    stream: io::Result<impl AsyncRead + AsyncWrite + Send + Unpin + 'static>,
+    host: &str,
+) -> Result<Box<dyn Link>, String> {
+    let stream = stream.map_err(|error| error.to_string())?;
+    let broken = |error: hyper::Error| error.to_string();
+    let (mut requests, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let driver = AbortOnDropHandle::new(tokio::spawn(async move {
+        // What broke is told to whoever waits for the answer.
+        let _ = connection.with_upgrades().await;
+    }));
+    let request = Request::get(FRONT)
+        .header(HOST, host)
+        .header(CONNECTION, "upgrade")
+        .header(UPGRADE, PROTOCOL)
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| error.to_string())?;
+    let response = requests.send_request(request).await.map_err(broken)?;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(format!(
+            "it is no greenroom server, or too old to be joined: status {}",
+            response.status()
+        ));
+    }
+    let upgraded = hyper::upgrade::on(response).await.map_err(broken)?;
+    drop(driver);
+    Ok(Box::new(TokioIo::new(upgraded)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A URL is taken with or without a path; what cannot be reached is said before anything is tried.
+    #[test]
+    fn urls() {
+        for fine in ["http://127.0.0.1:34501", "http://127.0.0.1:34501/mcp", "http://[::1]:1", "http://host"]
+        {
+            assert!(Place::url(fine).is_ok(), "{fine}");
+        }
+        for wrong in ["", "127.0.0.1:34501", "https://host", "ftp://host", "http://", "/x", "a b"] {
+            assert!(Place::url(wrong).is_err(), "{wrong}");
+        }
+    }
+}

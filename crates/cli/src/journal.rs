@@ -1,0 +1,61 @@
+//! Feeds the journal: what is logged at info level and above is kept for `greenroom logs`, whatever stderr shows.
+//!
+//! Debug lines are not kept: they hold what browsers and engines print, which is their pages' business.
+
+use std::{fmt, sync::Arc, time::SystemTime};
+
+use greenroom_gateway::control::{Entry, Journal};
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+};
+use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
+
+/// The layer that writes to this journal.
+pub fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(journal: Arc<Journal>) -> impl Layer<S> {
+    Keeper(journal).with_filter(LevelFilter::INFO)
+}
+
+struct Keeper(Arc<Journal>);
+
+impl<S: Subscriber> Layer<S> for Keeper {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut words = Words::default();
+        event.record(&mut words);
+        let about = event.metadata();
+        self.0.write(Entry {
+            time: SystemTime::now(),
+            level: about.level().as_str(),
+            target: about.target().to_owned(),
+            message: words.message,
+            fields: words.fields,
+        });
+    }
+}
+
+/// An event's message and fields, as text.
+#[derive(Default)]
+struct Words {
+    message: String,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Words {
+    fn keep(&mut self, field: &Field, text: String) {
+        match field.name() {
+            "message" => self.message = text,
+            name => self.fields.push((name, text)),
+        }
+    }
+}
+
+impl Visit for Words {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.keep(field, value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.keep(field, format!("{value:?}"));
+    }
+}

@@ -1,0 +1,189 @@
+//! `greenroom logs`: what running greenrooms have logged lately; with `--follow`, what they log from now on too.
+//!
+//! Each line is a JSON object with `--json`. Following ends by itself when the last greenroom that was there at its
+//! beginning has ended.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use bytes::BytesMut;
+use greenroom_core::settings::Resolved;
+use greenroom_gateway::control::LogLine;
+use http_body_util::BodyExt;
+use serde::Serialize;
+use tokio::{sync::mpsc, task::JoinSet, time::timeout};
+
+use crate::{
+    control::{ANSWER_WITHIN, AskError, Asker, Neighbour, find, nobody},
+    progress,
+    report::{self, Hinted},
+    view,
+};
+
+/// The longest line that is read: a message and a dozen fields of 4 KiB, escaped as badly as can be, are shorter.
+const LINE_BYTES_MAX: usize = 512 * 1024;
+
+/// How many lines may wait to be printed. Past it reading pauses, and a greenroom drops what is not read.
+const PRINT_QUEUE: usize = 256;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Go on with new lines as they are written
+    #[arg(long, short)]
+    pub follow: bool,
+
+    /// Only this greenroom
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+
+    /// Print an object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A line for programs: its process, and what it wrote.
+#[derive(Serialize)]
+struct WithPid<'a> {
+    pid: u32,
+    #[serde(flatten)]
+    line: &'a LogLine,
+}
+
+pub async fn run(resolved: &Resolved, args: &Args) -> anyhow::Result<ExitCode> {
+    let data = &resolved.settings.data_dir;
+    let mut neighbours = find(data);
+    if let Some(pid) = args.pid {
+        neighbours.retain(|neighbour| neighbour.pid == pid);
+        if neighbours.is_empty() {
+            return Err(Hinted::failure(format!("no greenroom runs as pid {pid}"))
+                .hint("`greenroom status` shows which run")
+                .into());
+        }
+    }
+    if neighbours.is_empty() {
+        if !args.json {
+            io::stdout().lock().write_all(nobody(data).as_bytes())?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let print = Printer { several: neighbours.len() > 1, json: args.json };
+    if args.follow { follow(neighbours, print).await } else { recent(neighbours, print).await }
+}
+
+/// What is there now, in the order of time.
+async fn recent(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<ExitCode> {
+    let mut readers = Readers::start(neighbours, false);
+    let (mut lines, mut code) = (Vec::new(), ExitCode::SUCCESS);
+    while let Some(news) = readers.news.recv().await {
+        match news {
+            News::Line(pid, line) => lines.push((pid, line)),
+            News::End(_, Ok(()) | Err(AskError::Nobody)) => {}
+            News::End(pid, Err(error)) => code = failed(pid, &error),
+        }
+    }
+    // Times of one form and one zone are in order when their texts are.
+    lines.sort_by(|(_, one), (_, other)| time(one).cmp(time(other)));
+    for (pid, line) in &lines {
+        print.line(*pid, line)?;
+    }
+    Ok(code)
+}
+
+/// What is there now and what comes, as it comes.
+async fn follow(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<ExitCode> {
+    let mut readers = Readers::start(neighbours, true);
+    let mut code = ExitCode::SUCCESS;
+    while let Some(news) = readers.news.recv().await {
+        match news {
+            News::Line(pid, line) => print.line(pid, &line)?,
+            News::End(pid, Ok(()) | Err(AskError::Nobody)) => progress::note(&format!("pid {pid} has ended")),
+            News::End(pid, Err(error)) => code = failed(pid, &error),
+        }
+    }
+    Ok(code)
+}
+
+fn failed(pid: u32, error: &AskError) -> ExitCode {
+    report::problem(&format!("pid {pid}: {error}"), None);
+    ExitCode::FAILURE
+}
+
+fn time(line: &LogLine) -> &str {
+    match line {
+        LogLine::Entry { time, .. } => time,
+        LogLine::Lost { .. } => "",
+    }
+}
+
+struct Printer {
+    several: bool,
+    json: bool,
+}
+
+impl Printer {
+    fn line(&self, pid: u32, line: &LogLine) -> anyhow::Result<()> {
+        let text = if self.json {
+            serde_json::to_string(&WithPid { pid, line })? + "\n"
+        } else {
+            view::logs::line(self.several.then_some(pid), line)
+        };
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        Ok(stdout.flush()?)
+    }
+}
+
+enum News {
+    Line(u32, LogLine),
+    End(u32, Result<(), AskError>),
+}
+
+/// A task for each greenroom that is read. They end with this.
+struct Readers {
+    news: mpsc::Receiver<News>,
+    _tasks: JoinSet<()>,
+}
+
+impl Readers {
+    fn start(neighbours: Vec<Neighbour>, follow: bool) -> Self {
+        let (sender, news) = mpsc::channel(PRINT_QUEUE);
+        let mut tasks = JoinSet::new();
+        for neighbour in neighbours {
+            let sender = sender.clone();
+            tasks.spawn(async move {
+                let end = if follow {
+                    read(&neighbour, "/control/logs?follow=true", &sender).await
+                } else {
+                    let whole = timeout(ANSWER_WITHIN, read(&neighbour, "/control/logs", &sender)).await;
+                    whole.unwrap_or(Err(AskError::Silent(ANSWER_WITHIN)))
+                };
+                let _ = sender.send(News::End(neighbour.pid, end)).await;
+            });
+        }
+        Self { news, _tasks: tasks }
+    }
+}
+
+/// Reads the stream to its end, however it comes: a process that is killed ends in the middle of a line.
+async fn read(neighbour: &Neighbour, path: &str, news: &mpsc::Sender<News>) -> Result<(), AskError> {
+    let mut asker = Asker::open(&neighbour.socket).await?;
+    let mut body = asker.stream(path).await?;
+    let mut text = BytesMut::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        text.extend_from_slice(&data);
+        while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+            let line = text.split_to(end + 1);
+            let line = serde_json::from_slice(&line).map_err(|error| AskError::Broken(error.to_string()))?;
+            if news.send(News::Line(neighbour.pid, line)).await.is_err() {
+                return Ok(());
+            }
+        }
+        if text.len() > LINE_BYTES_MAX {
+            return Err(AskError::Broken(format!("a line of more than {LINE_BYTES_MAX} bytes")));
+        }
+    }
+    Ok(())
+}

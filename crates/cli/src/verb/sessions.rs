@@ -1,0 +1,207 @@
+//! `greenroom sessions`: lists the sessions of every greenroom that runs, shows one, closes one.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+use greenroom_core::settings::Resolved;
+use greenroom_gateway::control::{Closed, Session};
+use hyper::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+
+use crate::{
+    config::Surroundings,
+    control::{Answered, AskError, Asker, Look, look, nobody},
+    progress,
+    report::{self, Hinted},
+    view::{self, terminal::Terminal, words},
+};
+
+/// How long closing may take: a greenroom answers within 8 s, whatever its browser does.
+const CLOSE_WITHIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Print an array of objects instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct WhichArgs {
+    /// The session: its id, `connection N` for a connection's own, or its key
+    pub id: String,
+
+    /// Only sessions of this greenroom
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+
+    /// Only sessions of this owner
+    #[arg(long, value_name = "NAME")]
+    pub owner: Option<String>,
+
+    /// Print an object instead of lines for people
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A session for programs: its process, and what the process says of it.
+#[derive(Serialize)]
+struct WithPid<T> {
+    pid: u32,
+    #[serde(flatten)]
+    what: T,
+}
+
+pub async fn list(
+    resolved: &Resolved,
+    surroundings: &Surroundings,
+    args: &ListArgs,
+) -> anyhow::Result<ExitCode> {
+    let data = &resolved.settings.data_dir;
+    let looks = look(data).await;
+    let all: Vec<_> = sessions(&looks).map(|(answered, session)| (answered.status.pid, session)).collect();
+    let text = if args.json {
+        let all: Vec<_> = all.iter().map(|(pid, what)| WithPid { pid: *pid, what }).collect();
+        serde_json::to_string_pretty(&all)? + "\n"
+    } else if looks.is_empty() {
+        nobody(data)
+    } else if all.is_empty() {
+        "no sessions\n".to_owned()
+    } else {
+        view::sessions::sessions(&all, "", Terminal::stdout(surroundings))
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    let silent = silent(&looks);
+    for problem in &silent {
+        report::problem(problem, None);
+    }
+    Ok(if silent.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+pub async fn show(resolved: &Resolved, args: &WhichArgs) -> anyhow::Result<ExitCode> {
+    let looks = look(&resolved.settings.data_dir).await;
+    let (answered, session) = which(&resolved.settings.data_dir, &looks, args)?;
+    let pid = answered.status.pid;
+    let text = if args.json {
+        serde_json::to_string_pretty(&WithPid { pid, what: session })? + "\n"
+    } else {
+        view::sessions::session(pid, &answered.status.kind, session)
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub async fn close(resolved: &Resolved, args: &WhichArgs) -> anyhow::Result<ExitCode> {
+    let looks = look(&resolved.settings.data_dir).await;
+    let (answered, session) = which(&resolved.settings.data_dir, &looks, args)?;
+    let (pid, name) = (answered.status.pid, words::clean(&session.label()));
+    let path = format!("/control/sessions/{}", utf8_percent_encode(&session.key, NON_ALPHANUMERIC));
+    let asked = async {
+        let mut asker = Asker::open(&answered.neighbour.socket).await?;
+        asker.ask::<Closed>(Method::DELETE, &path, CLOSE_WITHIN).await
+    };
+    let closed =
+        progress::step(&format!("closing \"{name}\""), asked).await.map_err(|error| match error {
+            AskError::Refused(problem) if problem.code == "no_session" => {
+                Hinted::failure(format!("it was closed meanwhile: \"{name}\""))
+            }
+            error => Hinted::failure(format!("cannot close \"{name}\" (pid {pid}): {error}")),
+        })?;
+    let text = if args.json {
+        serde_json::to_string_pretty(&WithPid { pid, what: &closed })? + "\n"
+    } else if closed.gone {
+        format!("closed \"{name}\" (pid {pid})\n")
+    } else {
+        format!("closed \"{name}\" (pid {pid}); its browser is still ending\n")
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn sessions(looks: &[Look]) -> impl Iterator<Item = (&Answered, &Session)> {
+    looks
+        .iter()
+        .filter_map(|look| match look {
+            Look::Answered(answered) => Some(&**answered),
+            Look::Unanswered { .. } => None,
+        })
+        .flat_map(|answered| answered.sessions.iter().map(move |session| (answered, session)))
+}
+
+/// What to say of those that did not answer.
+fn silent(looks: &[Look]) -> Vec<String> {
+    let silent = |look: &Look| match look {
+        Look::Answered(_) => None,
+        Look::Unanswered { neighbour, why } => Some(format!("pid {} {why}", neighbour.pid)),
+    };
+    looks.iter().filter_map(silent).collect()
+}
+
+/// The one session that is meant.
+fn which<'a>(
+    data: &Path,
+    looks: &'a [Look],
+    args: &WhichArgs,
+) -> Result<(&'a Answered, &'a Session), Hinted> {
+    let considered: Vec<_> = sessions(looks)
+        .filter(|(answered, _)| args.pid.is_none_or(|pid| pid == answered.status.pid))
+        .filter(|(_, session)| args.owner.as_ref().is_none_or(|owner| *owner == session.owner))
+        .collect();
+    let called = |named: &dyn Fn(&Session) -> bool| {
+        considered.iter().copied().filter(|(_, session)| named(session)).collect::<Vec<_>>()
+    };
+    let mut found = called(&|session| session.label() == args.id);
+    if found.is_empty() {
+        found = called(&|session| session.key == args.id);
+    }
+    match found.as_slice() {
+        [one] => Ok(*one),
+        [] => Err(missing(data, looks, &considered, &args.id)),
+        several => Err(ambiguous(several, &args.id)),
+    }
+}
+
+fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &Session)], wanted: &str) -> Hinted {
+    let error = Hinted::failure(format!("no such session: \"{}\"", words::clean(wanted)));
+    if looks.is_empty() {
+        return error.hint(format!("no greenroom is running with the data folder `{}`", data.display()));
+    }
+    let silent = silent(looks);
+    if !silent.is_empty() {
+        return error.hint(format!("{}; it may have it", silent.join(", ")));
+    }
+    match nearest(wanted, considered.iter().map(|(_, session)| session.label())) {
+        Some(nearest) => error.hint(format!("did you mean \"{}\"?", words::clean(&nearest))),
+        None => error.hint("`greenroom sessions list` shows what there is"),
+    }
+}
+
+/// Nobody reads the ids of a hundred sessions to find the one that was mistyped.
+fn nearest(wanted: &str, labels: impl Iterator<Item = String>) -> Option<String> {
+    // As like as a name with one or two typing mistakes is.
+    const LIKE: f64 = 0.8;
+    let likeness = labels.map(|label| (strsim::jaro_winkler(wanted, &label), label));
+    let (likeness, nearest) = likeness.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+    (likeness > LIKE).then_some(nearest)
+}
+
+fn ambiguous(several: &[(&Answered, &Session)], wanted: &str) -> Hinted {
+    let mut message = format!("several sessions are called \"{}\":", words::clean(wanted));
+    for (answered, session) in several {
+        let _ = write!(
+            message,
+            "\n  pid {}, owner {}, key {}",
+            answered.status.pid,
+            words::clean(&session.owner),
+            words::id(&session.key)
+        );
+    }
+    Hinted::failure(message)
+        .hint("choose one with `--pid` or `--owner`, or give its key in the place of its id")
+}

@@ -1,0 +1,118 @@
+//! `greenroom status`: every greenroom that runs with this data folder, its sessions and its pools; live with
+//! `--watch`.
+//!
+//! Exit code 0, also when none runs; 1 when one of them does not answer.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::Context;
+use greenroom_core::settings::Resolved;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::{
+    config::Surroundings,
+    control::{Look, look, nobody},
+    report::Hinted,
+    view::{
+        status::{Shown, status},
+        terminal::{Paint, Screen, Terminal},
+    },
+};
+
+/// How often a live view is drawn anew: what a person takes for live, and cheap to ask.
+const REDRAW: Duration = Duration::from_secs(1);
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Draw it anew every second, until Ctrl-C; with --json, print an array a line
+    #[arg(long, short)]
+    pub watch: bool,
+
+    /// Print an array of objects instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+    let data = &resolved.settings.data_dir;
+    if args.watch {
+        return watch(data, surroundings, args.json).await;
+    }
+    let looks = look(data).await;
+    let text = if args.json {
+        serde_json::to_string_pretty(&shown(&looks))? + "\n"
+    } else {
+        for_people(data, &looks, Terminal::stdout(surroundings))
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    let silent = looks.iter().any(|look| matches!(look, Look::Unanswered { .. }));
+    Ok(if silent { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn shown(looks: &[Look]) -> Vec<Shown<'_>> {
+    looks.iter().map(Shown::from).collect()
+}
+
+fn for_people(data: &Path, looks: &[Look], terminal: Terminal) -> String {
+    if looks.is_empty() { nobody(data) } else { status(looks, terminal) }
+}
+
+async fn watch(data: &Path, surroundings: &Surroundings, json: bool) -> anyhow::Result<ExitCode> {
+    if !json && !Terminal::is_there() {
+        return Err(Hinted::usage("`--watch` draws on a terminal, and stdout is none")
+            .hint("leave `--watch` out, or add `--json` for a line every second")
+            .into());
+    }
+    let mut stop = stop_signals()?;
+    let screen = if json { None } else { Some(Screen::open()?) };
+    let mut ticks = interval(REDRAW);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let draw = async {
+            ticks.tick().await;
+            let looks = look(data).await;
+            match &screen {
+                None => line(&looks),
+                Some(screen) => {
+                    let terminal = Terminal::stdout(surroundings);
+                    let foot = terminal.paint(Paint::Dim, "every second; Ctrl-C ends this");
+                    let text = format!("{}\n{foot}", for_people(data, &looks, terminal));
+                    screen.draw(&text, terminal.rows).map_err(Into::into)
+                }
+            }
+        };
+        tokio::select! {
+            drawn = draw => drawn?,
+            _ = stop.recv() => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+fn line(looks: &[Look]) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all((serde_json::to_string(&shown(looks))? + "\n").as_bytes())?;
+    Ok(stdout.flush()?)
+}
+
+/// Signals that end a live view. They are taken, so that the terminal is given back as it was.
+fn stop_signals() -> anyhow::Result<mpsc::Receiver<()>> {
+    let (stop, stopped) = mpsc::channel(1);
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let mut signals = signal(kind).context("cannot listen for signals")?;
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            signals.recv().await;
+            let _ = stop.send(()).await;
+        });
+    }
+    Ok(stopped)
+}

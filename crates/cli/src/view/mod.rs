@@ -1,0 +1,9 @@
+//! How what greenrooms say of themselves is shown to people: pure functions from data to text, and the little that has
+//! to be known of the terminal.
+
+pub mod logs;
+pub mod sessions;
+pub mod status;
+pub mod table;
+pub mod terminal;
+pub mod words;

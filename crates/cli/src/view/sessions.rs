@@ -1,0 +1,96 @@
+//! Sessions, as a table and one by one.
+
+use greenroom_gateway::control::Session;
+
+use super::{
+    table::{Cell, table},
+    terminal::{Paint, Terminal},
+    words::{clean, count, id, span},
+};
+
+/// A table of sessions, with the process of each where several are shown, and the owner where there is not only the
+/// local one.
+pub fn sessions(rows: &[(u32, &Session)], indent: &str, terminal: Terminal) -> String {
+    let several = rows.iter().any(|(pid, _)| Some(*pid) != rows.first().map(|(first, _)| *first));
+    let owners = rows.iter().any(|(_, session)| session.owner != "local");
+    let mut heads = vec!["ID", "STATE", "CALLS", "IDLE", "EXPIRES IN", "PAGE"];
+    if owners {
+        heads.insert(1, "OWNER");
+    }
+    if several {
+        heads.insert(0, "PID");
+    }
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|(pid, session)| {
+            let mut cells = cells(session);
+            if owners {
+                cells.insert(1, Cell::plain(clean(&session.owner)));
+            }
+            if several {
+                cells.insert(0, Cell::plain(pid.to_string()));
+            }
+            cells
+        })
+        .collect();
+    table(&heads, &rows, indent, terminal)
+}
+
+fn cells(session: &Session) -> Vec<Cell> {
+    let name = match session.id {
+        Some(_) => Cell::Text(Paint::Bold, name(session)),
+        None => Cell::plain(name(session)),
+    };
+    let paint = match session.state.as_str() {
+        "busy" => Paint::Yellow,
+        "idle" => Paint::Green,
+        _ => Paint::Dim,
+    };
+    // A session that works is not idle, and one that works does not expire.
+    let idle = if session.calls_in_flight > 0 { "-".to_owned() } else { span(session.idle_seconds) };
+    vec![
+        name,
+        Cell::Text(paint, clean(&session.state)),
+        Cell::Number(session.calls_in_flight.to_string()),
+        Cell::Number(idle),
+        Cell::Number(session.expires_in_seconds.map_or_else(|| "-".to_owned(), span)),
+        Cell::Pair(clean(&session.title), clean(&session.url)),
+    ]
+}
+
+/// What a session is called in a table: its id, or `connection 1`.
+pub fn name(session: &Session) -> String {
+    match &session.id {
+        Some(given) => id(given),
+        None => clean(&session.label()),
+    }
+}
+
+/// All that is known of a session, a line for each fact.
+pub fn session(pid: u32, kind: &str, session: &Session) -> String {
+    let ago = |time: &str, seconds: u64| format!("{}, {} ago", clean(time), span(seconds));
+    let instance = session.instance.map(|instance| format!(", instance {instance}")).unwrap_or_default();
+    let facts = [
+        ("session", name(session)),
+        ("key", clean(&session.key)),
+        ("owner", clean(&session.owner)),
+        ("process", format!("pid {pid}, {}", clean(kind))),
+        ("pool", format!("{}{instance}", clean(&session.pool))),
+        ("state", format!("{}, {} in flight", clean(&session.state), count(session.calls_in_flight, "call"))),
+        ("title", clean(&session.title)),
+        ("url", clean(&session.url)),
+        ("created", ago(&session.created, session.age_seconds)),
+        ("last used", ago(&session.last_used, session.idle_seconds)),
+        (
+            "expires in",
+            session.expires_in_seconds.map_or_else(|| "not while a call is in flight".to_owned(), span),
+        ),
+    ];
+    facts
+        .into_iter()
+        .map(|(fact, value)| {
+            let value = if value.is_empty() { "-" } else { &value };
+            format!("{fact:10}  {value}\n")
+        })
+        .collect()
+}

@@ -1,0 +1,165 @@
+//! Greenrooms that run: a heading each, a table of sessions, a line for each pool.
+
+use greenroom_gateway::control::{Pool, Session, Status};
+use serde::Serialize;
+
+use super::{
+    sessions::sessions,
+    terminal::{Paint, Terminal},
+    words::{clean, count, span},
+};
+use crate::control::{Answered, Look};
+
+/// What stands below a heading is indented.
+const INDENT: &str = "  ";
+
+/// All of them, a blank line between two.
+pub fn status(looks: &[Look], terminal: Terminal) -> String {
+    let shown: Vec<_> = looks.iter().map(|look| one(look, terminal)).collect();
+    shown.join("\n")
+}
+
+fn one(look: &Look, terminal: Terminal) -> String {
+    match look {
+        Look::Answered(answered) => {
+            let Answered { status, sessions: list, .. } = &**answered;
+            let rows: Vec<_> = list.iter().map(|session| (status.pid, session)).collect();
+            let mut text = heading(status, terminal);
+            if rows.is_empty() {
+                text += &format!("{INDENT}no sessions\n");
+            } else {
+                text += &sessions(&rows, INDENT, terminal);
+            }
+            text + &status.pools.iter().map(pool).collect::<String>()
+        }
+        Look::Unanswered { neighbour, why } => {
+            let server =
+                neighbour.server.as_deref().map(|url| format!("  {}", clean(url))).unwrap_or_default();
+            let silent = terminal.paint(Paint::Red, &format!("pid {} {}", neighbour.pid, clean(why)));
+            format!("greenroom  {silent}{server}\n")
+        }
+    }
+}
+
+fn heading(status: &Status, terminal: Terminal) -> String {
+    let name = terminal.paint(Paint::Bold, &format!("greenroom {}", clean(&status.version)));
+    let up = span(status.uptime_seconds);
+    let listen = status.listen.as_deref().map(|address| format!("  {}", clean(address))).unwrap_or_default();
+    format!("{name}  {}  pid {}  up {up}{listen}\n", clean(&status.kind), status.pid)
+}
+
+fn pool(pool: &Pool) -> String {
+    let Pool { name, instances, leased, slots, waiting } = pool;
+    let instances = count(*instances, "instance");
+    format!(
+        "{INDENT}pool {}  {instances}, {leased} of {slots} slots leased, {waiting} waiting\n",
+        clean(name)
+    )
+}
+
+/// The same for programs.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Shown<'a> {
+    Answered {
+        answers: bool,
+        #[serde(flatten)]
+        status: &'a Status,
+        sessions: &'a [Session],
+    },
+    Unanswered {
+        answers: bool,
+        pid: u32,
+        listen: Option<&'a str>,
+        error: &'a str,
+    },
+}
+
+impl<'a> From<&'a Look> for Shown<'a> {
+    fn from(look: &'a Look) -> Self {
+        match look {
+            Look::Answered(answered) => {
+                Self::Answered { answers: true, status: &answered.status, sessions: &answered.sessions }
+            }
+            Look::Unanswered { neighbour, why } => Self::Unanswered {
+                answers: false,
+                pid: neighbour.pid,
+                listen: neighbour.server.as_deref(),
+                error: why,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Neighbour;
+
+    fn neighbour(pid: u32) -> Neighbour {
+        Neighbour { pid, socket: "/run/control.sock".into(), server: None }
+    }
+
+    fn session(id: Option<&str>, owner: &str, state: &str, title: &str, url: &str) -> Session {
+        let calls_in_flight = usize::from(state != "idle");
+        Session {
+            id: id.map(ToOwned::to_owned),
+            connection: id.is_none().then_some(1),
+            owner: owner.to_owned(),
+            state: state.to_owned(),
+            title: title.to_owned(),
+            url: url.to_owned(),
+            idle_seconds: 40,
+            calls_in_flight,
+            expires_in_seconds: (calls_in_flight == 0).then_some(260),
+            ..Session::default()
+        }
+    }
+
+    fn looks() -> Vec<Look> {
+        let pools =
+            vec![Pool { name: "DEFAULT".to_owned(), instances: 1, leased: 4, slots: 128, waiting: 0 }];
+        let status = Status { version: "0.1.0".to_owned(), pools, ..Status::default() };
+        let sessions = vec![
+            session(Some("prices"), "local", "busy", "Tea shop", "http://localhost:8000/kettles?sort=price"),
+            session(Some("reviews"), "local", "idle", "茶の店", "http://localhost:8000/reviews"),
+            session(Some("a\nb\x1b[31m"), "local", "idle", "", "about:blank"),
+            session(None, "local", "starting", "", ""),
+        ];
+        let others = vec![session(Some("prices"), "ann", "idle", "\x1b]0;owned\x07", "http://shop.test/")];
+        let stdio = Status { pid: 4242, kind: "stdio".to_owned(), uptime_seconds: 750, ..status.clone() };
+        let server = Status {
+            pid: 4300,
+            kind: "server".to_owned(),
+            uptime_seconds: 187_300,
+            listen: Some("http://127.0.0.1:34501".to_owned()),
+            ..status.clone()
+        };
+        let idle = Status { pid: 4400, kind: "stdio".to_owned(), uptime_seconds: 3, ..status };
+        let answered = |status: Status, sessions| {
+            let neighbour = neighbour(status.pid);
+            Look::Answered(Box::new(Answered { neighbour, status, sessions }))
+        };
+        vec![
+            answered(stdio, sessions),
+            answered(server, others),
+            answered(idle, Vec::new()),
+            Look::Unanswered { neighbour: neighbour(4500), why: "does not answer".to_owned() },
+        ]
+    }
+
+    /// Processes stand one below the other; owners are shown where there are others than the local one.
+    #[test]
+    fn for_people() {
+        let terminal = Terminal { columns: Some(100), ..Terminal::default() };
+        insta::assert_snapshot!(status(&looks(), terminal));
+    }
+
+    /// Programs get every field by name.
+    #[test]
+    fn for_programs() {
+        let looks = looks();
+        let shown: Vec<_> = looks.iter().skip(1).map(Shown::from).collect();
+        insta::assert_snapshot!(serde_json::to_string_pretty(&shown).unwrap());
+    }
+}

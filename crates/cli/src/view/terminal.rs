@@ -1,0 +1,103 @@
+//! What stdout is: a terminal or not, how large, whether it wants colours; and a screen of its own for a live view.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::config::Surroundings;
+
+/// What has to be known of stdout.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terminal {
+    pub colour: bool,
+    /// `None` where nothing limits a line: a pipe, a file.
+    pub columns: Option<usize>,
+    pub rows: Option<usize>,
+}
+
+impl Terminal {
+    /// Looks at stdout as it is now.
+    pub fn stdout(surroundings: &Surroundings) -> Self {
+        let stdout = io::stdout();
+        if !stdout.is_terminal() {
+            return Self::default();
+        }
+        let size = rustix::termios::tcgetwinsize(&stdout).ok();
+        // A terminal that does not know its size says 0.
+        let some = |size: u16| (size > 0).then_some(usize::from(size));
+        Self {
+            colour: wants_colour(surroundings),
+            columns: size.and_then(|size| some(size.ws_col)),
+            rows: size.and_then(|size| some(size.ws_row)),
+        }
+    }
+
+    pub fn is_there() -> bool {
+        io::stdout().is_terminal()
+    }
+
+    pub fn paint(self, paint: Paint, text: &str) -> String {
+        let code = match paint {
+            Paint::Plain => return text.to_owned(),
+            _ if !self.colour => return text.to_owned(),
+            Paint::Bold => 1,
+            Paint::Dim => 2,
+            Paint::Red => 31,
+            Paint::Green => 32,
+            Paint::Yellow => 33,
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+fn wants_colour(surroundings: &Surroundings) -> bool {
+    let forbidden = surroundings.variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !forbidden && surroundings.variable("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// How a text is shown where there are colours. Nothing is said by colour alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paint {
+    Plain,
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+}
+
+/// The terminal's other screen, with no cursor. Dropping it brings back what was there before.
+pub struct Screen(());
+
+impl Screen {
+    pub fn open() -> io::Result<Self> {
+        write("\x1b[?1049h\x1b[?25l")?;
+        Ok(Self(()))
+    }
+
+    /// Draws over what is there, line by line, so that nothing flickers. What does not fit is left out, and said.
+    pub fn draw(&self, text: &str, rows: Option<usize>) -> io::Result<()> {
+        let lines: Vec<&str> = text.lines().collect();
+        let fitting = rows.unwrap_or(usize::MAX).max(2);
+        let mut drawn = String::from("\x1b[H");
+        let shown = if lines.len() > fitting { fitting - 1 } else { lines.len() };
+        for (n, line) in lines[..shown].iter().enumerate() {
+            drawn += if n > 0 { "\r\n" } else { "" };
+            drawn += &format!("{line}\x1b[K");
+        }
+        if shown < lines.len() {
+            drawn += &format!("\r\n… {} more lines\x1b[K", lines.len() - shown);
+        }
+        write(&(drawn + "\x1b[J"))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = write("\x1b[?25h\x1b[?1049l");
+    }
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}

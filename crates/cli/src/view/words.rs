@@ -1,0 +1,130 @@
+//! Values as people read them: spans of time, counts, and texts that others chose.
+
+use unicode_width::UnicodeWidthStr;
+
+/// A span of time in its two largest units: `42 s`, `12 min`, `3 h 20 min`, `2 d 4 h`.
+pub fn span(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    let two = |large: u64, unit: &str, small: u64, sub: &str| match small {
+        0 => format!("{large} {unit}"),
+        _ => format!("{large} {unit} {small} {sub}"),
+    };
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{minutes} min"),
+        3_600..86_400 => two(hours, "h", minutes % 60, "min"),
+        _ => two(days, "d", hours % 24, "h"),
+    }
+}
+
+/// `1 instance`, `2 instances`.
+pub fn count(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+/// A text that somebody else chose, a page's title perhaps, made harmless: whatever would move the cursor, colour the
+/// terminal or turn the writing direction is written out.
+pub fn clean(text: &str) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() || is_invisible(character) {
+            cleaned.extend(character.escape_default());
+        } else {
+            cleaned.push(character);
+        }
+    }
+    cleaned
+}
+
+/// Marks of direction, joiners, separators of lines: seen only by what they do to their neighbours.
+fn is_invisible(character: char) -> bool {
+    matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// An id as a table shows it: as it is, if its ends and its kind can be seen, or else in quotes.
+pub fn id(id: &str) -> String {
+    let cleaned = clean(id);
+    let plain = cleaned == id && id.trim() == id && !id.starts_with('"') && width(id) > 0;
+    if plain { cleaned } else { format!("\"{cleaned}\"") }
+}
+
+/// How many columns of a terminal a text takes.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The text, or so much of it as fits into so many columns, with a mark that there is more.
+pub fn shorten(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut shortened = String::new();
+    let mut taken = 1;
+    for character in text.chars() {
+        taken += unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
+        if taken > columns {
+            break;
+        }
+        shortened.push(character);
+    }
+    if columns > 0 {
+        shortened.push('…');
+    }
+    shortened
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spans are written in their two largest units.
+    #[test]
+    fn spans() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (3_599, "59 min"),
+            (3_600, "1 h"),
+            (12_000, "3 h 20 min"),
+            (86_400, "1 d"),
+            (187_300, "2 d 4 h"),
+        ] {
+            assert_eq!(span(seconds), text);
+        }
+    }
+
+    /// Nothing that a page or an agent chose can drive the terminal.
+    #[test]
+    fn texts_are_harmless() {
+        assert_eq!(clean("Tee & Kekse – 茶 🍵"), "Tee & Kekse – 茶 🍵");
+        assert_eq!(clean("a\x1b[2J\nb\r\tc\u{7f}\u{9b}"), "a\\u{1b}[2J\\nb\\r\\tc\\u{7f}\\u{9b}");
+        assert_eq!(clean("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
+    }
+
+    /// An id shows where it begins and ends.
+    #[test]
+    fn ids() {
+        for (given, shown) in [
+            ("prices", "prices"),
+            ("price check", "price check"),
+            (" a", "\" a\""),
+            ("\n", "\"\\n\""),
+            ("\"a\"", "\"\"a\"\""),
+            ("it's", "it's"),
+        ] {
+            assert_eq!(id(given), shown);
+        }
+    }
+
+    /// What is shortened never takes more columns than it may, wide characters included.
+    #[test]
+    fn shortened() {
+        assert_eq!(shorten("kettle", 6), "kettle");
+        assert_eq!(shorten("kettles", 6), "kettl…");
+        assert_eq!(shorten("茶茶茶茶", 8), "茶茶茶茶");
+        assert_eq!(shorten("茶茶茶茶", 7), "茶茶茶…");
+        assert_eq!(shorten("茶茶茶茶", 6), "茶茶…");
+        assert_eq!((shorten("abc", 1), shorten("abc", 0)), ("…".to_owned(), String::new()));
+    }
+}

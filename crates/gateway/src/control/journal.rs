@@ -1,0 +1,140 @@
+//! The journal: the last lines of the process's log, kept in memory for whoever looks in.
+//!
+//! Writing never waits for a reader. A reader remembers how far it has read; one that is too slow finds that the
+//! lines it wanted were overwritten, and learns how many. Written by the cli's logging, read by [`super::logs`].
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
+};
+
+use tokio::sync::watch;
+
+/// How many lines are kept. At info level a busy day has a few hundred, so this is what happened lately; at some
+/// 300 bytes a line it costs a third of a megabyte when full.
+const LINES_MAX: usize = 1000;
+
+/// How much of a message or a value is kept. Only an engine's last words are ever longer, and their head says enough.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// One line of the log.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    pub time: SystemTime,
+    pub level: &'static str,
+    pub target: String,
+    pub message: String,
+    pub fields: Vec<(&'static str, String)>,
+}
+
+/// What a reader finds.
+#[derive(Debug)]
+pub struct Read {
+    /// How many lines were overwritten before they were read.
+    pub lost: u64,
+    pub entries: Vec<Arc<Entry>>,
+    /// Where to read on.
+    pub next: u64,
+}
+
+pub struct Journal {
+    state: Mutex<State>,
+    /// How many lines were ever written.
+    written: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    lines: VecDeque<Arc<Entry>>,
+    /// The number of the first of `lines`.
+    first: u64,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self { state: Mutex::default(), written: watch::Sender::new(0) }
+    }
+}
+
+impl Journal {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn write(&self, mut entry: Entry) {
+        cut(&mut entry.message);
+        entry.fields.iter_mut().for_each(|(_, value)| cut(value));
+        let written = {
+            let mut state = self.lock();
+            if state.lines.len() == LINES_MAX {
+                state.lines.pop_front();
+                state.first += 1;
+            }
+            state.lines.push_back(Arc::new(entry));
+            state.first + state.lines.len() as u64
+        };
+        self.written.send_replace(written);
+    }
+
+    /// Everything from line `from` on; `None` for all that is kept.
+    pub fn read(&self, from: Option<u64>) -> Read {
+        let state = self.lock();
+        let from = from.unwrap_or(state.first);
+        let skip = usize::try_from(from.saturating_sub(state.first)).unwrap_or(usize::MAX);
+        Read {
+            lost: state.first.saturating_sub(from),
+            entries: state.lines.iter().skip(skip).cloned().collect(),
+            next: state.first + state.lines.len() as u64,
+        }
+    }
+
+    /// Changes with every line that is written.
+    pub(super) fn written(&self) -> watch::Receiver<u64> {
+        self.written.subscribe()
+    }
+}
+
+fn cut(text: &mut String) {
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.push('…');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(journal: &Journal, message: impl Into<String>) {
+        let message = message.into();
+        let time = SystemTime::UNIX_EPOCH;
+        journal.write(Entry { time, level: "INFO", target: String::new(), message, fields: Vec::new() });
+    }
+
+    /// The last lines are kept and no more; a reader that fell behind learns how many it missed, once.
+    #[test]
+    fn a_slow_reader_learns_what_it_missed() {
+        let journal = Journal::default();
+        write(&journal, "first");
+        let read = journal.read(None);
+        assert_eq!((read.lost, read.entries.len(), read.next), (0, 1, 1));
+        for n in 0..LINES_MAX + 5 {
+            write(&journal, n.to_string());
+        }
+        let read = journal.read(Some(read.next));
+        assert_eq!((read.lost, read.entries.len()), (5, LINES_MAX));
+        assert_eq!(read.entries[0].message, "5");
+        let read = journal.read(Some(read.next));
+        assert_eq!((read.lost, read.entries.len()), (0, 0));
+        assert_eq!(journal.read(None).lost, 0, "a newcomer has missed nothing");
+    }
+
+    /// A long message keeps its head.
+    #[test]
+    fn long_lines_are_cut() {
+        let journal = Journal::default();
+        write(&journal, "ä".repeat(TEXT_BYTES_MAX));
+        assert_eq!(journal.read(None).entries[0].message.chars().count(), TEXT_BYTES_MAX / 2 + 1);
+    }
+}

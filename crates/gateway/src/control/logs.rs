@@ -1,0 +1,106 @@
+//! `GET /control/logs`: the journal, one JSON object a line; with `?follow=true` the stream stays open and brings new
+//! lines as they are written, until the process ends.
+
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
+
+use axum::{
+    body::Body,
+    extract::{Query, State, rejection::QueryRejection},
+    http::header::CONTENT_TYPE,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::{Control, Entry, Problem};
+use crate::time::timestamp_ms;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wish {
+    #[serde(default)]
+    follow: bool,
+}
+
+/// A line of the stream. What another version does not say is empty here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum LogLine {
+    Entry {
+        time: String,
+        level: String,
+        target: String,
+        message: String,
+        #[serde(default)]
+        fields: BTreeMap<String, String>,
+    },
+    /// The reader was too slow for so many lines.
+    Lost { lost: u64 },
+}
+
+impl From<&Entry> for LogLine {
+    fn from(entry: &Entry) -> Self {
+        Self::Entry {
+            time: timestamp_ms(entry.time),
+            level: entry.level.to_owned(),
+            target: entry.target.clone(),
+            message: entry.message.clone(),
+            fields: entry.fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+        }
+    }
+}
+
+/// Where a reader is.
+struct Reader {
+    control: Arc<Control>,
+    follow: bool,
+    next: Option<u64>,
+    written: watch::Receiver<u64>,
+}
+
+pub(super) async fn read(
+    State(control): State<Arc<Control>>,
+    wish: Result<Query<Wish>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(Wish { follow }) = wish.map_err(|error| Problem::bad_query(&error.body_text()))?;
+    let written = control.journal.written();
+    let reader = Reader { control, follow, next: None, written };
+    let body = Body::from_stream(stream::unfold(reader, |mut reader| async {
+        let chunk = reader.chunk().await?;
+        Some((Ok::<_, Infallible>(chunk), reader))
+    }));
+    Ok(([(CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+impl Reader {
+    /// The lines that are there by now; waits for the first one when following. `None` at the end.
+    async fn chunk(&mut self) -> Option<Bytes> {
+        loop {
+            // Asked before the lines are read, so that what is written before the end is still read after it.
+            let closing = self.control.closing.is_cancelled();
+            self.written.mark_unchanged();
+            let read = self.control.journal.read(self.next);
+            self.next = Some(read.next);
+            let lost = (read.lost > 0).then_some(LogLine::Lost { lost: read.lost });
+            let lines = lost.into_iter().chain(read.entries.iter().map(|entry| LogLine::from(&**entry)));
+            let mut text = Vec::new();
+            for line in lines {
+                if serde_json::to_writer(&mut text, &line).is_ok() {
+                    text.push(b'\n');
+                }
+            }
+            if !text.is_empty() {
+                return Some(text.into());
+            }
+            if !self.follow || closing {
+                return None;
+            }
+            tokio::select! {
+                _ = self.written.changed() => {}
+                () = self.control.closing.cancelled() => {}
+            }
+        }
+    }
+}

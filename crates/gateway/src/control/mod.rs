@@ -1,0 +1,102 @@
+//! What whoever owns the process may see and do, over HTTP on the process's own control socket: its state, every
+//! owner's sessions, its log.
+//!
+//! One file per resource. There is no authentication here: the socket is for the process's own user, and whoever may
+//! connect to it may also kill the process. So the routes must never be served where others can reach them. They
+//! set no fallback, so that other routers can be merged with them.
+
+mod journal;
+mod key;
+mod logs;
+mod problem;
+mod sessions;
+mod status;
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+
+use axum::{Router, routing::get};
+use tokio_util::sync::CancellationToken;
+
+use crate::Gateway;
+
+pub use journal::{Entry, Journal, Read};
+pub use key::{Key, NoKey};
+pub use logs::LogLine;
+pub use problem::{Problem, ProblemBody, fallback};
+pub use sessions::{Closed, Session, Sessions};
+pub use status::{Pool, Status};
+
+/// How a process serves agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One agent, over stdin and stdout.
+    Stdio,
+    /// Many, over HTTP.
+    Server,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// What a process says of itself.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    pub version: &'static str,
+    pub kind: Kind,
+    /// Where agents reach it, if that is an address.
+    pub listen: Option<String>,
+    pub data_folder: PathBuf,
+    pub started: SystemTime,
+    /// The same moment on the clock that nobody sets.
+    pub started_at: Instant,
+}
+
+impl Identity {
+    /// A process that starts now.
+    pub fn new(version: &'static str, kind: Kind, listen: Option<String>, data_folder: PathBuf) -> Self {
+        let (started, started_at) = (SystemTime::now(), Instant::now());
+        Self { version, kind, listen, data_folder, started, started_at }
+    }
+}
+
+/// Everything the routes need.
+pub struct Control {
+    pub gateway: Arc<Gateway>,
+    pub identity: Identity,
+    pub journal: Arc<Journal>,
+    /// Cancelled when the process ends: streams end then.
+    pub closing: CancellationToken,
+}
+
+/// The routes, all below `/control/`.
+pub fn router(control: Arc<Control>) -> Router {
+    Router::new()
+        .route("/control/status", get(status::show))
+        .route("/control/sessions", get(sessions::list))
+        .route("/control/sessions/{key}", get(sessions::show).delete(sessions::close))
+        .route("/control/logs", get(logs::read))
+        .with_state(control)
+}
+
+#[cfg(test)]
+mod tests {
+    /// Routers that have routes of their own and a fallback can be merged with these: neither has the other's.
+    #[test]
+    fn routes_stay_below_control() {
+        // Building the routes checks their paths; a clash or a second fallback would panic in a merge.
+        let ours = axum::Router::<std::sync::Arc<super::Control>>::new()
+            .route("/control/status", axum::routing::get(super::status::show));
+        let others = axum::Router::new().fallback(super::fallback);
+        let _ = ours.merge(others);
+    }
+}

@@ -1,0 +1,77 @@
+//! What the control socket answers when it cannot do what was asked:
+//! `{"error": {"code", "message", "hint"}}` with the right HTTP status.
+
+use axum::{
+    Json,
+    http::{StatusCode, Uri},
+    response::{IntoResponse, Response},
+};
+use greenroom_fleet::FleetError;
+use serde::{Deserialize, Serialize};
+
+/// A refusal on its way out.
+#[derive(Debug)]
+pub struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+}
+
+/// A refusal as it is written.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ProblemBody {
+    pub code: String,
+    pub message: String,
+    #[serde(default)]
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), hint: None }
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(super) fn no_session(key: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "no_session", format!("no such session: `{key}`"))
+            .hint("GET /control/sessions lists them with their keys")
+    }
+
+    pub(super) fn bad_query(why: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_query", format!("the query cannot be read: {why}"))
+    }
+}
+
+/// The answer to a path that nobody serves. Set by whoever serves the routes, once they are merged with others.
+pub async fn fallback(uri: Uri) -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "no_route", format!("nothing is served at `{}`", uri.path()))
+}
+
+impl From<FleetError> for Problem {
+    fn from(error: FleetError) -> Self {
+        let (status, code) = match error {
+            FleetError::NoSession(_) | FleetError::NoConnectionSession => {
+                (StatusCode::NOT_FOUND, "no_session")
+            }
+            FleetError::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
+        };
+        Self::new(status, code, error.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        #[derive(Serialize)]
+        struct Body {
+            error: ProblemBody,
+        }
+        let error = ProblemBody { code: self.code.to_owned(), message: self.message, hint: self.hint };
+        (self.status, Json(Body { error })).into_response()
+    }
+}

@@ -1,0 +1,151 @@
+//! `/control/sessions`: every owner's sessions: listed, shown, closed.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use greenroom_core::Owner;
+use greenroom_fleet::SessionStatus;
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use super::{Control, Key, Problem};
+use crate::{time::timestamp, tools::state_name};
+
+/// How much of a page's title or URL is shown. A `data:` URL may have megabytes, and this is a list for people;
+/// nothing shorter than this loses anything.
+const PAGE_BYTES_MAX: usize = 2048;
+
+/// How long a closing waits for the browser to be gone before it answers. Seats close within 5 s; only one that is
+/// still being opened takes longer, and it ends by itself.
+const CLOSE_WITHIN: Duration = Duration::from_secs(8);
+
+/// A session, as its process's owner sees it. What another version does not say is empty here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Session {
+    /// Its name in URLs; see [`Key`].
+    pub key: String,
+    /// `None` for a connection's own.
+    pub id: Option<String>,
+    /// The connection whose own session it is.
+    pub connection: Option<u64>,
+    pub owner: String,
+    pub pool: String,
+    pub instance: Option<u32>,
+    /// `starting`, `idle` or `busy`.
+    pub state: String,
+    pub url: String,
+    pub title: String,
+    pub created: String,
+    pub age_seconds: u64,
+    pub last_used: String,
+    pub idle_seconds: u64,
+    pub calls_in_flight: usize,
+    /// `None` while a call is in flight: it cannot expire then.
+    pub expires_in_seconds: Option<u64>,
+}
+
+impl Session {
+    /// What people call it: its id, or `connection 1`.
+    pub fn label(&self) -> String {
+        match (&self.id, self.connection) {
+            (Some(id), _) => id.clone(),
+            (None, Some(connection)) => format!("connection {connection}"),
+            (None, None) => self.key.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Sessions {
+    pub sessions: Vec<Session>,
+}
+
+/// What a closing came to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Closed {
+    pub key: String,
+    pub owner: String,
+    /// `false`: the session is closed, but its browser is still ending.
+    pub gone: bool,
+}
+
+pub(super) async fn list(State(control): State<Arc<Control>>) -> Json<Sessions> {
+    Json(Sessions { sessions: all(&control) })
+}
+
+pub(super) async fn show(
+    State(control): State<Arc<Control>>,
+    Path(key): Path<String>,
+) -> Result<Json<Session>, Problem> {
+    let found = all(&control).into_iter().find(|session| session.key == key);
+    found.map(Json).ok_or_else(|| Problem::no_session(&key))
+}
+
+pub(super) async fn close(
+    State(control): State<Arc<Control>>,
+    Path(text): Path<String>,
+) -> Result<Json<Closed>, Problem> {
+    let key: Key = text.parse().map_err(|_| Problem::no_session(&text))?;
+    let (owner, whose) = key.split();
+    // Past the first step the session is out of the fleet's list, so giving up waiting takes nothing back.
+    let gone = match timeout(CLOSE_WITHIN, control.gateway.fleet.evict(owner, &whose)).await {
+        Ok(closed) => closed.map(|()| true)?,
+        Err(_) => false,
+    };
+    Ok(Json(Closed { key: text, owner: owner.to_string(), gone }))
+}
+
+fn all(control: &Control) -> Vec<Session> {
+    let list = control.gateway.fleet.list_all();
+    list.iter().filter_map(|(owner, status)| session(owner, status, SystemTime::now())).collect()
+}
+
+fn session(owner: &Owner, status: &SessionStatus, now: SystemTime) -> Option<Session> {
+    let since = |then: SystemTime| now.duration_since(then).unwrap_or_default().as_secs();
+    Some(Session {
+        key: Key::of(owner, status)?.to_string(),
+        id: status.id.as_ref().map(ToString::to_string),
+        connection: status.connection.map(|connection| connection.0),
+        owner: owner.to_string(),
+        pool: status.pool.clone(),
+        instance: status.instance.map(|instance| instance.0),
+        state: state_name(status.state).to_owned(),
+        url: head(&status.view.url),
+        title: head(&status.view.title),
+        created: timestamp(status.created),
+        age_seconds: since(status.created),
+        last_used: timestamp(status.last_used),
+        idle_seconds: since(status.last_used),
+        calls_in_flight: status.calls_in_flight,
+        expires_in_seconds: status.expires_in.map(|left| left.as_secs()),
+    })
+}
+
+/// The text, or so much of it as is shown, with a mark that there is more.
+fn head(text: &str) -> String {
+    if text.len() <= PAGE_BYTES_MAX {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(PAGE_BYTES_MAX)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long title is cut at a whole character, one of the greatest length is not.
+    #[test]
+    fn long_pages_are_cut() {
+        let whole = "x".repeat(PAGE_BYTES_MAX);
+        assert_eq!(head(&whole), whole);
+        let cut = head(&format!("x{}", "ä".repeat(PAGE_BYTES_MAX)));
+        assert!(cut.len() <= PAGE_BYTES_MAX + '…'.len_utf8() && cut.ends_with("ä…"), "{}", cut.len());
+    }
+}

@@ -1,0 +1,306 @@
+//! What a thin front must know to survive its server: how its client introduced itself, what it has asked and not been
+//! answered, what it was asked, which sessions it used. Plain state; nothing here sends anything.
+
+use std::collections::BTreeSet;
+
+use greenroom_core::{Fields, Raw, raw::encode};
+use greenroom_mcp::{
+    Id, Message, RpcError,
+    error::SERVER,
+    message::{self, Parsed},
+};
+use indexmap::IndexMap;
+use serde_json::{json, value::RawValue};
+
+use crate::{front::stateless, tools};
+
+/// How many session ids are remembered, to tell the next server of. The server remembers as many ends.
+const SESSIONS_MAX: usize = 1024;
+
+/// What begins the ids of requests that the front makes itself. No client's id begins so, unless it wants to be
+/// confused.
+const OWN: &str = "greenroom-front-";
+
+#[derive(Default)]
+pub(super) struct Ledger {
+    /// The parameters of the client's `initialize`, and that it has got on.
+    introduced: Option<(Raw, bool)>,
+    log_level: Option<Raw>,
+    /// Requests without an answer, in the order sent.
+    pending: IndexMap<Id, Pending>,
+    /// Questions without an answer.
+    questions: BTreeSet<u64>,
+    questions_seen: u64,
+    sessions: BTreeSet<String>,
+    own_session: bool,
+    own_requests: u64,
+}
+
+struct Pending {
+    /// What to send again, if that can do no harm.
+    again: Option<Vec<u8>>,
+    /// The client wants the type of a result in it.
+    stateless: bool,
+}
+
+impl Ledger {
+    /// The client said this. It is noted before it is sent, so that what may have been sent is known.
+    pub(super) fn client_said(&mut self, line: &[u8]) {
+        match message::parse(line) {
+            Parsed::One(Ok(one)) => self.client_message(one),
+            Parsed::Batch(parts) => parts.into_iter().flatten().for_each(|part| self.client_message(part)),
+            // The server says what is wrong with it.
+            Parsed::One(Err(_)) => {}
+        }
+    }
+
+    fn client_message(&mut self, message: Message) {
+        match message {
+            Message::Request { id, method, params } => {
+                if method == "initialize" {
+                    self.introduced = Some((params.clone().unwrap_or_else(|| encode(&json!({}))), false));
+                }
+                let call = method == "tools/call";
+                if call {
+                    self.uses(params.as_deref());
+                }
+                if method == "logging/setLevel" {
+                    self.log_level.clone_from(&params);
+                }
+                let again = (!call).then(|| message::request(&id, &method, params.as_deref()));
+                let stateless = stateless::is_one(params.as_deref());
+                self.pending.insert(id, Pending { again, stateless });
+            }
+            Message::Notification { method, params } if method == "notifications/cancelled" => {
+                let fields = params.and_then(|params| Fields::open(&params).ok());
+                if let Some(id) =
+                    fields.as_ref().and_then(|fields| fields.get("requestId")).and_then(Id::from_raw)
+                {
+                    self.pending.shift_remove(&id);
+                }
+            }
+            Message::Notification { .. } => {}
+            Message::Response { id, .. } => {
+                if let Some(number) = id.as_number() {
+                    self.questions.remove(&number);
+                }
+            }
+        }
+    }
+
+    /// Notes which session a call uses.
+    fn uses(&mut self, params: Option<&RawValue>) {
+        let Some(params) = params.and_then(|params| Fields::open(params).ok()) else { return };
+        let arguments = params.read::<Fields>("arguments").ok().flatten();
+        let session = arguments.and_then(|arguments| arguments.read::<String>("sessionId").ok()?);
+        let tool: Option<String> = params.read("name").ok().flatten();
+        let own_tool = tool.as_deref().and_then(tools::find).map(|tool| tool.name);
+        match (session, own_tool) {
+            (Some(id), Some("session_close")) => drop(self.sessions.remove(&id)),
+            (None, Some("session_close")) => self.own_session = false,
+            (Some(id), _) if self.sessions.len() < SESSIONS_MAX => drop(self.sessions.insert(id)),
+            (Some(_), _) | (None, Some(_)) => {}
+            (None, None) => self.own_session = true,
+        }
+    }
+
+    /// The server said this. `false` when it is an answer to the front itself.
+    pub(super) fn server_said(&mut self, line: &[u8]) -> bool {
+        match message::parse(line) {
+            Parsed::One(Ok(one)) => self.server_message(&one),
+            Parsed::Batch(parts) => {
+                for part in parts.iter().flatten() {
+                    self.server_message(part);
+                }
+                true
+            }
+            Parsed::One(Err(_)) => true,
+        }
+    }
+
+    fn server_message(&mut self, message: &Message) -> bool {
+        match message {
+            Message::Response { id, body } => {
+                if id.as_json().strip_prefix('"').is_some_and(|id| id.starts_with(OWN)) {
+                    return false;
+                }
+                self.pending.shift_remove(id);
+                if let (Some((_, on)), Ok(result)) = (&mut self.introduced, body)
+                    && result.get().contains("protocolVersion")
+                {
+                    *on = true;
+                }
+            }
+            Message::Request { id, .. } => {
+                if let Some(number) = id.as_number() {
+                    self.questions.insert(number);
+                    self.questions_seen = self.questions_seen.max(number);
+                }
+            }
+            Message::Notification { .. } => {}
+        }
+        true
+    }
+
+    /// The server is gone. What to tell the client: calls that may or may not have had an effect, and questions that
+    /// nobody waits for. Everything else is asked again.
+    pub(super) fn server_gone(&mut self) -> Vec<Vec<u8>> {
+        let why = "the greenroom server went away while this call ran: whether it took effect is unknown, and it was not repeated";
+        let hint = "look at the page before trying again";
+        let mut told: Vec<_> = self
+            .pending
+            .iter()
+            .filter(|(_, pending)| pending.again.is_none())
+            .map(|(id, pending)| answer(id, pending, "server_lost", false, why, hint))
+            .collect();
+        self.pending.retain(|_, pending| pending.again.is_some());
+        for number in std::mem::take(&mut self.questions) {
+            let params = encode(&json!({ "requestId": number, "reason": "the greenroom server went away" }));
+            told.push(message::notification("notifications/cancelled", Some(&params)));
+        }
+        told
+    }
+
+    /// No server came back in time: everything that waits is told so.
+    pub(super) fn give_up(&mut self, why: &str) -> Vec<Vec<u8>> {
+        let hint = "start one with `greenroom serve`, then try again";
+        let waiting = std::mem::take(&mut self.pending);
+        waiting.iter().map(|(id, pending)| answer(id, pending, "no_server", true, why, hint)).collect()
+    }
+
+    /// What to say to a new connection before anything else: the introduction again, and what was never answered.
+    pub(super) fn again(&mut self) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        if let Some((params, true)) = &self.introduced {
+            self.own_requests += 1;
+            lines.push(own_request(self.own_requests, "initialize", params));
+            lines.push(message::notification("notifications/initialized", None));
+            if let Some(params) = &self.log_level {
+                self.own_requests += 1;
+                lines.push(own_request(self.own_requests, "logging/setLevel", params));
+            }
+        }
+        lines.extend(self.pending.values().filter_map(|pending| pending.again.clone()));
+        lines
+    }
+
+    pub(super) fn is_introduced(&self) -> bool {
+        matches!(self.introduced, Some((_, true)))
+    }
+
+    /// The sessions that were used on a server which is gone.
+    pub(super) fn lost(&self) -> (Vec<String>, bool) {
+        (self.sessions.iter().cloned().collect(), self.own_session)
+    }
+
+    /// Another server knows of them now.
+    pub(super) fn lost_is_told(&mut self) {
+        self.sessions.clear();
+        self.own_session = false;
+    }
+
+    pub(super) fn next_question(&self) -> u64 {
+        self.questions_seen + 1
+    }
+}
+
+fn own_request(number: u64, method: &str, params: &Raw) -> Vec<u8> {
+    let id = encode(&format!("{OWN}{number}"));
+    // A string is an id.
+    let id = Id::from_raw(&id).unwrap_or_else(|| Id::number(number));
+    message::request(&id, method, Some(params))
+}
+
+/// A call gets a failed tool, which its model reads; any other request an error.
+fn answer(id: &Id, pending: &Pending, code: &str, retryable: bool, why: &str, hint: &str) -> Vec<u8> {
+    let text = format!("{why}\n\nhint: {hint}");
+    if pending.again.is_some() {
+        return message::response(Some(id), &Err(RpcError::new(SERVER, text).to_raw()));
+    }
+    let mut result = json!({
+        "content": [{ "type": "text", "text": text }],
+        "isError": true,
+        "_meta": { "greenroom/error": { "code": code, "retryable": retryable } },
+    });
+    if pending.stateless {
+        result["resultType"] = json!("complete");
+    }
+    message::response(Some(id), &Ok(encode(&result)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(lines: &[Vec<u8>]) -> Vec<String> {
+        lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect()
+    }
+
+    fn introduced() -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.client_said(
+            br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#,
+        );
+        assert!(ledger.server_said(br#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18"}}"#));
+        ledger
+    }
+
+    /// A call that was sent is never sent again; what only asks is.
+    #[test]
+    fn calls_are_not_repeated() {
+        let mut ledger = introduced();
+        ledger.client_said(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"sessionId":"s"}}}"#);
+        ledger.client_said(br#"{"jsonrpc":"2.0","id":"two","method":"tools/list"}"#);
+        let told = text(&ledger.server_gone());
+        assert_eq!(told.len(), 1);
+        assert!(
+            told[0].contains(r#""id":1,"#) && told[0].contains("whether it took effect is unknown"),
+            "{told:?}"
+        );
+        let again = text(&ledger.again());
+        assert_eq!(again.len(), 3, "{again:?}");
+        assert!(again[0].contains("initialize") && again[0].contains("2025-06-18"));
+        assert_eq!(again[2], r#"{"jsonrpc":"2.0","id":"two","method":"tools/list"}"#);
+        assert!(!ledger.server_said(br#"{"jsonrpc":"2.0","id":"greenroom-front-1","result":{}}"#), "ours");
+        assert_eq!(ledger.lost(), (vec!["s".to_owned()], false));
+        ledger.lost_is_told();
+        assert_eq!(ledger.lost(), (vec![], false));
+    }
+
+    /// Answered and cancelled requests are forgotten; open questions are called off.
+    #[test]
+    fn what_is_settled_is_forgotten() {
+        let mut ledger = introduced();
+        for id in 1..=2 {
+            ledger.client_said(
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"t"}}}}"#)
+                    .as_bytes(),
+            );
+        }
+        ledger.server_said(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        ledger
+            .client_said(br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
+        for id in 7..=8 {
+            ledger.server_said(
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"elicitation/create"}}"#).as_bytes(),
+            );
+        }
+        ledger.client_said(br#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+        let told = text(&ledger.server_gone());
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("notifications/cancelled") && told[0].contains(r#""requestId":8"#));
+        assert_eq!((ledger.next_question(), ledger.lost().1), (9, true));
+    }
+
+    /// When no server comes back, whoever waits hears so, a stateless client in its own form.
+    #[test]
+    fn nobody_waits_for_ever() {
+        let mut ledger = Ledger::default();
+        ledger.client_said(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#);
+        ledger.client_said(br#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
+        let told = text(&ledger.give_up("no server"));
+        assert!(told[0].contains(r#""resultType":"complete""#) && told[0].contains("isError"));
+        assert!(told[1].contains(r#""error""#));
+        assert!(ledger.again().is_empty());
+    }
+}

@@ -1,0 +1,274 @@
+//! The thin front: passes a client's lines to a server in another process, and what that says back to the client.
+//!
+//! A server may be restarted under it. Then the front finds the next one, introduces its client again and goes on; a
+//! call that may have had an effect is answered with that truth and never made twice. See [`ledger`].
+
+mod ledger;
+
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use greenroom_core::{BoxFuture, port::human, raw::encode};
+use greenroom_mcp::{
+    MESSAGE_BYTES_MAX, RpcError,
+    error::INVALID_REQUEST,
+    lines::Line,
+    message, pipe,
+    stdio::{Outgoing, Stdio},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::mpsc,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::http::{Hello, Welcome};
+use ledger::Ledger;
+
+/// How long requests wait for a server to come back. A restart takes a second or two, one with an update some more; a
+/// client gives up after a minute.
+const COMES_BACK: Duration = Duration::from_secs(30);
+
+/// How often a server is looked for while there is none.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How long a server may take to welcome a front. It answers at once.
+const WELCOME: Duration = Duration::from_secs(5);
+
+/// How many lines of the client's wait while there is no server. Then the client waits, too.
+const QUEUE_MAX: usize = 256;
+
+/// A byte stream to a server.
+pub trait Link: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Link for T {}
+
+/// Where servers are found. Asked anew whenever one was lost.
+pub trait Servers: Send + Sync {
+    /// Connects to a server, at its place for fronts. The error says why there is none.
+    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Link>, String>>;
+}
+
+/// A front of one client.
+pub struct Thin<S> {
+    pub servers: S,
+    /// Says which connection this is, to every server.
+    pub connection: u64,
+    /// The folder it was started in.
+    pub folder: PathBuf,
+}
+
+/// A server that has welcomed us.
+struct Joined {
+    stdio: Stdio,
+    welcome: Welcome,
+    _tasks: tokio::task::JoinSet<()>,
+}
+
+/// Why a conversation ended.
+enum End {
+    /// The client has left, or somebody wants us to end.
+    Client,
+    Server,
+}
+
+/// Both sides of a conversation, and what is known of it.
+struct Talk<'a> {
+    client: &'a Outgoing,
+    ledger: Mutex<Ledger>,
+}
+
+impl<S: Servers> Thin<S> {
+    /// Serves the client until it leaves or `stop` is asked for. Fails only when there is no server to begin with.
+    pub async fn run(&self, client: Stdio, stop: CancellationToken) -> Result<(), String> {
+        let Stdio { mut incoming, outgoing } = client;
+        let talk = Talk { client: &outgoing, ledger: Mutex::default() };
+        let mut queue = VecDeque::new();
+        let mut joined = self.join(&talk, None).await?;
+        loop {
+            let since = Instant::now();
+            let end = tokio::select! {
+                biased;
+                () = stop.cancelled() => End::Client,
+                () = outgoing.closed() => End::Client,
+                end = talk.with(&mut joined, &mut queue, &mut incoming) => end,
+            };
+            let last = joined.welcome.clone();
+            drop(joined);
+            if let End::Client = end {
+                break;
+            }
+            tracing::warn!(server = last.server, "the greenroom server is gone; looking for the next one");
+            let gone = talk.lock().server_gone();
+            talk.tell(gone).await;
+            let next = async {
+                // One that ends us as soon as we join is ending itself: not at once again.
+                if since.elapsed() < LOOK_EVERY {
+                    sleep(LOOK_EVERY).await;
+                }
+                self.next(&talk, &last, &mut queue, &mut incoming).await
+            };
+            let next = tokio::select! {
+                biased;
+                () = stop.cancelled() => None,
+                () = outgoing.closed() => None,
+                next = next => next,
+            };
+            match next {
+                Some(next) => joined = next,
+                None => break,
+            }
+        }
+        // What was answered is written before this process may end, unless the client reads no more.
+        let _ = timeout(super::lines::LAST_WORDS, outgoing.flush()).await;
+        Ok(())
+    }
+
+    /// Joins a server, telling it what was lost with another one.
+    async fn join(&self, talk: &Talk<'_>, last: Option<&Welcome>) -> Result<Joined, String> {
+        let link = self.servers.connect().await?;
+        let (read, write) = tokio::io::split(link);
+        let (mut stdio, tasks) = pipe::open(read, write, Vec::new());
+        let (lost, lost_own) = talk.lock().lost();
+        let hello = Hello {
+            connection: self.connection,
+            folder: self.folder.clone(),
+            last_server: last.map(|last| last.server.clone()),
+            lost,
+            lost_own,
+            first_question: talk.lock().next_question(),
+        };
+        let refused = || "the server ended the conversation".to_owned();
+        let welcomed = async {
+            stdio.outgoing.send(encode(&hello).get().as_bytes().to_vec()).await.map_err(|_| refused())?;
+            match stdio.incoming.recv().await {
+                Some(Line::Whole(line)) => serde_json::from_slice::<Welcome>(&line)
+                    .map_err(|error| format!("its welcome is none: {error}")),
+                _ => Err(refused()),
+            }
+        };
+        let welcome = timeout(WELCOME, welcomed)
+            .await
+            .unwrap_or_else(|_| Err(format!("the server did not answer within {}", human(WELCOME))))?;
+        if last.is_some_and(|last| last.server != welcome.server) {
+            talk.lock().lost_is_told();
+        }
+        let again = talk.lock().again();
+        for line in again {
+            stdio.outgoing.send(line).await.map_err(|_| refused())?;
+        }
+        if last.is_some_and(|last| last.version != welcome.version) && talk.lock().is_introduced() {
+            talk.tell(vec![message::notification("notifications/tools/list_changed", None)]).await;
+        }
+        Ok(Joined { stdio, welcome, _tasks: tasks })
+    }
+
+    /// Looks for the next server, however long it takes. Requests wait for it for a while; then they hear that there is
+    /// none. `None` when the client leaves meanwhile.
+    async fn next(
+        &self,
+        talk: &Talk<'_>,
+        last: &Welcome,
+        queue: &mut VecDeque<Vec<u8>>,
+        incoming: &mut mpsc::Receiver<Line>,
+    ) -> Option<Joined> {
+        let patience = Instant::now() + COMES_BACK;
+        loop {
+            let why = match self.join(talk, Some(last)).await {
+                Ok(joined) => return Some(joined),
+                Err(why) => why,
+            };
+            if Instant::now() >= patience {
+                for line in queue.drain(..) {
+                    talk.lock().client_said(&line);
+                }
+                let why = format!("there is no greenroom server: {why}");
+                let told = talk.lock().give_up(&why);
+                talk.tell(told).await;
+            }
+            let pause = Instant::now() + LOOK_EVERY;
+            while queue.len() < QUEUE_MAX {
+                match timeout_at(pause, incoming.recv()).await {
+                    Ok(Some(line)) => queue.extend(talk.whole(line).await),
+                    Ok(None) => return None,
+                    Err(_) => break,
+                }
+            }
+            if queue.len() >= QUEUE_MAX {
+                sleep(LOOK_EVERY).await;
+            }
+        }
+    }
+}
+
+impl Talk<'_> {
+    fn lock(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn tell(&self, lines: Vec<Vec<u8>>) {
+        for line in lines {
+            // A client that is gone is noticed by its closed end.
+            let _ = self.client.send(line).await;
+        }
+    }
+
+    /// A line of the client's, unless it is too long: that is answered here.
+    async fn whole(&self, line: Line) -> Option<Vec<u8>> {
+        match line {
+            Line::Whole(line) => Some(line),
+            Line::TooLong { bytes } => {
+                let why = format!("the message has {bytes} bytes, at most {MESSAGE_BYTES_MAX} are taken");
+                let error = RpcError::new(INVALID_REQUEST, why);
+                self.tell(vec![message::response(None, &Err(error.to_raw()))]).await;
+                None
+            }
+        }
+    }
+
+    /// Passes lines in both directions, each at its own pace.
+    async fn with(
+        &self,
+        joined: &mut Joined,
+        queue: &mut VecDeque<Vec<u8>>,
+        incoming: &mut mpsc::Receiver<Line>,
+    ) -> End {
+        let Stdio { incoming: from_server, outgoing: to_server } = &mut joined.stdio;
+        let up = async {
+            loop {
+                let line = match queue.pop_front() {
+                    Some(line) => line,
+                    None => match incoming.recv().await {
+                        Some(line) => match self.whole(line).await {
+                            Some(line) => line,
+                            None => continue,
+                        },
+                        None => return End::Client,
+                    },
+                };
+                self.lock().client_said(&line);
+                if to_server.send(line).await.is_err() {
+                    return End::Server;
+                }
+            }
+        };
+        let down = async {
+            while let Some(line) = from_server.recv().await {
+                let Line::Whole(line) = line else { continue };
+                if self.lock().server_said(&line) {
+                    self.tell(vec![line]).await;
+                }
+            }
+            End::Server
+        };
+        tokio::select! {
+            end = up => end,
+            end = down => end,
+        }
+    }
+}
