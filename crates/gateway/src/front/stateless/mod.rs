@@ -49,7 +49,7 @@ pub(super) struct Asker {
 /// Answers a request. Dropping the future is a cancellation.
 pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
     if matches!(request.asked, Asked::Call) && request.state.is_none() {
-        return begin(&gateway, asker, request, outlet).round(&gateway.parking).await;
+        return begin(&gateway, asker, &request, outlet).round(&gateway.parking).await;
     }
     // Only a new call has a place in the order. Everything else may take its time, and nobody waits behind it.
     drop(asker.turn);
