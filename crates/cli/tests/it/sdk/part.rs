@@ -19,8 +19,12 @@ const EXPECTED: &str = include_str!("../../../../../sdk/expected.jsonl");
 /// How a client reaches greenroom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
+    /// It starts `greenroom mcp`, which brings browsers of its own.
     Stdio,
+    /// It connects to `greenroom serve`.
     Http,
+    /// It starts `greenroom mcp`, which joins `greenroom serve`.
+    Joined,
 }
 
 impl Over {
@@ -28,6 +32,7 @@ impl Over {
         match self {
             Self::Stdio => "stdio",
             Self::Http => "http",
+            Self::Joined => "a joined front",
         }
     }
 }
@@ -48,7 +53,9 @@ impl Part {
         let stage = Stage::new();
         let server = match over {
             Over::Stdio => None,
-            Over::Http => Some(Server::start(stage.environment(), &stage.path("home"), &[]).await),
+            Over::Http | Over::Joined => {
+                Some(Server::start(stage.environment(), &stage.path("home"), &[]).await)
+            }
         };
         Self { revision, probes: false, over, stage, server }
     }
@@ -56,6 +63,17 @@ impl Part {
     /// A client that asks `server/discover` first.
     pub async fn probing(revision: &'static str, over: Over) -> Self {
         Self { probes: true, ..Self::new(revision, over).await }
+    }
+
+    /// Where the client connects to, if it does not start greenroom itself.
+    pub fn url(&self) -> Option<String> {
+        self.server.as_ref().filter(|_| self.over == Over::Http).map(Server::url)
+    }
+
+    /// How a client that starts greenroom itself starts it.
+    pub fn args(&self) -> Vec<String> {
+        let joins = self.server.iter().flat_map(|server| ["--server".to_owned(), server.url()]);
+        std::iter::once("mcp".to_owned()).chain(joins).collect()
     }
 
     /// Whether the revision is one without handshake, sessions and ping.
@@ -72,11 +90,11 @@ impl Part {
     pub async fn played_by(self, program: &Path, script: &str, more: Value, environment: &[(&str, &Path)]) {
         let mut part =
             json!({"revision": self.revision, "probe": self.probes, "gate": self.stage.path("gate")});
-        match &self.server {
-            Some(server) => part["url"] = json!(server.url()),
+        match self.url() {
+            Some(url) => part["url"] = json!(url),
             None => {
                 part["command"] = json!(env!("CARGO_BIN_EXE_greenroom"));
-                part["args"] = json!(["mcp"]);
+                part["args"] = json!(self.args());
                 part["env"] = environment_of(&self.stage);
                 part["cwd"] = json!(self.stage.path("home"));
             }

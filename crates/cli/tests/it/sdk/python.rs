@@ -89,3 +89,19 @@ mod http {
         play("2.3", Part::probing("2026-07-28", Http).await).await;
     }
 }
+
+mod joined {
+    use super::{Over::Joined, Part, play};
+
+    /// The newest SDK of the first generation, through a front that has joined a server.
+    #[tokio::test]
+    async fn sdk_1_30() {
+        play("1.30", Part::new("2025-11-25", Joined).await).await;
+    }
+
+    /// The second generation, as it comes, through a front that has joined a server.
+    #[tokio::test]
+    async fn sdk_2_3() {
+        play("2.3", Part::probing("2026-07-28", Joined).await).await;
+    }
+}

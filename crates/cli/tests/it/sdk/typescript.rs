@@ -90,3 +90,19 @@ mod http {
         play("sdk-2.4", Part::probing("2026-07-28", Http).await).await;
     }
 }
+
+mod joined {
+    use super::{Over::Joined, Part, play};
+
+    /// The newest SDK of the first generation, through a front that has joined a server.
+    #[tokio::test]
+    async fn sdk_1_32() {
+        play("sdk-1.32", Part::new("2025-11-25", Joined).await).await;
+    }
+
+    /// The second generation told to find out what the server speaks, through a front that has joined one.
+    #[tokio::test]
+    async fn sdk_2_4_negotiated() {
+        play("sdk-2.4", Part::probing("2026-07-28", Joined).await).await;
+    }
+}

@@ -47,15 +47,15 @@ pub async fn connect(part: &Part) -> (Client, mpsc::UnboundedReceiver<Heard>) {
         ClientLifecycleMode::Initialize
     };
     let agent = Agent { revision, elicits: part.elicits(), heard };
-    let connected = match &part.server {
-        Some(server) => {
-            let transport = StreamableHttpClientTransport::from_uri(server.url());
+    let connected = match part.url() {
+        Some(url) => {
+            let transport = StreamableHttpClientTransport::from_uri(url);
             within(PATIENCE, agent.serve_with_lifecycle(transport, lifecycle)).await
         }
         None => {
             let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_greenroom"));
             command
-                .arg("mcp")
+                .args(part.args())
                 .env_clear()
                 .envs(part.stage.environment())
                 .current_dir(part.stage.path("home"))

@@ -80,3 +80,19 @@ mod http {
         play(Part::probing("2026-07-28", Http).await).await;
     }
 }
+
+mod joined {
+    use super::{Over::Joined, Part, play};
+
+    /// rmcp that asks for 2025-11-25, through a front that has joined a server.
+    #[tokio::test]
+    async fn rmcp_2025_11_25() {
+        play(Part::new("2025-11-25", Joined).await).await;
+    }
+
+    /// rmcp told to find out what the server speaks, through a front that has joined one.
+    #[tokio::test]
+    async fn rmcp_negotiated() {
+        play(Part::probing("2026-07-28", Joined).await).await;
+    }
+}
