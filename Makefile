@@ -1,4 +1,4 @@
-# Everything a developer runs. Needs cargo, Node with npm, and apt-get or a browser that is already there.
+# Everything a developer runs. Needs cargo, Node with npm, Python, and apt-get or a browser that is already there.
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check bench soak install fmt deps
@@ -7,6 +7,8 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
 # Tests share one installed engine; it stays between runs, so that only the first one downloads.
 export GREENROOM_TEST_DATA_DIR := $(TARGET)/data
+# So do the MCP SDKs that drive it.
+export GREENROOM_TEST_SDK_DIR := $(TARGET)/sdk
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-9s %s\n", $$1, $$2 }'
@@ -16,6 +18,7 @@ run: deps ## Build, set up, check this machine, and print how to connect an agen
 	@scripts/run $(TARGET)/release/greenroom
 
 test: deps ## Build everything and run every test but the long ones
+	scripts/sdks
 	cargo build --workspace --all-targets --locked
 	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)"
 	scripts/test

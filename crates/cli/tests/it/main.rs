@@ -17,5 +17,6 @@ mod front;
 mod graph;
 mod real;
 mod run;
+mod sdk;
 mod setup;
 mod soak;
