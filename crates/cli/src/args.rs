@@ -22,7 +22,7 @@ pub struct Cli {
 pub enum Verb {
     /// Serve one agent over stdin and stdout
     Mcp(verb::mcp::Args),
-    /// Install the pinned engine and look for a browser
+    /// Install the pinned engine, or connect a client: claude, cursor, vscode or codex
     Setup(verb::setup::Args),
     /// Check that everything is in place, and say how to fix what is not
     Doctor(verb::doctor::Args),

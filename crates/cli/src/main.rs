@@ -4,6 +4,7 @@
 //! errors included, goes to stderr.
 
 mod args;
+mod client;
 mod config;
 mod doctor;
 mod house;
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
+    if let Verb::Setup(setup) = &cli.verb {
+        setup.check(cli.config.is_some(), &flags)?;
+    }
     let surroundings = Surroundings::read()?;
     let settings = config::resolve(&surroundings, cli.config, flags)?;
     start_logging(&settings)?;

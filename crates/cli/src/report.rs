@@ -28,6 +28,11 @@ impl Hinted {
         Self { message: message.into(), hint: None, code: USAGE }
     }
 
+    /// Something else is.
+    pub fn failure(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, code: 1 }
+    }
+
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

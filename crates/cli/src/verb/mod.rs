@@ -4,3 +4,4 @@ pub mod config;
 pub mod doctor;
 pub mod mcp;
 pub mod setup;
+pub mod setup_client;
