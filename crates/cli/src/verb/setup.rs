@@ -77,7 +77,7 @@ impl Outcome {
 
 pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(client) = args.client {
-        return setup_client::run(surroundings, client, &args.connect, args.json);
+        return setup_client::run(resolved, surroundings, client, &args.connect, args.json);
     }
     let launcher = Launcher::start("setup").context("cannot start the launcher's thread")?;
     let mut outcome =

@@ -12,7 +12,8 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::settings::SETTINGS;
+use greenroom_core::settings::{EngineKind, Resolved, SETTINGS};
+use greenroom_engine::install;
 use serde_json::json;
 
 use crate::{
@@ -75,9 +76,12 @@ struct Order {
     scope: Scope,
     entry: Entry,
     path: PathBuf,
+    /// What has to be done before the client gets anywhere.
+    needs: Option<&'static str>,
 }
 
 pub fn run(
+    resolved: &Resolved,
     surroundings: &Surroundings,
     client: Client,
     args: &ConnectArgs,
@@ -89,7 +93,12 @@ pub fn run(
             .hint("set HOME, or give --project")
     })?;
     let entry = client.entry(&server(surroundings, args)?);
-    let order = Order { client, scope, entry, path };
+    let needs = if args.url.is_some() {
+        Some("see that `greenroom serve` runs there")
+    } else {
+        engine_is_missing(resolved).then_some("run `greenroom setup`, which installs the engine")
+    };
+    let order = Order { client, scope, entry, path, needs };
     let outcome = if args.print { Outcome::Printed } else { write(&order, args.yes)? };
     let text = if as_json { to_json(&order, outcome)? } else { to_lines(&order, outcome) };
     io::stdout().lock().write_all(text.as_bytes())?;
@@ -111,6 +120,11 @@ pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<()
         "put it after `--`: `greenroom setup {} -- --{flag} …`; or set it in your greenroom.toml",
         client.word()
     )))
+}
+
+fn engine_is_missing(resolved: &Resolved) -> bool {
+    let settings = &resolved.settings;
+    settings.pool.engine == EngineKind::Playwright && install::locate(&settings.data_dir).is_err()
 }
 
 fn server(surroundings: &Surroundings, args: &ConnectArgs) -> anyhow::Result<Server> {
@@ -155,7 +169,7 @@ fn checked_url(url: &str) -> Result<String, Hinted> {
 
 /// Shows, asks, writes.
 fn write(order: &Order, yes: bool) -> anyhow::Result<Outcome> {
-    let Order { client, scope, entry, path } = order;
+    let Order { client, scope, entry, path, .. } = order;
     let file = File::read(path.clone())?;
     let shown = path.display();
     let merge = client.merge(file.text(), entry).map_err(|broken| {
@@ -204,7 +218,7 @@ fn agreed(question: &str, answers: &mut impl BufRead, screen: &mut impl Write) -
 }
 
 fn to_lines(order: &Order, outcome: Outcome) -> String {
-    let Order { client, scope, entry, path } = order;
+    let Order { client, scope, entry, path, .. } = order;
     let word = client.word();
     let line = format!("{word:7}  {}: `{}`\n", outcome.as_str(), path.display());
     match outcome {
@@ -213,8 +227,8 @@ fn to_lines(order: &Order, outcome: Outcome) -> String {
         Outcome::Already => format!("{word:7}  already there: `{}`\n", path.display()),
         Outcome::Added | Outcome::Replaced => {
             let next = client.next(*scope);
-            let server = if entry.contains_key("url") { "see that `greenroom serve` runs; " } else { "" };
-            format!("{line}next     {server}{next}\n")
+            let needs = order.needs.map_or_else(String::new, |needs| format!("next     {needs}\n"));
+            format!("{line}{needs}next     {next}\n")
         }
     }
 }

@@ -276,6 +276,16 @@ fn flags_and_mistakes() {
     assert_snapshot!("client_mistakes", all);
 }
 
+/// Whoever connects a client before the engine is there is told to install it; afterwards nothing is left to say.
+#[test]
+fn the_engine_comes_first() {
+    let machine = crate::setup::machine();
+    let hint = "next     run `greenroom setup`, which installs the engine\n";
+    assert!(machine.run(&["setup", "cursor", "--yes"]).contains(hint));
+    machine.run(&["setup"]);
+    assert!(!machine.run(&["setup", "codex", "--yes"]).contains(hint));
+}
+
 /// The places that the clients' own variables name are respected.
 #[test]
 fn named_places() {
