@@ -1,7 +1,7 @@
 # Everything a developer runs. Needs cargo, Node with npm, Python, and apt-get or a browser that is already there.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench soak install fmt deps
+.PHONY: help run test check bench soak install picture fmt deps
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
@@ -37,6 +37,10 @@ soak: deps ## Run the long tests that look for leaks
 
 install: ## Install greenroom for this user, with cargo
 	cargo install --locked --path crates/cli
+
+picture: ## Draw README's picture: a terminal in which greenroom demo runs
+	cargo build --release --locked -p greenroom
+	scripts/picture --out docs/images/demo.svg $(TARGET)/release/greenroom demo
 
 fmt: ## Format the sources
 	cargo fmt --all
