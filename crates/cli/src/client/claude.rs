@@ -1,5 +1,5 @@
-//! Claude Code. The user's own servers stand in `~/.claude.json`, beside much that is none of ours; a project's in `.mcp.json`
-//! at its root, for everybody who works on it.
+//! Claude Code. The user's own servers stand in `~/.claude.json`, beside much that is none of ours; a
+//! project's in `.mcp.json` at its root, for everybody who works on it.
 
 use super::{Format, Recipe, Scope, Server, entry};
 

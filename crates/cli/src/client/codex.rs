@@ -1,5 +1,5 @@
-//! Codex: its command line program, its app and its editor extension share `~/.codex/config.toml`. A project that the user has
-//! told Codex to trust may have a `.codex/config.toml` of its own.
+//! Codex: its command line program, its app and its editor extension share `~/.codex/config.toml`. A project
+//! that the user has told Codex to trust may have a `.codex/config.toml` of its own.
 
 use super::{Format, Recipe, Scope, Server, entry};
 

@@ -1,5 +1,5 @@
-//! Cursor. `~/.cursor/mcp.json` for everything, `.cursor/mcp.json` for a project. An entry has no type: a command is a
-//! program to start, a URL a server to connect to.
+//! Cursor. `~/.cursor/mcp.json` for everything, `.cursor/mcp.json` for a project. An entry has no type: a
+//! command is a program to start, a URL a server to connect to.
 
 use super::{Format, Recipe, Scope, Server, entry};
 

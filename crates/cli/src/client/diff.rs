@@ -1,5 +1,5 @@
-//! Shows what would change in a file: the lines that go and the lines that come, and no others. A client's file may hold
-//! secrets of other servers, which are nobody's business on a screen or in a log.
+//! Shows what would change in a file: the lines that go and the lines that come, and no others. A client's
+//! file may hold secrets of other servers, which are nobody's business on a screen or in a log.
 
 /// A line longer than this is shown around its change only: some programs write their whole file in one.
 const LINE_CHARS_MAX: usize = 160;
@@ -12,7 +12,8 @@ pub fn show(old: &str, new: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let head = common(old.iter(), new.iter());
     let mut tail = common(old[head..].iter().rev(), new[head..].iter().rev());
-    // A comma after the member before: its closing brace changes, and must not be taken for that of what was added.
+    // A comma after the member before: its closing brace changes, and must not be taken for that of what was
+    // added.
     if let (Some(was), Some(is)) = (old.get(head), new.get(head))
         && tail == old.len() - head
         && is.strip_suffix(',') == Some(was)

@@ -1,8 +1,8 @@
 //! A client's file on disk: read before the question, written after it, whole or not at all.
 //!
-//! A link stays a link: what it points to is written. The mode stays, and the owner where that may be. A file that somebody
-//! else changed in between is left alone. No backup is made: what was there before is still there, apart from the lines that
-//! were shown.
+//! A link stays a link: what it points to is written. The mode stays, and the owner where that may be. A file
+//! that somebody else changed in between is left alone. No backup is made: what was there before is still
+//! there, apart from the lines that were shown.
 
 use std::{
     fs, io,

@@ -1,5 +1,5 @@
-//! Puts greenroom's entry into a JSON file of a client. Only the text of the entry changes: comments, order, indentation,
-//! line ends and whatever else stands in the file stay as they are, to the byte.
+//! Puts greenroom's entry into a JSON file of a client. Only the text of the entry changes: comments, order,
+//! indentation, line ends and whatever else stands in the file stay as they are, to the byte.
 //!
 //! A merge that would lose a comment, or that does not read back as meant, is refused.
 
@@ -213,8 +213,8 @@ mod tests {
         check(" \n", &format!("{{{lines}}}\n"));
     }
 
-    /// Replacing keeps what the user added to the entry, unless it belongs to the other transport; a comment inside is not
-    /// thrown away.
+    /// Replacing keeps what the user added to the entry, unless it belongs to the other transport; a comment
+    /// inside is not thrown away.
     #[test]
     fn replacing() {
         check(

@@ -1,5 +1,6 @@
-//! JSON with comments and trailing commas, as editors write their configuration, read together with the place of
-//! every value in the text. Whoever knows the places can change one value and leave every other byte alone.
+//! JSON with comments and trailing commas, as editors write their configuration, read together with the place
+//! of every value in the text. Whoever knows the places can change one value and leave every other byte
+//! alone.
 //!
 //! It reads and changes nothing. [`super::json`] does the changing.
 
@@ -230,8 +231,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Comments and trailing commas are stepped over, strings that look like them are not, and a place is where the value
-    /// stands.
+    /// Comments and trailing commas are stepped over, strings that look like them are not, and a place is
+    /// where the value stands.
     #[test]
     fn reads_what_editors_write() {
         let text = "\u{feff}// a\n{ \"a\": [1, \"//x\", /* y */ null,], \"a\": {\"b\": \"\\\"é\"}, } // end";

@@ -1,7 +1,8 @@
-//! The agents' programs that greenroom can introduce itself to: where each keeps its MCP servers, what an entry looks like
-//! there, and how one is put in without disturbing the rest. One file per client; `verb/setup_client.rs` does the asking.
+//! The agents' programs that greenroom can introduce itself to: where each keeps its MCP servers, what an
+//! entry looks like there, and how one is put in without disturbing the rest. One file per client;
+//! `verb/setup_client.rs` does the asking.
 //!
-//! Nothing here reads the environment, asks or prints. [`file`] alone touches the disk.
+//! Nothing here reads the environment, asks or prints. `file.rs` alone touches the disk.
 
 mod claude;
 mod codex;
@@ -168,8 +169,9 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// The entry that takes the place of one that is there. What the user added to it, such as variables, stays, as long as the
-/// client still reaches greenroom in the same way; what belongs to the other way would be refused by some clients.
+/// The entry that takes the place of one that is there. What the user added to it, such as variables, stays,
+/// as long as the client still reaches greenroom in the same way; what belongs to the other way would be
+/// refused by some clients.
 fn joined(old: &Entry, new: &Entry) -> Entry {
     let way = |entry: &Entry| entry.contains_key("command");
     if way(old) != way(new) {

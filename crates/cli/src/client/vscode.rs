@@ -1,8 +1,8 @@
-//! Visual Studio Code. `mcp.json` in the user's folder for everything, `.vscode/mcp.json` for a project. The section is called
-//! `servers`, and an entry always has a type.
+//! Visual Studio Code. `mcp.json` in the user's folder for everything, `.vscode/mcp.json` for a project. The
+//! section is called `servers`, and an entry always has a type.
 //!
-//! Other builds (Insiders, VSCodium), other profiles, and windows whose code runs on another machine have other user folders;
-//! there a project's file is the one that works.
+//! Other builds (Insiders, VSCodium), other profiles, and windows whose code runs on another machine have
+//! other user folders; there a project's file is the one that works.
 
 use super::{Format, Recipe, Scope, Server, entry};
 

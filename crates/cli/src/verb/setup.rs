@@ -1,7 +1,9 @@
-//! `greenroom setup`: puts the pinned engine into the data folder and looks for everything else that is needed.
+//! `greenroom setup`: puts the pinned engine into the data folder and looks for everything else that is
+//! needed.
 //!
-//! With a client's name it connects that client instead, in `setup_client.rs`. Otherwise it goes on after a problem, so that one run names everything that is missing. Run again, it does nothing that
-//! is done already.
+//! With a client's name it connects that client instead, in `setup_client.rs`. Otherwise it goes on after a
+//! problem, so that one run names everything that is missing. Run again, it does nothing that is done
+//! already.
 
 use std::{
     io::{self, Write},

@@ -1,8 +1,9 @@
-//! `greenroom setup claude|cursor|vscode|codex`: puts greenroom among a client's MCP servers, after showing what it would write
-//! and asking.
+//! `greenroom setup claude|cursor|vscode|codex`: puts greenroom among a client's MCP servers, after showing
+//! what it would write and asking.
 //!
-//! Without a terminal it asks nobody and writes nothing, unless told `--yes`. Settings reach the entry only when they stand
-//! after `--`, where it is plain that they are the client's; before it they would be lost, and are refused.
+//! Without a terminal it asks nobody and writes nothing, unless told `--yes`. Settings reach the entry only
+//! when they stand after `--`, where it is plain that they are the client's; before it they would be lost,
+//! and are refused.
 
 use std::{
     ffi::OsString,
@@ -108,7 +109,8 @@ pub fn run(
     Ok(if outcome == Outcome::Declined { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Settings on this command line would hold for this run, which has no use for them, and not for the client's.
+/// Settings on this command line would hold for this run, which has no use for them, and not for the
+/// client's.
 pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<(), Hinted> {
     let given = flags.first().and_then(|(key, _)| SETTINGS.iter().find(|setting| setting.key == *key));
     let flag = match given {

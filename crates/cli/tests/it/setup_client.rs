@@ -71,7 +71,8 @@ fn run_and_read(place: &Place, file: &str, arguments: &[&str]) -> String {
     format!("{said}----- {file} -----\n{after}")
 }
 
-/// Without a file, and with an empty one, the entry is all there is; run again, it is already there and nothing is touched.
+/// Without a file, and with an empty one, the entry is all there is; run again, it is already there and
+/// nothing is touched.
 #[test]
 fn a_new_file() {
     for Case { client, file, .. } in CASES {
@@ -96,8 +97,8 @@ fn a_new_file() {
     }
 }
 
-/// Other servers, unknown keys, comments, trailing commas and indentation stay, and what is shown is what is added. The mode of
-/// the file stays too, and nothing else is left in its folder.
+/// Other servers, unknown keys, comments, trailing commas and indentation stay, and what is shown is what is
+/// added. The mode of the file stays too, and nothing else is left in its folder.
 #[test]
 fn beside_other_servers() {
     for Case { client, file, other, .. } in CASES {
@@ -118,7 +119,8 @@ fn beside_other_servers() {
     }
 }
 
-/// An entry of the same name that says something else is shown beside the new one, and replaced only when told to.
+/// An entry of the same name that says something else is shown beside the new one, and replaced only when
+/// told to.
 #[test]
 fn a_different_entry() {
     for Case { client, file, .. } in CASES {
@@ -182,7 +184,8 @@ fn a_link_stays_a_link() {
     }
 }
 
-/// A folder that may not be written is named. As root, which may write everywhere, the program is run as nobody.
+/// A folder that may not be written is named. As root, which may write everywhere, the program is run as
+/// nobody.
 #[test]
 fn a_read_only_folder() {
     for Case { client, file, other, .. } in CASES {
@@ -215,7 +218,8 @@ fn a_read_only_folder() {
     }
 }
 
-/// A project's entry lies in the working directory, where everybody may read it, and says that its path is this machine's.
+/// A project's entry lies in the working directory, where everybody may read it, and says that its path is
+/// this machine's.
 #[test]
 fn for_a_project() {
     for Case { client, project, .. } in CASES {
@@ -245,7 +249,8 @@ fn printing() {
     assert_snapshot!("client_printed", all);
 }
 
-/// From a program to start to a server to connect to: what belonged to the other way is gone, and where the server is said.
+/// From a program to start to a server to connect to: what belonged to the other way is gone, and where the
+/// server is said.
 #[test]
 fn from_program_to_server() {
     let old = "[mcp_servers.greenroom]\ncommand = \"x\"\nenv = { A = \"b\" }\n";
@@ -254,7 +259,8 @@ fn from_program_to_server() {
     assert_snapshot!("client_to_server", run_and_read(&place, "home/.codex/config.toml", &arguments));
 }
 
-/// Flags for the client stand after `--` and are checked; before it they are refused, and so is what makes no sense.
+/// Flags for the client stand after `--` and are checked; before it they are refused, and so is what makes no
+/// sense.
 #[test]
 fn flags_and_mistakes() {
     let place = Place::new();
@@ -276,7 +282,8 @@ fn flags_and_mistakes() {
     assert_snapshot!("client_mistakes", all);
 }
 
-/// Whoever connects a client before the engine is there is told to install it; afterwards nothing is left to say.
+/// Whoever connects a client before the engine is there is told to install it; afterwards nothing is left to
+/// say.
 #[test]
 fn the_engine_comes_first() {
     let machine = crate::setup::machine();
@@ -301,7 +308,8 @@ fn named_places() {
     }
 }
 
-/// Runs on a terminal, gives one answer when the question has come, and returns what the screen showed and the exit code.
+/// Runs on a terminal, gives one answer when the question has come, and returns what the screen showed and
+/// the exit code.
 fn on_a_terminal(place: &Place, arguments: &[&str], answer: &str) -> (String, i32) {
     on_a_terminal_after(place, arguments, answer, |_| ())
 }
@@ -341,8 +349,8 @@ fn on_a_terminal_after(
     (String::from_utf8(screen).unwrap().replace('\r', ""), code)
 }
 
-/// On a terminal the lines are shown and the question is asked; no leaves the file alone, yes writes it, and a different
-/// entry is asked about in other words.
+/// On a terminal the lines are shown and the question is asked; no leaves the file alone, yes writes it, and
+/// a different entry is asked about in other words.
 #[test]
 fn the_question() {
     let place = Place::new();
