@@ -37,9 +37,24 @@ const SHUTDOWN: Duration = Duration::from_secs(10);
 /// The one pool there is until others are declared.
 const DEFAULT_POOL: &str = "DEFAULT";
 
+/// How many spares a server keeps unless told otherwise. One is enough for sessions that come one by one; more
+/// would cost memory on every machine for bursts that few have.
+const SERVER_WARM: usize = 1;
+
+/// How many spares are kept. One agent may never need a browser, so nothing is started before it calls; many agents
+/// over a long time find browsers ready.
+fn warm(kind: Kind, settings: &Settings) -> usize {
+    settings.pool.warm.unwrap_or(match kind {
+        Kind::Stdio => 0,
+        Kind::Server => SERVER_WARM,
+    })
+}
+
 /// Everything that has to be taken down again.
 pub struct House {
     pub gateway: Arc<Gateway>,
+    /// Whether browsers start before anybody calls.
+    eager: bool,
     launcher: Launcher,
     proxy: Proxy,
     ports: Ports,
@@ -53,7 +68,7 @@ pub struct House {
 
 impl House {
     /// Starts nothing heavy: no browser, no engine.
-    pub async fn build(settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<Self> {
+    pub async fn build(kind: Kind, settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<Self> {
         let data = &settings.data_dir;
         let place = || format!("cannot use the data folder: `{}`", data.display());
         run_folder::make_private(data).with_context(place)?;
@@ -79,7 +94,8 @@ impl House {
         let catalog = Catalog::new(engine.clone(), settings.sessions.scope, data.join("cache"));
         let _ = catalog_slot.set(Arc::downgrade(&catalog));
         let policy = policy(settings, engine.as_ref())?;
-        let fleet = Fleet::new(fleet_settings(settings), engine);
+        let warm = warm(kind, settings);
+        let fleet = Fleet::new(fleet_settings(settings, warm), engine);
         let gateway = Arc::new(Gateway {
             fleet,
             catalog,
@@ -91,7 +107,16 @@ impl House {
             metrics: greenroom_gateway::Metrics::default(),
         });
         let data_folder = data.clone();
-        Ok(Self { gateway, launcher, proxy, ports, _proxy_port: proxy_port, run, data_folder, control: None })
+        let (eager, control) = (kind == Kind::Server || warm > 0, None);
+        let _proxy_port = proxy_port;
+        Ok(Self { gateway, eager, launcher, proxy, ports, _proxy_port, run, data_folder, control })
+    }
+
+    /// Begins to start the first browser and its spares, if this house has them ready before anybody calls.
+    pub fn warm_up(&self) {
+        if self.eager {
+            self.gateway.fleet.start();
+        }
     }
 
     /// Closes a port of greenroom's own to its browsers.
@@ -132,7 +157,7 @@ impl House {
     /// Ends every session and every browser, then everything else. The control socket ends last, so that whoever
     /// looks in sees how.
     pub async fn take_down(self) {
-        let Self { gateway, launcher, proxy, ports: _, _proxy_port, run, data_folder: _, control } = self;
+        let Self { gateway, launcher, proxy, _proxy_port, run, control, .. } = self;
         let orderly = async {
             gateway.fleet.shutdown().await;
             launcher.all_ended().await;
@@ -201,7 +226,7 @@ fn policy(settings: &Settings, engine: &dyn Engine) -> anyhow::Result<Policy> {
         .context("`tools.allow` or `tools.deny` has a bad pattern")
 }
 
-fn fleet_settings(settings: &Settings) -> FleetSettings {
+fn fleet_settings(settings: &Settings, warm: usize) -> FleetSettings {
     let (pool, sessions) = (&settings.pool, &settings.sessions);
     FleetSettings {
         pool: PoolSettings {
@@ -209,6 +234,7 @@ fn fleet_settings(settings: &Settings) -> FleetSettings {
             limits: Limits { slots: pool.slots, instances_max: pool.instances_max },
             lease_timeout: pool.lease_timeout,
             instance_idle: pool.instance_idle,
+            warm,
         },
         call_timeout: pool.timeout,
         idle_timeout: sessions.idle_timeout,

@@ -3,6 +3,9 @@
 //!
 //! Waiters are served strictly in order of arrival. A slot returned while somebody waits goes to the first
 //! waiter and never back to the shelf. A dead instance lends nothing, whatever is still returned to it.
+//!
+//! A spare, a seat that is kept ready for nobody in particular, takes a slot like everybody else, but never by
+//! waiting. Which of the slots out are spares the fleet knows, and says where it matters.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,6 +30,14 @@ pub enum Asked {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Grant {
     pub waiter: WaiterId,
+    pub instance: InstanceId,
+    /// The instance is new and has to be started.
+    pub start: bool,
+}
+
+/// A slot taken for a spare.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Spared {
     pub instance: InstanceId,
     /// The instance is new and has to be started.
     pub start: bool,
@@ -71,18 +82,24 @@ impl Ledger {
 
     /// Asks for one slot. The oldest instance with room is filled first, so that later ones can empty.
     pub fn ask(&mut self) -> Asked {
-        if self.waiting.is_empty() {
-            if let Some(instance) = self.take_free() {
-                return Asked::Lent(instance);
-            }
-            if let Some(instance) = self.take_new() {
-                return Asked::Start(instance);
-            }
+        if !self.is_waited_for()
+            && let Some((instance, start)) = self.take()
+        {
+            return if start { Asked::Start(instance) } else { Asked::Lent(instance) };
         }
         let waiter = WaiterId(self.next_waiter);
         self.next_waiter += 1;
         self.waiting.push_back(waiter);
         Asked::Wait(waiter)
+    }
+
+    /// Takes a slot for a spare, also of a new instance, unless that would make anybody wait.
+    pub fn spare(&mut self) -> Option<Spared> {
+        if self.is_waited_for() {
+            return None;
+        }
+        let (instance, start) = self.take()?;
+        Some(Spared { instance, start })
     }
 
     /// A slot comes back; the first waiter gets it.
@@ -104,9 +121,9 @@ impl Ledger {
         self.instances.remove(&instance);
     }
 
-    /// Takes an instance out of the pool if no slot of it is lent.
-    pub fn retire(&mut self, instance: InstanceId) -> bool {
-        let idle = self.instances.get(&instance) == Some(&0);
+    /// Takes an instance out of the pool if none but its spares hold slots.
+    pub fn retire(&mut self, instance: InstanceId, spares: usize) -> bool {
+        let idle = self.is_idle(instance, spares);
         if idle {
             self.instances.remove(&instance);
         }
@@ -115,13 +132,10 @@ impl Ledger {
 
     /// Serves the first waiter if a slot is free or an instance may be added.
     pub fn serve(&mut self) -> Option<Grant> {
-        if self.waiting.is_empty() {
+        if !self.is_waited_for() {
             return None;
         }
-        let (instance, start) = match self.take_free() {
-            Some(instance) => (instance, false),
-            None => (self.take_new()?, true),
-        };
+        let (instance, start) = self.take()?;
         let waiter = self.waiting.pop_front()?;
         Some(Grant { waiter, instance, start })
     }
@@ -135,15 +149,43 @@ impl Ledger {
         }
     }
 
-    /// Whether no slot of the instance is lent.
-    pub fn is_idle(&self, instance: InstanceId) -> bool {
-        self.instances.get(&instance) == Some(&0)
+    /// Whether none but its spares hold slots of the instance.
+    pub fn is_idle(&self, instance: InstanceId, spares: usize) -> bool {
+        self.instances.get(&instance) == Some(&spares)
+    }
+
+    /// Whether somebody waits for a slot.
+    pub fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Slots out, per living instance.
+    pub fn lent(&self) -> impl Iterator<Item = (InstanceId, usize)> {
+        self.instances.iter().map(|(instance, out)| (*instance, *out))
+    }
+
+    /// The instance whose slot would be lent next without starting another.
+    pub fn next_free(&self) -> Option<InstanceId> {
+        self.instances.iter().find(|(_, out)| **out < self.limits.slots).map(|(instance, _)| *instance)
+    }
+
+    /// How many slots are free in the other instances.
+    pub fn room_beside(&self, instance: InstanceId) -> usize {
+        let others = self.instances.iter().filter(|(other, _)| **other != instance);
+        others.map(|(_, out)| self.limits.slots.saturating_sub(*out)).sum()
+    }
+
+    fn take(&mut self) -> Option<(InstanceId, bool)> {
+        match self.take_free() {
+            Some(instance) => Some((instance, false)),
+            None => Some((self.take_new()?, true)),
+        }
     }
 
     fn take_free(&mut self) -> Option<InstanceId> {
-        let (instance, out) = self.instances.iter_mut().find(|(_, out)| **out < self.limits.slots)?;
-        *out += 1;
-        Some(*instance)
+        let instance = self.next_free()?;
+        *self.instances.get_mut(&instance)? += 1;
+        Some(instance)
     }
 
     fn take_new(&mut self) -> Option<InstanceId> {
@@ -202,8 +244,25 @@ mod tests {
         assert_eq!(ledger.serve(), Some(Grant { waiter, instance: InstanceId(1), start: true }));
         assert_eq!(ledger.give_back(InstanceId(0)), None);
         assert_eq!(ledger.figures().leased, 1);
-        assert!(!ledger.retire(InstanceId(1)), "it is lent");
+        assert!(!ledger.retire(InstanceId(1), 0), "it is lent");
         ledger.give_back(InstanceId(1));
-        assert!(ledger.retire(InstanceId(1)));
+        assert!(ledger.retire(InstanceId(1), 0));
+    }
+
+    /// A spare takes what is free, a new instance too, but never queues and never overtakes somebody who does.
+    /// An instance with nothing but spares is idle.
+    #[test]
+    fn spares_make_nobody_wait() {
+        let mut ledger = ledger(1, 2);
+        assert_eq!(ledger.spare(), Some(Spared { instance: InstanceId(0), start: true }));
+        assert!(ledger.is_idle(InstanceId(0), 1) && !ledger.is_idle(InstanceId(0), 0));
+        assert_eq!(ledger.ask(), Asked::Start(InstanceId(1)));
+        assert_eq!((ledger.spare(), ledger.figures().waiting), (None, 0));
+        let Asked::Wait(waiter) = ledger.ask() else { panic!("the pool is full") };
+        ledger.remove(InstanceId(1));
+        assert_eq!(ledger.spare(), None, "somebody waits for that");
+        assert_eq!(ledger.serve(), Some(Grant { waiter, instance: InstanceId(2), start: true }));
+        assert_eq!((ledger.room_beside(InstanceId(2)), ledger.next_free()), (0, None));
+        assert!(ledger.retire(InstanceId(0), 1));
     }
 }

@@ -15,7 +15,7 @@ pub mod settings;
 pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId};
 pub use policy::{Permit, Policy, Refused};
 pub use port::{
-    Agent, Artifact, ArtifactKind, BoxFuture, Call, Engine, Instance, Lost, NoAnswer, OpenError, Reply, Seat,
-    StartError, Tool, Toolset, View,
+    Agent, Artifact, ArtifactKind, BoxFuture, Call, Engine, Instance, Lost, NoAnswer, Nobody, OpenError,
+    Reply, Seat, StartError, Tool, Toolset, View,
 };
 pub use raw::{Fields, Raw};

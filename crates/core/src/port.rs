@@ -161,6 +161,8 @@ pub trait Engine: Send + Sync {
     /// Asks the engine for its tools, without a browser.
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>>;
     fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>>;
+    /// Whether a seat that was opened for [`Nobody`] serves this agent as well as one opened for it would.
+    fn spare_suits(&self, agent: &dyn Agent) -> bool;
 }
 
 /// One running engine with its browser.
@@ -213,6 +215,35 @@ pub trait Agent: Send + Sync {
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>>;
     /// The level last asked for with `logging/setLevel`.
     fn log_level(&self) -> Option<String>;
+}
+
+/// The agent of a seat that has none yet, and of whoever drives a browser without being one: it hears nothing,
+/// offers nothing and answers nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Nobody;
+
+impl Agent for Nobody {
+    fn tell(&self, _: &str, _: Option<Raw>) {}
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        _: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        None
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -79,6 +79,12 @@ impl Engine for CustomEngine {
             Ok(Arc::new(CustomInstance { engine, lost, looked }) as Arc<dyn Instance>)
         })
     }
+
+    /// A server hears once, in the handshake, what it may ask. One that was told of nobody must not serve an agent
+    /// that could be asked.
+    fn spare_suits(&self, agent: &dyn Agent) -> bool {
+        !upstream::may_be_asked(agent)
+    }
 }
 
 /// A place where seats are opened; the processes are theirs.

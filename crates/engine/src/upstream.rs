@@ -222,12 +222,21 @@ async fn within_deadline<T>(
     }
 }
 
+/// What an agent's client may offer to answer. A server that knows of it may behave differently.
+const ASKABLE: [&str; 2] = ["elicitation", "sampling"];
+
+/// Whether an engine could ask this agent anything.
+pub(crate) fn may_be_asked(agent: &dyn Agent) -> bool {
+    let offered = agent.capabilities().and_then(|raw| Fields::open(&raw).ok()).unwrap_or_default();
+    ASKABLE.iter().any(|name| offered.get(name).is_some())
+}
+
 /// Roots are greenroom's; what an engine may ask of the agent is what the agent's client offers.
 fn capabilities(agent: &dyn Agent) -> Raw {
     let mut ours = Fields::default();
     ours.set("roots", encode(&json!({})));
     let theirs = agent.capabilities().and_then(|raw| Fields::open(&raw).ok()).unwrap_or_default();
-    for name in ["elicitation", "sampling"] {
+    for name in ASKABLE {
         if let Some(capability) = theirs.get(name) {
             ours.set(name, capability.to_owned());
         }

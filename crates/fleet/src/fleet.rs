@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     error::FleetError,
-    pool::{Pool, PoolSettings},
+    pool::{Pool, PoolSettings, PoolStatus, Readiness},
     registry::{Key, Registry},
     session::{Answer, Ended, Flight, Handle, Job, Life, Note, QUEUE, Shared, panicked},
 };
@@ -89,6 +89,11 @@ impl Fleet {
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }))
+    }
+
+    /// Starts the first instance now instead of with the first call, and keeps spares from now on.
+    pub fn start(&self) {
+        self.0.pool.start_now();
     }
 
     /// Runs a call in its session, which is made if it does not exist. Dropping the future is a cancellation:
@@ -186,8 +191,7 @@ impl Fleet {
         list
     }
 
-    /// Every owner's sessions, oldest first, for whoever owns this process. What is no session to [`Fleet::list`] is
-    /// none here.
+    /// Everybody's sessions, oldest first: for whoever runs greenroom, never for an agent.
     pub fn list_all(&self) -> Vec<(Owner, SessionStatus)> {
         let registry = self.0.lock();
         let mut list: Vec<_> = registry
@@ -225,9 +229,20 @@ impl Fleet {
         self.0.pool.figures()
     }
 
+    /// The pool with its instances and spares.
+    pub fn status(&self) -> PoolStatus {
+        self.0.pool.status()
+    }
+
+    /// Whether the fleet can take calls.
+    pub fn readiness(&self) -> Readiness {
+        self.0.pool.readiness()
+    }
+
     /// Ends every session, pending ones too, and every instance. Returns when nothing is left.
     pub async fn shutdown(&self) {
         self.0.closing.cancel();
+        self.0.pool.give_up_spares();
         for handle in self.0.lock().sessions.values() {
             handle.stop.cancel();
         }

@@ -8,9 +8,10 @@ mod error;
 mod fleet;
 mod pool;
 mod registry;
+mod seat;
 mod session;
 
 pub use error::{FleetError, LeaseTimeout};
 pub use fleet::{Fleet, FleetSettings, SessionState, SessionStatus, Whose};
-pub use pool::PoolSettings;
+pub use pool::{InstanceState, InstanceStatus, PoolSettings, PoolStatus, Readiness};
 pub use session::{Answer, Ended, Note};

@@ -22,7 +22,7 @@ mod turn;
 use std::{path::PathBuf, sync::Arc};
 
 use greenroom_core::{Policy, settings::Scope};
-use greenroom_fleet::Fleet;
+use greenroom_fleet::{Fleet, Readiness};
 
 pub use catalog::Catalog;
 pub use connection::{Client, Reach};
@@ -47,6 +47,10 @@ pub struct Gateway {
 impl Gateway {
     /// Whether a browser can be had, or why not.
     fn readiness(&self) -> Result<(), String> {
-        Ok(())
+        match self.fleet.readiness() {
+            Readiness::Ready => Ok(()),
+            Readiness::Starting => Err("the first browser is starting".to_owned()),
+            Readiness::Failed(error) => Err(format!("no browser can be started: {error}")),
+        }
     }
 }

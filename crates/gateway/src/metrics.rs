@@ -22,6 +22,7 @@ pub struct Metrics {
     slots: Gauge,
     leased: Gauge,
     waiting: Gauge,
+    spares: Gauge,
     clients: Gauge,
 }
 
@@ -55,8 +56,9 @@ impl Default for Metrics {
         let slots = gauge("slots", "Slots there can be");
         let leased = gauge("slots_leased", "Slots that are lent");
         let waiting = gauge("waiting", "Callers that wait for a slot");
+        let spares = gauge("spares", "Open browsers that wait for a session");
         let clients = gauge("http_clients", "HTTP clients that have introduced themselves");
-        Self { registry, calls, seconds, sessions, instances, slots, leased, waiting, clients }
+        Self { registry, calls, seconds, sessions, instances, slots, leased, waiting, spares, clients }
     }
 }
 
@@ -70,15 +72,16 @@ impl Metrics {
 
     /// Everything, as text.
     pub fn text(&self, fleet: &Fleet, clients: usize) -> String {
-        let figures = fleet.figures();
+        let pool = fleet.status();
         let set = |gauge: &Gauge, value: usize| {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         };
         set(&self.sessions, fleet.list_all().len());
-        set(&self.instances, figures.instances);
-        set(&self.slots, figures.slots);
-        set(&self.leased, figures.leased);
-        set(&self.waiting, figures.waiting);
+        set(&self.instances, pool.instances.len());
+        set(&self.slots, pool.slots);
+        set(&self.leased, pool.leased);
+        set(&self.waiting, pool.waiting);
+        set(&self.spares, pool.spares);
         set(&self.clients, clients);
         let mut text = String::new();
         // Writing to a string cannot fail.

@@ -1,13 +1,15 @@
 //! Whether a browser really opens a page, from the engine down to Chromium. The last check: what it needs, the
 //! others have looked at.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
-use greenroom_core::{Agent, BoxFuture, Call, Fields, NoAnswer, Owner, Policy, Raw, SessionId, raw::encode};
+use greenroom_core::{Call, Fields, Nobody, Owner, Policy, SessionId, raw::encode};
 use greenroom_fleet::Whose;
 use serde_json::json;
 
 use super::{Patient, Verdict};
+use greenroom_gateway::control::Kind;
+
 use crate::house::House;
 
 /// A page that needs no network.
@@ -24,7 +26,7 @@ pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
     if patient.is_custom() {
         return Verdict::skipped("the custom engine's tools are its own");
     }
-    let house = match House::build(&patient.resolved.settings, &patient.surroundings).await {
+    let house = match House::build(Kind::Stdio, &patient.resolved.settings, &patient.surroundings).await {
         Ok(house) => house,
         Err(error) => return Verdict::failed(format!("{error:#}")),
     };
@@ -59,32 +61,5 @@ async fn browse(house: &House) -> Result<(), String> {
         Some(status) if status.view.title == "greenroom" => Ok(()),
         Some(status) => Err(format!("the page's title is \"{}\"", status.view.title)),
         None => Err("the session is gone".to_owned()),
-    }
-}
-
-/// An agent that says nothing and knows nothing.
-struct Nobody;
-
-impl Agent for Nobody {
-    fn tell(&self, _: &str, _: Option<Raw>) {}
-
-    fn ask<'a>(
-        &'a self,
-        method: &'a str,
-        _: Option<Raw>,
-    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
-        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
-    }
-
-    fn capabilities(&self) -> Option<Raw> {
-        None
-    }
-
-    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
-        Box::pin(std::future::ready(Vec::new()))
-    }
-
-    fn log_level(&self) -> Option<String> {
-        None
     }
 }

@@ -63,8 +63,9 @@ async fn stand_alone(
     journal: Arc<Journal>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    let mut house = House::build(&resolved.settings, surroundings).await?;
+    let mut house = House::build(Kind::Stdio, &resolved.settings, surroundings).await?;
     house.open_control(Kind::Stdio, None, journal, axum::Router::new());
+    house.warm_up();
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     front::stdio::serve(house.gateway.clone(), stdio, stop).await;
     house.take_down().await;

@@ -35,7 +35,7 @@ pub async fn run(
     signals::stop_on(&stop)?;
     let listener = bind(resolved).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;
-    let mut house = House::build(settings, surroundings).await?;
+    let mut house = House::build(Kind::Server, settings, surroundings).await?;
     // Before any page can know it.
     let _port = house.hold(address.port())?;
     let url = format!("http://{address}");
@@ -56,6 +56,7 @@ pub async fn run(
         ..socket.clone()
     });
     house.open_control(Kind::Server, Some(url.clone()), journal, http::router(Arc::new(socket)));
+    house.warm_up();
     // Whoever reads this finds the socket there.
     let mark = house.run_folder().0.join(control::SERVER);
     run_folder::write_whole(&mark, url.as_bytes()).context("cannot write to the data folder")?;

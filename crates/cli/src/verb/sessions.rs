@@ -202,6 +202,15 @@ fn ambiguous(several: &[(&Answered, &Session)], wanted: &str) -> Hinted {
             words::id(&session.key)
         );
     }
-    Hinted::failure(message)
-        .hint("choose one with `--pid` or `--owner`, or give its key in the place of its id")
+    let differ = |part: &dyn Fn(&(&Answered, &Session)) -> String| {
+        several.iter().any(|one| part(one) != part(&several[0]))
+    };
+    let how = if differ(&|(answered, _)| answered.status.pid.to_string()) {
+        "choose one with `--pid`"
+    } else if differ(&|(_, session)| session.owner.clone()) {
+        "choose one with `--owner`"
+    } else {
+        "give the key of the one you mean"
+    };
+    Hinted::failure(message).hint(how)
 }

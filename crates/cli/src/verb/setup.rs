@@ -17,6 +17,7 @@ use greenroom_engine::{
     node::{self, NoNode, Node},
     run_folder::make_private,
 };
+use greenroom_gateway::control::Kind;
 use serde_json::{Value, json};
 
 use crate::{config::Surroundings, house::House, progress, report};
@@ -135,7 +136,7 @@ fn find_browser(resolved: &Resolved, surroundings: &Surroundings) -> Result<Brow
 
 /// Asks the engine for its tools and keeps the list, so that the first agent does not wait for it.
 async fn list_tools(resolved: &Resolved, surroundings: &Surroundings) -> Result<usize, (String, String)> {
-    let house = House::build(&resolved.settings, surroundings)
+    let house = House::build(Kind::Stdio, &resolved.settings, surroundings)
         .await
         .map_err(|error| (format!("{error:#}"), "set `data_dir` to another folder".to_owned()))?;
     let listed = house.gateway.catalog.refresh().await;

@@ -2,6 +2,8 @@
 
 use greenroom_gateway::control::LogLine;
 
+use serde_json::Value;
+
 use super::words::{clean, count};
 
 /// One line, with the process it came from where there are several.
@@ -27,8 +29,8 @@ pub fn line(pid: Option<u32>, line: &LogLine) -> String {
 }
 
 /// A value shows where it ends.
-fn value_of(value: &str) -> String {
-    let value = clean(value);
+fn value_of(value: &Value) -> String {
+    let value = clean(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned).as_str());
     if value.is_empty() || value.contains(' ') { format!("\"{value}\"") } else { value }
 }
 
@@ -44,14 +46,15 @@ mod tests {
             level: "INFO".to_owned(),
             target: "greenroom_fleet".to_owned(),
             message: "session ended".to_owned(),
-            fields: [("session", "local/a\x1b[2J"), ("why", "the browser ended")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
+            fields: [("why", "the browser ended"), ("session", "local/a\x1b[2J")]
+                .map(|(name, value)| (name.to_owned(), value.into()))
+                .into_iter()
+                .collect(),
         };
         assert_eq!(
             line(None, &entry),
-            "2026-01-02T03:04:05.678Z  INFO   greenroom_fleet: session ended session=local/a\\u{1b}[2J \
-             why=\"the browser ended\"\n"
+            "2026-01-02T03:04:05.678Z  INFO   greenroom_fleet: session ended why=\"the browser ended\" \
+             session=local/a\\u{1b}[2J\n"
         );
         assert_eq!(
             line(Some(7), &LogLine::Lost { lost: 3 }),

@@ -48,13 +48,15 @@ fn cells(session: &Session) -> Vec<Cell> {
     };
     // A session that works is not idle, and one that works does not expire.
     let idle = if session.calls_in_flight > 0 { "-".to_owned() } else { span(session.idle_seconds) };
+    // A page without a title is called by its URL, which is said already.
+    let title = if session.title == session.url { "" } else { &clean(&session.title) };
     vec![
         name,
         Cell::Text(paint, clean(&session.state)),
         Cell::Number(session.calls_in_flight.to_string()),
         Cell::Number(idle),
         Cell::Number(session.expires_in_seconds.map_or_else(|| "-".to_owned(), span)),
-        Cell::Pair(clean(&session.title), clean(&session.url)),
+        Cell::Pair(title.to_owned(), clean(&session.url)),
     ]
 }
 

@@ -88,7 +88,7 @@ fn line(
     for (column, ((paint, cell), columns)) in cells.zip(widths).enumerate() {
         let fitted = cell.fitted(*columns);
         let is_last = column + 1 == widths.len();
-        let padding = if is_last { 0 } else { columns - width(&fitted) };
+        let padding = if is_last { 0 } else { columns.saturating_sub(width(&fitted)) };
         let painted = terminal.paint(paint, &fitted);
         line += if column > 0 { GAP } else { "" };
         line += &match cell {

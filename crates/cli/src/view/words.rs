@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// A span of time in its two largest units: `42 s`, `12 min`, `3 h 20 min`, `2 d 4 h`.
+/// A span of time as exactly as one wants to know it: `42 s`, `4 min 56 s`, `12 min`, `3 h 20 min`, `2 d 4 h`.
 pub fn span(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     let two = |large: u64, unit: &str, small: u64, sub: &str| match small {
@@ -11,7 +11,8 @@ pub fn span(seconds: u64) -> String {
     };
     match seconds {
         0..60 => format!("{seconds} s"),
-        60..3_600 => format!("{minutes} min"),
+        60..600 => two(minutes, "min", seconds % 60, "s"),
+        600..3_600 => format!("{minutes} min"),
         3_600..86_400 => two(hours, "h", minutes % 60, "min"),
         _ => two(days, "d", hours % 24, "h"),
     }
@@ -59,13 +60,13 @@ pub fn shorten(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     let mut shortened = String::new();
-    let mut taken = 1;
     for character in text.chars() {
-        taken += unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
-        if taken > columns {
+        // Measured as a whole: what a character adds depends on the one before it.
+        shortened.push(character);
+        if width(&shortened) >= columns {
+            shortened.pop();
             break;
         }
-        shortened.push(character);
     }
     if columns > 0 {
         shortened.push('…');
@@ -77,13 +78,15 @@ pub fn shorten(text: &str, columns: usize) -> String {
 mod tests {
     use super::*;
 
-    /// Spans are written in their two largest units.
+    /// The longer a span, the less its small units matter.
     #[test]
     fn spans() {
         for (seconds, text) in [
             (0, "0 s"),
             (59, "59 s"),
             (60, "1 min"),
+            (296, "4 min 56 s"),
+            (600, "10 min"),
             (3_599, "59 min"),
             (3_600, "1 h"),
             (12_000, "3 h 20 min"),
@@ -125,6 +128,7 @@ mod tests {
         assert_eq!(shorten("茶茶茶茶", 8), "茶茶茶茶");
         assert_eq!(shorten("茶茶茶茶", 7), "茶茶茶…");
         assert_eq!(shorten("茶茶茶茶", 6), "茶茶…");
+        assert_eq!(shorten("\u{2764}\u{fe0f}\u{2764}\u{fe0f}", 3), "\u{2764}\u{fe0f}…");
         assert_eq!((shorten("abc", 1), shorten("abc", 0)), ("…".to_owned(), String::new()));
     }
 }

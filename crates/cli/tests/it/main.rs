@@ -10,6 +10,7 @@
 )]
 
 mod config;
+mod control;
 mod docs;
 mod doctor;
 mod front;

@@ -78,7 +78,10 @@ settings! {
         "pool.slots" slots: usize = 16 => Whole(1..=256);
         /// How many instances may run at once. One is added when all slots are taken.
         "pool.instances_max" instances_max: usize = 8 => Whole(1..=1024);
-        /// An instance that lends no slot is stopped after this long.
+        /// How many spare seats are kept ready, so that a new session need not wait for its browser. Each takes a slot that
+        /// is not needed otherwise, a new instance's too. `auto` is 1 under `greenroom serve` and 0 under `greenroom mcp`.
+        "pool.warm" warm: Option<usize> = None => Or("auto", Whole(0..=64));
+        /// An instance that no session uses is stopped after this long. With `pool.warm` the last one stays.
         "pool.instance_idle" instance_idle: Duration = Duration::from_secs(300) => Span::POSITIVE;
         /// How long a call waits for a free slot; `0` refuses at once.
         "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30) => Span::FROM_ZERO;

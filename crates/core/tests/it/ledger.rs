@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use greenroom_core::{
     InstanceId,
-    lease::{Asked, Figures, Grant, Ledger, Limits, WaiterId},
+    lease::{Asked, Figures, Grant, Ledger, Limits, Spared, WaiterId},
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -12,6 +12,8 @@ use proptest::{collection::vec, prelude::*, sample::Index};
 #[derive(Debug, Clone)]
 enum Step {
     Ask,
+    /// A spare takes a slot, if it may. From then on it is a slot like every other.
+    Spare,
     GiveBack(Index),
     Leave(Index),
     /// The instance died or failed to start; leases on it are returned later, if ever.
@@ -22,6 +24,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => Just(Step::Ask),
+        2 => Just(Step::Spare),
         4 => any::<Index>().prop_map(Step::GiveBack),
         2 => any::<Index>().prop_map(Step::Leave),
         1 => any::<Index>().prop_map(Step::Die),
@@ -77,7 +80,7 @@ impl Model {
         assert_eq!(ledger.figures(), figures);
         assert!(self.waiting.is_empty() || self.is_full(), "somebody waits though there is room");
         for (id, out) in &self.living {
-            assert_eq!(ledger.is_idle(*id), *out == 0);
+            assert_eq!(ledger.is_idle(*id, 0), *out == 0);
         }
     }
 }
@@ -102,6 +105,14 @@ fn play(limits: Limits, steps: &[Step]) {
                         assert!(!may_lend, "made to wait though there is room");
                         model.waiting.push_back(waiter);
                     }
+                }
+            }
+            Step::Spare => {
+                let may = model.waiting.is_empty() && !model.is_full();
+                let spared = ledger.spare();
+                assert_eq!(spared.is_some(), may, "a spare is made where there is room, and only there");
+                if let Some(Spared { instance, start }) = spared {
+                    model.lent(instance, start);
                 }
             }
             Step::GiveBack(index) => {
@@ -133,7 +144,7 @@ fn play(limits: Limits, steps: &[Step]) {
             Step::Retire(index) => {
                 let Some(instance) = pick(index, &living) else { continue };
                 let idle = model.living[&instance] == 0;
-                assert_eq!(ledger.retire(instance), idle, "only an idle instance retires");
+                assert_eq!(ledger.retire(instance, 0), idle, "only an idle instance retires");
                 if idle {
                     model.living.remove(&instance);
                 }

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{BoxFuture, Engine, Instance, InstanceId, StartError, Toolset};
+use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset};
 
 use crate::{
     browser::{self, Places, Wanted},
@@ -163,6 +163,11 @@ impl Engine for PlaywrightEngine {
             let instance = PlaywrightInstance::start(engine).await?;
             Ok(Arc::new(instance) as Arc<dyn Instance>)
         })
+    }
+
+    /// This engine asks its client nothing, so it is the same for every agent.
+    fn spare_suits(&self, _: &dyn Agent) -> bool {
+        true
     }
 }
 

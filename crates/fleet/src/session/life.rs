@@ -2,27 +2,25 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Instance, Lost, OpenError, Seat, StartError};
+use greenroom_core::{Instance, Lost, Seat, StartError};
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Ended, Job, Note, Shared, panicked};
-use crate::{error::FleetError, fleet::Inner, pool::Lease, registry::Key};
-
-/// How long a seat may take to open. Connecting and making a context take well under a second; a browser that
-/// needs longer than this will not get better.
-const OPEN: Duration = Duration::from_secs(30);
+use crate::{
+    error::FleetError,
+    fleet::Inner,
+    pool::{Lease, Slot},
+    registry::Key,
+    seat::{self, NoSeat, died},
+};
 
 /// How often opening is tried when the instance dies under it or does not answer. The second try meets the
 /// usual case, a lease on an instance whose death was just being noticed.
 const OPEN_TRIES: usize = 2;
-
-/// How long a seat may take to close. Closing a context takes milliseconds; a page that hung may hold it up
-/// for ever, and its slot and a shutdown must not wait for that.
-const CLOSE: Duration = Duration::from_secs(5);
 
 /// A session warns when less than this part of its lifetime is left, but not earlier than a minute before.
 const WARN_PART: u32 = 10;
@@ -38,6 +36,16 @@ pub(crate) struct Life {
     pub(crate) notes: Vec<Note>,
     /// Set when everything is given back.
     pub(crate) ended: watch::Sender<bool>,
+}
+
+/// What a session that looks for a seat may find.
+enum Found {
+    /// An open seat that belonged to nobody.
+    Spare(Lease, Box<dyn Seat>),
+    /// A slot of an instance that runs.
+    Instance(Lease, Arc<dyn Instance>),
+    /// A slot of an instance that is gone.
+    Gone,
 }
 
 /// How a session came to its end.
@@ -90,7 +98,7 @@ impl Life {
                 tracing::info!(session = %self.key, instance = %lease.id, "session opened");
                 let ending = self.serve(first, &mut *seat).await;
                 self.leave(ending);
-                if timeout(CLOSE, seat.close()).await.is_err() {
+                if !seat::close(seat).await {
                     tracing::warn!(session = %self.key, instance = %lease.id, "seat did not close in time");
                 }
                 drop(lease);
@@ -100,49 +108,89 @@ impl Life {
         self.ended.send_replace(true);
     }
 
-    /// Takes a slot and opens a seat.
+    /// Takes a slot and opens a seat in it, or takes a spare, which is both.
     async fn open(&mut self) -> Result<(Job, Lease, Box<dyn Seat>), Ending> {
         let Some(mut job) = self.jobs.recv().await else { return Err(End::Closed.into()) };
+        let _seeking = self.fleet.pool.seek();
         let mut last = StartError::new("no instance could be used");
-        for _ in 0..OPEN_TRIES {
-            let (lease, instance) = match self.instance(&mut job).await {
-                Ok((lease, Some(instance))) => (lease, instance),
-                Ok((_, None)) => continue,
+        let mut tries = 0..OPEN_TRIES;
+        while !tries.is_empty() {
+            let (lease, instance) = match self.find(&mut job).await {
+                Ok(Found::Spare(lease, seat)) => match self.fit(&job, lease, seat).await {
+                    Ok((lease, seat)) => return Ok((job, lease, seat)),
+                    Err(Some(own)) => own,
+                    // That a spare died says nothing about the others, and they are few.
+                    Err(None) => continue,
+                },
+                Ok(Found::Instance(lease, instance)) => (lease, instance),
+                Ok(Found::Gone) => {
+                    tries.next();
+                    continue;
+                }
                 Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
             };
+            tries.next();
             // From here on the browser makes a context. A caller that leaves or closes the session does not
             // interrupt that: half a context would belong to no one. A shutdown does, and ends the browser too.
             let opened = tokio::select! {
-                opened = timeout(OPEN, instance.open(job.agent())) => opened,
+                opened = seat::open(instance.as_ref(), job.agent()) => opened,
                 () = self.fleet.closing.cancelled() => {
                     return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
                 }
             };
             last = match opened {
-                Ok(Ok(seat)) => {
-                    self.shared.update(|state| {
-                        state.instance = Some(lease.id);
-                        state.view = Some(seat.view());
-                    });
+                Ok(seat) => {
+                    self.sit_down(&lease, seat.as_ref());
                     return Ok((job, lease, seat));
                 }
-                Ok(Err(OpenError::Lost(lost))) => StartError::new(lost.to_string()),
-                Ok(Err(OpenError::Failed(error))) => {
+                Err(NoSeat::Instance(error)) => error,
+                Err(NoSeat::Failed(error)) => {
                     return Err(Ending { end: End::Failed(error.into()), last: None, unserved: Some(job) });
                 }
-                Err(_) => StartError::new(format!("no seat within {} s", OPEN.as_secs())),
             };
         }
         Err(Ending { end: End::Failed(last.into()), last: None, unserved: Some(job) })
     }
 
+    fn sit_down(&self, lease: &Lease, seat: &dyn Seat) {
+        self.fleet.pool.seated();
+        self.shared.update(|state| {
+            state.instance = Some(lease.id);
+            state.view = Some(seat.view());
+        });
+    }
+
+    /// Takes a spare's seat, unless it was lost a moment ago or does not suit: then it is closed, and what is left
+    /// is its slot, if its instance lives.
+    async fn fit(
+        &self,
+        job: &Job,
+        lease: Lease,
+        seat: Box<dyn Seat>,
+    ) -> Result<(Lease, Box<dyn Seat>), Option<(Lease, Arc<dyn Instance>)>> {
+        let is_lost = seat.lost().borrow().is_some();
+        if !is_lost && self.fleet.pool.spare_suits(job.agent().as_ref()) {
+            self.sit_down(&lease, seat.as_ref());
+            return Ok((lease, seat));
+        }
+        seat::close(seat).await;
+        match lease.instance().await {
+            Ok(Some(instance)) if lease.is_alive() => Err(Some((lease, instance))),
+            Ok(_) | Err(_) => Err(None),
+        }
+    }
+
     /// Takes a slot and waits until its instance is ready, for as long as anybody waits for it.
-    async fn instance(&mut self, job: &mut Job) -> Result<(Lease, Option<Arc<dyn Instance>>), End> {
+    async fn find(&mut self, job: &mut Job) -> Result<Found, End> {
         let fleet = self.fleet.clone();
+        let spare_suits = fleet.pool.spare_suits(job.agent().as_ref());
         let mut ready = Box::pin(async {
-            let lease = fleet.pool.lease(|| fleet.reclaim()).await?;
+            let Slot { lease, seat } = fleet.pool.lease(spare_suits, || fleet.reclaim()).await?;
+            if let Some(seat) = seat {
+                return Ok(Found::Spare(lease, seat));
+            }
             let instance = lease.instance().await?;
-            Ok((lease, instance))
+            Ok(instance.map_or(Found::Gone, |instance| Found::Instance(lease, instance)))
         });
         loop {
             tokio::select! {
@@ -300,13 +348,5 @@ impl Life {
             Note::Restarted(ended) => Some(ended.clone()),
             Note::Expiring(_) => None,
         })
-    }
-}
-
-/// Resolves when the seat is lost; never, if its watcher went without a word.
-async fn died(lost: &mut watch::Receiver<Option<Lost>>) -> Lost {
-    match lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) {
-        Ok(Some(lost)) => lost,
-        Ok(None) | Err(_) => std::future::pending().await,
     }
 }

@@ -82,6 +82,7 @@ struct State {
     fail_opens: VecDeque<OpenError>,
     instances: BTreeMap<InstanceId, watch::Sender<Option<Lost>>>,
     stopped: Vec<InstanceId>,
+    lose_when_looked_at: Option<u64>,
     seats: BTreeMap<u64, SeatEnds>,
     log: Vec<(u64, String)>,
 }
@@ -168,8 +169,35 @@ impl World {
         self.state().fail_opens.push_back(error.into());
     }
 
+    /// The seat is lost as soon as anybody looks whether it is.
+    pub fn lose_when_looked_at(&self, seat: u64) {
+        self.state().lose_when_looked_at = Some(seat);
+    }
+
+    /// Nothing fails any more that was to fail.
+    pub fn mend(&self) {
+        let mut state = self.state();
+        state.fail_starts.clear();
+        state.fail_opens.clear();
+    }
+
     pub fn lose_seat(&self, seat: u64, why: Lost) {
         self.state().seats[&seat].lost.send_replace(Some(why));
+    }
+
+    /// The same of a seat that may have been closed meanwhile.
+    pub fn lose_if_open(&self, seat: u64, why: Lost) {
+        if let Some(seat) = self.state().seats.get(&seat) {
+            seat.lost.send_replace(Some(why));
+        }
+    }
+
+    /// The same as below of an instance that may not have come up yet.
+    pub fn lose_if_started(&self, id: InstanceId, why: &Lost) {
+        let is_known = self.state().instances.contains_key(&id);
+        if is_known {
+            self.lose_instance(id, why);
+        }
     }
 
     /// The instance dies, and its seats with it.
@@ -236,6 +264,11 @@ impl Engine for FakeEngine {
             self.0.count(|counts| counts.started += 1);
             Ok(Arc::new(FakeInstance { world: self.0.clone(), id, lost }) as Arc<dyn Instance>)
         })
+    }
+
+    /// As a real engine that may ask its client something.
+    fn spare_suits(&self, agent: &dyn Agent) -> bool {
+        agent.capabilities().is_none()
     }
 }
 
@@ -328,6 +361,9 @@ impl Seat for FakeSeat {
     }
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        if self.world.state().lose_when_looked_at.take_if(|seat| *seat == self.number).is_some() {
+            self.lost.send_replace(Some(Lost::Page("crashed".into())));
+        }
         self.lost.subscribe()
     }
 
@@ -352,9 +388,12 @@ impl Drop for FakeSeat {
 }
 
 /// An agent that hears nothing and answers nothing.
-pub struct FakeAgent;
+pub use greenroom_core::Nobody as FakeAgent;
 
-impl Agent for FakeAgent {
+/// An agent whose client would answer questions, so that no spare suits it.
+pub struct Askable;
+
+impl Agent for Askable {
     fn tell(&self, _method: &str, _params: Option<Raw>) {}
 
     fn ask<'a>(
@@ -366,7 +405,7 @@ impl Agent for FakeAgent {
     }
 
     fn capabilities(&self) -> Option<Raw> {
-        None
+        parse(r#"{"elicitation":{}}"#.to_owned()).ok()
     }
 
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {

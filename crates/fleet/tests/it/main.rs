@@ -1,5 +1,5 @@
 //! The fleet against a fake engine: no process, no socket, no real time. Every test waits on events; where time
-//! has to pass, it is the paused clock that moves. Three tests race on real threads; nothing in them depends on
+//! has to pass, it is the paused clock that moves. Some tests race on real threads; nothing in them depends on
 //! time either.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -13,5 +13,8 @@ mod listing;
 mod loose;
 mod loss;
 mod order;
+mod random;
 mod shutdown;
+mod spares;
+mod spares_lost;
 mod stage;

@@ -24,7 +24,7 @@ pub struct Said {
 }
 
 impl Said {
-    fn new(answer: Answer) -> Self {
+    pub fn new(answer: Answer) -> Self {
         let seat = match &answer.reply.body {
             Ok(body) => Fields::open(body).unwrap().read("seat").unwrap().unwrap_or_default(),
             Err(_) => 0,
@@ -54,6 +54,7 @@ pub fn settings(slots: usize, instances_max: usize) -> FleetSettings {
             limits: Limits { slots, instances_max },
             lease_timeout: LEASE,
             instance_idle: INSTANCE_IDLE,
+            warm: 0,
         },
         call_timeout: CALL,
         idle_timeout: IDLE,
@@ -64,6 +65,12 @@ pub fn settings(slots: usize, instances_max: usize) -> FleetSettings {
 impl Stage {
     pub fn new(slots: usize, instances_max: usize) -> Self {
         Self::with(settings(slots, instances_max))
+    }
+
+    /// With so many spares, once it is started.
+    pub fn warm(warm: usize, slots: usize, instances_max: usize) -> Self {
+        let settings = settings(slots, instances_max);
+        Self::with(FleetSettings { pool: PoolSettings { warm, ..settings.pool.clone() }, ..settings })
     }
 
     pub fn with(settings: FleetSettings) -> Self {

@@ -1,7 +1,7 @@
 //! `GET /control/logs`: the journal, one JSON object a line; with `?follow=true` the stream stays open and brings new
 //! lines as they are written, until the process ends.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     body::Body,
@@ -12,6 +12,7 @@ use axum::{
 use bytes::Bytes;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use super::{Control, Entry, Problem};
@@ -34,7 +35,7 @@ pub enum LogLine {
         target: String,
         message: String,
         #[serde(default)]
-        fields: BTreeMap<String, String>,
+        fields: Map<String, Value>,
     },
     /// The reader was too slow for so many lines.
     Lost { lost: u64 },
@@ -47,7 +48,11 @@ impl From<&Entry> for LogLine {
             level: entry.level.to_owned(),
             target: entry.target.clone(),
             message: entry.message.clone(),
-            fields: entry.fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+            fields: entry
+                .fields
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.as_str().into()))
+                .collect(),
         }
     }
 }

@@ -87,16 +87,3 @@ pub fn router(control: Arc<Control>) -> Router {
         .route("/control/logs", get(logs::read))
         .with_state(control)
 }
-
-#[cfg(test)]
-mod tests {
-    /// Routers that have routes of their own and a fallback can be merged with these: neither has the other's.
-    #[test]
-    fn routes_stay_below_control() {
-        // Building the routes checks their paths; a clash or a second fallback would panic in a merge.
-        let ours = axum::Router::<std::sync::Arc<super::Control>>::new()
-            .route("/control/status", axum::routing::get(super::status::show));
-        let others = axum::Router::new().fallback(super::fallback);
-        let _ = ours.merge(others);
-    }
-}

@@ -1,0 +1,105 @@
+//! `greenroom logs`: what was logged lately, and what is logged now.
+
+use std::process::Stdio;
+
+use greenroom_testkit::{Client, PATIENCE, process::Signal, within};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines},
+    process::{Child, ChildStdout},
+};
+
+use super::ask::{ask, greenroom};
+use crate::front::stage::Stage;
+
+fn follow(stage: &Stage, arguments: &[&str]) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut child =
+        greenroom(stage, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (child, lines)
+}
+
+async fn next(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<String> {
+    within(PATIENCE, lines.next_line()).await.unwrap()
+}
+
+async fn open(client: &Client, session: &str) {
+    client.call("echo", json!({"sessionId": session, "text": "a"})).await;
+}
+
+/// What happened is kept at info level, though stderr shows warnings only, and no line holds what an agent or a page
+/// said.
+#[tokio::test]
+async fn recent_lines() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    client.call("echo", json!({"sessionId": "a", "text": "a secret"})).await;
+    client.call("session_close", json!({"sessionId": "a"})).await;
+    let said = ask(&stage, &["logs"]).await;
+    assert!(said.stdout.contains("session opened session=local/a"), "{said:?}");
+    assert!(said.stdout.contains("session closed session=local/a"), "{said:?}");
+    assert!(!said.stdout.contains("secret"), "{said:?}");
+    assert_eq!(client.stderr(), "");
+    let lines = ask(&stage, &["logs", "--json"]).await.stdout;
+    let opened: Value = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .find(|line: &Value| line["message"] == "session opened")
+        .unwrap();
+    assert_eq!((&opened["pid"], &opened["level"]), (&json!(client.pid()), &json!("INFO")));
+    assert_eq!(opened["fields"]["session"], "local/a");
+}
+
+/// New lines come as they are written. When the process ends, its last lines come, it is said, and that is no failure.
+#[tokio::test]
+async fn following_ends_with_the_process() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    open(&client, "early").await;
+    let (mut child, mut lines) = follow(&stage, &["logs", "--follow"]);
+    while !next(&mut lines).await.unwrap().contains("session=local/early") {}
+    open(&client, "late").await;
+    while !next(&mut lines).await.unwrap().contains("session=local/late") {}
+    client.close_stdin().await;
+    assert!(client.wait().await.success());
+    while next(&mut lines).await.is_some() {}
+    assert_eq!(ended(&mut child).await, (Some(0), format!("pid {} has ended\n", client.pid())));
+}
+
+/// A process that is killed ends its followers too.
+#[tokio::test]
+async fn following_ends_with_a_killed_process() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    open(&client, "a").await;
+    let (mut child, mut lines) =
+        follow(&stage, &["logs", "-f", "--json", "--pid", &client.pid().to_string()]);
+    while !next(&mut lines).await.unwrap().contains("session opened") {}
+    client.signal(Signal::KILL);
+    client.wait().await;
+    while next(&mut lines).await.is_some() {}
+    assert_eq!(ended(&mut child).await, (Some(0), format!("pid {} has ended\n", client.pid())));
+}
+
+async fn ended(child: &mut Child) -> (Option<i32>, String) {
+    let mut stderr = String::new();
+    within(PATIENCE, child.stderr.take().unwrap().read_to_string(&mut stderr)).await.unwrap();
+    (within(PATIENCE, child.wait()).await.unwrap().code(), stderr)
+}
+
+/// Several greenrooms are told apart; one that does not exist is an error.
+#[tokio::test]
+async fn lines_of_several() {
+    let stage = Stage::new();
+    let (one, two) = (stage.client().await, stage.client().await);
+    open(&one, "a").await;
+    open(&two, "b").await;
+    let said = ask(&stage, &["logs"]).await.stdout;
+    let opened: Vec<_> = said.lines().filter(|line| line.contains("session opened")).collect();
+    let [first, second] = opened.as_slice() else { panic!("{said}") };
+    assert!(first.starts_with(&format!("pid {}  ", one.pid())) && first.contains("local/a"), "{said}");
+    assert!(second.starts_with(&format!("pid {}  ", two.pid())) && second.contains("local/b"), "{said}");
+    let one_only = ask(&stage, &["logs", "--pid", &one.pid().to_string()]).await.stdout;
+    assert!(one_only.contains("local/a") && !one_only.contains("local/b"), "{one_only}");
+    ask(&stage, &["logs", "--pid", "1"]).await.check("logs_of_nobody", &stage);
+}

@@ -1,0 +1,10 @@
+//! Looking in from outside: the verbs that ask a control socket, against real greenrooms with fake engines.
+
+mod ask;
+mod close;
+mod faults;
+mod http;
+mod logs;
+mod sessions;
+mod status;
+mod watch;

@@ -1,0 +1,84 @@
+//! `greenroom sessions`: which session is meant, whatever it is called.
+
+use serde_json::json;
+
+use super::ask::ask;
+use crate::front::stage::{Stage, sessions};
+
+/// Any id that an agent may choose can be shown and closed.
+#[tokio::test]
+async fn odd_ids() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let longest = "ä".repeat(128);
+    let ids = [
+        "plain",
+        "price check",
+        " ",
+        "a/b",
+        "../..",
+        "?x=1&y=%2F#z",
+        "it's \"quoted\"",
+        "line\nbreak",
+        "\u{1b}[31mred",
+        "茶 🍵",
+        "-",
+        "local:plain",
+        "connection 2",
+        &longest,
+    ];
+    for id in ids {
+        client.call("echo", json!({"sessionId": id, "text": "a"})).await;
+    }
+    for id in ids {
+        let shown = ask(&stage, &["sessions", "show", "--json", "--", id]).await;
+        assert_eq!(shown.json()["id"], id, "{shown:?}");
+        let closed = ask(&stage, &["sessions", "close", "--json", "--", id]).await;
+        assert_eq!((closed.code, &closed.json()["gone"]), (0, &json!(true)), "{closed:?}");
+        assert_eq!(closed.json()["pid"], client.pid());
+    }
+    assert_eq!(sessions(&client).await.len(), 0);
+}
+
+/// A session that is none is named, with the nearest that is one.
+#[tokio::test]
+async fn unknown_ids() {
+    let stage = Stage::new();
+    ask(&stage, &["sessions", "show", "prices"]).await.check("no_session_nobody", &stage);
+    let client = stage.client().await;
+    ask(&stage, &["sessions", "close", "prices"]).await.check("no_session", &stage);
+    client.call("echo", json!({"sessionId": "prices", "text": "a"})).await;
+    ask(&stage, &["sessions", "close", "prics"]).await.check("no_session_nearest", &stage);
+    ask(&stage, &["sessions", "show", "prices", "--owner", "ann"]).await.check("no_session_of_owner", &stage);
+    ask(&stage, &["sessions", "show", "prices"]).await.check("session_shown", &stage);
+    assert_eq!(sessions(&client).await.len(), 1);
+}
+
+/// Where several sessions have one id, none of them is touched before it is said which.
+#[tokio::test]
+async fn one_id_in_two_greenrooms() {
+    let stage = Stage::new();
+    let (one, two) = (stage.client().await, stage.client().await);
+    for client in [&one, &two] {
+        client.call("echo", json!({"sessionId": "prices", "text": "a"})).await;
+    }
+    ask(&stage, &["sessions", "close", "prices"]).await.check("ambiguous", &stage);
+    let closed = ask(&stage, &["sessions", "close", "prices", "--pid", &two.pid().to_string()]).await;
+    assert_eq!(closed.code, 0, "{closed:?}");
+    assert_eq!((sessions(&one).await.len(), sessions(&two).await.len()), (1, 0));
+}
+
+/// A connection's own session, and a named one that is called the same, are told apart by their keys.
+#[tokio::test]
+async fn own_sessions_have_keys() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    client.call("echo", json!({"text": "a"})).await;
+    let own = ask(&stage, &["sessions", "show", "connection 1", "--json"]).await.json();
+    assert_eq!((&own["key"], &own["id"], &own["connection"]), (&json!("local#1"), &json!(null), &json!(1)));
+    client.call("echo", json!({"sessionId": "connection 1", "text": "a"})).await;
+    ask(&stage, &["sessions", "close", "connection 1"]).await.check("ambiguous_keys", &stage);
+    assert_eq!(ask(&stage, &["sessions", "close", "local#1"]).await.code, 0);
+    let left = sessions(&client).await;
+    assert_eq!((left.len(), &left[0]["id"]), (1, &json!("connection 1")));
+}

@@ -1,0 +1,102 @@
+//! `greenroom status`: every greenroom of the data folder, its sessions, its pools.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::ask::{ask, socket};
+use crate::front::stage::{NEWEST, Stage, until_in_flight};
+
+/// Sessions are shown with what they do; named ones, the connection's own, and one that works.
+#[tokio::test]
+async fn sessions_and_pools_are_shown() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    ask(&stage, &["status"]).await.check("status_empty", &stage);
+    client.call("echo", json!({"sessionId": "prices", "text": "a"})).await;
+    client.call("echo", json!({"sessionId": "price check", "text": "a"})).await;
+    client.call("echo", json!({"text": "a"})).await;
+    let gate = stage.gate("gate");
+    let busy: Vec<_> = [
+        client.start_call("wait", json!({"file": gate.path(), "sessionId": "prices"})).await,
+        client.start_call("echo", json!({"sessionId": "prices", "text": "b"})).await,
+    ]
+    .into();
+    until_in_flight(&client, "prices", 2).await;
+    ask(&stage, &["status"]).await.check("status", &stage);
+    ask(&stage, &["sessions", "list"]).await.check("sessions_list", &stage);
+    gate.open();
+    for call in busy {
+        call.response().await;
+    }
+}
+
+/// Every greenroom that shares the data folder is shown, for programs with stable names.
+#[tokio::test]
+async fn two_greenrooms_at_once() {
+    let stage = Stage::new();
+    let (one, two) = (stage.client().await, stage.client().await);
+    one.call("echo", json!({"sessionId": "a", "text": "a"})).await;
+    two.call("echo", json!({"sessionId": "b", "text": "a"})).await;
+    let said = ask(&stage, &["status", "--json"]).await;
+    let all = said.json();
+    let mut seen: Vec<_> = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|process| (process["pid"].as_u64().unwrap(), process["sessions"][0]["id"].clone()))
+        .collect();
+    let mut expected = vec![(u64::from(one.pid()), json!("a")), (u64::from(two.pid()), json!("b"))];
+    seen.sort_by_key(|(pid, _)| *pid);
+    expected.sort_by_key(|(pid, _)| *pid);
+    assert_eq!((said.code, seen), (0, expected));
+    let process = &all[0];
+    assert_eq!(process["answers"], true);
+    assert_eq!((&process["kind"], &process["listen"]), (&json!("stdio"), &json!(null)));
+    assert_eq!(process["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(process["dataFolder"], stage.data().display().to_string());
+    assert_eq!(process["sessionCount"], 1);
+    assert_eq!(
+        process["pools"],
+        json!([{"name": "DEFAULT", "instances": 1, "leased": 1, "slots": 128, "waiting": 0}])
+    );
+    let text = ask(&stage, &["status"]).await.stdout;
+    assert!(
+        text.contains(&format!("pid {}", one.pid())) && text.contains(&format!("pid {}", two.pid())),
+        "{text}"
+    );
+
+    two.close_stdin().await;
+    assert!(two.wait().await.success());
+    let left = ask(&stage, &["status", "--json"]).await.json();
+    assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
+    assert_eq!(left[0]["pid"], one.pid());
+}
+
+/// Where no greenroom runs, or ever ran, that is said, and is no failure.
+#[tokio::test]
+async fn nobody_is_there() {
+    let stage = Stage::new();
+    ask(&stage, &["status"]).await.check("nobody", &stage);
+    assert_eq!(ask(&stage, &["status", "--json"]).await.stdout, "[]\n");
+    assert_eq!(ask(&stage, &["sessions", "list", "--json"]).await.stdout, "[]\n");
+    let logs = ask(&stage, &["logs", "--json"]).await;
+    assert_eq!((logs.code, logs.stdout.as_str()), (0, ""));
+    assert!(!stage.data().exists(), "looking leaves nothing behind");
+}
+
+/// The socket is there as soon as greenroom answers, and a marker in the run folder says where a server listens.
+#[tokio::test]
+async fn a_server_says_where_it_listens() {
+    let stage = Stage::new();
+    let client = stage.spawn();
+    client.initialize(NEWEST, json!({})).await;
+    let socket = socket(&stage, &client);
+    assert!(socket.exists());
+    fs::write(socket.with_file_name("server"), "http://127.0.0.1:34501\n").unwrap();
+    let said = ask(&stage, &["status"]).await;
+    assert!(said.stdout.lines().next().unwrap().ends_with("  http://127.0.0.1:34501"), "{said:?}");
+    client.close_stdin().await;
+    assert!(client.wait().await.success());
+    assert!(!socket.exists());
+}

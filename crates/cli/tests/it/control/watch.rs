@@ -1,0 +1,120 @@
+//! `greenroom status --watch`: live on a terminal, a line a second for programs.
+
+use std::{
+    fs::File,
+    io::{ErrorKind, Read},
+    os::fd::OwnedFd,
+    process::Stdio,
+};
+
+use greenroom_testkit::{PATIENCE, process, within};
+use rustix::{
+    fs::{Mode, OFlags, open},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    sync::mpsc,
+};
+
+use super::ask::{ask, greenroom};
+use crate::front::stage::Stage;
+
+/// A terminal of so many columns: our side and the program's.
+fn terminal(columns: u16, rows: u16) -> (File, OwnedFd) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    tcsetwinsize(&theirs, Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    (File::from(ours), theirs)
+}
+
+/// What is written to a terminal, piece by piece, read on a thread that ends with the program.
+fn read(mut ours: File) -> mpsc::UnboundedReceiver<String> {
+    let (pieces, received) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        loop {
+            match ours.read(&mut piece) {
+                Ok(0) => return,
+                Ok(bytes) => drop(pieces.send(String::from_utf8_lossy(&piece[..bytes]).into_owned())),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The program's side is closed.
+                Err(_) => return,
+            }
+        }
+    });
+    received
+}
+
+async fn until(pieces: &mut mpsc::UnboundedReceiver<String>, seen: &mut String, wanted: &str) {
+    while !seen.contains(wanted) {
+        let piece = within(PATIENCE, pieces.recv()).await;
+        *seen += &piece.unwrap_or_else(|| panic!("never saw `{wanted}`: {seen:?}"));
+    }
+}
+
+/// The view follows what happens, has colours, fits the terminal, and Ctrl-C gives the terminal back as it was.
+#[tokio::test]
+async fn live_on_a_terminal() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let (ours, theirs) = terminal(60, 20);
+    let stdout = Stdio::from(theirs);
+    let mut child =
+        greenroom(&stage, &["status", "--watch"]).env("TERM", "xterm").stdout(stdout).spawn().unwrap();
+    let mut pieces = read(ours);
+    let mut seen = String::new();
+    until(&mut pieces, &mut seen, "no sessions").await;
+    let long = "prices-".repeat(20);
+    client.call("echo", json!({"sessionId": long, "text": "a"})).await;
+    until(&mut pieces, &mut seen, "\x1b[1mprices-prices-").await;
+    until(&mut pieces, &mut seen, "1 of 128 slots leased").await;
+    assert!(seen.starts_with("\x1b[?1049h\x1b[?25l\x1b[H"), "{seen:?}");
+    assert!(!seen.contains(&long), "it is shortened");
+    process::signal(child.id().unwrap(), process::Signal::INT);
+    assert!(within(PATIENCE, child.wait()).await.unwrap().success());
+    until(&mut pieces, &mut seen, "\x1b[?25h\x1b[?1049l").await;
+    assert!(seen.ends_with("\x1b[?25h\x1b[?1049l"), "{seen:?}");
+}
+
+/// NO_COLOR is heeded, also on a terminal.
+#[tokio::test]
+async fn no_colours() {
+    let stage = Stage::new();
+    let _client = stage.client().await;
+    for (variable, value, coloured) in
+        [("NO_COLOR", "1", false), ("NO_COLOR", "", true), ("TERM", "dumb", false)]
+    {
+        let (ours, theirs) = terminal(80, 24);
+        let mut child =
+            greenroom(&stage, &["status"]).env(variable, value).stdout(Stdio::from(theirs)).spawn().unwrap();
+        let mut pieces = read(ours);
+        let mut seen = String::new();
+        until(&mut pieces, &mut seen, "waiting").await;
+        assert_eq!(seen.contains('\x1b'), coloured, "{variable}={value}: {seen:?}");
+        assert!(within(PATIENCE, child.wait()).await.unwrap().success());
+    }
+}
+
+/// Without a terminal there is nothing to draw on; programs get a line a second instead.
+#[tokio::test]
+async fn without_a_terminal() {
+    let stage = Stage::new();
+    ask(&stage, &["status", "--watch"]).await.check("watch_without_terminal", &stage);
+    let client = stage.client().await;
+    let mut child =
+        greenroom(&stage, &["status", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        let line = within(PATIENCE, lines.next_line()).await.unwrap().unwrap();
+        let all: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(all[0]["pid"], client.pid());
+    }
+    process::signal(child.id().unwrap(), process::Signal::TERM);
+    assert!(within(PATIENCE, child.wait()).await.unwrap().success());
+}

@@ -1,0 +1,85 @@
+//! What a pool looks like from outside: whether it can take calls, and how full it is.
+
+use std::sync::Arc;
+
+use greenroom_core::{InstanceId, StartError, lease::Figures};
+
+use super::Pool;
+
+/// Whether a pool can take calls.
+#[derive(Debug, Clone)]
+pub enum Readiness {
+    /// No instance has come up yet.
+    Starting,
+    Ready,
+    /// Nothing runs, and the last try failed; or no spare can be opened in what runs.
+    Failed(StartError),
+}
+
+/// A pool, as far as others may know.
+#[derive(Debug, Clone)]
+pub struct PoolStatus {
+    pub name: String,
+    pub instances: Vec<InstanceStatus>,
+    /// Slots that are lent, those of spares too.
+    pub leased: usize,
+    /// Slots there are when every instance runs.
+    pub slots: usize,
+    /// Spares that can be handed out at once.
+    pub spares: usize,
+    pub waiting: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceStatus {
+    pub id: InstanceId,
+    pub state: InstanceState,
+    pub leased: usize,
+    pub slots: usize,
+    pub spares: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstanceState {
+    Starting,
+    Ready,
+}
+
+impl Pool {
+    pub(crate) fn status(self: &Arc<Self>) -> PoolStatus {
+        let state = self.lock();
+        let Figures { leased, slots, waiting, .. } = state.ledger.figures();
+        let instances: Vec<_> = state
+            .ledger
+            .lent()
+            .map(|(id, leased)| InstanceStatus {
+                id,
+                state: match state.instances.get(&id).is_some_and(|entry| entry.is_ready()) {
+                    true => InstanceState::Ready,
+                    false => InstanceState::Starting,
+                },
+                leased,
+                slots: self.settings.limits.slots,
+                spares: state.spares.ready_in(id),
+            })
+            .collect();
+        let spares = instances.iter().map(|instance| instance.spares).sum();
+        PoolStatus { name: self.settings.name.clone(), instances, leased, slots, spares, waiting }
+    }
+
+    pub(crate) fn readiness(&self) -> Readiness {
+        let state = self.lock();
+        if let Some(error) = &state.spares.trouble {
+            return Readiness::Failed(error.clone());
+        }
+        if state.instances.values().any(|entry| entry.is_ready() && !entry.is_dead()) {
+            return Readiness::Ready;
+        }
+        match &state.last_start {
+            Some(Err(error)) => Readiness::Failed(error.clone()),
+            // It ran, and was stopped for want of work; the next call starts another.
+            Some(Ok(())) if state.instances.is_empty() => Readiness::Ready,
+            Some(Ok(())) | None => Readiness::Starting,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! How long a seat may take to open and to close, whoever wants it: a session or a spare.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::{Agent, Instance, Lost, OpenError, Seat, StartError};
+use tokio::{sync::watch, time::timeout};
+
+/// How long a seat may take to open. Connecting and making a context take well under a second; a browser that
+/// needs longer than this will not get better.
+const OPEN: Duration = Duration::from_secs(30);
+
+/// How long a seat may take to close. Closing a context takes milliseconds; a page that hung may hold it up
+/// for ever, and its slot and a shutdown must not wait for that.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// Why there is no seat.
+pub(crate) enum NoSeat {
+    /// The instance is gone or does not answer; another one may do.
+    Instance(StartError),
+    /// This seat could not be made; the instance lives.
+    Failed(StartError),
+}
+
+impl From<NoSeat> for StartError {
+    fn from(why: NoSeat) -> Self {
+        match why {
+            NoSeat::Instance(error) | NoSeat::Failed(error) => error,
+        }
+    }
+}
+
+pub(crate) async fn open(instance: &dyn Instance, agent: Arc<dyn Agent>) -> Result<Box<dyn Seat>, NoSeat> {
+    match timeout(OPEN, instance.open(agent)).await {
+        Ok(Ok(seat)) => Ok(seat),
+        Ok(Err(OpenError::Lost(lost))) => Err(NoSeat::Instance(StartError::new(lost.to_string()))),
+        Ok(Err(OpenError::Failed(error))) => Err(NoSeat::Failed(error)),
+        Err(_) => Err(NoSeat::Instance(StartError::new(format!("no seat within {} s", OPEN.as_secs())))),
+    }
+}
+
+/// Closes a seat, and says whether it did so in time.
+pub(crate) async fn close(seat: Box<dyn Seat>) -> bool {
+    timeout(CLOSE, seat.close()).await.is_ok()
+}
+
+/// Resolves when the seat is lost; never, if its watcher went without a word.
+pub(crate) async fn died(lost: &mut watch::Receiver<Option<Lost>>) -> Lost {
+    match lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) {
+        Ok(Some(lost)) => lost,
+        Ok(None) | Err(_) => std::future::pending().await,
+    }
+}

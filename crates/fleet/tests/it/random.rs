@@ -1,0 +1,178 @@
+//! Any history of sessions that come, go and leave half-way, of seats and instances that die or cannot be made,
+//! with and without spares: what must hold at every moment, and that everything ends.
+
+use std::time::Duration;
+
+use greenroom_core::{Owner, StartError};
+use greenroom_fleet::{FleetSettings, PoolSettings};
+use proptest::{collection::vec, prelude::*, sample::Index};
+use tokio::{task::JoinHandle, time::sleep};
+
+use crate::{
+    fake::Askable,
+    stage::{MS, Outcome, Stage, crash, named, permit, settings, settle},
+};
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A call in one of a few sessions; it is left running for this many turns and then looked at or left.
+    Call {
+        session: u8,
+        stay: bool,
+        turns: u8,
+    },
+    Loose {
+        turns: u8,
+    },
+    /// A session for an agent whom no spare suits.
+    Special {
+        session: u8,
+    },
+    Close {
+        session: u8,
+    },
+    LoseSeat(Index),
+    LoseInstance(Index),
+    FailStart,
+    FailOpen,
+    /// Starting and opening take until the next of these.
+    Stall,
+    Go,
+    Wait {
+        seconds: u8,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let turns = 0..30_u8;
+    prop_oneof![
+        6 => (0..6_u8, any::<bool>(), turns.clone())
+            .prop_map(|(session, stay, turns)| Step::Call { session, stay, turns }),
+        2 => turns.prop_map(|turns| Step::Loose { turns }),
+        1 => (0..6_u8).prop_map(|session| Step::Special { session }),
+        3 => (0..6_u8).prop_map(|session| Step::Close { session }),
+        2 => any::<Index>().prop_map(Step::LoseSeat),
+        1 => any::<Index>().prop_map(Step::LoseInstance),
+        1 => Just(Step::FailStart),
+        1 => Just(Step::FailOpen),
+        1 => Just(Step::Stall),
+        2 => Just(Step::Go),
+        2 => (0..90_u8).prop_map(|seconds| Step::Wait { seconds }),
+    ]
+}
+
+/// What holds whenever everything has come to rest.
+fn check(stage: &Stage) {
+    let (status, figures, counts) = (stage.fleet.status(), stage.fleet.figures(), stage.world.counts());
+    let slots = status.instances.first().map_or(usize::MAX, |one| one.slots);
+    let leased: usize = status.instances.iter().map(|one| one.leased).sum();
+    assert_eq!((leased, status.instances.len()), (figures.leased, figures.instances));
+    assert!(
+        status.instances.iter().all(|one| one.leased <= one.slots && one.spares <= one.leased),
+        "{status:?}"
+    );
+    assert!(counts.seats_max <= slots, "a slot is lent twice: {counts:?}");
+    assert!(figures.waiting == 0 || status.spares == 0, "somebody waits beside a spare: {status:?}");
+    assert!(
+        figures.waiting == 0 || figures.leased == figures.slots,
+        "somebody waits beside a slot: {status:?}"
+    );
+    assert_eq!((counts.dropped, counts.calls_on_lost), (0, 0), "{counts:?}");
+}
+
+async fn play(warm: usize, slots: usize, instances_max: usize, steps: Vec<Step>) {
+    let pool = PoolSettings { warm, ..settings(slots, instances_max).pool };
+    let stage = Stage::with(FleetSettings { pool, ..settings(slots, instances_max) });
+    stage.fleet.start();
+    let mut running: Vec<JoinHandle<Outcome>> = Vec::new();
+    for step in steps {
+        match step {
+            Step::Call { session, stay, turns } => {
+                let (stage, id) = (stage.clone(), session.to_string());
+                let call = tokio::spawn(async move { stage.call(&id, "click").await });
+                yield_for(turns).await;
+                if stay { running.push(call) } else { call.abort() }
+            }
+            Step::Loose { turns } => {
+                let stage = stage.clone();
+                running.push(tokio::spawn(async move { stage.call_loose("click").await }));
+                yield_for(turns).await;
+            }
+            Step::Special { session } => {
+                let (fleet, id) = (stage.fleet.clone(), crate::stage::session(&session.to_string()));
+                let permit = permit(&Owner::local(), "create_new_session");
+                tokio::spawn(async move { fleet.create(permit, id, std::sync::Arc::new(Askable)).await });
+            }
+            Step::Close { session } => {
+                let (fleet, whose) = (stage.fleet.clone(), named(&session.to_string()));
+                tokio::spawn(async move { fleet.close(&Owner::local(), &whose).await });
+            }
+            Step::LoseSeat(index) => {
+                let open = stage.world.open_seats();
+                if !open.is_empty() {
+                    stage.world.lose_if_open(*index.get(&open), crash());
+                }
+            }
+            Step::LoseInstance(index) => {
+                let living = stage.fleet.status().instances;
+                if !living.is_empty() {
+                    stage.world.lose_if_started(index.get(&living).id, &crash());
+                }
+            }
+            Step::FailStart => stage.world.fail_start("no chromium"),
+            Step::FailOpen => stage.world.fail_open(StartError::new("no context")),
+            Step::Stall => {
+                stage.world.starting.shut();
+                stage.world.opening.shut();
+            }
+            Step::Go => {
+                stage.world.starting.open();
+                stage.world.opening.open();
+                settle().await;
+                check(&stage);
+            }
+            Step::Wait { seconds } => {
+                sleep(Duration::from_secs(seconds.into()) + MS).await;
+                settle().await;
+                check(&stage);
+            }
+        }
+    }
+    stage.world.starting.open();
+    stage.world.opening.open();
+    stage.world.mend();
+    // Longer than every pause and every wait for a slot.
+    sleep(Duration::from_secs(120)).await;
+    settle().await;
+    check(&stage);
+    for call in running {
+        assert!(call.is_finished(), "a call was never answered");
+    }
+    let status = stage.fleet.status();
+    let room = status.slots - (status.leased - status.spares);
+    assert_eq!(status.spares, warm.min(room), "as many spares as there is room for: {status:?}");
+    stage.end().await;
+}
+
+async fn yield_for(turns: u8) {
+    for _ in 0..turns {
+        tokio::task::yield_now().await;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// Over any such history no slot is lent twice, leases and spares add up, nobody waits beside a spare or a free
+    /// slot, every call is answered, the spares come back when there is room, and a shutdown leaves nothing.
+    #[test]
+    fn the_fleet_keeps_its_promises(
+        warm in 0_usize..4,
+        slots in 1_usize..4,
+        instances_max in 1_usize..4,
+        steps in vec(step(), 1..60),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(play(warm, slots, instances_max, steps));
+    }
+}
