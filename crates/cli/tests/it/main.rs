@@ -17,5 +17,6 @@ mod front;
 mod graph;
 mod real;
 mod run;
+mod scripts;
 mod setup;
 mod soak;
