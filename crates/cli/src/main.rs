@@ -4,6 +4,7 @@
 //! errors included, goes to stderr.
 
 mod args;
+mod client;
 mod config;
 mod control;
 mod demo;
@@ -44,6 +45,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
+    if let Verb::Setup(setup) = &cli.verb {
+        setup.check(cli.config.is_some(), &flags)?;
+    }
     let surroundings = Surroundings::read()?;
     let settings = config::resolve(&surroundings, cli.config, flags)?;
     let journal = start_logging(&settings)?;

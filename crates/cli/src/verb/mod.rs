@@ -8,4 +8,5 @@ pub mod mcp;
 pub mod serve;
 pub mod sessions;
 pub mod setup;
+pub mod setup_client;
 pub mod status;

@@ -11,7 +11,7 @@ mod egress;
 mod faults;
 mod files;
 mod growth;
-mod house;
+pub mod house;
 pub mod isolation;
 pub mod look;
 mod random;

@@ -48,6 +48,11 @@ pub(super) struct Asker {
 
 /// Answers a request. Dropping the future is a cancellation.
 pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
+    if matches!(request.asked, Asked::Call) && request.state.is_none() {
+        return begin(&gateway, asker, &request, outlet).round(&gateway.parking).await;
+    }
+    // Only a new call has a place in the order. Everything else may take its time, and nobody waits behind it.
+    drop(asker.turn);
     match request.asked {
         Asked::Discover => Ok(complete(discovered(&gateway), Some(LIST_FRESH_MS))),
         Asked::List => {
@@ -56,7 +61,7 @@ pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request
             Ok(complete(list, Some(LIST_FRESH_MS)))
         }
         Asked::Listen => Ok(listen::run(&gateway, &request, &outlet).await),
-        Asked::Call => call(gateway, asker, request, outlet).await,
+        Asked::Call => resume(&gateway, &asker.owner, &request, outlet).await,
     }
 }
 
@@ -81,18 +86,12 @@ fn complete(mut result: Fields, fresh_ms: Option<u64>) -> Raw {
     result.to_raw()
 }
 
-/// A call from its beginning, or one that waited for answers which this request brings.
-async fn call(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
-    let parked = match request.state {
-        Some(ref state) => {
-            let parked =
-                gateway.parking.take(state, &asker.owner, &request).map_err(|error| error.to_raw())?;
-            parked.exchange.goes_to(outlet);
-            parked.exchange.answered(request.responses.as_ref());
-            parked
-        }
-        None => begin(&gateway, asker, &request, outlet),
-    };
+/// A call that waited for answers, which this request brings.
+async fn resume(gateway: &Gateway, owner: &Owner, request: &Request, outlet: Outlet) -> Body {
+    let state = request.state.as_deref().unwrap_or_default();
+    let parked = gateway.parking.take(state, owner, request).map_err(|error| error.to_raw())?;
+    parked.exchange.goes_to(outlet);
+    parked.exchange.answered(request.responses.as_ref());
     parked.round(&gateway.parking).await
 }
 
