@@ -13,7 +13,7 @@ export GREENROOM_TEST_SDK_DIR := $(TARGET)/sdk
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-9s %s\n", $$1, $$2 }'
 
-run: deps ## Build, set up, check this machine, and print how to connect an agent
+run: deps ## Build, set up, check this machine, say how to connect an agent, and serve
 	cargo build --release --locked -p greenroom
 	@scripts/run $(TARGET)/release/greenroom
 

@@ -28,6 +28,8 @@ pub enum Verb {
     Setup(verb::setup::Args),
     /// Check that everything is in place, and say how to fix what is not
     Doctor(verb::doctor::Args),
+    /// Show what greenroom does: a tea shop on this machine, and agents that shop side by side
+    Demo(verb::demo::Args),
     /// Show the greenrooms that run, their sessions and their pools
     Status(verb::status::Args),
     /// Look at sessions, or close one

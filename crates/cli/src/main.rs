@@ -7,6 +7,7 @@ mod args;
 mod client;
 mod config;
 mod control;
+mod demo;
 mod doctor;
 mod house;
 mod join;
@@ -84,6 +85,7 @@ async fn dispatch(
         Verb::Serve(args) => verb::serve::run(&settings, &surroundings, journal, &args).await,
         Verb::Setup(args) => verb::setup::run(&settings, &surroundings, &args).await,
         Verb::Doctor(args) => verb::doctor::run(settings, surroundings, &args).await,
+        Verb::Demo(args) => verb::demo::run(&settings, &surroundings, &args).await,
         Verb::Status(args) => verb::status::run(&settings, &surroundings, &args).await,
         Verb::Sessions(SessionsVerb::List(args)) => {
             verb::sessions::list(&settings, &surroundings, &args).await

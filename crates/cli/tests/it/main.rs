@@ -18,6 +18,7 @@ mod graph;
 mod packaging;
 mod real;
 mod run;
+mod scripts;
 mod sdk;
 mod setup;
 mod setup_client;

@@ -6,6 +6,7 @@
 mod answers;
 mod crash_browser;
 mod crash_engine;
+mod demo;
 mod egress;
 mod faults;
 mod files;
