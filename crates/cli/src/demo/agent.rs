@@ -26,13 +26,11 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// From an answer's text: `what happened`, a blank line, `hint: what to do`.
+    /// From an answer's text: `what happened`, perhaps below a heading and with details; a blank line; `hint: what to do`.
     pub fn new(text: &str) -> Self {
-        let (message, hint) = match text.split_once("\n\nhint: ") {
-            Some((message, hint)) => (message, hint.lines().next()),
-            None => (text, None),
-        };
-        Self { message: message.trim().to_owned(), hint: hint.map(str::to_owned) }
+        let hint = text.split_once("\n\nhint: ").and_then(|(_, hint)| hint.lines().next());
+        let message = text.lines().find(|line| !line.starts_with('#') && !line.trim().is_empty());
+        Self { message: message.unwrap_or(text).trim().to_owned(), hint: hint.map(str::to_owned) }
     }
 }
 
@@ -186,6 +184,8 @@ mod tests {
         let trouble = failed.unwrap_err();
         assert_eq!(trouble.message, "no browser free within 1 s: pool \"DEFAULT\"");
         assert_eq!(trouble.hint.as_deref(), Some("close a session"));
+        let trouble = Trouble::new("### Error\nTypeError: no such thing\n    at eval (1:2)\n");
+        assert_eq!((trouble.message.as_str(), trouble.hint), ("TypeError: no such thing", None));
         assert_eq!(answer(&json!({"content": []})).unwrap().text, "");
         assert!(answer(&json!({"nothing": 1})).is_err());
     }

@@ -162,6 +162,10 @@ impl Stage<'_> {
             self.show.act(act.title())?;
             let parts = agents.iter_mut().map(|agent| play(act, agent, &self.shop, &self.show));
             try_join_all(parts).await?;
+            if agents.iter().all(|agent| agent.trouble.is_some()) {
+                // Nobody is left to play on.
+                break;
+            }
             if act == Act::Open {
                 // A server that runs has its browser ready; so this is counted apart.
                 (start, began) = (began.elapsed(), Instant::now());

@@ -131,6 +131,10 @@ impl Show {
     }
 
     fn ending_text(&self, agents: &[Agent], totals: &Totals) -> String {
+        if agents.iter().all(|agent| agent.pages == 0) {
+            // They did not get as far as a page; the error says why.
+            return "\n".to_owned();
+        }
         let heads = ["AGENT", "SESSION", "PAGES", "CALLS", "BUSY", "SIGNED IN AS", "BASKET"];
         let row = |agent: &Agent| {
             vec![

@@ -43,6 +43,7 @@ fn after_a_failure() {
     let mut agents = agents();
     agents[1].trouble = Some(Trouble::new("gone"));
     let text = show(None, false).ending_text(&agents, &TOTALS);
+    assert!(text.contains("SIGNED IN AS"), "{text}");
     assert!(!text.contains("every agent") && !text.contains("next:"), "{text}");
 }
 
