@@ -134,8 +134,9 @@ async fn a_page_at_rest_is_not_waited_for() {
     house.navigate("other", &site.url("/late")).await.ok();
     house.evaluate("other", "() => { setInterval(() => fetch('/slow?ms=300'), 100); }").await.ok();
     // The page says so if it was left alone for as long as the engine would have; on a busy machine that can happen.
-    let at_rest =
-        async { while !shows(&click(&house, "", &site, "by=nothing&restless").await.ok(), "unchanged") {} };
+    let at_rest = async {
+        while !shows(&click(&house, "", &site, "by=nothing&restless").await.ok(), "answered promptly") {}
+    };
     within(PATIENCE, at_rest).await;
     // A late change is seen among all this, too.
     let answer = click(&house, "", &site, "by=chain&ms=80&restless").await.ok();
