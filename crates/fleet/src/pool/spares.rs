@@ -46,6 +46,8 @@ pub(super) struct Spares {
     not_before: Option<Instant>,
     /// Why the last one could not be opened.
     pub(super) trouble: Option<StartError>,
+    /// One was opened at least.
+    opened: bool,
 }
 
 struct Spare {
@@ -71,6 +73,11 @@ impl Spares {
     /// Those whose seat is open.
     pub(super) fn ready_in(&self, id: InstanceId) -> usize {
         self.list.iter().filter(|spare| spare.id == id && spare.ready).count()
+    }
+
+    /// Whether the first one is being opened: before that nobody knows whether a seat can be.
+    pub(super) fn is_first_opening(&self) -> bool {
+        !self.opened && !self.list.is_empty()
     }
 
     fn add(&mut self, number: u64, id: InstanceId, ready: bool) -> Claim {
@@ -277,6 +284,7 @@ impl Pool {
         tracing::info!(pool = self.settings.name, instance = %id, "spare ready");
         let mut state = self.lock();
         state.spares.trouble = None;
+        state.spares.opened = true;
         if let Some(spare) = state.spares.list.iter_mut().find(|spare| spare.number == number) {
             spare.ready = true;
         }

@@ -28,7 +28,7 @@ async fn until_in_flight(client: &Remote, id: &str, calls: usize) {
 /// A broken connection does not cancel a call of a client with a handshake.
 #[tokio::test]
 async fn a_call_goes_on() {
-    let stage = Stage::new();
+    let stage = Stage::new().set("pool.warm", "0");
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
     let gate = stage.gate("gate");
@@ -48,12 +48,13 @@ async fn a_call_goes_on() {
 /// on.
 #[tokio::test]
 async fn a_stateless_call_is_cancelled() {
-    let stage = Stage::new();
+    let stage = Stage::new().set("pool.warm", "0");
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
     let gate = stage.gate("gate");
     let held = client.send(&client.call_of("wait", json!({"file": gate.path(), "sessionId": "a"}))).await;
     gate.arrived(1).await;
+    let before = open_fds(server.pid());
     let arguments = json!({"key": "k", "value": "v", "sessionId": "a"});
     let request = stateless(1, "tools/call", json!({"name": "set", "arguments": arguments}), json!({}));
     let body = request.to_string();
@@ -62,7 +63,7 @@ async fn a_stateless_call_is_cancelled() {
     leaving.send(format!("{head}content-length: {}\r\n\r\n{body}", body.len())).await;
     until_in_flight(&client, "a", 2).await;
     drop(leaving);
-    until_in_flight(&client, "a", 1).await;
+    eventually("the server to notice", || (open_fds(server.pid()) <= before).then_some(())).await;
     gate.open();
     assert_eq!(text_of(&held.reply().await.json().await), "released");
     assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "a"})).await), "(unset)");

@@ -8,7 +8,7 @@ use crate::front::stage::{NEWEST, Stage};
 /// Half a request, silence, and rubbish hold nobody up; what they held is given back when they leave.
 #[tokio::test]
 async fn half_open_clients() {
-    let stage = Stage::new();
+    let stage = Stage::new().set("pool.warm", "0");
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
     client.call("echo", json!({"text": "a"})).await;

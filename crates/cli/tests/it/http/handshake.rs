@@ -80,7 +80,7 @@ async fn batches() {
     let server = stage.serve().await;
     let client = Remote::open(&server, "2025-03-26", json!({})).await;
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/unknown"});
-    let calls = ["a", "b"].map(|text| client.call_of("echo", json!({"text": text})));
+    let calls = ["a", "b"].map(|text| client.call_of("echo", json!({"text": text, "sessionId": text})));
     let batch = json!([calls[0], notification, calls[1], {"jsonrpc": "2.0", "id": "x"}]);
     let mut answer = client.post(&batch).await.json().await;
     let answers = answer.as_array_mut().unwrap();

@@ -43,6 +43,7 @@ pub(super) struct Asker {
     /// On a pipe the process is the connection.
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) roots: Vec<PathBuf>,
+    /// Its place among the calls of a pipe. Only a call that begins needs it; anything else gives it up at once.
     pub(super) turn: Turn,
 }
 
@@ -51,11 +52,15 @@ pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request
     match request.asked {
         Asked::Discover => Ok(complete(discovered(&gateway), Some(LIST_FRESH_MS))),
         Asked::List => {
+            drop(asker.turn);
             one_page(request.params.as_deref()).map_err(|error| error.to_raw())?;
             let list = list_tools(&gateway, &asker.owner).await?;
             Ok(complete(list, Some(LIST_FRESH_MS)))
         }
-        Asked::Listen => Ok(listen::run(&gateway, &request, &outlet).await),
+        Asked::Listen => {
+            drop(asker.turn);
+            Ok(listen::run(&gateway, &request, &outlet).await)
+        }
         Asked::Call => call(gateway, asker, request, outlet).await,
     }
 }
@@ -85,6 +90,7 @@ fn complete(mut result: Fields, fresh_ms: Option<u64>) -> Raw {
 async fn call(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
     let parked = match request.state {
         Some(ref state) => {
+            drop(asker.turn);
             let parked =
                 gateway.parking.take(state, &asker.owner, &request).map_err(|error| error.to_raw())?;
             parked.exchange.goes_to(outlet);
