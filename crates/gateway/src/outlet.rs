@@ -154,3 +154,31 @@ impl Way {
         (Self { reply, outlet: self.outlet }, together)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use greenroom_mcp::stream::Held;
+
+    /// What waits for one client is bounded over all its streams and within a batch; what says so always has room, and
+    /// there is room again once the client has read.
+    #[tokio::test]
+    async fn what_waits_is_bounded() {
+        let held = Held::default();
+        let stream = || Arc::new(Stream::of(&held));
+        let (first, second) = (stream(), stream());
+        let reply = Reply::stream(&second);
+        assert!(reply.has_room(MESSAGE_BYTES_MAX));
+        let mut reader = first.read();
+        Reply::stream(&first).send(vec![b' '; HELD_BYTES_MAX]).await;
+        assert!(!reply.has_room(SMALL_BYTES_MAX + 1) && reply.has_room(SMALL_BYTES_MAX));
+        let read = reader.next().await;
+        drop((first, reader));
+        assert!(!reply.has_room(MESSAGE_BYTES_MAX), "read, and not yet written");
+        drop(read);
+        assert!(reply.has_room(MESSAGE_BYTES_MAX));
+        let (part, _together) = reply.batch(2);
+        part.send(vec![b' '; HELD_BYTES_MAX]).await;
+        assert!(!part.has_room(MESSAGE_BYTES_MAX));
+    }
+}

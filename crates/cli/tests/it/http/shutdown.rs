@@ -12,7 +12,7 @@ async fn everything_at_once() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = remote(&server).await;
-    let front = stage.client().await;
+    let front = stage.client_with(json!({})).await;
     let gate = stage.gate("gate");
     let mut stream = client.listen(None).await;
     let mut asked = client.post(&client.call_of("elicit", json!({"message": "?", "sessionId": "e"}))).await;
