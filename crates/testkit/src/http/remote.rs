@@ -41,6 +41,12 @@ impl Remote {
         client
     }
 
+    /// The same client at another server, which knows nothing of it.
+    pub fn at(&self, server: &Server) -> Self {
+        let (session, revision) = (self.session.clone(), self.revision.clone());
+        Self { address: server.address(), session, revision, next_id: AtomicU64::new(1) }
+    }
+
     fn headers(&self) -> Vec<(&str, &str)> {
         vec![
             ("content-type", "application/json"),
