@@ -15,7 +15,8 @@ use crate::front::stage::{NEWEST, Stage};
 async fn until_in_flight(client: &Remote, id: &str, calls: usize) {
     let look = async {
         loop {
-            let list: Value = serde_json::from_str(&text_of(&client.call("session_list", json!({})).await)).unwrap();
+            let list: Value =
+                serde_json::from_str(&text_of(&client.call("session_list", json!({})).await)).unwrap();
             let there = |session: &Value| session["id"] == id && session["callsInFlight"] == calls;
             if list["sessions"].as_array().unwrap().iter().any(there) {
                 return;
@@ -35,7 +36,8 @@ async fn a_call_goes_on() {
     let held = client.send(&client.call_of("wait", json!({"file": gate.path(), "sessionId": "a"}))).await;
     gate.arrived(1).await;
     let before = open_fds(server.pid());
-    let queued = client.send(&client.call_of("set", json!({"key": "k", "value": "v", "sessionId": "a"}))).await;
+    let queued =
+        client.send(&client.call_of("set", json!({"key": "k", "value": "v", "sessionId": "a"}))).await;
     until_in_flight(&client, "a", 2).await;
     drop(queued);
     eventually("the server to notice", || (open_fds(server.pid()) <= before).then_some(())).await;

@@ -54,7 +54,8 @@ async fn initialize_twice() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, "2025-06-18", json!({})).await;
-    let again = client.request("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}})).await;
+    let again =
+        client.request("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}})).await;
     assert!(error(&again).1.contains("already initialized with revision 2025-06-18"), "{again}");
     assert_eq!(text_of(&client.call("echo", json!({"text": "on"})).await), "on");
     let other = Remote::open(&server, "2025-11-25", json!({})).await;

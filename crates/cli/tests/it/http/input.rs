@@ -16,8 +16,9 @@ async fn calls_in_flight_are_bounded() {
     let held = client.send(&client.call_of("wait", json!({"file": gate.path(), "sessionId": "a"}))).await;
     gate.arrived(1).await;
     // All of these wait for the one browser.
-    let waiting: Vec<Value> =
-        (1..1024).map(|n| client.call_of("echo", json!({"text": "", "sessionId": format!("s{n}")}))).collect();
+    let waiting: Vec<Value> = (1..1024)
+        .map(|n| client.call_of("echo", json!({"text": "", "sessionId": format!("s{n}")})))
+        .collect();
     let batch = client.send(&json!(waiting)).await;
     let refused = loop {
         let answer = client.call("session_list", json!({})).await;

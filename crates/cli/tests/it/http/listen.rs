@@ -10,10 +10,8 @@ use crate::front::stage::{NEWEST, Stage};
 async fn changed_tools() {
     let stage = Stage::new();
     let server = stage.serve().await;
-    let (client, late) = (
-        Remote::open(&server, NEWEST, json!({})).await,
-        Remote::open(&server, NEWEST, json!({})).await,
-    );
+    let (client, late) =
+        (Remote::open(&server, NEWEST, json!({})).await, Remote::open(&server, NEWEST, json!({})).await);
     let mut stream = client.listen(None).await;
     assert_eq!(stream.event().await.unwrap().id.as_deref(), Some("0-start"));
     for count in 1..=3 {

@@ -71,7 +71,10 @@ async fn metrics() {
     let request = stateless(1, "tools/call", json!({"name": "session_list", "arguments": {}}), json!({}));
     server.post_stateless(&request).await.answer().await;
     let mut reply = server.get("/metrics").await;
-    assert_eq!(reply.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    assert_eq!(
+        reply.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
     let text = reply.body().await;
     assert!(text.ends_with("# EOF\n"), "{text}");
     let mut families = Vec::new();

@@ -9,7 +9,13 @@ const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 const LIMIT: usize = 64 * 1024 * 1024;
 
 /// Sends a request and returns the status and what is said about it.
-async fn refused(server: &Server, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+async fn refused(
+    server: &Server,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> (u16, String) {
     let body = (method == "POST").then_some(body);
     let mut reply = server.wire().await.request(method, path, headers, body).await;
     let text = reply.body().await;
@@ -29,7 +35,14 @@ async fn mistakes() {
         ("POST", "/mcp", &[json], PING, 400, "`Mcp-Session-Id` is missing"),
         ("GET", "/mcp", &[], "", 400, "`Mcp-Session-Id` is missing"),
         ("DELETE", "/mcp", &[], "", 400, "`Mcp-Session-Id` is missing"),
-        ("POST", "/mcp", &[json, ("mcp-session-id", "nobody")], PING, 404, "no such `Mcp-Session-Id`: `nobody`"),
+        (
+            "POST",
+            "/mcp",
+            &[json, ("mcp-session-id", "nobody")],
+            PING,
+            404,
+            "no such `Mcp-Session-Id`: `nobody`",
+        ),
         ("GET", "/mcp", &[("mcp-session-id", "nobody")], "", 404, "no such `Mcp-Session-Id`"),
         ("DELETE", "/mcp", &[("mcp-session-id", "")], "", 404, "no such `Mcp-Session-Id`"),
         ("POST", "/mcp", &[json, ("mcp-session-id", "ä")], PING, 404, "no such `Mcp-Session-Id`"),
@@ -55,7 +68,14 @@ async fn mistakes() {
         ("POST", "/mcp", &[json, session, ("origin", "https://evil.example")], PING, 403, "another origin"),
         ("POST", "/mcp", &[json, session, ("origin", "null")], PING, 403, "another origin"),
         ("POST", "/mcp", &[json, session, ("origin", "http://localhost:3000")], PING, 403, "another origin"),
-        ("GET", "/front", &[("upgrade", "greenroom-front"), ("connection", "upgrade"), ("origin", "http://a")], "", 403, "another origin"),
+        (
+            "GET",
+            "/front",
+            &[("upgrade", "greenroom-front"), ("connection", "upgrade"), ("origin", "http://a")],
+            "",
+            403,
+            "another origin",
+        ),
     ];
     for (method, path, headers, body, status, says) in cases {
         let (got, said) = refused(&server, method, path, headers, body).await;

@@ -67,9 +67,19 @@ async fn what_cannot_be_resumed() {
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
     let (seen, question) = asked(&client).await;
-    for event in
-        ["9-0", "1-9", "x", "", "-", "1-", "-1", "0-18446744073709551615", "18446744073709551616-0", "1-0-0", "1-é"]
-    {
+    for event in [
+        "9-0",
+        "1-9",
+        "x",
+        "",
+        "-",
+        "1-",
+        "-1",
+        "0-18446744073709551615",
+        "18446744073709551616-0",
+        "1-0-0",
+        "1-é",
+    ] {
         let mut refused = client.listen(Some(event)).await;
         assert_eq!(refused.status, 400, "{event}");
         let why = refused.json().await["error"]["message"].as_str().unwrap().to_owned();

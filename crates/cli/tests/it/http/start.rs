@@ -43,7 +43,8 @@ async fn the_other_loopback() {
         // This machine has no such address.
         return;
     }
-    let server = greenroom_testkit::http::Server::start(stage.launch(&["serve", "--listen", "[::1]:0"])).await;
+    let server =
+        greenroom_testkit::http::Server::start(stage.launch(&["serve", "--listen", "[::1]:0"])).await;
     let client = remote(&server).await;
     assert_eq!(text_of(&client.call("echo", json!({"text": "a"})).await), "a");
 }

@@ -39,7 +39,8 @@ async fn discovered_and_listed() {
 async fn calls_name_their_session() {
     let stage = Stage::new();
     let server = stage.serve().await;
-    let set = send(&server, "tools/call", call("set", json!({"key": "k", "value": "v", "sessionId": "a"}))).await;
+    let set =
+        send(&server, "tools/call", call("set", json!({"key": "k", "value": "v", "sessionId": "a"}))).await;
     assert_eq!((set["result"]["resultType"].as_str(), text_of(&set).as_str()), (Some("complete"), "set"));
     let get = send(&server, "tools/call", call("get", json!({"key": "k", "sessionId": "a"}))).await;
     assert_eq!(text_of(&get), "v");
@@ -47,7 +48,10 @@ async fn calls_name_their_session() {
     assert_eq!(without["result"]["resultType"], "complete");
     let (code, text) = failure(&without);
     assert_eq!(code, "session_required");
-    assert!(text.contains("give a sessionId of your choice") && text.contains("create_new_session"), "{text}");
+    assert!(
+        text.contains("give a sessionId of your choice") && text.contains("create_new_session"),
+        "{text}"
+    );
 }
 
 /// Requests that are wrong in themselves: the right status, the right code, and what is wrong.
@@ -84,7 +88,8 @@ async fn wrong_requests() {
     for (request, more, status, code, says) in cases {
         let mut headers = vec![("content-type", "application/json")];
         headers.extend_from_slice(more);
-        let mut reply = server.wire().await.request("POST", "/mcp", &headers, Some(&request.to_string())).await;
+        let mut reply =
+            server.wire().await.request("POST", "/mcp", &headers, Some(&request.to_string())).await;
         let answer = reply.json().await;
         let (got, why) = error(&answer);
         assert_eq!((reply.status, got, &answer["id"]), (*status, *code, &json!(7)), "{more:?}: {answer}");
@@ -154,7 +159,8 @@ async fn log_lines_on_request() {
 async fn subscriptions() {
     let stage = Stage::new();
     let server = stage.serve().await;
-    let listen = |wanted: Value| stateless(9, "subscriptions/listen", json!({"notifications": wanted}), json!({}));
+    let listen =
+        |wanted: Value| stateless(9, "subscriptions/listen", json!({"notifications": wanted}), json!({}));
     let mut wants = server.post_stateless(&listen(json!({"toolsListChanged": true}))).await;
     let mut other = server.post_stateless(&listen(json!({}))).await;
     for (reply, granted) in [(&mut wants, json!({"toolsListChanged": true})), (&mut other, json!({}))] {

@@ -74,7 +74,10 @@ async fn states_that_are_not_honoured() {
     for (params, says) in [
         (retry(elicit("which?"), &json!("guessed"), responses.clone()), "is unknown"),
         (retry(elicit("another?"), state, responses.clone()), "belongs to another call"),
-        (retry(json!({"name": "sample", "arguments": {"sessionId": "a"}}), state, responses.clone()), "another call"),
+        (
+            retry(json!({"name": "sample", "arguments": {"sessionId": "a"}}), state, responses.clone()),
+            "another call",
+        ),
         (retry(elicit("which?"), &json!(7), responses.clone()), "`requestState` must be text"),
         (retry(elicit("which?"), state, json!(7)), "`inputResponses` must be an object"),
     ] {

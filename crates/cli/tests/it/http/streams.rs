@@ -104,7 +104,10 @@ async fn one_kind_of_answer_only() {
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
     for (accept, is_stream) in [("application/json", false), ("text/event-stream", true)] {
-        for steps in [json!({"name": "progress", "arguments": {"steps": 2}, "_meta": {"progressToken": 1}}), json!({"name": "echo", "arguments": {"text": "a"}})] {
+        for steps in [
+            json!({"name": "progress", "arguments": {"steps": 2}, "_meta": {"progressToken": 1}}),
+            json!({"name": "echo", "arguments": {"text": "a"}}),
+        ] {
             let headers = [
                 ("content-type", "application/json"),
                 ("accept", accept),

@@ -41,7 +41,8 @@ async fn a_front_leaves() {
     assert_eq!(stage.seats().len(), 2);
     leaves.close_stdin().await;
     assert!(leaves.wait().await.success());
-    greenroom_testkit::eventually("the end of its session", || (stage.seats().len() == 1).then_some(())).await;
+    greenroom_testkit::eventually("the end of its session", || (stage.seats().len() == 1).then_some(()))
+        .await;
     assert_eq!(text_of(&stays.call("get", json!({"key": "k", "sessionId": "s"})).await), "named");
 }
 
@@ -53,7 +54,9 @@ async fn order_is_kept() {
     let client = stage.client_with(json!({})).await;
     let mut calls = Vec::new();
     for n in 0..60 {
-        calls.push(client.start_call("set", json!({"key": "k", "value": n.to_string(), "sessionId": "s"})).await);
+        calls.push(
+            client.start_call("set", json!({"key": "k", "value": n.to_string(), "sessionId": "s"})).await,
+        );
     }
     assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "s"})).await), "59");
     for call in calls {

@@ -74,7 +74,11 @@ async fn killed_with_twenty_clients() {
         assert_eq!(note(front, Some(&named)).await, None, "told once");
         assert_eq!(note(front, Some(&format!("fresh {n}"))).await, None, "never used");
         let own = note(front, None).await;
-        if n % 2 == 0 { is_told(own) } else { assert_eq!(own, None, "never used") }
+        if n % 2 == 0 {
+            is_told(own)
+        } else {
+            assert_eq!(own, None, "never used")
+        }
         assert_eq!(note(front, None).await, None, "told once");
     }
     for remote in &remotes {

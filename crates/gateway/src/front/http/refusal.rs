@@ -41,5 +41,8 @@ pub(super) fn wrong_method() -> Response {
 
 /// The answer will not come: the server ends.
 pub(super) fn stopping() -> Response {
-    because(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping; whether the call took effect is unknown")
+    because(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "the server is stopping; whether the call took effect is unknown",
+    )
 }

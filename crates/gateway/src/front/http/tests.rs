@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use axum::http::HeaderMap;
 use greenroom_core::{
-    Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Policy, Raw, Reply, Seat, StartError,
-    Tool, Toolset, View, lease::Limits, raw, settings::Scope,
+    Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Policy, Raw, Reply, Seat,
+    StartError, Tool, Toolset, View, lease::Limits, raw, settings::Scope,
 };
 use greenroom_fleet::{Fleet, FleetSettings, PoolSettings};
 use greenroom_mcp::message;
@@ -70,7 +70,8 @@ struct OneSeat(watch::Sender<Option<Lost>>);
 impl Seat for OneSeat {
     fn call<'a>(&'a mut self, _: Call, _: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
         Box::pin(async {
-            let body: Result<Raw, Raw> = Ok(raw::encode(&json!({"content": [{"type": "text", "text": "yes"}]})));
+            let body: Result<Raw, Raw> =
+                Ok(raw::encode(&json!({"content": [{"type": "text", "text": "yes"}]})));
             Ok(Reply { body, artifacts: Vec::new() })
         })
     }
@@ -170,7 +171,11 @@ async fn no_silence_costs_a_browser() {
     let fleet = &door.gateway.fleet;
     assert_eq!(fleet.list_all().len(), 2, "both browsers are there");
     let answer = ask(&with, "tools/call", json!({"name": "t", "arguments": {}})).await;
-    assert_eq!(answer["result"]["content"], json!([{"type": "text", "text": "yes"}]), "no note: the same browser");
+    assert_eq!(
+        answer["result"]["content"],
+        json!([{"type": "text", "text": "yes"}]),
+        "no note: the same browser"
+    );
     let again = client(&door).await;
     let answer = ask(&again, "tools/call", json!({"name": "t", "arguments": arguments})).await;
     assert_eq!(answer["result"]["content"].as_array().unwrap().len(), 1, "found again, without a note");

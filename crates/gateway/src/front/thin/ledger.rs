@@ -275,7 +275,9 @@ mod tests {
     #[test]
     fn introduced_once() {
         let mut ledger = introduced();
-        ledger.client_said(br#"{"jsonrpc":"2.0","id":9,"method":"initialize","params":{"protocolVersion":"x"}}"#);
+        ledger.client_said(
+            br#"{"jsonrpc":"2.0","id":9,"method":"initialize","params":{"protocolVersion":"x"}}"#,
+        );
         ledger.server_said(br#"{"jsonrpc":"2.0","id":9,"error":{"code":-32600,"message":"already"}}"#);
         let again = text(&ledger.again());
         assert!(again[0].contains("2025-06-18") && ledger.is_introduced(), "{again:?}");

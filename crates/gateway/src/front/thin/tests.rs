@@ -22,7 +22,9 @@ impl Servers for Played {
         state.1 += 1;
         self.0.1.notify_waiters();
         let next = state.0.pop_front();
-        Box::pin(async move { next.map(|link| Box::new(link) as Box<dyn Link>).ok_or("none runs".to_owned()) })
+        Box::pin(
+            async move { next.map(|link| Box::new(link) as Box<dyn Link>).ok_or("none runs".to_owned()) },
+        )
     }
 }
 
@@ -105,7 +107,10 @@ async fn no_server_comes_back() {
     client.say(request(4, "tools/call")).await;
     assert_eq!(code(&client.hear().await), "no_server");
     let looks = played.looks();
-    assert!(looks <= 2 + usize::try_from(COMES_BACK.as_millis() / LOOK_EVERY.as_millis()).unwrap(), "{looks}");
+    assert!(
+        looks <= 2 + usize::try_from(COMES_BACK.as_millis() / LOOK_EVERY.as_millis()).unwrap(),
+        "{looks}"
+    );
     drop(client);
     assert_eq!(running.await.unwrap(), Ok(()));
 }
