@@ -74,6 +74,8 @@ struct State {
     /// Counts how often the client said that its roots have changed.
     roots_generation: u64,
     calls: HashMap<Id, AbortHandle>,
+    /// The conversation is over: no call begins any more.
+    ended: bool,
     questions: HashMap<u64, oneshot::Sender<Body>>,
 }
 
@@ -114,11 +116,15 @@ impl Connection {
         state.roots_generation += 1;
     }
 
-    /// Notes a call. `false` when its id is already in use.
+    /// Notes a call. `false` when its id is already in use. When the conversation has just ended the call does not begin:
+    /// nobody would end the browser that it gets.
     pub(crate) fn begin(&self, id: &Id, spawn: impl FnOnce() -> AbortHandle) -> bool {
         let mut state = self.lock();
         if state.calls.contains_key(id) {
             return false;
+        }
+        if state.ended {
+            return true;
         }
         // Under the lock, so that a call that ends at once finds its entry to remove.
         state.calls.insert(id.clone(), spawn());
@@ -141,8 +147,13 @@ impl Connection {
         }
     }
 
-    pub(crate) fn cancel_all(&self) {
-        let calls = std::mem::take(&mut self.lock().calls);
+    /// Cancels every call, those that are just on their way too.
+    pub(crate) fn end_all(&self) {
+        let calls = {
+            let mut state = self.lock();
+            state.ended = true;
+            std::mem::take(&mut state.calls)
+        };
         for call in calls.values() {
             call.abort();
         }

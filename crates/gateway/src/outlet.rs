@@ -1,9 +1,12 @@
 //! Where messages to a client go: its one pipe, or over HTTP the stream of the request they belong to.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use greenroom_mcp::{
-    Stream,
+    MESSAGE_BYTES_MAX, Stream,
     stdio::{ClientGone, Outgoing},
 };
 
@@ -32,6 +35,18 @@ impl Outlet {
         }
     }
 
+    /// Sends a message that need not be sent while it waits to be read already.
+    pub(crate) async fn remind(&self, line: Vec<u8>) -> Result<(), ClientGone> {
+        match self {
+            Self::Pipe(outgoing) => outgoing.send(line).await,
+            Self::Streams { own, .. } if own.is_finished() => Err(ClientGone),
+            Self::Streams { own, .. } => {
+                own.remind(line);
+                Ok(())
+            }
+        }
+    }
+
     /// Sends if there is room. `false` means that the message was dropped.
     pub(crate) fn try_send(&self, line: Vec<u8>) -> bool {
         match self {
@@ -44,14 +59,21 @@ impl Outlet {
     }
 }
 
+/// How many bytes may wait for one HTTP client in all its streams: four of the largest messages. Over a pipe a client
+/// that does not read holds its calls up; here nothing would.
+const HELD_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
+
+/// An answer that always has room. What says that there is none must have.
+const SMALL_BYTES_MAX: usize = 64 * 1024;
+
 /// Where the answer to a message goes. Over HTTP dropping the last one without an answer ends the stream: the call was
 /// cancelled.
 #[derive(Clone)]
 pub(crate) enum Reply {
     Pipe(Outgoing),
     Stream(Arc<Ending>),
-    /// Answers of a batch are sent together.
-    Batch(tokio::sync::mpsc::Sender<Vec<u8>>),
+    /// Answers of a batch are sent together. So many bytes of them wait for the others.
+    Batch(tokio::sync::mpsc::Sender<Vec<u8>>, Arc<AtomicUsize>),
 }
 
 /// Ends its stream when dropped.
@@ -83,7 +105,17 @@ impl Reply {
                 self.send(line).await;
             }
         };
-        (Self::Batch(answers), together)
+        (Self::Batch(answers, Arc::default()), together)
+    }
+
+    /// Whether an answer of this length may wait for its client. If not, the client does not read the others.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let waiting = match self {
+            Self::Pipe(_) => return true,
+            Self::Stream(ending) => ending.0.held().bytes(),
+            Self::Batch(_, waiting) => waiting.load(Ordering::Relaxed),
+        };
+        bytes <= SMALL_BYTES_MAX || waiting + bytes <= HELD_BYTES_MAX
     }
 
     /// Sends the answer. A client that is gone is noticed by its closed end, so nothing is to be done here.
@@ -92,7 +124,10 @@ impl Reply {
             Self::Pipe(outgoing) => drop(outgoing.send(line).await),
             Self::Stream(ending) => ending.0.finish_with(line),
             // The batch is gone only when the whole connection is.
-            Self::Batch(answers) => drop(answers.send(line).await),
+            Self::Batch(answers, waiting) => {
+                waiting.fetch_add(line.len(), Ordering::Relaxed);
+                drop(answers.send(line).await);
+            }
         }
     }
 }
@@ -117,5 +152,33 @@ impl Way {
     pub(crate) fn batch(self, messages: usize) -> (Self, impl Future<Output = ()>) {
         let (reply, together) = self.reply.batch(messages);
         (Self { reply, outlet: self.outlet }, together)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use greenroom_mcp::stream::Held;
+
+    /// What waits for one client is bounded over all its streams and within a batch; what says so always has room, and
+    /// there is room again once the client has read.
+    #[tokio::test]
+    async fn what_waits_is_bounded() {
+        let held = Held::default();
+        let stream = || Arc::new(Stream::of(&held));
+        let (first, second) = (stream(), stream());
+        let reply = Reply::stream(&second);
+        assert!(reply.has_room(MESSAGE_BYTES_MAX));
+        let mut reader = first.read();
+        Reply::stream(&first).send(vec![b' '; HELD_BYTES_MAX]).await;
+        assert!(!reply.has_room(SMALL_BYTES_MAX + 1) && reply.has_room(SMALL_BYTES_MAX));
+        let read = reader.next().await;
+        drop((first, reader));
+        assert!(!reply.has_room(MESSAGE_BYTES_MAX), "read, and not yet written");
+        drop(read);
+        assert!(reply.has_room(MESSAGE_BYTES_MAX));
+        let (part, _together) = reply.batch(2);
+        part.send(vec![b' '; HELD_BYTES_MAX]).await;
+        assert!(!part.has_room(MESSAGE_BYTES_MAX));
     }
 }

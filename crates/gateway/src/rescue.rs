@@ -70,6 +70,14 @@ impl Failure {
             .retryable()
     }
 
+    /// The call is done, and its client reads too little for another big answer to wait.
+    pub(crate) fn unread_answers(bytes: usize) -> Self {
+        let message = format!(
+            "the call was carried out, but its answer of {bytes} bytes was dropped: too much waits to be read by this client already"
+        );
+        Self::new("unread_answers", message).hint("read the answers to earlier calls first")
+    }
+
     pub(crate) fn to_result(&self) -> Raw {
         let mut text = self.message.clone();
         if let Some(hint) = &self.hint {

@@ -4,11 +4,14 @@
 //! Messages are numbered. A reader takes them in order; when its connection breaks, the next reader says which number
 //! it has seen and goes on behind it. A stream has one reader at a time, the newest: an older one is probably a
 //! connection that died without a word. What was read is kept for a while, within limits, and what nobody reads is
-//! bounded too.
+//! bounded too. [`Held`] counts what waits for one client in all its streams, until it is written.
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -17,20 +20,58 @@ use tokio::sync::Notify;
 /// Messages that may wait for a slow reader; then notifications are dropped. As many as over stdio.
 const UNREAD_MAX: usize = 1024;
 
+/// Messages that may wait for a slow reader when more than notifications are among them. A client with that many
+/// questions open answers none of them.
+const URGENT_MAX: usize = 2 * UNREAD_MAX;
+
 /// Bytes that may wait for a slow reader; then notifications are dropped.
 const UNREAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Messages kept after they were read. A reader whose connection broke has missed a few; who has missed more begins
-/// anew.
-const KEPT_MAX: usize = 64;
+/// Messages kept after they were read. A connection that dies without a word may have swallowed as many as may wait;
+/// who has missed more begins anew.
+const KEPT_MAX: usize = UNREAD_MAX;
 
 /// Bytes kept after they were read: enough for a big answer. More would let finished work pile up in memory.
 const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Counts the bytes of messages to one client, from when they are sent until the last copy is written or forgotten.
+#[derive(Debug, Clone, Default)]
+pub struct Held(Arc<AtomicUsize>);
+
+impl Held {
+    /// The message, counted for as long as anybody has it.
+    pub fn hold(&self, message: Vec<u8>) -> Bytes {
+        self.0.fetch_add(message.len(), Ordering::Relaxed);
+        Bytes::from_owner(HeldMessage { message, held: self.clone() })
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+struct HeldMessage {
+    message: Vec<u8>,
+    held: Held,
+}
+
+impl AsRef<[u8]> for HeldMessage {
+    fn as_ref(&self) -> &[u8] {
+        &self.message
+    }
+}
+
+impl Drop for HeldMessage {
+    fn drop(&mut self) {
+        self.held.0.fetch_sub(self.message.len(), Ordering::Relaxed);
+    }
+}
 
 #[derive(Debug, Default)]
 pub struct Stream {
     state: Mutex<State>,
     changed: Notify,
+    held: Held,
 }
 
 #[derive(Debug, Default)]
@@ -62,10 +103,18 @@ impl State {
         self.first + self.messages.len() as u64
     }
 
-    fn push(&mut self, message: Vec<u8>) {
+    fn push(&mut self, message: Bytes) {
         self.bytes += message.len();
         self.unread_bytes += message.len();
-        self.messages.push_back(message.into());
+        self.messages.push_back(message);
+    }
+
+    fn waiting(&self) -> u64 {
+        self.next() - self.unread
+    }
+
+    fn newest_unread(&self) -> Option<&Bytes> {
+        self.messages.back().filter(|_| self.waiting() > 0)
     }
 
     /// Forgets what was read and is more than is kept.
@@ -86,36 +135,51 @@ impl Stream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a message. `false` when the stream has ended.
-    pub fn send(&self, message: Vec<u8>) -> bool {
+    /// A stream of a client whose other streams are counted together with it.
+    pub fn of(held: &Held) -> Self {
+        Self { held: held.clone(), ..Self::default() }
+    }
+
+    /// What waits for the client of this stream, in all its streams.
+    pub fn held(&self) -> &Held {
+        &self.held
+    }
+
+    fn send_if(&self, message: Vec<u8>, fits: impl FnOnce(&State) -> bool) -> bool {
         let mut state = self.lock();
-        if state.finished {
+        if state.finished || !fits(&state) {
             return false;
         }
-        state.push(message);
+        state.push(self.held.hold(message));
         drop(state);
         self.changed.notify_waiters();
         true
     }
 
+    /// Adds a message. `false` when the stream has ended, or its reader is hopelessly behind.
+    pub fn send(&self, message: Vec<u8>) -> bool {
+        self.send_if(message, |state| state.waiting() < URGENT_MAX as u64)
+    }
+
     /// Adds a message unless too many wait already.
     pub fn try_send(&self, message: Vec<u8>) -> bool {
-        let mut state = self.lock();
-        let waiting = state.next() - state.unread;
-        if state.finished || waiting >= UNREAD_MAX as u64 || state.unread_bytes >= UNREAD_BYTES_MAX {
-            return false;
+        self.send_if(message, |state| {
+            state.waiting() < UNREAD_MAX as u64 && state.unread_bytes < UNREAD_BYTES_MAX
+        })
+    }
+
+    /// Adds a message unless the newest one that waits says the same: told twice it would say no more.
+    pub fn remind(&self, message: Vec<u8>) {
+        if self.lock().newest_unread().is_none_or(|newest| *newest != *message) {
+            self.try_send(message);
         }
-        state.push(message);
-        drop(state);
-        self.changed.notify_waiters();
-        true
     }
 
     /// Adds the last message.
     pub fn finish_with(&self, message: Vec<u8>) {
         let mut state = self.lock();
         if !state.finished {
-            state.push(message);
+            state.push(self.held.hold(message));
             state.finished = true;
         }
         drop(state);
@@ -142,10 +206,15 @@ impl Stream {
         self.lock().bytes
     }
 
-    /// Reads on behind the last message that was read.
-    pub fn read(self: &Arc<Self>) -> Reader {
-        let mut state = self.lock();
-        let next = state.unread;
+    /// A reader from the message that `from` chooses. It is chosen and served under one lock: the reader before might
+    /// read on meanwhile, and what it has read is not kept for long.
+    fn read_from(self: &Arc<Self>, from: impl FnOnce(&State) -> Option<u64>) -> Option<Reader> {
+        let state = self.lock();
+        let next = from(&state)?;
+        Some(self.serve(state, next))
+    }
+
+    fn serve(self: &Arc<Self>, mut state: MutexGuard<'_, State>, next: u64) -> Reader {
         state.readers += 1;
         state.has_reader = true;
         let reader = Reader { stream: self.clone(), which: state.readers, next };
@@ -155,27 +224,24 @@ impl Stream {
         reader
     }
 
+    /// Reads on behind the last message that was read.
+    pub fn read(self: &Arc<Self>) -> Reader {
+        let state = self.lock();
+        let next = state.unread;
+        self.serve(state, next)
+    }
+
     /// Reads from the first message on. `None` when that is no longer kept.
     pub fn read_from_start(self: &Arc<Self>) -> Option<Reader> {
-        if self.lock().first > 0 {
-            return None;
-        }
-        let mut reader = self.read();
-        reader.next = 0;
-        Some(reader)
+        self.read_from(|state| (state.first == 0).then_some(0))
     }
 
     /// Reads on behind this message. `None` when what follows is no longer kept, or the number was never given.
     pub fn read_behind(self: &Arc<Self>, number: u64) -> Option<Reader> {
-        {
-            let state = self.lock();
-            if number + 1 < state.first || number >= state.next() {
-                return None;
-            }
-        }
-        let mut reader = self.read();
-        reader.next = number + 1;
-        Some(reader)
+        self.read_from(|state| {
+            let given = number < state.next();
+            (given && number + 1 >= state.first).then(|| number + 1)
+        })
     }
 }
 
@@ -188,6 +254,11 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// What waits for the client of this stream.
+    pub fn held(&self) -> &Held {
+        &self.stream.held
+    }
+
     /// The next message; `None` at the end of the stream, or when another reader has taken over.
     pub async fn next(&mut self) -> Option<Numbered> {
         let stream = self.stream.clone();
@@ -294,15 +365,92 @@ mod tests {
         texts(&mut resumed, KEPT_MAX - 6).await;
         assert!(stream.read_behind(0).is_none(), "no longer kept");
         assert!(stream.read_behind(1).is_some());
-        assert!(stream.read_behind(1_000).is_none(), "never given");
+        for never_given in [10_000, u64::MAX] {
+            assert!(stream.read_behind(never_given).is_none());
+        }
+        assert!(stream.read_from_start().is_none());
     }
 
-    /// Notifications that nobody reads are dropped at last; answers never are.
-    #[test]
-    fn what_nobody_reads_is_bounded() {
-        let stream = Stream::default();
+    /// Readers that take over again and again, each behind what the one before has seen: every message comes once and
+    /// in order.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn readers_that_take_over_lose_nothing() {
+        const MESSAGES: u64 = 20_000;
+        let stream = Arc::new(Stream::default());
+        let writer = tokio::spawn({
+            let stream = stream.clone();
+            async move {
+                for number in 0..MESSAGES {
+                    while !stream.try_send(number.to_string().into_bytes()) {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                stream.finish_with(b"last".to_vec());
+            }
+        });
+        let mut seen: Option<u64> = None;
+        'streams: loop {
+            let mut reader = match seen {
+                None => stream.read_from_start().unwrap(),
+                Some(seen) => stream.read_behind(seen).unwrap(),
+            };
+            for _ in 0..7 {
+                let next = reader.next().await.unwrap();
+                assert_eq!(next.number, seen.map_or(0, |seen| seen + 1));
+                seen = Some(next.number);
+                if next.last {
+                    assert_eq!((&*next.message, next.number), (&b"last"[..], MESSAGES));
+                    break 'streams;
+                }
+                assert_eq!(next.message, next.number.to_string());
+            }
+        }
+        writer.await.unwrap();
+    }
+
+    /// What waits is counted until the last copy is gone, and streams of one client are counted together.
+    #[tokio::test]
+    async fn what_is_held_is_counted() {
+        let held = Held::default();
+        let (one, other) = (Arc::new(Stream::of(&held)), Arc::new(Stream::of(&held)));
+        one.send(vec![0; 10]);
+        other.finish_with(vec![0; 5]);
+        let read = other.read().next().await.unwrap();
+        drop(other);
+        assert_eq!(held.bytes(), 15, "somebody still has it");
+        drop(read);
+        assert_eq!(held.bytes(), 10);
+        drop(one);
+        assert_eq!(held.bytes(), 0);
+    }
+
+    /// A reminder is not repeated while it waits, and comes again once it was read.
+    #[tokio::test]
+    async fn reminders() {
+        let stream = Arc::new(Stream::default());
+        let mut reader = stream.read();
+        for _ in 0..3 {
+            stream.remind(b"changed".to_vec());
+        }
+        assert_eq!(texts(&mut reader, 1).await, ["0 changed"]);
+        stream.remind(b"changed".to_vec());
+        assert_eq!(texts(&mut reader, 1).await, ["1 changed"]);
+        stream.finish();
+        assert!(reader.next().await.is_none());
+    }
+
+    /// Notifications that nobody reads are dropped at last, questions much later, and the answer never.
+    #[tokio::test]
+    async fn what_nobody_reads_is_bounded() {
+        let stream = Arc::new(Stream::default());
         let sent = (0..UNREAD_MAX + 5).filter(|_| stream.try_send(b"n".to_vec())).count();
         assert_eq!(sent, UNREAD_MAX);
-        assert!(stream.send(b"answer".to_vec()));
+        let asked = (0..URGENT_MAX).filter(|_| stream.send(b"q".to_vec())).count();
+        assert_eq!(asked, URGENT_MAX - UNREAD_MAX);
+        stream.finish_with(b"answer".to_vec());
+        let mut reader = stream.read();
+        texts(&mut reader, URGENT_MAX).await;
+        let last = reader.next().await.unwrap();
+        assert!(last.last && last.message == b"answer"[..]);
     }
 }

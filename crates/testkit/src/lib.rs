@@ -16,6 +16,7 @@ pub mod client;
 pub mod deadline;
 pub mod fake_engine;
 pub mod gate;
+pub mod http;
 pub mod process;
 pub mod site;
 mod target;

@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use greenroom_core::{
     ConnectionId,
     settings::{Origin, Resolved, SETTINGS},
@@ -11,7 +11,7 @@ use greenroom_gateway::{
     control::{Journal, Kind},
     front::{
         self,
-        thin::{Servers, Thin},
+        thin::{Link, Servers, Thin},
     },
 };
 use greenroom_mcp::stdio;
@@ -44,13 +44,14 @@ pub async fn run(
     parent::watch(stop.clone());
     if let Some(url) = &args.server {
         let place = Place::url(url).map_err(|why| Hinted::usage(format!("`--server {url}`: {why}")))?;
-        return join(resolved, surroundings, place, stop).await;
+        let first = place.connect().await.map_err(|why| cannot_join(&why))?;
+        return join(resolved, surroundings, place, first, stop).await;
     }
     let place = Place::DataFolder(resolved.settings.data_dir.clone());
     // A server that left its mark may be just ending, or hang; then this process does without it.
     if !args.standalone && place.has_server() {
         match place.connect().await {
-            Ok(_) => return join(resolved, surroundings, place, stop).await,
+            Ok(first) => return join(resolved, surroundings, place, first, stop).await,
             Err(why) => tracing::warn!(why, "the running server does not let us in; going on without it"),
         }
     }
@@ -76,6 +77,7 @@ async fn join(
     resolved: &Resolved,
     surroundings: &Surroundings,
     place: Place,
+    first: Box<dyn Link>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     for setting in SETTINGS {
@@ -89,11 +91,13 @@ async fn join(
     }
     let thin = Thin { servers: place, connection: random(), folder: surroundings.working_dir.clone() };
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
-    thin.run(stdio, stop).await.map_err(|why| {
-        let hint = "start one with `greenroom serve`, or give --standalone to do without";
-        anyhow!(Hinted::failure(format!("cannot join a greenroom server: {why}")).hint(hint))
-    })?;
+    thin.run(first, stdio, stop).await.map_err(|why| cannot_join(&why))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn cannot_join(why: &str) -> anyhow::Error {
+    let hint = "start one with `greenroom serve`, or give --standalone to do without";
+    Hinted::failure(format!("cannot join a greenroom server: {why}")).hint(hint).into()
 }
 
 /// A number that no other connection of the server has.

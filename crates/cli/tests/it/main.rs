@@ -15,6 +15,8 @@ mod docs;
 mod doctor;
 mod front;
 mod graph;
+mod http;
+mod join;
 mod packaging;
 mod real;
 mod run;

@@ -31,6 +31,8 @@ pub(super) struct Spares {
     pub(super) not_before: Option<Instant>,
     /// Why the last one could not be opened.
     pub(super) trouble: Option<StartError>,
+    /// One was opened at least.
+    opened: bool,
 }
 
 struct Spare {
@@ -59,6 +61,11 @@ impl Spares {
         self.list.iter().filter(|spare| spare.id == id && spare.ready).count()
     }
 
+    /// Whether the first one is being opened: before that nobody knows whether a seat can be.
+    pub(super) fn is_first_opening(&self) -> bool {
+        !self.opened && !self.list.is_empty()
+    }
+
     pub(super) fn add(&mut self, number: u64, id: InstanceId, ready: bool) -> Claim {
         let (claim, claimed) = oneshot::channel();
         self.list.push(Spare { number, id, ready, claim });
@@ -72,6 +79,7 @@ impl Spares {
 
     /// The spare's seat is open.
     pub(super) fn is_ready(&mut self, number: u64) {
+        self.opened = true;
         self.trouble = None;
         if let Some(spare) = self.list.iter_mut().find(|spare| spare.number == number) {
             spare.ready = true;

@@ -9,7 +9,7 @@ use super::Pool;
 /// Whether a pool can take calls.
 #[derive(Debug, Clone)]
 pub enum Readiness {
-    /// No instance has come up yet.
+    /// No instance has come up yet, or its first spare is being opened.
     Starting,
     Ready,
     /// Nothing runs, and the last try failed; or no spare can be opened in what runs.
@@ -71,6 +71,11 @@ impl Pool {
         let state = self.lock();
         if let Some(error) = &state.spares.trouble {
             return Readiness::Failed(error.clone());
+        }
+        // A session that was faster shows that a seat can be opened, too.
+        let all_spares = state.ledger.figures().leased == state.spares.len();
+        if state.spares.is_first_opening() && all_spares {
+            return Readiness::Starting;
         }
         if state.instances.values().any(|entry| entry.is_ready() && !entry.is_dead()) {
             return Readiness::Ready;

@@ -84,13 +84,13 @@ impl Protocol {
     pub(super) async fn tools_changed(&self, outlet: &Outlet) {
         if self.introduced() {
             // One that is gone is noticed by its closed end.
-            let _ = outlet.send(message::notification("notifications/tools/list_changed", None)).await;
+            let _ = outlet.remind(message::notification("notifications/tools/list_changed", None)).await;
         }
     }
 
     /// Cancels every call. Returns when nothing of them is left and what was answered is on its way.
     pub(super) async fn end(&self) {
-        self.connection.cancel_all();
+        self.connection.end_all();
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -223,7 +223,12 @@ impl Protocol {
 }
 
 async fn send(reply: &Reply, id: Option<&Id>, body: &Result<Raw, Raw>) {
-    reply.send(message::response(id, body)).await;
+    let line = message::response(id, body);
+    let line = match reply.has_room(line.len()) {
+        true => line,
+        false => message::response(id, &Ok(Failure::unread_answers(line.len()).to_result())),
+    };
+    reply.send(line).await;
 }
 
 pub(super) fn server_capabilities() -> serde_json::Value {

@@ -1,6 +1,6 @@
 //! Looking in from outside: the verbs that ask a control socket, against real greenrooms with fake engines.
 
-mod ask;
+pub mod ask;
 mod close;
 mod faults;
 mod http;

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use greenroom_testkit::{
-    Client, EngineLog, Gate, Launch, PATIENCE, eventually, fake_engine_path, text_of, within,
+    Client, EngineLog, Gate, Launch, PATIENCE, eventually, fake_engine_path, http::Server, text_of, within,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -100,10 +100,20 @@ impl Stage {
         environment
     }
 
+    /// greenroom with these arguments, about to be started.
+    pub fn launch(&self, arguments: &[&str]) -> Launch {
+        let launch = Launch::new(env!("CARGO_BIN_EXE_greenroom")).args(arguments).home(self.path("home"));
+        self.environment().into_iter().fold(launch, |launch, (name, value)| launch.env(name, value))
+    }
+
     /// Starts greenroom; nothing has been said yet.
     pub fn spawn(&self) -> Client {
-        let launch = Launch::new(env!("CARGO_BIN_EXE_greenroom")).arg("mcp").home(self.path("home"));
-        self.environment().into_iter().fold(launch, |launch, (name, value)| launch.env(name, value)).spawn()
+        self.launch(&["mcp"]).spawn()
+    }
+
+    /// Starts a server on a port of its own.
+    pub async fn serve(&self) -> Server {
+        Server::start(self.launch(&["serve", "--listen", "127.0.0.1:0"])).await
     }
 
     /// Starts greenroom and shakes hands as a client that can be asked everything.

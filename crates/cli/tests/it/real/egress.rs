@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::{SinkExt, StreamExt};
-use greenroom_testkit::Site;
+use greenroom_testkit::{Launch, Site, http::Server};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -112,6 +112,34 @@ async fn the_web_is_reached_and_metadata_is_not() {
     let by_redirect = house.navigate("", &site.url("/redirect?to=http://169.254.169.254/")).await.ok();
     assert!(by_redirect.contains("out of reach for browsers"), "{by_redirect}");
     house.end().await;
+}
+
+/// No page reaches the port of the server that it belongs to, nor a server's of a neighbour: nothing would keep it from
+/// other agents' browsers there.
+#[tokio::test]
+async fn the_servers_port_is_out_of_reach() {
+    let data = Data::new();
+    let site = &Site::start().await;
+    let flags = ["serve", "--listen", "127.0.0.1:0", "--pool-timeout-settle", "0", "--data-dir"];
+    let program = env!("CARGO_BIN_EXE_greenroom");
+    let server = Server::start(Launch::new(program).args(flags).arg(data.path())).await;
+    let joined = &House::start(&data, &[]).await;
+    let alone = &House::start(&data, &["--standalone"]).await;
+    let port = server.address().port();
+    assert!(look::ports(&look::run_of(data.path(), server.pid())).contains(&port));
+    for house in [joined, alone] {
+        let page = house.navigate("a", &format!("{}/health", server.url())).await.ok();
+        assert!(page.contains("this port belongs to greenroom"), "{page}");
+        attack(house, site, "b", port).await;
+        let fetched = house.navigate("a", &site.url("/")).await;
+        fetched.ok();
+        let fetch =
+            format!("() => fetch('{}/health', {{ mode: 'no-cors' }}).then((r) => r.text())", server.url());
+        assert!(!house.evaluate("a", &fetch).await.text().contains("version"));
+    }
+    let clients = server.get("/metrics").await.body().await;
+    assert!(clients.lines().any(|line| line == "greenroom_http_clients 0"), "{clients}");
+    assert!(server.stop().await.success());
 }
 
 /// Has a page try everything on a port, and returns when it has.

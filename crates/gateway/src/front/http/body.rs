@@ -6,7 +6,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use axum::{
     body::{Body, Bytes},
     http::{
-        HeaderValue, StatusCode,
+        HeaderMap, HeaderValue, StatusCode,
         header::{CACHE_CONTROL, CONTENT_TYPE},
     },
     response::Response,
@@ -19,7 +19,7 @@ use greenroom_mcp::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::refusal;
+use super::{headers, refusal};
 
 /// How long an answer may take before the event stream begins without it. Until then nothing has been sent, which
 /// proxies take for a dead server after 30 s or more.
@@ -40,6 +40,25 @@ pub(super) struct Events {
     pub(super) _guard: Option<Arc<dyn Send + Sync>>,
 }
 
+/// Which kinds of answer a client takes. It should take both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    Both,
+    Json,
+    Events,
+}
+
+impl Takes {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let takes = |kind| headers::accepts(headers, kind);
+        match (takes("application/json"), takes("text/event-stream")) {
+            (true, false) => Self::Json,
+            (false, true) => Self::Events,
+            _ => Self::Both,
+        }
+    }
+}
+
 /// What the first message decides.
 pub(super) enum First {
     /// The whole answer.
@@ -48,19 +67,32 @@ pub(super) enum First {
     Stream(Option<Numbered>),
     /// There is no answer: it was cancelled.
     Nothing,
+    /// There will be no answer: the server ends.
+    Stopping,
 }
 
-pub(super) async fn first(reader: &mut Reader) -> First {
-    match timeout(BEGIN, reader.next()).await {
-        Ok(Some(message)) if message.last => First::Only(message.message),
-        Ok(Some(message)) => First::Stream(Some(message)),
-        Ok(None) => First::Nothing,
-        Err(_) => First::Stream(None),
+pub(super) async fn first(reader: &mut Reader, takes: Takes, stop: &CancellationToken) -> First {
+    let decided = async {
+        match takes {
+            Takes::Both => match timeout(BEGIN, reader.next()).await {
+                Ok(Some(message)) if message.last => First::Only(message.message),
+                Ok(Some(message)) => First::Stream(Some(message)),
+                Ok(None) => First::Nothing,
+                Err(_) => First::Stream(None),
+            },
+            Takes::Events => First::Stream(None),
+            Takes::Json => last(reader).await.map_or(First::Nothing, First::Only),
+        }
+    };
+    tokio::select! {
+        biased;
+        first = decided => first,
+        () = stop.cancelled() => First::Stopping,
     }
 }
 
 /// The last message, for a client that takes no event stream. What comes before it is lost to that client.
-pub(super) async fn last(reader: &mut Reader) -> Option<Bytes> {
+async fn last(reader: &mut Reader) -> Option<Bytes> {
     while let Some(message) = reader.next().await {
         if message.last {
             return Some(message.message);
@@ -95,7 +127,8 @@ pub(super) fn events(events: Events, begun: Option<Numbered>) -> Response {
             () = events.stop.cancelled() => Ok(None),
         };
         let chunk = match next {
-            Ok(Some(message)) => Bytes::from(encode(events.number, &message)),
+            // Counted until it is written: this is where a client that does not read lets things wait.
+            Ok(Some(message)) => events.reader.held().hold(encode(events.number, &message)),
             Ok(None) => return None,
             Err(_) => Bytes::from_static(sse::KEEP_ALIVE),
         };

@@ -42,7 +42,8 @@ const HELLO: Duration = Duration::from_secs(10);
 /// How long an introduction may be: some thousand session ids.
 const HELLO_BYTES_MAX: usize = 1024 * 1024;
 
-/// How a front introduces itself, in its first line.
+/// How a front introduces itself, in its first line. Fronts and servers of two versions may meet: what one does not
+/// know is ignored, and what one does not say has a meaning.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Hello {
     /// Chosen by the front at random, and kept when it joins again.
@@ -50,12 +51,20 @@ pub struct Hello {
     /// The folder it was started in.
     pub folder: PathBuf,
     /// The server it had joined before. If that is this one, nothing was lost.
+    #[serde(default)]
     pub last_server: Option<String>,
     /// Sessions that its client used there.
+    #[serde(default)]
     pub lost: Vec<String>,
     /// Its client also used the session of its own there.
+    #[serde(default)]
     pub lost_own: bool,
+    #[serde(default = "first")]
     pub first_question: u64,
+}
+
+fn first() -> u64 {
+    1
 }
 
 /// What the server answers, in its first line.
@@ -63,6 +72,7 @@ pub struct Hello {
 pub struct Welcome {
     /// Another one means another server, which knows nothing of what was before.
     pub server: String,
+    #[serde(default)]
     pub version: String,
 }
 

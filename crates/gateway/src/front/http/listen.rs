@@ -70,18 +70,21 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: Cancellat
     connections.wait().await;
 }
 
-/// Tells clients of changed tools and forgets the silent ones, until the door closes.
+/// Tells clients of changed tools and forgets the silent ones, until the door closes; then it ends them all.
 pub async fn attend(door: Arc<Door>) {
     let mut changes = door.gateway.catalog.changes();
     let mut look = interval(LOOK_EVERY);
     loop {
         tokio::select! {
-            () = door.stop.cancelled() => return,
+            () = door.stop.cancelled() => return door.sessions.end_all(&door),
             changed = changes.changed() => match changed {
                 Ok(()) => door.sessions.tools_changed().await,
                 Err(_) => return,
             },
-            _ = look.tick() => door.sessions.forget_silent(&door),
+            _ = look.tick() => {
+                door.sessions.forget_silent(&door);
+                door.gateway.parking.forget_old();
+            }
         }
     }
 }

@@ -84,3 +84,6 @@ async fn delete(State(door): State<Arc<Door>>, headers: axum::http::HeaderMap) -
         Err(refusal) => refusal,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Door,
-    body::{self, Events, First},
+    body::{self, Events, First, Takes},
     headers, refusal,
     session::Session,
 };
@@ -97,7 +97,7 @@ fn is_stateless(headers: &HeaderMap, params: Option<&RawValue>) -> bool {
 /// A client's first words. What it gets is a session of this transport, and no browser.
 async fn introduce(door: &Arc<Door>, parsed: Parsed) -> Response {
     let session = Session::new(door);
-    let mut response = exchange(door, &session, parsed, true).await;
+    let mut response = exchange(door, &session, parsed, Takes::Both).await;
     // One that did not get on has no session to go on with.
     if session.protocol.revision().is_some() {
         if !door.sessions.add(door, &session) {
@@ -115,23 +115,17 @@ async fn with_session(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> 
         Ok(session) => session,
         Err(refusal) => return refusal,
     };
-    if let Some(revision) = headers::text(headers, headers::REVISION)
-        && Revision::parse(revision).is_none()
-    {
-        let error = stateless::unspoken(revision);
-        return refusal::rpc(StatusCode::BAD_REQUEST, None, &error);
-    }
-    exchange(door, &session, parsed, headers::accepts(headers, "text/event-stream")).await
+    exchange(door, &session, parsed, Takes::of(headers)).await
 }
 
 /// Hands a message to its client's conversation and answers with what comes of it. A connection that breaks cancels
 /// nothing: the client may come back for its answer.
-async fn exchange(door: &Arc<Door>, session: &Arc<Session>, parsed: Parsed, streams: bool) -> Response {
+async fn exchange(door: &Arc<Door>, session: &Arc<Session>, parsed: Parsed, takes: Takes) -> Response {
     let wants_answer = match &parsed {
         Parsed::One(one) => asks(one),
         Parsed::Batch(parts) => parts.iter().any(asks),
     };
-    let own = Arc::<Stream>::default();
+    let own = session.stream();
     let mut reader = own.read();
     let way = Way::stream(&own, Some(session.background.clone()));
     match parsed {
@@ -142,15 +136,10 @@ async fn exchange(door: &Arc<Door>, session: &Arc<Session>, parsed: Parsed, stre
     if !wants_answer {
         return refusal::accepted();
     }
-    if !streams {
-        return match body::last(&mut reader).await {
-            Some(answer) => body::one(answer),
-            None => refusal::accepted(),
-        };
-    }
-    match body::first(&mut reader).await {
+    match body::first(&mut reader, takes, &door.stop).await {
         First::Only(answer) => body::one(answer),
         First::Nothing => refusal::accepted(),
+        First::Stopping => refusal::stopping(),
         First::Stream(begun) => {
             let number = Some(session.keep(&own));
             let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
@@ -195,8 +184,9 @@ async fn stateless(
         way.reply.send(message::response(Some(&id), &body)).await;
     });
     let guard = Arc::new(AbortOnDropHandle::new(task));
-    match body::first(&mut reader).await {
+    match body::first(&mut reader, Takes::of(headers), &door.stop).await {
         First::Only(answer) => body::one(answer),
+        First::Stopping => refusal::stopping(),
         First::Nothing => {
             let error = RpcError::new(INVALID_REQUEST, "the request was given up");
             refusal::rpc(StatusCode::SERVICE_UNAVAILABLE, None, &error)

@@ -38,3 +38,11 @@ pub(super) fn not_found() -> Response {
 pub(super) fn wrong_method() -> Response {
     because(StatusCode::METHOD_NOT_ALLOWED, "this method makes no sense here")
 }
+
+/// The answer will not come: the server ends.
+pub(super) fn stopping() -> Response {
+    because(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "the server is stopping; whether the call took effect is unknown",
+    )
+}

@@ -15,14 +15,17 @@ use axum::{
 };
 use greenroom_core::ConnectionId;
 use greenroom_fleet::Whose;
-use greenroom_mcp::{Stream, stream::Reader};
+use greenroom_mcp::{
+    Revision, Stream,
+    stream::{Held, Reader},
+};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{Door, headers, refusal};
 use crate::{
     connection::{Client, Connection},
-    front::protocol::Protocol,
+    front::{protocol::Protocol, stateless},
     outlet::Outlet,
 };
 
@@ -51,6 +54,8 @@ pub(super) struct Session {
     pub(super) id: String,
     pub(super) protocol: Protocol,
     pub(super) background: Arc<Stream>,
+    /// What waits for it in all its streams.
+    held: Held,
     state: Mutex<State>,
 }
 
@@ -71,18 +76,25 @@ impl Session {
             reach: door.reach.clone(),
             first_question: 1,
         };
-        let background = Arc::<Stream>::default();
+        let held = Held::default();
+        let background = Arc::new(Stream::of(&held));
         let streams = BTreeMap::from([(BACKGROUND, background.clone())]);
         Arc::new(Self {
             id: id.simple().to_string(),
             protocol: Protocol::new(door.gateway.clone(), Connection::new(client)),
             background,
+            held,
             state: Mutex::new(State { last_heard: Instant::now(), streams, next_stream: BACKGROUND + 1 }),
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stream for what one request brings about.
+    pub(super) fn stream(&self) -> Arc<Stream> {
+        Arc::new(Stream::of(&self.held))
     }
 
     /// Keeps a stream for the client to come back to, and returns its number.
@@ -154,6 +166,12 @@ impl Sessions {
             let why = format!("no such `Mcp-Session-Id`: `{id}`; send `initialize` again");
             return Err(refusal::because(StatusCode::NOT_FOUND, why));
         };
+        if let Some(revision) = headers::text(headers, headers::REVISION)
+            && Revision::parse(revision).is_none()
+        {
+            let error = stateless::unspoken(revision);
+            return Err(refusal::rpc(StatusCode::BAD_REQUEST, None, &error));
+        }
         session.lock().last_heard = Instant::now();
         Ok(session)
     }
@@ -213,6 +231,14 @@ impl Sessions {
             // It may have had none.
             let _ = fleet.close(&connection.owner, &Whose::Connection(connection.id)).await;
         });
+    }
+
+    /// Ends every client's conversation: the server stops.
+    pub(super) fn end_all(&self, door: &Door) {
+        let all: Vec<_> = self.lock().values().cloned().collect();
+        for session in all {
+            self.end(door, &session);
+        }
     }
 
     /// Tells every client that the list of tools is another one.

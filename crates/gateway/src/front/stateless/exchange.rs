@@ -151,3 +151,38 @@ impl Agent for StatelessAgent {
         self.log_level.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange() -> Arc<Exchange> {
+        Arc::new(Exchange::new(Outlet::Streams { own: Arc::default(), background: None }))
+    }
+
+    /// An engine that asks hears the answer of whoever brings it, and that there is none once the client has left,
+    /// whether it asked before or asks after.
+    #[tokio::test]
+    async fn an_engine_hears_that_nobody_answers() {
+        let exchange = exchange();
+        let ask = |method: &'static str| {
+            let exchange = exchange.clone();
+            tokio::spawn(async move { exchange.ask(method, None).await })
+        };
+        let first = ask("elicitation/create");
+        exchange.asked().await;
+        assert_eq!(
+            encode(&exchange.questions()).get(),
+            r#"{"q1":{"method":"elicitation/create","params":{}}}"#
+        );
+        let mut responses = Fields::default();
+        responses.set("q1", encode("blue"));
+        exchange.answered(Some(&responses));
+        assert_eq!(first.await.unwrap().unwrap().get(), "\"blue\"");
+        let second = ask("sampling/createMessage");
+        exchange.asked().await;
+        exchange.abandon();
+        assert_eq!(second.await.unwrap().unwrap_err(), NoAnswer::Gone);
+        assert_eq!(ask("elicitation/create").await.unwrap().unwrap_err(), NoAnswer::Gone);
+    }
+}

@@ -29,7 +29,7 @@ pub(super) async fn run(gateway: &Gateway, request: &Request, outlet: &Outlet) -
     if outlet.send(tell("notifications/subscriptions/acknowledged", acknowledged)).await.is_ok() {
         while changes.changed().await.is_ok() {
             let changed = tell("notifications/tools/list_changed", json!({ "_meta": mark }));
-            if tools && outlet.send(changed).await.is_err() {
+            if tools && outlet.remind(changed).await.is_err() {
                 break;
             }
         }

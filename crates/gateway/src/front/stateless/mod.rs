@@ -43,6 +43,7 @@ pub(super) struct Asker {
     /// On a pipe the process is the connection.
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) roots: Vec<PathBuf>,
+    /// Its place among the calls of a pipe. Only a call that begins needs it; anything else gives it up at once.
     pub(super) turn: Turn,
 }
 

@@ -90,6 +90,12 @@ impl Parking {
         key
     }
 
+    /// Gives up calls whose clients have not come back. Otherwise that happens when the next one is parked.
+    pub(in crate::front) fn forget_old(&self) {
+        let now = Instant::now();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, (until, _)| *until > now);
+    }
+
     /// The call that waits under this key, if the one who asks may go on with it.
     pub(super) fn take(&self, key: &str, owner: &Owner, request: &Request) -> Result<Parked, RpcError> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);

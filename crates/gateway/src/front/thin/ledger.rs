@@ -23,8 +23,10 @@ const OWN: &str = "greenroom-front-";
 
 #[derive(Default)]
 pub(super) struct Ledger {
-    /// The parameters of the client's `initialize`, and that it has got on.
-    introduced: Option<(Raw, bool)>,
+    /// The client's `initialize` that is under way.
+    introducing: Option<(Id, Raw)>,
+    /// The parameters of the one that it got on with.
+    introduced: Option<Raw>,
     log_level: Option<Raw>,
     /// Requests without an answer, in the order sent.
     pending: IndexMap<Id, Pending>,
@@ -58,7 +60,8 @@ impl Ledger {
         match message {
             Message::Request { id, method, params } => {
                 if method == "initialize" {
-                    self.introduced = Some((params.clone().unwrap_or_else(|| encode(&json!({}))), false));
+                    let params = params.clone().unwrap_or_else(|| encode(&json!({})));
+                    self.introducing = Some((id.clone(), params));
                 }
                 let call = method == "tools/call";
                 if call {
@@ -125,10 +128,11 @@ impl Ledger {
                     return false;
                 }
                 self.pending.shift_remove(id);
-                if let (Some((_, on)), Ok(result)) = (&mut self.introduced, body)
-                    && result.get().contains("protocolVersion")
+                // A second one is refused, and then the first one holds.
+                if let Some((_, params)) = self.introducing.take_if(|(introducing, _)| introducing == id)
+                    && body.is_ok()
                 {
-                    *on = true;
+                    self.introduced = Some(params);
                 }
             }
             Message::Request { id, .. } => {
@@ -171,7 +175,7 @@ impl Ledger {
     /// What to say to a new connection before anything else: the introduction again, and what was never answered.
     pub(super) fn again(&mut self) -> Vec<Vec<u8>> {
         let mut lines = Vec::new();
-        if let Some((params, true)) = &self.introduced {
+        if let Some(params) = &self.introduced {
             self.own_requests += 1;
             lines.push(own_request(self.own_requests, "initialize", params));
             lines.push(message::notification("notifications/initialized", None));
@@ -185,7 +189,7 @@ impl Ledger {
     }
 
     pub(super) fn is_introduced(&self) -> bool {
-        matches!(self.introduced, Some((_, true)))
+        self.introduced.is_some()
     }
 
     /// The sessions that were used on a server which is gone.
@@ -265,6 +269,18 @@ mod tests {
         assert_eq!(ledger.lost(), (vec!["s".to_owned()], false));
         ledger.lost_is_told();
         assert_eq!(ledger.lost(), (vec![], false));
+    }
+
+    /// A second introduction that the server refuses does not replace the first.
+    #[test]
+    fn introduced_once() {
+        let mut ledger = introduced();
+        ledger.client_said(
+            br#"{"jsonrpc":"2.0","id":9,"method":"initialize","params":{"protocolVersion":"x"}}"#,
+        );
+        ledger.server_said(br#"{"jsonrpc":"2.0","id":9,"error":{"code":-32600,"message":"already"}}"#);
+        let again = text(&ledger.again());
+        assert!(again[0].contains("2025-06-18") && ledger.is_introduced(), "{again:?}");
     }
 
     /// Answered and cancelled requests are forgotten; open questions are called off.

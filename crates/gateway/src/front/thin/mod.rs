@@ -84,12 +84,18 @@ struct Talk<'a> {
 }
 
 impl<S: Servers> Thin<S> {
-    /// Serves the client until it leaves or `stop` is asked for. Fails only when there is no server to begin with.
-    pub async fn run(&self, client: Stdio, stop: CancellationToken) -> Result<(), String> {
+    /// Serves the client until it leaves or `stop` is asked for, through this server to begin with. Fails only when that
+    /// does not welcome us.
+    pub async fn run(
+        &self,
+        first: Box<dyn Link>,
+        client: Stdio,
+        stop: CancellationToken,
+    ) -> Result<(), String> {
         let Stdio { mut incoming, outgoing } = client;
         let talk = Talk { client: &outgoing, ledger: Mutex::default() };
         let mut queue = VecDeque::new();
-        let mut joined = self.join(&talk, None).await?;
+        let mut joined = self.join(&talk, first, None).await?;
         loop {
             let since = Instant::now();
             let end = tokio::select! {
@@ -130,8 +136,12 @@ impl<S: Servers> Thin<S> {
     }
 
     /// Joins a server, telling it what was lost with another one.
-    async fn join(&self, talk: &Talk<'_>, last: Option<&Welcome>) -> Result<Joined, String> {
-        let link = self.servers.connect().await?;
+    async fn join(
+        &self,
+        talk: &Talk<'_>,
+        link: Box<dyn Link>,
+        last: Option<&Welcome>,
+    ) -> Result<Joined, String> {
         let (read, write) = tokio::io::split(link);
         let (mut stdio, tasks) = pipe::open(read, write, Vec::new());
         let (lost, lost_own) = talk.lock().lost();
@@ -155,14 +165,16 @@ impl<S: Servers> Thin<S> {
         let welcome = timeout(WELCOME, welcomed)
             .await
             .unwrap_or_else(|_| Err(format!("the server did not answer within {}", human(WELCOME))))?;
-        if last.is_some_and(|last| last.server != welcome.server) {
+        let another = last.is_some_and(|last| last.server != welcome.server);
+        if another {
             talk.lock().lost_is_told();
         }
         let again = talk.lock().again();
         for line in again {
             stdio.outgoing.send(line).await.map_err(|_| refused())?;
         }
-        if last.is_some_and(|last| last.version != welcome.version) && talk.lock().is_introduced() {
+        // Another server may have another engine, or other settings.
+        if another && talk.lock().is_introduced() {
             talk.tell(vec![message::notification("notifications/tools/list_changed", None)]).await;
         }
         Ok(Joined { stdio, welcome, _tasks: tasks })
@@ -179,7 +191,8 @@ impl<S: Servers> Thin<S> {
     ) -> Option<Joined> {
         let patience = Instant::now() + COMES_BACK;
         loop {
-            let why = match self.join(talk, Some(last)).await {
+            let joined = async { self.join(talk, self.servers.connect().await?, Some(last)).await };
+            let why = match joined.await {
                 Ok(joined) => return Some(joined),
                 Err(why) => why,
             };
@@ -266,9 +279,17 @@ impl Talk<'_> {
             }
             End::Server
         };
+        let mut down = std::pin::pin!(down);
         tokio::select! {
-            end = up => end,
-            end = down => end,
+            end = up => match end {
+                End::Client => End::Client,
+                // It takes no more, but what it said before it went is still to be read and told.
+                End::Server => down.await,
+            },
+            end = &mut down => end,
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

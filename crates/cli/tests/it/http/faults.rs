@@ -1,0 +1,65 @@
+//! Clients that stop halfway: they cost themselves their request, and nobody else anything.
+
+use greenroom_testkit::{eventually, http::Remote, process::open_fds, text_of};
+use serde_json::json;
+
+use crate::front::stage::{NEWEST, Stage};
+
+/// Half a request, silence, and rubbish hold nobody up; what they held is given back when they leave.
+#[tokio::test]
+async fn half_open_clients() {
+    let stage = Stage::new().set("pool.warm", "0");
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    client.call("echo", json!({"text": "a"})).await;
+    let before = open_fds(server.pid());
+    let mut held = Vec::new();
+    for part in [
+        "",
+        "POST /mc",
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\n",
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"json",
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"",
+        "GET /front HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: greenroom-front\r\n\r\n",
+        "GET /front HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: greenroom-front\r\n\r\n{\"connection\":",
+    ] {
+        for _ in 0..10 {
+            let mut wire = server.wire().await;
+            wire.send(part).await;
+            held.push(wire);
+        }
+    }
+    assert_eq!(text_of(&client.call("echo", json!({"text": "on"})).await), "on");
+    eventually("all connections", || (open_fds(server.pid()) >= before + 70).then_some(())).await;
+    drop(held);
+    eventually("all connections gone", || (open_fds(server.pid()) <= before).then_some(())).await;
+    for rubbish in ["\r\n\r\n\r\n", "\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let mut wire = server.wire().await;
+        wire.send(rubbish).await;
+    }
+    assert!(server.stop().await.success());
+}
+
+/// A client that stops reading does not hurt others, and finds its answer when it reads on.
+#[tokio::test]
+async fn a_slow_reader() {
+    const STEPS: u64 = 60_000;
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let slow = client
+        .send(&client.call_with_progress("progress", json!({"steps": STEPS, "sessionId": "slow"})))
+        .await;
+    stage.log().reached("tools/call progress", 1).await;
+    for _ in 0..20 {
+        assert_eq!(text_of(&client.call("echo", json!({"text": "on", "sessionId": "b"})).await), "on");
+    }
+    // In order behind it, so the call has ended though nobody has read its stream.
+    assert_eq!(text_of(&client.call("echo", json!({"text": "on", "sessionId": "slow"})).await), "on");
+    let mut messages = slow.reply().await.messages().await;
+    assert_eq!(text_of(&messages.pop().unwrap()), format!("{STEPS} steps"));
+    let steps: Vec<f64> =
+        messages.iter().map(|message| message["params"]["progress"].as_f64().unwrap()).collect();
+    assert!(steps.is_sorted(), "out of order");
+    assert_eq!(steps.first(), Some(&0.5));
+}

@@ -1,0 +1,42 @@
+//! How much one client may have in flight.
+
+use greenroom_testkit::{http::Remote, text_of};
+use serde_json::{Value, json};
+
+use crate::front::stage::{Stage, failure, retryable};
+
+/// A client may have 1,024 calls in flight; the next is refused, others are not concerned, and it goes on when some
+/// are answered.
+#[tokio::test]
+async fn calls_in_flight_are_bounded() {
+    let stage = Stage::new().set("pool.slots", "1").set("pool.instances_max", "1").set("pool.warm", "0");
+    let server = stage.serve().await;
+    let client = Remote::open(&server, "2025-03-26", json!({})).await;
+    let gate = stage.gate("gate");
+    let held = client.send(&client.call_of("wait", json!({"file": gate.path(), "sessionId": "a"}))).await;
+    gate.arrived(1).await;
+    // All of these wait for the one browser.
+    let waiting: Vec<Value> = (1..1024)
+        .map(|n| client.call_of("echo", json!({"text": "", "sessionId": format!("s{n}")})))
+        .collect();
+    let batch = client.send(&json!(waiting)).await;
+    let refused = loop {
+        let answer = client.call("session_list", json!({})).await;
+        if answer["result"]["isError"] == true {
+            break answer;
+        }
+    };
+    assert_eq!((failure(&refused).0.as_str(), retryable(&refused)), ("too_many_calls", true));
+    let other = Remote::open(&server, "2025-03-26", json!({})).await;
+    assert!(!text_of(&other.call("session_list", json!({})).await).is_empty());
+    for call in &waiting {
+        let params = json!({"requestId": call["id"]});
+        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        assert_eq!(client.post(&cancel).await.status, 202);
+    }
+    let mut nothing = batch.reply().await;
+    assert_eq!((nothing.status, nothing.body().await.as_str()), (202, ""), "all of it was cancelled");
+    gate.open();
+    assert_eq!(text_of(&held.reply().await.json().await), "released");
+    assert_eq!(text_of(&client.call("echo", json!({"text": "on", "sessionId": "a"})).await), "on");
+}

@@ -1,0 +1,39 @@
+//! The stream that belongs to no request.
+
+use greenroom_testkit::{http::Remote, text_of};
+use serde_json::json;
+
+use crate::front::stage::{NEWEST, Stage};
+
+/// Whoever listens hears that the list of tools has changed; whoever listens later hears it once, however often it did.
+#[tokio::test]
+async fn changed_tools() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let (client, late) =
+        (Remote::open(&server, NEWEST, json!({})).await, Remote::open(&server, NEWEST, json!({})).await);
+    let mut stream = client.listen(None).await;
+    assert_eq!(stream.event().await.unwrap().id.as_deref(), Some("0-start"));
+    for count in 1..=3 {
+        let answer = client.call("change_tools", json!({"sessionId": "a"})).await;
+        assert_eq!(text_of(&answer), format!("extra_{count}"));
+        assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
+    }
+    let mut stream = late.listen(None).await;
+    assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
+    late.delete().await;
+    assert_eq!(stream.next().await, None, "the stream ends with its client, and says it once");
+}
+
+/// One stream has one reader: the newest. The one before ends.
+#[tokio::test]
+async fn the_newest_listener_is_served() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let mut first = client.listen(None).await;
+    let mut second = client.listen(None).await;
+    assert_eq!(first.next().await, None);
+    client.call("change_tools", json!({"sessionId": "a"})).await;
+    assert_eq!(second.message().await["method"], "notifications/tools/list_changed");
+}

@@ -1,0 +1,104 @@
+//! What a supervisor sees: whether the server lives, whether it can be used, and what it has done.
+
+use greenroom_testkit::{
+    PATIENCE,
+    http::{Server, stateless},
+    within,
+};
+use serde_json::{Value, json};
+
+use super::remote;
+use crate::front::stage::Stage;
+
+async fn ready(server: &Server) -> (u16, Value) {
+    let mut reply = server.get("/ready").await;
+    (reply.status, reply.json().await)
+}
+
+/// Asks again and again until the server says this about its readiness.
+async fn until_ready(server: &Server, wanted: impl Fn(u16, &str) -> bool) {
+    let look = async {
+        loop {
+            let (status, said) = ready(server).await;
+            if wanted(status, said["message"].as_str().unwrap_or_default()) {
+                return;
+            }
+        }
+    };
+    within(PATIENCE, look).await;
+}
+
+/// A server lives at once, and is ready when its first browser is.
+#[tokio::test]
+async fn ready_when_a_browser_is() {
+    let stage = Stage::new().script("while ! test -e \"$0/go\"; do sleep 0.01; done; exec \"$@\"");
+    let server = stage.serve().await;
+    let mut health = server.get("/health").await;
+    assert_eq!((health.status, health.json().await["status"].as_str()), (200, Some("ok")));
+    let (status, said) = ready(&server).await;
+    assert_eq!((status, &said["status"]), (503, &json!("not ready")), "{said}");
+    assert_eq!(said["message"], "the first browser is starting");
+    stage.gate("go").open();
+    until_ready(&server, |status, _| status == 200).await;
+    assert_eq!(ready(&server).await.1, json!({"status": "ready"}));
+}
+
+/// A server whose engine cannot start says why, lives on, and is ready when that is mended.
+#[tokio::test]
+async fn an_engine_that_fails() {
+    let stage = Stage::new()
+        .script("if test -e \"$0/mended\"; then exec \"$@\"; fi; echo 'no licence found' >&2; exit 3");
+    let server = stage.serve().await;
+    until_ready(&server, |status, why| status == 503 && why.contains("no licence found")).await;
+    assert_eq!(server.get("/health").await.status, 200);
+    stage.gate("mended").open();
+    let client = remote(&server).await;
+    client.call("echo", json!({"text": "a"})).await;
+    until_ready(&server, |status, _| status == 200).await;
+}
+
+/// The figures can be read by what reads OpenMetrics, and count calls by tool and outcome.
+#[tokio::test]
+async fn metrics() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = remote(&server).await;
+    for text in ["a", "b"] {
+        client.call("echo", json!({"text": text})).await;
+    }
+    client.call("fail", json!({"message": "no"})).await;
+    client.call("no_such_tool", json!({})).await;
+    let request = stateless(1, "tools/call", json!({"name": "session_list", "arguments": {}}), json!({}));
+    server.post_stateless(&request).await.answer().await;
+    let mut reply = server.get("/metrics").await;
+    assert_eq!(
+        reply.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    let text = reply.body().await;
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    let mut families = Vec::new();
+    for line in text.lines() {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["#", "TYPE", name, "counter" | "gauge" | "histogram" | "info"] => families.push(name.to_owned()),
+            ["#", "HELP" | "UNIT", name, ..] => assert!(name.starts_with("greenroom_"), "{line}"),
+            ["#", "EOF"] => {}
+            [sample, value] => {
+                assert!(families.iter().any(|family| sample.starts_with(family)), "{line}");
+                assert!(value.parse::<f64>().is_ok(), "{line}");
+            }
+            _ => panic!("no line of OpenMetrics: {line}"),
+        }
+    }
+    for sample in [
+        r#"greenroom_calls_total{tool="echo",outcome="ok"} 2"#,
+        r#"greenroom_calls_total{tool="fail",outcome="error"} 1"#,
+        r#"greenroom_calls_total{tool="session_list",outcome="ok"} 1"#,
+        "greenroom_call_duration_seconds_count 4",
+        "greenroom_sessions 1",
+        "greenroom_http_clients 1",
+    ] {
+        assert!(text.lines().any(|line| line == sample), "{sample} is missing: {text}");
+    }
+    assert!(!text.contains("no_such_tool"), "{text}");
+}

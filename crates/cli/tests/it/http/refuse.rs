@@ -1,0 +1,132 @@
+//! What is refused before it reaches anything, and how it is said.
+
+use greenroom_testkit::http::{Remote, Server};
+use serde_json::{Value, json};
+
+use crate::front::stage::{NEWEST, Stage};
+
+const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+const LIMIT: usize = 64 * 1024 * 1024;
+
+/// Sends a request and returns the status and what is said about it.
+async fn refused(
+    server: &Server,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> (u16, String) {
+    let body = (method == "POST").then_some(body);
+    let mut reply = server.wire().await.request(method, path, headers, body).await;
+    let text = reply.body().await;
+    let said = serde_json::from_str::<Value>(&text).unwrap_or_else(|_| panic!("{method} {path}: `{text}`"));
+    (reply.status, said["error"]["message"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Every mistake has its status and a sentence that names it, and costs nobody else anything.
+#[tokio::test]
+async fn mistakes() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let json = ("content-type", "application/json");
+    let session = ("mcp-session-id", client.session.as_str());
+    let cases: &[(&str, &str, &[(&str, &str)], &str, u16, &str)] = &[
+        ("POST", "/mcp", &[json], PING, 400, "`Mcp-Session-Id` is missing"),
+        ("GET", "/mcp", &[], "", 400, "`Mcp-Session-Id` is missing"),
+        ("DELETE", "/mcp", &[], "", 400, "`Mcp-Session-Id` is missing"),
+        (
+            "POST",
+            "/mcp",
+            &[json, ("mcp-session-id", "nobody")],
+            PING,
+            404,
+            "no such `Mcp-Session-Id`: `nobody`",
+        ),
+        ("GET", "/mcp", &[("mcp-session-id", "nobody")], "", 404, "no such `Mcp-Session-Id`"),
+        ("DELETE", "/mcp", &[("mcp-session-id", "")], "", 404, "no such `Mcp-Session-Id`"),
+        ("POST", "/mcp", &[json, ("mcp-session-id", "ä")], PING, 404, "no such `Mcp-Session-Id`"),
+        ("POST", "/mcp", &[json, session, ("mcp-protocol-version", "1999-01-01")], PING, 400, "`1999-01-01`"),
+        ("GET", "/mcp", &[session, ("mcp-protocol-version", "1999-01-01")], "", 400, "`1999-01-01`"),
+        ("DELETE", "/mcp", &[session, ("mcp-protocol-version", "1999-01-01")], "", 400, "`1999-01-01`"),
+        ("POST", "/mcp", &[session], PING, 415, "`application/json`"),
+        ("POST", "/mcp", &[session, ("content-type", "text/plain")], PING, 415, "`application/json`"),
+        ("POST", "/mcp", &[json, session, ("accept", "text/html")], PING, 406, "accept both"),
+        ("GET", "/mcp", &[session, ("accept", "application/json")], "", 406, "`text/event-stream`"),
+        ("POST", "/mcp", &[json, session], "{", 400, "not JSON"),
+        ("POST", "/mcp", &[json, session], "", 400, "not JSON"),
+        ("POST", "/mcp", &[json, session], "[]", 400, "an empty batch"),
+        ("POST", "/mcp", &[json, session], "{}", 400, "not a JSON-RPC message"),
+        ("GET", "/", &[], "", 404, "MCP is at /mcp"),
+        ("POST", "/mcp/", &[json, session], PING, 404, "MCP is at /mcp"),
+        ("GET", "/control/status", &[], "", 404, "MCP is at /mcp"),
+        ("PUT", "/mcp", &[session], "", 405, "no sense"),
+        ("POST", "/health", &[json], PING, 405, "no sense"),
+        ("GET", "/front", &[], "", 426, "upgrade to `greenroom-front`"),
+        ("GET", "/health", &[("host", "rebound.example")], "", 403, "`rebound.example`"),
+        ("POST", "/mcp", &[json, session, ("host", "localhost.rebound.example")], PING, 403, "allowed_hosts"),
+        ("POST", "/mcp", &[json, session, ("origin", "https://evil.example")], PING, 403, "another origin"),
+        ("POST", "/mcp", &[json, session, ("origin", "null")], PING, 403, "another origin"),
+        ("POST", "/mcp", &[json, session, ("origin", "http://localhost:3000")], PING, 403, "another origin"),
+        (
+            "GET",
+            "/front",
+            &[("upgrade", "greenroom-front"), ("connection", "upgrade"), ("origin", "http://a")],
+            "",
+            403,
+            "another origin",
+        ),
+    ];
+    for (method, path, headers, body, status, says) in cases {
+        let (got, said) = refused(&server, method, path, headers, body).await;
+        assert_eq!(got, *status, "{method} {path} {headers:?}: {said}");
+        assert!(said.contains(says), "{method} {path} {headers:?}: {said}");
+    }
+    assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
+}
+
+/// The server's own pages may use it, and further names that it was given.
+#[tokio::test]
+async fn names_that_are_let_in() {
+    let stage = Stage::new().set("server.allowed_hosts", "browsers.example");
+    let server = stage.serve().await;
+    let host = server.address().to_string();
+    let own = format!("http://{host}");
+    for headers in [
+        &[("origin", own.as_str())][..],
+        &[("host", "localhost")],
+        &[("host", "browsers.example:443")],
+        &[("host", "browsers.example"), ("origin", "https://browsers.example")],
+    ] {
+        let reply = server.wire().await.request("GET", "/health", headers, None).await;
+        assert_eq!(reply.status, 200, "{headers:?}");
+    }
+}
+
+/// A body over the limit is refused with the limit: at once when it is announced, in time when it is not.
+#[tokio::test]
+async fn big_bodies() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nmcp-session-id: {}\r\n",
+        client.session
+    );
+    let mut announced = server.wire().await;
+    announced.send(format!("{head}content-length: {}\r\n\r\n", LIMIT + 1)).await;
+    let mut chunked = server.wire().await;
+    chunked.send(format!("{head}transfer-encoding: chunked\r\n\r\n")).await;
+    let chunk = format!("100000\r\n{}\r\n", " ".repeat(0x10_0000));
+    for _ in 0..LIMIT / 0x10_0000 {
+        chunked.send(&chunk).await;
+    }
+    chunked.send("1\r\n \r\n").await;
+    for wire in [announced, chunked] {
+        let mut reply = wire.reply().await;
+        assert_eq!(reply.status, 413);
+        let said = reply.json().await;
+        assert!(said["error"]["message"].as_str().unwrap().contains("at most 67108864 bytes"), "{said}");
+    }
+    assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
+}

@@ -1,0 +1,115 @@
+//! Streams that broke, and clients that come back for the rest.
+
+use greenroom_testkit::{http::Remote, text_of};
+use serde_json::json;
+
+use crate::front::stage::{NEWEST, Stage};
+
+async fn asked(client: &Remote) -> (String, serde_json::Value) {
+    let mut reply = client.post(&client.call_of("elicit", json!({"message": "which?"}))).await;
+    let event = reply.next().await.unwrap();
+    // The connection breaks here.
+    (event.id.clone().unwrap(), event.message()["id"].clone())
+}
+
+/// Who comes back behind the last event it has seen gets the rest, once; who comes back again gets it again.
+#[tokio::test]
+async fn the_answer_is_not_lost() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
+    let (seen, question) = asked(&client).await;
+    assert_eq!(client.respond(&question, json!({"said": "blue"})).await.status, 202);
+    for _ in 0..2 {
+        let rest = client.listen(Some(&seen)).await.messages().await;
+        assert_eq!(rest.len(), 1, "{rest:?}");
+        assert!(text_of(&rest[0]).contains("blue"), "{rest:?}");
+    }
+    assert_eq!(stage.log().count("tools/call elicit"), 1);
+}
+
+/// A stream that broke before its first message is resumed from its start.
+#[tokio::test]
+async fn from_the_start() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
+    let (seen, question) = asked(&client).await;
+    let start = format!("{}-start", seen.split_once('-').unwrap().0);
+    let mut resumed = client.listen(Some(&start)).await;
+    assert_eq!(resumed.message().await["id"], question);
+    client.respond(&question, json!({"said": "blue"})).await;
+    let rest = resumed.messages().await;
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    assert!(text_of(&rest[0]).contains("blue"), "{rest:?}");
+}
+
+/// Two that resume one stream: the newest is served, the other ends, and nothing is lost or comes twice.
+#[tokio::test]
+async fn two_resume_one_stream() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
+    let (seen, question) = asked(&client).await;
+    let mut first = client.listen(Some(&seen)).await;
+    let mut second = client.listen(Some(&seen)).await;
+    assert_eq!(first.next().await, None, "the first ends");
+    client.respond(&question, json!({"said": "blue"})).await;
+    let rest = second.messages().await;
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    assert!(text_of(&rest[0]).contains("blue"), "{rest:?}");
+}
+
+/// An event that nobody sent, or that is of another client, is refused; so is one that is no longer kept.
+#[tokio::test]
+async fn what_cannot_be_resumed() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
+    let (seen, question) = asked(&client).await;
+    for event in [
+        "9-0",
+        "1-9",
+        "x",
+        "",
+        "-",
+        "1-",
+        "-1",
+        "0-18446744073709551615",
+        "18446744073709551616-0",
+        "1-0-0",
+        "1-é",
+    ] {
+        let mut refused = client.listen(Some(event)).await;
+        assert_eq!(refused.status, 400, "{event}");
+        let why = refused.json().await["error"]["message"].as_str().unwrap().to_owned();
+        assert!(why.contains("nothing can be resumed"), "{event}: {why}");
+    }
+    let other = Remote::open(&server, NEWEST, json!({})).await;
+    assert_eq!(other.listen(Some(&seen)).await.status, 400);
+    client.respond(&question, json!({})).await;
+    assert_eq!(client.listen(Some(&seen)).await.messages().await.len(), 1);
+    // So many calls that the first stream is forgotten.
+    for _ in 0..20 {
+        let call = client.call_with_progress("progress", json!({"steps": 1}));
+        client.post(&call).await.messages().await;
+    }
+    assert_eq!(client.listen(Some(&seen)).await.status, 400);
+}
+
+/// A client that has swallowed more than is kept cannot go back before that, but to its answer.
+#[tokio::test]
+async fn far_behind() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let mut reply = client.post(&client.call_with_progress("progress", json!({"steps": 5_000}))).await;
+    let mut ids = Vec::new();
+    while let Some(event) = reply.next().await {
+        ids.push(event.id.unwrap());
+    }
+    assert!(ids.len() > 2_000, "{}", ids.len());
+    assert_eq!(client.listen(Some(&ids[0])).await.status, 400);
+    let rest = client.listen(Some(&ids[ids.len() - 2])).await.messages().await;
+    assert_eq!((rest.len(), text_of(&rest[0])), (1, "5000 steps".to_owned()));
+}

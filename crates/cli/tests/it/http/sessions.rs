@@ -1,0 +1,78 @@
+//! Clients come and go; browsers stay as long as somebody may want them.
+
+use greenroom_testkit::{eventually, http::Remote, text_of};
+use serde_json::json;
+
+use crate::front::stage::{NEWEST, Stage, failure};
+
+/// A client's goodbye ends the session of its own, and no other; a named one is found again by another client.
+#[tokio::test]
+async fn a_goodbye_ends_the_own_session_only() {
+    let stage = Stage::new().set("pool.warm", "0");
+    let server = stage.serve().await;
+    let first = Remote::open(&server, NEWEST, json!({})).await;
+    let second = Remote::open(&server, NEWEST, json!({})).await;
+    for (client, session, value) in
+        [(&first, None, "own"), (&first, Some("named"), "kept"), (&second, None, "second")]
+    {
+        let mut arguments = json!({"key": "k", "value": value});
+        if let Some(session) = session {
+            arguments["sessionId"] = json!(session);
+        }
+        assert_eq!(text_of(&client.call("set", arguments).await), "set");
+    }
+    assert_eq!(stage.seats().len(), 3);
+    assert_eq!(first.delete().await.status, 202);
+    eventually("the end of one session", || (stage.seats().len() == 2).then_some(())).await;
+    assert_eq!(first.delete().await.status, 404);
+    let get = |arguments| second.call("get", arguments);
+    assert_eq!(text_of(&get(json!({"key": "k", "sessionId": "named"})).await), "kept");
+    assert_eq!(text_of(&get(json!({"key": "k"})).await), "second");
+}
+
+/// Two clients have one browser each when they give no `sessionId`, and share the one that they name.
+#[tokio::test]
+async fn clients_are_apart() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let first = Remote::open(&server, NEWEST, json!({})).await;
+    let second = Remote::open(&server, NEWEST, json!({})).await;
+    first.call("set", json!({"key": "k", "value": "mine"})).await;
+    first.call("set", json!({"key": "k", "value": "ours", "sessionId": "s"})).await;
+    assert_eq!(text_of(&second.call("get", json!({"key": "k"})).await), "(unset)");
+    assert_eq!(text_of(&second.call("get", json!({"key": "k", "sessionId": "s"})).await), "ours");
+    let list = text_of(&second.call("session_list", json!({})).await);
+    assert_eq!(list.matches("\"id\"").count(), 2, "its own and the named one: {list}");
+}
+
+/// A goodbye ends what is in flight: streams end, and calls are answered no more.
+#[tokio::test]
+async fn a_goodbye_with_calls_in_flight() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let gate = stage.gate("gate");
+    let mut stream = client.listen(None).await;
+    let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
+    gate.arrived(1).await;
+    assert_eq!(client.delete().await.status, 202);
+    assert_eq!(stream.next().await, None);
+    let mut answer = held.reply().await;
+    assert_eq!((answer.status, answer.body().await.as_str()), (202, ""));
+    let other = Remote::open(&server, NEWEST, json!({})).await;
+    assert_eq!(text_of(&other.call("echo", json!({"text": "on"})).await), "on");
+}
+
+/// A session whose time is over says so, also when its client never had another connection.
+#[tokio::test]
+async fn a_browser_ends_by_its_own_clock() {
+    let stage = Stage::new().set("sessions.idle_timeout", "200ms").set("pool.warm", "0");
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    client.call("set", json!({"key": "k", "value": "v"})).await;
+    eventually("the end of the session", || stage.seats().is_empty().then_some(())).await;
+    let answer = text_of(&client.call("get", json!({"key": "k"})).await);
+    assert!(answer.starts_with("(unset)\nsession restarted: it was closed after 200 ms"), "{answer}");
+    let none = client.call("session_close", json!({"sessionId": "nobody"})).await;
+    assert_eq!(failure(&none).0, "no_session");
+}

@@ -1,0 +1,42 @@
+//! A server that is stopped, whatever goes on.
+
+use greenroom_testkit::http::stateless;
+use serde_json::json;
+
+use super::remote;
+use crate::{front::stage::Stage, real::look};
+
+/// Open streams, calls in flight, joined fronts and half a request keep no server from ending, and nothing is left.
+#[tokio::test]
+async fn everything_at_once() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = remote(&server).await;
+    let front = stage.client_with(json!({})).await;
+    let gate = stage.gate("gate");
+    let mut stream = client.listen(None).await;
+    let mut asked = client.post(&client.call_of("elicit", json!({"message": "?", "sessionId": "e"}))).await;
+    asked.message().await;
+    let held = client.send(&client.call_of("wait", json!({"file": gate.path(), "sessionId": "w"}))).await;
+    let of_front = front.start_call("wait", json!({"file": gate.path(), "sessionId": "f"})).await;
+    let mut half = server.wire().await;
+    half.send("POST /mcp HTTP/1.1\r\n").await;
+    let listen = stateless(1, "subscriptions/listen", json!({"notifications": {}}), json!({}));
+    let mut listening = server.post_stateless(&listen).await;
+    listening.message().await;
+    gate.arrived(2).await;
+    let run = look::run_of(&stage.data(), server.pid());
+    assert!(server.stop().await.success(), "{}", server.stderr());
+    assert!(!run.exists());
+    look::all_gone(&run).await;
+    assert_eq!((stream.next().await, asked.next().await), (None, None));
+    let mut refused = held.reply().await;
+    assert_eq!(refused.status, 503);
+    let said = refused.json().await;
+    assert!(said["error"]["message"].as_str().unwrap().contains("stopping"), "{said}");
+    let lost = of_front.response().await;
+    assert_eq!(lost["result"]["_meta"]["greenroom/error"]["code"], "server_lost", "{lost}");
+    front.close_stdin().await;
+    assert!(front.wait().await.success());
+    assert_eq!(look::runs(&stage.data()), Vec::<std::path::PathBuf>::new());
+}

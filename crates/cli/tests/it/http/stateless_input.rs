@@ -1,0 +1,120 @@
+//! Revision 2026-07-28: questions become answers that ask, and the next request brings the answer along.
+
+use greenroom_testkit::{
+    http::{Server, stateless},
+    text_of,
+};
+use serde_json::{Value, json};
+
+use crate::front::stage::{Stage, error, failure};
+
+async fn send(server: &Server, params: Value) -> Value {
+    let request = stateless(1, "tools/call", params, json!({"elicitation": {}, "sampling": {}}));
+    server.post_stateless(&request).await.answer().await
+}
+
+fn elicit(message: &str) -> Value {
+    json!({"name": "elicit", "arguments": {"message": message, "sessionId": "a"}})
+}
+
+/// The same call, with what it waits for.
+fn retry(mut params: Value, state: &Value, responses: Value) -> Value {
+    params["requestState"] = state.clone();
+    params["inputResponses"] = responses;
+    params
+}
+
+#[track_caller]
+fn asks(answer: &Value) -> (&Value, &Value) {
+    let result = &answer["result"];
+    assert_eq!(result["resultType"], "input_required", "{answer}");
+    assert_eq!(result["inputRequests"]["q1"]["method"], "elicitation/create", "{answer}");
+    (&result["requestState"], &result["inputRequests"]["q1"]["params"])
+}
+
+/// A question comes as a result; the retry brings the answer, and the call completes without running twice.
+#[tokio::test]
+async fn asked_and_answered() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let answer = send(&server, elicit("which?")).await;
+    let (state, question) = asks(&answer);
+    assert_eq!(question["message"], "which?");
+    let responses = json!({"q1": {"action": "accept", "content": {"answer": "blue"}}, "q9": {}});
+    let done = send(&server, retry(elicit("which?"), state, responses)).await;
+    assert_eq!(done["result"]["resultType"], "complete");
+    assert!(text_of(&done).contains("blue"), "{done}");
+    assert_eq!(stage.log().count("tools/call elicit"), 1);
+}
+
+/// What was not answered is asked again, under another state.
+#[tokio::test]
+async fn asked_again() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let first = send(&server, elicit("which?")).await;
+    let second = send(&server, retry(elicit("which?"), asks(&first).0, json!({"other": {}}))).await;
+    assert_ne!(asks(&first).0, asks(&second).0);
+    let mut params = elicit("which?");
+    params["requestState"] = asks(&second).0.clone();
+    let third = send(&server, params).await;
+    let done = send(&server, retry(elicit("which?"), asks(&third).0, json!({"q1": {"said": "blue"}}))).await;
+    assert!(text_of(&done).contains("blue"), "{done}");
+    assert_eq!(stage.log().count("tools/call elicit"), 1);
+}
+
+/// A state is good once and for its own call; anything else is refused, and costs the call nothing.
+#[tokio::test]
+async fn states_that_are_not_honoured() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let answer = send(&server, elicit("which?")).await;
+    let state = asks(&answer).0;
+    let responses = json!({"q1": {"said": "blue"}});
+    for (params, says) in [
+        (retry(elicit("which?"), &json!("guessed"), responses.clone()), "is unknown"),
+        (retry(elicit("another?"), state, responses.clone()), "belongs to another call"),
+        (
+            retry(json!({"name": "sample", "arguments": {"sessionId": "a"}}), state, responses.clone()),
+            "another call",
+        ),
+        (retry(elicit("which?"), &json!(7), responses.clone()), "`requestState` must be text"),
+        (retry(elicit("which?"), state, json!(7)), "`inputResponses` must be an object"),
+    ] {
+        let (code, why) = error(&send(&server, params).await);
+        assert_eq!(code, -32602, "{why}");
+        assert!(why.contains(says), "{why}");
+    }
+    let done = send(&server, retry(elicit("which?"), state, responses.clone())).await;
+    assert!(text_of(&done).contains("blue"), "{done}");
+    let used = send(&server, retry(elicit("which?"), state, responses)).await;
+    assert!(error(&used).1.contains("used already"), "{used}");
+}
+
+/// A client that never comes back: the call ends by its own deadline, the engine hears that nobody answers, the session
+/// is free, and who comes back late hears how it went.
+#[tokio::test]
+async fn nobody_comes_back() {
+    let stage = Stage::new().set("pool.timeout", "300ms");
+    let server = stage.serve().await;
+    let answer = send(&server, elicit("which?")).await;
+    let state = asks(&answer).0.clone();
+    let echo = || send(&server, json!({"name": "echo", "arguments": {"text": "on", "sessionId": "a"}}));
+    let behind = echo().await;
+    assert_eq!(failure(&behind).0, "not_run", "{behind}");
+    let text = text_of(&echo().await);
+    assert!(text.starts_with("on\nsession restarted: "), "{text}");
+    let late = send(&server, retry(elicit("which?"), &state, json!({"q1": {}}))).await;
+    assert_eq!(failure(&late).0, "session_lost", "{late}");
+}
+
+/// A client without the capability is not asked.
+#[tokio::test]
+async fn who_cannot_be_asked() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let request = stateless(1, "tools/call", elicit("which?"), json!({}));
+    let answer = server.post_stateless(&request).await.answer().await;
+    assert_eq!(answer["result"]["resultType"], "complete");
+    assert!(text_of(&answer).contains("elicitation"), "{answer}");
+}

@@ -1,0 +1,87 @@
+//! Revision 2026-07-28 over stdio, where the process is the connection.
+
+use greenroom_testkit::{Client, http::stateless, text_of};
+use serde_json::{Value, json};
+
+use crate::front::stage::{Stage, error};
+
+fn of(params: Value, capabilities: Value) -> Value {
+    stateless(0, "", params, capabilities)["params"].take()
+}
+
+fn call(tool: &str, arguments: Value) -> Value {
+    of(json!({"name": tool, "arguments": arguments}), json!({"elicitation": {}}))
+}
+
+async fn text(client: &Client, tool: &str, arguments: Value) -> String {
+    let answer = client.request("tools/call", call(tool, arguments)).await;
+    assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+    text_of(&answer)
+}
+
+/// Without a handshake, what the server is and has; calls without `sessionId` share the process's own session.
+#[tokio::test]
+async fn the_process_is_the_connection() {
+    let stage = Stage::new();
+    let client = stage.spawn();
+    let about = client.request("server/discover", of(json!({}), json!({}))).await;
+    assert_eq!(about["result"]["supportedVersions"][0], "2026-07-28", "{about}");
+    let list = client.request("tools/list", of(json!({}), json!({}))).await;
+    assert!(list["result"]["ttlMs"].is_u64(), "{list}");
+    assert_eq!(text(&client, "set", json!({"key": "k", "value": "v"})).await, "set");
+    assert_eq!(text(&client, "get", json!({"key": "k"})).await, "v");
+    assert_eq!(text(&client, "get", json!({"key": "k", "sessionId": "other"})).await, "(unset)");
+    let unknown = client.request("ping", of(json!({}), json!({}))).await;
+    assert_eq!(error(&unknown).0, -32601);
+    let bare = client.request("tools/list", Value::Null).await;
+    assert!(error(&bare).1.contains("before `initialize`"), "{bare}");
+}
+
+/// A subscription goes on while calls are made, and ends when it is cancelled.
+#[tokio::test]
+async fn a_subscription_holds_nobody_up() {
+    let stage = Stage::new();
+    let client = stage.spawn();
+    let params = of(json!({"notifications": {"toolsListChanged": true}}), json!({}));
+    let listening = client.start("subscriptions/listen", params).await;
+    client.next_notification("notifications/subscriptions/acknowledged").await;
+    assert_eq!(text(&client, "change_tools", json!({})).await, "extra_1");
+    client.next_notification("notifications/tools/list_changed").await;
+    client.cancel(listening.id()).await;
+    assert_eq!(text(&client, "echo", json!({"text": "on"})).await, "on");
+}
+
+/// A call that goes on with its answers holds up no call that comes behind it.
+#[tokio::test]
+async fn a_resumed_call_holds_nobody_up() {
+    let stage = Stage::new();
+    let client = stage.spawn();
+    let gate = stage.gate("gate");
+    let mut params = call("withdraw", json!({"file": gate.path(), "sessionId": "a"}));
+    let asked = client.request("tools/call", params.clone()).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    params["requestState"] = asked["result"]["requestState"].clone();
+    params["inputResponses"] = json!({"q1": {"said": "blue"}});
+    let mut resumed = client.start("tools/call", params).await;
+    assert_eq!(text(&client, "echo", json!({"text": "on", "sessionId": "b"})).await, "on");
+    assert!(resumed.response_now().is_none());
+    gate.open();
+    assert_eq!(text_of(&resumed.response().await), "withdrawn");
+}
+
+/// Progress comes before the answer, and log lines only on request.
+#[tokio::test]
+async fn told_on_the_way() {
+    let stage = Stage::new();
+    let client = stage.spawn();
+    let mut params = call("progress", json!({"steps": 1}));
+    params["_meta"]["progressToken"] = json!("p");
+    client.request("tools/call", params).await;
+    assert_eq!(client.notifications_left("notifications/progress"), 2);
+    text(&client, "log", json!({"level": "error", "data": 1})).await;
+    assert_eq!(client.notifications_left("notifications/message"), 0);
+    let mut params = call("log", json!({"level": "error", "data": 1}));
+    params["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
+    client.request("tools/call", params).await;
+    assert_eq!(client.notifications_left("notifications/message"), 1);
+}

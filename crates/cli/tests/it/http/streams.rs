@@ -1,0 +1,122 @@
+//! What a call says before its answer: a stream of the call's own, in order, with the answer last.
+
+use greenroom_testkit::{http::Remote, text_of};
+use serde_json::{Value, json};
+
+use crate::front::stage::{NEWEST, Stage};
+
+/// Progress comes first and in order, the answer last, each event with an id of its own.
+#[tokio::test]
+async fn progress_before_the_answer() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    for revision in ["2025-03-26", "2025-06-18", NEWEST] {
+        let client = Remote::open(&server, revision, json!({})).await;
+        let mut reply = client.post(&client.call_with_progress("progress", json!({"steps": 3}))).await;
+        assert!(reply.is_stream());
+        let mut events = Vec::new();
+        while let Some(event) = reply.event().await {
+            events.push(event);
+        }
+        if revision == NEWEST {
+            let first = events.remove(0);
+            assert_eq!((first.id.as_deref(), first.data.as_str()), (Some("1-start"), ""));
+        }
+        let ids: Vec<_> = events.iter().map(|event| event.id.clone().unwrap()).collect();
+        assert_eq!(ids, ["1-0", "1-1", "1-2", "1-3", "1-4"]);
+        let steps: Vec<_> =
+            events[..4].iter().map(|event| event.message()["params"]["progress"].clone()).collect();
+        assert_eq!(steps, [json!(0.5), json!(1), json!(2), json!(3)]);
+        assert_eq!(text_of(&events[4].message()), "3 steps");
+    }
+}
+
+/// A log line comes on the stream of the call that it belongs to.
+#[tokio::test]
+async fn log_lines() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    client.request("logging/setLevel", json!({"level": "info"})).await;
+    let messages =
+        client.post(&client.call_of("log", json!({"level": "error", "data": 1}))).await.messages().await;
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert_eq!(messages[0]["method"], "notifications/message");
+    assert_eq!(text_of(&messages[1]), "logged");
+}
+
+/// Questions come on the call's stream, are answered by requests of their own, and the answer follows.
+#[tokio::test]
+async fn questions() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}, "sampling": {}})).await;
+    for (tool, arguments, method) in [
+        ("elicit", json!({"message": "which?"}), "elicitation/create"),
+        ("sample", json!({}), "sampling/createMessage"),
+    ] {
+        let mut reply = client.post(&client.call_of(tool, arguments)).await;
+        let question = reply.message().await;
+        assert_eq!(question["method"], method);
+        assert_eq!(client.respond(&question["id"], json!({"said": method})).await.status, 202);
+        let answer = reply.messages().await;
+        assert_eq!(answer.len(), 1, "{answer:?}");
+        assert!(text_of(&answer[0]).contains(method), "{answer:?}");
+    }
+    let answer = client.call("echo", json!({"text": "on"})).await;
+    assert_eq!(text_of(&answer), "on");
+}
+
+/// A client without the capability is not asked, and its call hears so.
+#[tokio::test]
+async fn who_cannot_be_asked() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let mut reply = client.post(&client.call_of("elicit", json!({"message": "which?"}))).await;
+    assert!(!reply.is_stream());
+    let answer = reply.json().await;
+    assert!(text_of(&answer).contains("elicitation"), "{answer}");
+}
+
+/// A call that is cancelled ends its stream without an answer, and what the engine still asks is taken back.
+#[tokio::test]
+async fn a_cancelled_call() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
+    let call = client.call_of("elicit", json!({"message": "which?"}));
+    let mut reply = client.post(&call).await;
+    assert_eq!(reply.message().await["method"], "elicitation/create");
+    let params = json!({"requestId": call["id"]});
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    assert_eq!(client.post(&cancel).await.status, 202);
+    let rest = reply.messages().await;
+    assert!(rest.iter().all(|message| message.get("result").is_none()), "{rest:?}");
+    let mut waiting = client.post(&client.message("ping", Value::Null)).await;
+    assert_eq!(waiting.json().await["result"], json!({}));
+}
+
+/// A client that takes no streams gets its answer all the same; one that takes nothing else gets a stream.
+#[tokio::test]
+async fn one_kind_of_answer_only() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    for (accept, is_stream) in [("application/json", false), ("text/event-stream", true)] {
+        for steps in [
+            json!({"name": "progress", "arguments": {"steps": 2}, "_meta": {"progressToken": 1}}),
+            json!({"name": "echo", "arguments": {"text": "a"}}),
+        ] {
+            let headers = [
+                ("content-type", "application/json"),
+                ("accept", accept),
+                ("mcp-session-id", client.session.as_str()),
+            ];
+            let body = client.message("tools/call", steps).to_string();
+            let mut reply = server.wire().await.request("POST", "/mcp", &headers, Some(&body)).await;
+            assert_eq!((reply.status, reply.is_stream()), (200, is_stream), "{accept}: {body}");
+            text_of(&reply.answer().await);
+        }
+    }
+}

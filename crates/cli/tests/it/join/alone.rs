@@ -1,0 +1,91 @@
+//! Which server is joined, and what is said when it cannot be.
+
+use greenroom_testkit::text_of;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::{
+    control::ask::ask,
+    front::stage::{NEWEST, Stage},
+};
+
+/// `--standalone` brings browsers of its own, whatever runs.
+#[tokio::test]
+async fn standalone() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = stage.launch(&["mcp", "--standalone"]).spawn();
+    client.initialize(NEWEST, json!({})).await;
+    client.call("set", json!({"key": "k", "value": "v", "sessionId": "s"})).await;
+    let joined = stage.client_with(json!({})).await;
+    assert_eq!(text_of(&joined.call("get", json!({"key": "k", "sessionId": "s"})).await), "(unset)");
+    let all = ask(&stage, &["status", "--json"]).await.json();
+    let mut pids: Vec<_> = all.as_array().unwrap().iter().map(|one| one["pid"].as_u64().unwrap()).collect();
+    pids.sort_unstable();
+    let mut expected = [u64::from(server.pid()), u64::from(client.pid())];
+    expected.sort_unstable();
+    assert_eq!(pids, expected);
+}
+
+/// `--server URL` joins the one at this URL, from a home that knows of none.
+#[tokio::test]
+async fn by_url() {
+    let (stage, elsewhere) = (Stage::new(), Stage::new());
+    let server = stage.serve().await;
+    for url in [server.url(), format!("{}/mcp", server.url())] {
+        let client = elsewhere.launch(&["mcp", "--server", &url]).spawn();
+        client.initialize(NEWEST, json!({})).await;
+        assert_eq!(text_of(&client.call("echo", json!({"text": "a"})).await), "a");
+        client.close_stdin().await;
+        assert!(client.wait().await.success());
+    }
+    assert_eq!((stage.log().count("tools/call echo"), elsewhere.log().lines().len()), (2, 0));
+}
+
+/// A URL that is none is a mistake of the command line; a server that is not there, or none, is a failure with a hint.
+#[tokio::test]
+async fn urls_that_do_not_do() {
+    let stage = Stage::new();
+    for url in ["localhost:1", "https://localhost", ""] {
+        let said = ask(&stage, &["mcp", "--server", url]).await;
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{url}: {said:?}");
+        assert!(said.stderr.contains("--server"), "{said:?}");
+    }
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let site = greenroom_testkit::Site::start().await;
+    for url in [format!("http://{nobody}"), site.base()] {
+        let said = ask(&stage, &["mcp", "--server", &url]).await;
+        assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{url}: {said:?}");
+        assert!(said.stderr.contains("error: cannot join a greenroom server: "), "{said:?}");
+        assert!(said.stderr.contains("hint: start one with `greenroom serve`"), "{said:?}");
+    }
+    let said = ask(&stage, &["mcp", "--server", "http://127.0.0.1:1", "--standalone"]).await;
+    assert_eq!(said.code, 2, "{said:?}");
+}
+
+/// Flags that have no effect behind a server are warned about, its own ones are not.
+#[tokio::test]
+async fn flags_without_effect() {
+    let stage = Stage::new();
+    let _server = stage.serve().await;
+    let data = stage.data().display().to_string();
+    let client = stage.launch(&["mcp", "--pool-slots", "3", "--data-dir", &data, "--log", "warn"]).spawn();
+    client.initialize(NEWEST, json!({})).await;
+    client.stderr_says("--pool-slots has no effect").await;
+    client.close_stdin().await;
+    client.wait().await;
+    let stderr = client.stderr();
+    assert_eq!(stderr.matches("has no effect").count(), 1, "{stderr}");
+}
+
+/// A server that is about to end is not joined: a front that starts then does without it.
+#[tokio::test]
+async fn a_server_that_has_gone() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    server.kill().await;
+    let client = stage.client_with(json!({})).await;
+    assert_eq!(text_of(&client.call("echo", json!({"text": "a"})).await), "a");
+    let all = ask(&stage, &["status", "--json"]).await.json();
+    assert_eq!(all[0]["pid"], client.pid(), "{all}");
+}

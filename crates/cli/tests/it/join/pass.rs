@@ -1,0 +1,93 @@
+//! A front passes on what its client and its server say, in order, and nothing is between them.
+
+use greenroom_testkit::text_of;
+use serde_json::json;
+
+use crate::{
+    control::ask::ask,
+    front::stage::{NEWEST, Stage, sessions, tool_names},
+};
+
+/// Fronts join the server that runs: there is one process with browsers, and it has all the sessions. Named ones are
+/// everybody's, a front's own is its own.
+#[tokio::test]
+async fn one_server_for_all() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let (first, second) = (stage.client_with(json!({})).await, stage.client_with(json!({})).await);
+    for (client, arguments) in [
+        (&first, json!({"key": "k", "value": "mine"})),
+        (&first, json!({"key": "k", "value": "ours", "sessionId": "s"})),
+    ] {
+        assert_eq!(text_of(&client.call("set", arguments).await), "set");
+    }
+    assert_eq!(text_of(&second.call("get", json!({"key": "k"})).await), "(unset)");
+    assert_eq!(text_of(&second.call("get", json!({"key": "k", "sessionId": "s"})).await), "ours");
+    assert_eq!(sessions(&second).await.len(), 2, "its own and the named one");
+    let all = ask(&stage, &["status", "--json"]).await.json();
+    assert_eq!((all.as_array().unwrap().len(), &all[0]["pid"]), (1, &json!(server.pid())), "{all}");
+    assert_eq!(all[0]["sessions"].as_array().unwrap().len(), 3, "{all}");
+    assert_eq!(server.stderr(), "", "joining is nothing to warn of");
+}
+
+/// A front's end closes the session of its own, and keeps named ones.
+#[tokio::test]
+async fn a_front_leaves() {
+    let stage = Stage::new().set("pool.warm", "0");
+    let _server = stage.serve().await;
+    let (leaves, stays) = (stage.client_with(json!({})).await, stage.client_with(json!({})).await);
+    leaves.call("set", json!({"key": "k", "value": "own"})).await;
+    leaves.call("set", json!({"key": "k", "value": "named", "sessionId": "s"})).await;
+    assert_eq!(stage.seats().len(), 2);
+    leaves.close_stdin().await;
+    assert!(leaves.wait().await.success());
+    greenroom_testkit::eventually("the end of its session", || (stage.seats().len() == 1).then_some(()))
+        .await;
+    assert_eq!(text_of(&stays.call("get", json!({"key": "k", "sessionId": "s"})).await), "named");
+}
+
+/// Calls that a client does not wait for keep their order through the front.
+#[tokio::test]
+async fn order_is_kept() {
+    let stage = Stage::new();
+    let _server = stage.serve().await;
+    let client = stage.client_with(json!({})).await;
+    let mut calls = Vec::new();
+    for n in 0..60 {
+        calls.push(
+            client.start_call("set", json!({"key": "k", "value": n.to_string(), "sessionId": "s"})).await,
+        );
+    }
+    assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "s"})).await), "59");
+    for call in calls {
+        assert_eq!(text_of(&call.response().await), "set");
+    }
+}
+
+/// Progress, questions and cancellations pass, and so do roots: a front on this machine has its folders.
+#[tokio::test]
+async fn everything_passes() {
+    let stage = Stage::new();
+    let _server = stage.serve().await;
+    let client = stage.client().await;
+    client.on_request("roots/list", |_| json!({"roots": []}));
+    client.on_request("elicitation/create", |params| json!({"echo": params["message"]}));
+    let params = json!({"name": "progress", "arguments": {"steps": 2}, "_meta": {"progressToken": "p"}});
+    client.request("tools/call", params).await;
+    assert_eq!(client.notifications_left("notifications/progress"), 3);
+    assert!(text_of(&client.call("elicit", json!({"message": "which?"})).await).contains("which?"));
+    let gate = stage.gate("gate");
+    let mut cancelled = client.start_call("wait", json!({"file": gate.path(), "sessionId": "s"})).await;
+    gate.arrived(1).await;
+    client.cancel(cancelled.id()).await;
+    gate.open();
+    assert_eq!(text_of(&client.call("echo", json!({"text": "on", "sessionId": "s"})).await), "on");
+    assert!(cancelled.response_now().is_none());
+    assert!(tool_names(&client).await.contains(&"echo".to_owned()));
+    client.call("change_tools", json!({})).await;
+    client.next_notification("notifications/tools/list_changed").await;
+    client.send_line("{").await;
+    assert_eq!(client.next_unmatched().await["error"]["code"], -32700);
+    let answer = client.initialize(NEWEST, json!({})).await;
+    assert!(answer["error"]["message"].as_str().unwrap().contains("already initialized"), "{answer}");
+}

@@ -1,0 +1,148 @@
+//! A server that is killed under its clients, and the next one.
+
+use futures_util::future::join_all;
+use greenroom_testkit::{Client, http::Remote, text_of};
+use serde_json::{Value, json};
+
+use crate::{
+    front::stage::{NEWEST, Stage, failure, retryable, tool_names},
+    real::look,
+};
+
+const NOTE: &str = "session restarted: the greenroom server was restarted";
+
+/// Whether a get finds nothing, and what else is said.
+async fn note(client: &Client, session: Option<&str>) -> Option<String> {
+    let mut arguments = json!({"key": "k"});
+    if let Some(session) = session {
+        arguments["sessionId"] = json!(session);
+    }
+    let text = text_of(&client.call("get", arguments).await);
+    assert!(text.starts_with("(unset)"), "{text}");
+    text.split_once('\n').map(|(_, note)| note.to_owned())
+}
+
+#[track_caller]
+fn is_told(note: Option<String>) {
+    assert!(note.as_ref().is_some_and(|note| note.starts_with(NOTE)), "{note:?}");
+}
+
+/// A server killed with 20 clients: every call in flight is answered with the truth, or its connection breaks, and none
+/// is made twice. The next server tells each front once about each session that it used, and about no other.
+#[tokio::test]
+async fn killed_with_twenty_clients() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let gate = stage.gate("gate");
+    let fronts = join_all((0..10).map(|_| stage.client_with(json!({})))).await;
+    let remotes = join_all((0..10).map(|_| Remote::open(&server, NEWEST, json!({})))).await;
+    let mut calls = Vec::new();
+    for (n, front) in fronts.iter().enumerate() {
+        let named = format!("front {n}");
+        front.call("set", json!({"key": "k", "value": "v", "sessionId": named})).await;
+        if n % 2 == 0 {
+            front.call("set", json!({"key": "k", "value": "v"})).await;
+        }
+        calls.push(front.start_call("wait", json!({"file": gate.path(), "sessionId": named})).await);
+    }
+    let mut wires = Vec::new();
+    for (n, remote) in remotes.iter().enumerate() {
+        let arguments = json!({"file": gate.path(), "sessionId": format!("remote {n}")});
+        wires.push(remote.send(&remote.call_of("wait", arguments)).await);
+    }
+    gate.arrived(20).await;
+    let run = look::run_of(&stage.data(), server.pid());
+    server.kill().await;
+    look::all_gone(&run).await;
+    for call in calls {
+        let answer = call.response().await;
+        let (code, text) = failure(&answer);
+        assert_eq!((code.as_str(), retryable(&answer)), ("server_lost", false), "{text}");
+        assert!(text.contains("whether it took effect is unknown, and it was not repeated"), "{text}");
+    }
+    // What is asked meanwhile waits for the next server.
+    let lists = join_all(fronts.iter().map(|front| front.start("tools/list", Value::Null))).await;
+    let next = stage.serve().await;
+    for list in lists {
+        let list = list.response().await;
+        assert!(list["result"]["tools"].is_array(), "{list}");
+    }
+    for (n, front) in fronts.iter().enumerate() {
+        front.next_notification("notifications/tools/list_changed").await;
+        let named = format!("front {n}");
+        is_told(note(front, Some(&named)).await);
+        assert_eq!(note(front, Some(&named)).await, None, "told once");
+        assert_eq!(note(front, Some(&format!("fresh {n}"))).await, None, "never used");
+        let own = note(front, None).await;
+        if n % 2 == 0 {
+            is_told(own)
+        } else {
+            assert_eq!(own, None, "never used")
+        }
+        assert_eq!(note(front, None).await, None, "told once");
+    }
+    for remote in &remotes {
+        let mut gone = Remote::listen(&remote.at(&next), None).await;
+        assert_eq!(gone.status, 404);
+        assert!(gone.body().await.contains("send `initialize` again"));
+    }
+    let remote = Remote::open(&next, NEWEST, json!({})).await;
+    assert_eq!(text_of(&remote.call("echo", json!({"text": "on"})).await), "on");
+    assert_eq!(stage.log().count("tools/call wait"), 20, "none was made twice");
+    drop(wires);
+}
+
+/// A session that several fronts used is told of once, to whoever is first; nobody loses what was begun anew.
+#[tokio::test]
+async fn a_shared_session() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let (first, second) = (stage.client_with(json!({})).await, stage.client_with(json!({})).await);
+    for client in [&first, &second] {
+        client.call("set", json!({"key": "k", "value": "v", "sessionId": "s"})).await;
+    }
+    server.kill().await;
+    let _next = stage.serve().await;
+    is_told(note(&first, Some("s")).await);
+    first.call("set", json!({"key": "k", "value": "new", "sessionId": "s"})).await;
+    tool_names(&second).await;
+    assert_eq!(text_of(&second.call("get", json!({"key": "k", "sessionId": "s"})).await), "new");
+}
+
+/// A server that is stopped in order, and one that comes back as another: questions that were open are taken back, new
+/// ones have other numbers, and the level of log lines holds.
+#[tokio::test]
+async fn stopped_in_order() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = stage.client_with(json!({"elicitation": {}})).await;
+    client.request("logging/setLevel", json!({"level": "error"})).await;
+    let asked = client.start_call("elicit", json!({"message": "which?", "sessionId": "s"})).await;
+    let question = client.next_request().await;
+    assert!(server.stop().await.success());
+    assert_eq!(failure(&asked.response().await).0, "server_lost");
+    let called_off = client.next_notification("notifications/cancelled").await;
+    assert_eq!(called_off["params"]["requestId"], question.id);
+    let _next = stage.serve().await;
+    let asked = client.start_call("elicit", json!({"message": "which?", "sessionId": "s"})).await;
+    let again = client.next_request().await;
+    assert!(again.id.as_u64() > question.id.as_u64(), "{again:?}");
+    client.respond(&question.id, json!({"said": "old"})).await;
+    client.respond(&again.id, json!({"said": "new"})).await;
+    let text = text_of(&asked.response().await);
+    assert!(text.contains("new") && text.contains(NOTE), "{text}");
+    client.call("log", json!({"level": "info", "data": 1, "sessionId": "s"})).await;
+    assert_eq!(client.notifications_left("notifications/message"), 0);
+}
+
+/// A client that leaves while there is no server ends its front.
+#[tokio::test]
+async fn the_client_leaves_meanwhile() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = stage.client_with(json!({})).await;
+    server.kill().await;
+    client.stderr_says("looking for the next one").await;
+    client.close_stdin().await;
+    assert!(client.wait().await.success());
+}

@@ -1,0 +1,217 @@
+//! A thin front against servers that are played: each is one end of a pipe in memory. The clock is paused, so that it
+//! costs nothing to wait for a server that never comes back.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf},
+    sync::Notify,
+    task::JoinHandle,
+};
+
+use super::*;
+
+/// Servers that can be joined, one after the other, and how often one was looked for.
+#[derive(Default, Clone)]
+struct Played(Arc<(Mutex<(VecDeque<DuplexStream>, usize)>, Notify)>);
+
+impl Servers for Played {
+    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Link>, String>> {
+        let mut state = self.0.0.lock().unwrap();
+        state.1 += 1;
+        self.0.1.notify_waiters();
+        let next = state.0.pop_front();
+        Box::pin(
+            async move { next.map(|link| Box::new(link) as Box<dyn Link>).ok_or("none runs".to_owned()) },
+        )
+    }
+}
+
+impl Played {
+    fn looks(&self) -> usize {
+        self.0.0.lock().unwrap().1
+    }
+}
+
+/// One end of a conversation, line by line.
+struct End {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    write: WriteHalf<DuplexStream>,
+}
+
+impl End {
+    fn new(link: DuplexStream) -> Self {
+        let (read, write) = tokio::io::split(link);
+        Self { lines: BufReader::new(read).lines(), write }
+    }
+
+    async fn say(&mut self, message: Value) {
+        self.write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next_line().await.unwrap().expect("another line")).unwrap()
+    }
+
+    /// Welcomes a front as the server of this name, and returns how it introduced itself.
+    async fn welcome(&mut self, server: &str) -> Value {
+        let hello = self.hear().await;
+        self.say(json!({"server": server, "version": "1"})).await;
+        hello
+    }
+}
+
+/// A front between a client and a first server.
+fn front() -> (End, End, Played, JoinHandle<Result<(), String>>) {
+    let (client, ours) = tokio::io::duplex(64 * 1024);
+    let (server, link) = tokio::io::duplex(64 * 1024);
+    let played = Played::default();
+    let thin = Thin { servers: played.clone(), connection: 7, folder: PathBuf::from("/folder") };
+    let (read, write) = tokio::io::split(ours);
+    let running = tokio::spawn(async move {
+        let (stdio, _tasks) = pipe::open(read, write, Vec::new());
+        thin.run(Box::new(link), stdio, CancellationToken::new()).await
+    });
+    (End::new(client), End::new(server), played, running)
+}
+
+fn request(id: u64, method: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"name": "t", "arguments": {"sessionId": "s"}}})
+}
+
+fn code(answer: &Value) -> &str {
+    answer["result"]["_meta"]["greenroom/error"]["code"].as_str().unwrap_or_default()
+}
+
+/// When no server comes back in time, whoever waits hears so, and so does whoever asks later; the front goes on looking,
+/// and ends with its client.
+#[tokio::test(start_paused = true)]
+async fn no_server_comes_back() {
+    let (mut client, mut server, played, running) = front();
+    server.welcome("one").await;
+    client.say(request(1, "tools/call")).await;
+    client.say(request(2, "tools/list")).await;
+    assert_eq!((server.hear().await["id"].clone(), server.hear().await["id"].clone()), (json!(1), json!(2)));
+    drop(server);
+    let began = Instant::now();
+    let lost = client.hear().await;
+    assert_eq!((lost["id"].as_u64(), code(&lost)), (Some(1), "server_lost"), "{lost}");
+    assert!(began.elapsed() < LOOK_EVERY, "said at once");
+    client.say(request(3, "tools/call")).await;
+    let list = client.hear().await;
+    assert!(list["id"] == 2 && list["error"]["message"].as_str().unwrap().contains("none runs"), "{list}");
+    let call = client.hear().await;
+    assert_eq!((call["id"].as_u64(), code(&call)), (Some(3), "no_server"), "{call}");
+    assert!(began.elapsed() >= COMES_BACK && began.elapsed() < COMES_BACK + 2 * LOOK_EVERY);
+    client.say(request(4, "tools/call")).await;
+    assert_eq!(code(&client.hear().await), "no_server");
+    let looks = played.looks();
+    assert!(
+        looks <= 2 + usize::try_from(COMES_BACK.as_millis() / LOOK_EVERY.as_millis()).unwrap(),
+        "{looks}"
+    );
+    drop(client);
+    assert_eq!(running.await.unwrap(), Ok(()));
+}
+
+/// A client that leaves while there is no server ends its front.
+#[tokio::test(start_paused = true)]
+async fn the_client_leaves_meanwhile() {
+    let (mut client, mut server, _, running) = front();
+    server.welcome("one").await;
+    drop(server);
+    client.say(request(1, "tools/call")).await;
+    drop(client);
+    assert_eq!(running.await.unwrap(), Ok(()));
+}
+
+/// What a server said before it went reaches the client, also one that reads slowly: an answer that came is not told as
+/// lost.
+#[tokio::test(start_paused = true)]
+async fn last_words_are_passed_on() {
+    // More than may wait for the client, fewer than would hold the server up.
+    const CALLS: u64 = 1200;
+    let (mut client, mut server, _, running) = front();
+    server.welcome("one").await;
+    let padding = "x".repeat(1000);
+    let answered = tokio::spawn(async move {
+        for id in 1..=CALLS {
+            assert_eq!(server.hear().await["id"], id);
+            server.say(json!({"jsonrpc": "2.0", "id": id, "result": {"text": padding}})).await;
+        }
+    });
+    for id in 1..=CALLS {
+        client.say(request(id, "tools/call")).await;
+    }
+    // The server is gone; the client has read nothing yet, and sends more, which nobody takes.
+    answered.await.unwrap();
+    for id in 1..=5 {
+        client.say(request(CALLS + id, "tools/call")).await;
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    for id in 1..=CALLS {
+        let answer = client.hear().await;
+        assert!(answer["id"] == id && answer["result"]["text"].is_string(), "{id}: {answer}");
+    }
+    let lost = client.hear().await;
+    assert!(["server_lost", "no_server"].contains(&code(&lost)), "{lost}");
+    drop(client);
+    assert_eq!(running.await.unwrap(), Ok(()));
+}
+
+/// A server that ends every conversation at once is not joined again and again without a pause.
+#[tokio::test(start_paused = true)]
+async fn no_busy_loop() {
+    let (client, mut server, played, running) = front();
+    server.welcome("one").await;
+    let began = Instant::now();
+    for _ in 0..10 {
+        let (next, link) = tokio::io::duplex(1024);
+        played.0.0.lock().unwrap().0.push_back(link);
+        drop(server);
+        server = End::new(next);
+        server.welcome("one").await;
+    }
+    assert!(began.elapsed() >= 9 * LOOK_EVERY, "{:?}", began.elapsed());
+    drop((server, client));
+    assert_eq!(running.await.unwrap(), Ok(()));
+}
+
+/// Another server is told what was lost with the one before, once; the same one is told nothing was. Either gets the
+/// introduction again, and whose answer that is, the client never sees.
+#[tokio::test(start_paused = true)]
+async fn found_again() {
+    let (mut client, mut server, played, running) = front();
+    assert_eq!(server.welcome("one").await["last_server"], Value::Null);
+    client.say(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}})).await;
+    server.hear().await;
+    server.say(json!({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": "2025-11-25"}})).await;
+    client.hear().await;
+    client.say(request(1, "tools/call")).await;
+    server.hear().await;
+    server.say(json!({"jsonrpc": "2.0", "id": 1, "result": {}})).await;
+    client.hear().await;
+    for (name, lost) in [("one", json!(["s"])), ("two", json!(["s"])), ("three", json!([]))] {
+        let (next, link) = tokio::io::duplex(64 * 1024);
+        played.0.0.lock().unwrap().0.push_back(link);
+        drop(server);
+        server = End::new(next);
+        let hello = server.welcome(name).await;
+        assert_eq!((&hello["connection"], &hello["lost"]), (&json!(7), &lost), "{name}: {hello}");
+        let again = server.hear().await;
+        assert_eq!(again["method"], "initialize");
+        server.say(json!({"jsonrpc": "2.0", "id": again["id"], "result": {}})).await;
+        assert_eq!(server.hear().await["method"], "notifications/initialized");
+        if name != "one" {
+            assert_eq!(client.hear().await["method"], "notifications/tools/list_changed");
+        }
+    }
+    client.say(request(2, "tools/list")).await;
+    assert_eq!(server.hear().await["id"], 2);
+    drop(client);
+    assert_eq!(running.await.unwrap(), Ok(()));
+    let mut rest = Vec::new();
+    server.lines.into_inner().read_to_end(&mut rest).await.unwrap();
+    assert_eq!(rest, b"");
+}

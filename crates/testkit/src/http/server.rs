@@ -1,0 +1,82 @@
+//! A program that says where it listens: `ready: http://HOST:PORT` on stdout.
+
+use std::{net::SocketAddr, process::ExitStatus};
+
+use crate::{
+    client::{Client, Launch},
+    deadline::eventually,
+    http::wire::{Reply, Wire},
+    process::Signal,
+};
+
+/// A running server. Dropping it kills the program.
+pub struct Server {
+    process: Client,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Starts the program and waits for its address.
+    pub async fn start(launch: Launch) -> Self {
+        let process = launch.spawn();
+        let address = eventually("the line `ready: …` of the server", || {
+            let lines = process.transcript();
+            lines.iter().find_map(|line| line.strip_prefix("<-- ready: http://")?.parse().ok())
+        })
+        .await;
+        Self { process, address }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A connection of its own, for one request or half of one.
+    pub async fn wire(&self) -> Wire {
+        Wire::connect(self.address).await
+    }
+
+    /// Asks for a page.
+    pub async fn get(&self, path: &str) -> Reply {
+        self.wire().await.request("GET", path, &[], None).await
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    pub fn stderr(&self) -> String {
+        self.process.stderr()
+    }
+
+    /// Returns when stderr contains `text`.
+    pub async fn stderr_says(&self, text: &str) {
+        self.process.stderr_says(text).await;
+    }
+
+    /// Sends a signal, unless the program has ended.
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Returns when the program has ended.
+    pub async fn wait(&self) -> ExitStatus {
+        self.process.wait().await
+    }
+
+    /// Asks the program to end, and waits for it.
+    pub async fn stop(&self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.wait().await
+    }
+
+    /// Kills the program, which it cannot notice, and waits for its end.
+    pub async fn kill(&self) {
+        self.process.kill();
+        self.wait().await;
+    }
+}
