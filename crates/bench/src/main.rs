@@ -17,12 +17,16 @@
 )]
 
 mod agent;
+mod http;
+mod http_throughput;
 mod latency;
 mod machine;
 mod memory;
 mod options;
 mod own;
+mod remote;
 mod report;
+mod server;
 mod session;
 mod start;
 mod stats;
@@ -38,9 +42,11 @@ use subject::Subjects;
 /// A measurement: its name for `--only`, and what carries it out.
 type Measurement = (&'static str, fn(&Subjects, quick: bool) -> Section);
 
-const MEASUREMENTS: [Measurement; 6] = [
+const MEASUREMENTS: [Measurement; 8] = [
     ("latency", latency::measure),
     ("throughput", throughput::measure),
+    ("http", http::measure),
+    ("http-throughput", http_throughput::measure),
     ("start", start::measure),
     ("session", session::measure),
     ("memory", memory::measure),

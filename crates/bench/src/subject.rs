@@ -52,8 +52,26 @@ impl Subjects {
 
     /// `greenroom mcp` in front of fake engines, one process per session.
     pub fn greenroom_fake(&self, slots: usize) -> Command {
+        self.fake(&["mcp", "--standalone"], slots)
+    }
+
+    /// `greenroom serve` in front of fake engines, one process per session.
+    pub fn serve_fake(&self, slots: usize) -> Command {
+        self.fake(&["serve", "--listen", "127.0.0.1:0"], slots)
+    }
+
+    /// `greenroom mcp` that joins the server of [`Self::serve_fake`], which must run.
+    pub fn joined_fake(&self) -> Command {
         let mut command = self.command(&self.greenroom);
-        command.args(["mcp", "--pool-engine", "custom", "--pool-slots", &slots.to_string()]);
+        command.args(["mcp", "--data-dir"]).arg(self.home.path().join("data"));
+        command
+    }
+
+    fn fake(&self, verb: &[&str], slots: usize) -> Command {
+        let mut command = self.command(&self.greenroom);
+        command.args(verb).args(["--pool-engine", "custom", "--pool-slots", &slots.to_string()]);
+        // A spare would be one more process that starts while others are timed.
+        command.args(["--pool-warm", "0"]);
         command.arg("--data-dir").arg(self.home.path().join("data"));
         // The fake engine's path has no quotes in it; blanks it may have.
         command.arg(format!("--pool-command=\"{}\"", self.fake_engine.display()));
@@ -64,10 +82,21 @@ impl Subjects {
         self.command(&self.fake_engine)
     }
 
-    /// `greenroom mcp` as it is without any configuration, but for the data folder and the browser.
+    /// `greenroom mcp` as it is without any configuration, but for the data folder and the browser, and whatever
+    /// server runs.
     pub fn greenroom_real(&self) -> Command {
         let mut command = self.command(&self.greenroom);
-        command.args(["mcp", "--pool-executable-path", BROWSER, "--data-dir"]).arg(&self.data);
+        command
+            .args(["mcp", "--standalone", "--pool-executable-path", BROWSER, "--data-dir"])
+            .arg(&self.data);
+        command
+    }
+
+    /// `greenroom serve` as it is without any configuration, but for its port, the data folder and the browser.
+    pub fn serve_real(&self) -> Command {
+        let mut command = self.command(&self.greenroom);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--pool-executable-path", BROWSER, "--data-dir"]);
+        command.arg(&self.data);
         command
     }
 
