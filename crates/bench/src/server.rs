@@ -54,7 +54,7 @@ impl Server {
     pub fn wait_for_spare(&self) {
         let begun = Instant::now();
         let mut client = Remote::connect(&self.address);
-        while self.figure(&mut client, "greenroom_spares ") < 1.0 {
+        while self.figure(&mut client, "greenroom_spares") < 1.0 {
             assert!(begun.elapsed() < SPARE, "no spare within {} s", SPARE.as_secs());
             sleep(LOOK_EVERY);
         }

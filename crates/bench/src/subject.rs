@@ -23,12 +23,14 @@ pub struct Subjects {
     engine: PathBuf,
     /// Where the engine is installed.
     data: PathBuf,
+    /// The native program of `agent-browser`, if it is installed.
+    agent_browser: Option<PathBuf>,
     /// Home, working folder, and the data folder of greenroom with the fake engine.
     home: TempDir,
 }
 
 impl Subjects {
-    pub fn find(data: &Path) -> Self {
+    pub fn find(data: &Path, peers: &Path) -> Self {
         let data = fs::canonicalize(data).unwrap_or_else(|error| {
             panic!(
                 "no data folder: `{}`: {error}\n\nhint: run scripts/bench, which sets it up",
@@ -46,6 +48,7 @@ impl Subjects {
             fake_engine: fake_engine_path(),
             engine,
             data,
+            agent_browser: agent_browser(peers),
             home: TempDir::new().expect("the temporary folder is writable"),
         }
     }
@@ -111,6 +114,15 @@ impl Subjects {
         command
     }
 
+    pub fn agent_browser(&self) -> Option<PathBuf> {
+        self.agent_browser.clone()
+    }
+
+    /// Home and working folder of everything that is measured.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
     /// What each part calls itself.
     pub fn versions(&self) -> Vec<String> {
         let says = |program: &Path, args: &[&str]| {
@@ -128,12 +140,20 @@ impl Subjects {
         ]
     }
 
-    fn command(&self, program: &Path) -> Command {
+    /// A program with nothing of this machine's environment but `PATH`.
+    pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("HOME", self.home.path()).current_dir(self.home.path());
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         command
     }
+}
+
+/// npm's launcher would start Node first, only to start this. As installed for all users it is started directly too.
+fn agent_browser(peers: &Path) -> Option<PathBuf> {
+    let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let program = format!("node_modules/agent-browser/bin/agent-browser-linux-{machine}");
+    fs::canonicalize(peers.join(program)).ok()
 }
 
 /// The test site, on a thread of its own.
