@@ -22,13 +22,16 @@ pub struct Remote {
     next_id: u64,
     /// What was read and belongs to no answer yet.
     input: Vec<u8>,
+    /// Where it is read to first: cleared once, not before every read.
+    chunk: Box<[u8]>,
 }
 
 impl Remote {
     pub fn connect(address: &str) -> Self {
         let stream = TcpStream::connect(address).expect("the server accepts");
         stream.set_nodelay(true).expect("a connection can be told not to wait");
-        Self { stream, head: head(address, ""), next_id: 1, input: Vec::with_capacity(READ_BYTES) }
+        let chunk = vec![0; READ_BYTES].into_boxed_slice();
+        Self { stream, head: head(address, ""), next_id: 1, input: Vec::new(), chunk }
     }
 
     /// Shakes hands, as a client of the newest revision that has a handshake.
@@ -106,11 +109,9 @@ impl Remote {
     }
 
     fn read(&mut self) {
-        let start = self.input.len();
-        self.input.resize(start + READ_BYTES, 0);
-        let count = self.stream.read(&mut self.input[start..]).expect("the connection can be read");
+        let count = self.stream.read(&mut self.chunk).expect("the connection can be read");
         assert!(count > 0, "the server closed the connection");
-        self.input.truncate(start + count);
+        self.input.extend_from_slice(&self.chunk[..count]);
     }
 }
 
