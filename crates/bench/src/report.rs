@@ -70,8 +70,11 @@ pub fn table(sections: &[Section]) -> String {
 }
 
 /// A small table of its own, for what is compared with neither engine nor goal: a name and a figure per column.
-pub fn beside<'a>(columns: &[&str], rows: impl Iterator<Item = (&'a str, Vec<String>)>) -> String {
-    let mut text = format!("| {} |\n|---|{}\n", columns.join(" | "), "---:|".repeat(columns.len() - 1));
+pub fn beside<'a, const N: usize>(
+    columns: &[&str],
+    rows: impl Iterator<Item = (&'a str, [String; N])>,
+) -> String {
+    let mut text = format!("| {} |\n|---|{}\n", columns.join(" | "), "---:|".repeat(N));
     for (what, figures) in rows {
         writeln!(text, "| {what} | {} |", figures.join(" | ")).unwrap();
     }
@@ -94,7 +97,7 @@ mod tests {
     /// A table of its own has as many figures in a row as it has columns for them.
     #[test]
     fn a_table_of_its_own() {
-        let rows = [("a look", vec!["12 ms".to_owned(), "9 ms".to_owned()])];
+        let rows = [("a look", ["12 ms".to_owned(), "9 ms".to_owned()])];
         let expected = "| what | one | other |\n|---|---:|---:|\n| a look | 12 ms | 9 ms |";
         assert_eq!(beside(&["what", "one", "other"], rows.into_iter()), expected);
     }

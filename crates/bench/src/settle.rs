@@ -15,8 +15,9 @@ use crate::{
 const CLICK: f64 = 1.0 / 3.0;
 const EVALUATE: f64 = 1.0 / 8.0;
 
-/// How a page comes to its last state after a click, and after how many milliseconds.
-const WAYS: [&str; 3] = ["timer", "fetch", "navigation"];
+/// How a page comes to its last state after a click, and after how many milliseconds. The one that fetches reads what
+/// it gets: of one that does not, the engine alone waits for the end for further 5 s.
+const WAYS: [&str; 3] = ["timer", "read", "navigation"];
 const DELAYS: [u32; 4] = [0, 50, 150, 300];
 
 /// Both sides of every timing.
@@ -74,7 +75,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
             .goal(Goal::check("≤ 1/8", query / query_alone <= EVALUATE)),
     ];
     let how = format!(
-        "A click on a page that comes to its last state by a timer, by a fetch or by a navigation, after 0, 50, 150 or \
+        "A click on a page that comes to its last state by a timer, by a fetch that it reads or by a navigation, after 0, 50, 150 or \
          300 ms, through `greenroom mcp` and with the engine alone, both as they settle by themselves. Every answer was \
          looked at: it shows the last state, on both sides, or the measurement fails. {rounds} clicks on each page in \
          turns, medians, greenroom and alone: {}. The rows have the means of these. The evaluation is `() => \
