@@ -16,6 +16,7 @@ pub mod look;
 mod random;
 mod recovery;
 mod settings;
+mod settle;
 mod shutdown;
 mod single;
 mod spares;
