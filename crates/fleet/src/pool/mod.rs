@@ -46,6 +46,8 @@ pub struct PoolSettings {
     pub instance_idle: Duration,
     /// How many spares are kept, once the pool has been started.
     pub warm: usize,
+    /// How long the successor of a spare that was handed out waits.
+    pub spare_pause: Duration,
 }
 
 pub(crate) struct Pool {

@@ -110,10 +110,10 @@ impl Spares {
         self.not_before = Some(now + pause);
     }
 
-    /// A spare came into good hands: those before it failed for a reason that is gone.
-    pub(super) fn succeeded(&mut self) {
+    /// A spare came into good hands: those before it failed for a reason that is gone. Its successor waits a moment.
+    pub(super) fn succeeded(&mut self, pause: Duration) {
         self.failures = 0;
-        self.not_before = None;
+        self.not_before = Some(Instant::now() + pause);
     }
 }
 

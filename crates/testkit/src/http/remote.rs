@@ -98,7 +98,8 @@ impl Remote {
 
     /// A call, to be sent.
     pub fn call_of(&self, tool: &str, arguments: Value) -> Value {
-        self.message("tools/call", json!({"name": tool, "arguments": arguments}))
+        let params = Value::from_iter([("name", Value::from(tool)), ("arguments", arguments)]);
+        self.message("tools/call", params)
     }
 
     /// A call that wants to hear of its progress, to be sent.

@@ -117,5 +117,7 @@ fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, outlet: Outlet
 
 /// A `requestState` that cannot be honoured.
 fn unknown_state(why: &str) -> RpcError {
-    RpcError::new(INVALID_PARAMS, format!("`requestState` {why}; make the call again without it"))
+    let after =
+        "whether its call took effect is unknown: look at the page before making it again, without it";
+    RpcError::new(INVALID_PARAMS, format!("`requestState` {why}; {after}"))
 }
