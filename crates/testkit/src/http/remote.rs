@@ -104,8 +104,9 @@ impl Remote {
 
     /// A call that wants to hear of its progress, to be sent.
     pub fn call_with_progress(&self, tool: &str, arguments: Value) -> Value {
-        let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}});
-        self.message("tools/call", params)
+        let mut call = self.call_of(tool, arguments);
+        call["params"]["_meta"] = json!({"progressToken": "p"});
+        call
     }
 
     pub async fn request(&self, method: &str, params: Value) -> Value {
