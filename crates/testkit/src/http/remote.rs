@@ -97,16 +97,14 @@ impl Remote {
     }
 
     /// A call, to be sent.
-    pub fn call_of(&self, tool: &str, arguments: Value) -> Value {
-        let params = Value::from_iter([("name", Value::from(tool)), ("arguments", arguments)]);
-        self.message("tools/call", params)
+    pub fn call_of(&self, tool: &str, arguments: impl Into<Value>) -> Value {
+        self.message("tools/call", json!({"name": tool, "arguments": arguments.into()}))
     }
 
     /// A call that wants to hear of its progress, to be sent.
-    pub fn call_with_progress(&self, tool: &str, arguments: Value) -> Value {
-        let mut call = self.call_of(tool, arguments);
-        call["params"]["_meta"] = json!({"progressToken": "p"});
-        call
+    pub fn call_with_progress(&self, tool: &str, arguments: impl Into<Value>) -> Value {
+        let params = json!({"name": tool, "arguments": arguments.into(), "_meta": {"progressToken": "p"}});
+        self.message("tools/call", params)
     }
 
     pub async fn request(&self, method: &str, params: Value) -> Value {
