@@ -97,13 +97,13 @@ impl Remote {
     }
 
     /// A call, to be sent.
-    pub fn call_of(&self, tool: &str, arguments: Value) -> Value {
-        self.message("tools/call", json!({"name": tool, "arguments": arguments}))
+    pub fn call_of(&self, tool: &str, arguments: impl Into<Value>) -> Value {
+        self.message("tools/call", json!({"name": tool, "arguments": arguments.into()}))
     }
 
     /// A call that wants to hear of its progress, to be sent.
-    pub fn call_with_progress(&self, tool: &str, arguments: Value) -> Value {
-        let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}});
+    pub fn call_with_progress(&self, tool: &str, arguments: impl Into<Value>) -> Value {
+        let params = json!({"name": tool, "arguments": arguments.into(), "_meta": {"progressToken": "p"}});
         self.message("tools/call", params)
     }
 

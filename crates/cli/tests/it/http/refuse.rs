@@ -8,6 +8,9 @@ use crate::front::stage::{NEWEST, Stage};
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 const LIMIT: usize = 64 * 1024 * 1024;
 
+/// Method, path, headers and body; then the status, and what is said.
+type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
+
 /// Sends a request and returns the status and what is said about it.
 async fn refused(
     server: &Server,
@@ -31,7 +34,7 @@ async fn mistakes() {
     let client = Remote::open(&server, NEWEST, json!({})).await;
     let json = ("content-type", "application/json");
     let session = ("mcp-session-id", client.session.as_str());
-    let cases: &[(&str, &str, &[(&str, &str)], &str, u16, &str)] = &[
+    let cases: &[Case<'_>] = &[
         ("POST", "/mcp", &[json], PING, 400, "`Mcp-Session-Id` is missing"),
         ("GET", "/mcp", &[], "", 400, "`Mcp-Session-Id` is missing"),
         ("DELETE", "/mcp", &[], "", 400, "`Mcp-Session-Id` is missing"),

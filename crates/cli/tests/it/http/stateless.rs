@@ -8,14 +8,17 @@ use serde_json::{Value, json};
 
 use crate::front::stage::{Stage, error, failure};
 
+/// A request and its headers; then the status, the code, and what is said.
+type Case<'a> = (&'a Value, &'a [(&'a str, &'a str)], u16, i64, &'a str);
+
 async fn send(server: &Server, method: &str, params: Value) -> Value {
     let mut reply = server.post_stateless(&stateless(1, method, params, json!({}))).await;
     assert_eq!(reply.header("mcp-session-id"), None);
     reply.answer().await
 }
 
-fn call(tool: &str, arguments: Value) -> Value {
-    json!({"name": tool, "arguments": arguments})
+fn call(tool: &str, arguments: impl Into<Value>) -> Value {
+    json!({"name": tool, "arguments": arguments.into()})
 }
 
 /// What the server is and has: discovered and listed without a handshake, with how long that holds.
@@ -73,7 +76,7 @@ async fn wrong_requests() {
     let ping = stateless(7, "ping", json!({}), json!({}));
     let (revision, method, name) = ("mcp-protocol-version", "mcp-method", "mcp-name");
     let right = (revision, STATELESS);
-    let cases: &[(&Value, &[(&str, &str)], u16, i64, &str)] = &[
+    let cases: &[Case<'_>] = &[
         (&list, &[right], 400, -32020, "`mcp-method` is missing"),
         (&list, &[(method, "tools/list")], 400, -32020, "`mcp-protocol-version` is missing"),
         (&list, &[right, (method, "tools/call")], 400, -32020, "`tools/call`"),

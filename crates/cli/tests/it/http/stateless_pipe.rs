@@ -9,8 +9,8 @@ fn of(params: Value, capabilities: Value) -> Value {
     stateless(0, "", params, capabilities)["params"].take()
 }
 
-fn call(tool: &str, arguments: Value) -> Value {
-    of(json!({"name": tool, "arguments": arguments}), json!({"elicitation": {}}))
+fn call(tool: &str, arguments: impl Into<Value>) -> Value {
+    of(json!({"name": tool, "arguments": arguments.into()}), json!({"elicitation": {}}))
 }
 
 async fn text(client: &Client, tool: &str, arguments: Value) -> String {

@@ -6,7 +6,6 @@ use std::{collections::VecDeque, sync::Arc};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf},
-    sync::Notify,
     task::JoinHandle,
 };
 
@@ -14,14 +13,19 @@ use super::*;
 
 /// Servers that can be joined, one after the other, and how often one was looked for.
 #[derive(Default, Clone)]
-struct Played(Arc<(Mutex<(VecDeque<DuplexStream>, usize)>, Notify)>);
+struct Played(Arc<Mutex<Place>>);
+
+#[derive(Default)]
+struct Place {
+    servers: VecDeque<DuplexStream>,
+    looks: usize,
+}
 
 impl Servers for Played {
     fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Link>, String>> {
-        let mut state = self.0.0.lock().unwrap();
-        state.1 += 1;
-        self.0.1.notify_waiters();
-        let next = state.0.pop_front();
+        let mut place = self.0.lock().unwrap();
+        place.looks += 1;
+        let next = place.servers.pop_front();
         Box::pin(
             async move { next.map(|link| Box::new(link) as Box<dyn Link>).ok_or("none runs".to_owned()) },
         )
@@ -30,7 +34,14 @@ impl Servers for Played {
 
 impl Played {
     fn looks(&self) -> usize {
-        self.0.0.lock().unwrap().1
+        self.0.lock().unwrap().looks
+    }
+
+    /// Another server can be joined.
+    fn add(&self) -> End {
+        let (server, link) = tokio::io::duplex(64 * 1024);
+        self.0.lock().unwrap().servers.push_back(link);
+        End::new(server)
     }
 }
 
@@ -167,10 +178,8 @@ async fn no_busy_loop() {
     server.welcome("one").await;
     let began = Instant::now();
     for _ in 0..10 {
-        let (next, link) = tokio::io::duplex(1024);
-        played.0.0.lock().unwrap().0.push_back(link);
-        drop(server);
-        server = End::new(next);
+        // The one before is gone with this.
+        server = played.add();
         server.welcome("one").await;
     }
     assert!(began.elapsed() >= 9 * LOOK_EVERY, "{:?}", began.elapsed());
@@ -193,10 +202,8 @@ async fn found_again() {
     server.say(json!({"jsonrpc": "2.0", "id": 1, "result": {}})).await;
     client.hear().await;
     for (name, lost) in [("one", json!(["s"])), ("two", json!(["s"])), ("three", json!([]))] {
-        let (next, link) = tokio::io::duplex(64 * 1024);
-        played.0.0.lock().unwrap().0.push_back(link);
-        drop(server);
-        server = End::new(next);
+        // The one before is gone with this.
+        server = played.add();
         let hello = server.welcome(name).await;
         assert_eq!((&hello["connection"], &hello["lost"]), (&json!(7), &lost), "{name}: {hello}");
         let again = server.hear().await;
