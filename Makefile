@@ -1,21 +1,24 @@
-# Everything a developer runs. Needs cargo, Node with npm, and apt-get or a browser that is already there.
+# Everything a developer runs. Needs cargo, Node with npm, Python, and apt-get or a browser that is already there.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench soak install fmt deps
+.PHONY: help run test check bench soak install picture fmt deps
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
 # Tests share one installed engine; it stays between runs, so that only the first one downloads.
 export GREENROOM_TEST_DATA_DIR := $(TARGET)/data
+# So do the MCP SDKs that drive it.
+export GREENROOM_TEST_SDK_DIR := $(TARGET)/sdk
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-9s %s\n", $$1, $$2 }'
 
-run: deps ## Build, set up, check this machine, and print how to connect an agent
+run: deps ## Build, set up, check this machine, say how to connect an agent, and serve
 	cargo build --release --locked -p greenroom
 	@scripts/run $(TARGET)/release/greenroom
 
 test: deps ## Build everything and run every test but the long ones
+	scripts/sdks
 	cargo build --workspace --all-targets --locked
 	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)"
 	scripts/test
@@ -34,6 +37,10 @@ soak: deps ## Run the long tests that look for leaks
 
 install: ## Install greenroom for this user, with cargo
 	cargo install --locked --path crates/cli
+
+picture: ## Draw README's picture: a terminal in which greenroom demo runs
+	cargo build --release --locked -p greenroom
+	scripts/picture --out docs/images/demo.svg $(TARGET)/release/greenroom demo
 
 fmt: ## Format the sources
 	cargo fmt --all

@@ -24,10 +24,12 @@ pub enum Verb {
     Mcp(verb::mcp::Args),
     /// Serve many agents over HTTP, until stopped
     Serve(verb::serve::Args),
-    /// Install the pinned engine and look for a browser
+    /// Install the pinned engine, or connect a client: claude, cursor, vscode or codex
     Setup(verb::setup::Args),
     /// Check that everything is in place, and say how to fix what is not
     Doctor(verb::doctor::Args),
+    /// Show what greenroom does: a tea shop on this machine, and agents that shop side by side
+    Demo(verb::demo::Args),
     /// Show the greenrooms that run, their sessions and their pools
     Status(verb::status::Args),
     /// Look at sessions, or close one

@@ -4,8 +4,10 @@
 //! errors included, goes to stderr.
 
 mod args;
+mod client;
 mod config;
 mod control;
+mod demo;
 mod doctor;
 mod house;
 mod join;
@@ -43,6 +45,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
+    if let Verb::Setup(setup) = &cli.verb {
+        setup.check(cli.config.is_some(), &flags)?;
+    }
     let surroundings = Surroundings::read()?;
     let settings = config::resolve(&surroundings, cli.config, flags)?;
     let journal = start_logging(&settings)?;
@@ -80,6 +85,7 @@ async fn dispatch(
         Verb::Serve(args) => verb::serve::run(&settings, &surroundings, journal, &args).await,
         Verb::Setup(args) => verb::setup::run(&settings, &surroundings, &args).await,
         Verb::Doctor(args) => verb::doctor::run(settings, surroundings, &args).await,
+        Verb::Demo(args) => verb::demo::run(&settings, &surroundings, &args).await,
         Verb::Status(args) => verb::status::run(&settings, &surroundings, &args).await,
         Verb::Sessions(SessionsVerb::List(args)) => {
             verb::sessions::list(&settings, &surroundings, &args).await

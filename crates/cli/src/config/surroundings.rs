@@ -55,6 +55,25 @@ impl Surroundings {
         self.base_dir("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("greenroom/greenroom.toml"))
     }
 
+    /// Where the platform has programs with windows keep their configuration.
+    pub fn app_config_dir(&self) -> Option<PathBuf> {
+        if cfg!(target_os = "macos") {
+            self.home.as_ref().map(|home| home.join("Library/Application Support"))
+        } else {
+            self.base_dir("XDG_CONFIG_HOME", ".config")
+        }
+    }
+
+    pub fn home(&self) -> Option<PathBuf> {
+        self.home.clone()
+    }
+
+    /// A folder that a variable names. A relative one is meant from here.
+    pub fn folder(&self, variable: &str) -> Option<PathBuf> {
+        let named = self.variable(variable).filter(|path| !path.is_empty())?;
+        Some(self.working_dir.join(named))
+    }
+
     /// A folder of the XDG base directory specification, which says to ignore relative ones.
     fn base_dir(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
         let set = self.variable(variable).map(PathBuf::from).filter(|path| path.is_absolute());

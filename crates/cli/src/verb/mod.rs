@@ -1,10 +1,12 @@
 //! One file per verb. Each declares its own arguments and runs with the resolved settings.
 
 pub mod config;
+pub mod demo;
 pub mod doctor;
 pub mod logs;
 pub mod mcp;
 pub mod serve;
 pub mod sessions;
 pub mod setup;
+pub mod setup_client;
 pub mod status;

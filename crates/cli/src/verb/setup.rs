@@ -1,7 +1,9 @@
-//! `greenroom setup`: puts the pinned engine into the data folder and looks for everything else that is needed.
+//! `greenroom setup`: puts the pinned engine into the data folder and looks for everything else that is
+//! needed.
 //!
-//! It goes on after a problem, so that one run names everything that is missing. Run again, it does nothing that
-//! is done already.
+//! With a client's name it connects that client instead, in `setup_client.rs`. Otherwise it goes on after a
+//! problem, so that one run names everything that is missing. Run again, it does nothing that is done
+//! already.
 
 use std::{
     io::{self, Write},
@@ -20,13 +22,34 @@ use greenroom_engine::{
 use greenroom_gateway::control::Kind;
 use serde_json::{Value, json};
 
-use crate::{config::Surroundings, house::House, progress, report};
+use super::setup_client;
+use crate::{
+    args::Flags,
+    client::Client,
+    config::Surroundings,
+    house::House,
+    progress,
+    report::{self, Hinted},
+};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Connect this client: greenroom is put among its MCP servers, after a question
+    pub client: Option<Client>,
+
+    #[command(flatten)]
+    pub connect: setup_client::ConnectArgs,
+
     /// Print an object instead of lines for people
     #[arg(long)]
     pub json: bool,
+}
+
+impl Args {
+    /// Refuses settings that would be lost; see [`setup_client::refuse_settings`].
+    pub fn check(&self, config: bool, flags: &Flags) -> Result<(), Hinted> {
+        self.client.map_or(Ok(()), |client| setup_client::refuse_settings(client, config, flags))
+    }
 }
 
 /// What was found, put there, or found wanting.
@@ -56,6 +79,9 @@ impl Outcome {
 }
 
 pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(client) = args.client {
+        return setup_client::run(resolved, surroundings, client, &args.connect, args.json);
+    }
     let launcher = Launcher::start("setup").context("cannot start the launcher's thread")?;
     let mut outcome =
         Outcome { custom: resolved.settings.pool.engine == EngineKind::Custom, ..Outcome::default() };

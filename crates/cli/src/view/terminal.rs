@@ -43,6 +43,9 @@ impl Terminal {
             Paint::Red => 31,
             Paint::Green => 32,
             Paint::Yellow => 33,
+            Paint::Blue => 34,
+            Paint::Magenta => 35,
+            Paint::Cyan => 36,
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
@@ -62,6 +65,9 @@ pub enum Paint {
     Red,
     Green,
     Yellow,
+    Blue,
+    Magenta,
+    Cyan,
 }
 
 /// The terminal's other screen, with no cursor. Dropping it brings back what was there before.

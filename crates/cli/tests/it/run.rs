@@ -4,7 +4,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
 };
 
 /// A place to run greenroom in, gone when dropped.
@@ -51,6 +51,24 @@ impl Place {
         self
     }
 
+    /// Makes a link below `cwd/` or `home/`.
+    pub fn link(self, path: &str, target: &str) -> Self {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+        self
+    }
+
+    /// What a file holds now; nothing if it does not exist.
+    pub fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.path().join(path)).ok()
+    }
+
+    /// Where a path of this place really is.
+    pub fn real(&self, path: &str) -> PathBuf {
+        self.path().join(path)
+    }
+
     /// Runs greenroom. The answer is its exit code, stdout and stderr, with this place's paths replaced.
     pub fn run(&self, arguments: &[&str]) -> String {
         self.run_in("cwd", arguments)
@@ -58,16 +76,27 @@ impl Place {
 
     /// Runs greenroom in another folder of this place.
     pub fn run_in(&self, folder: &str, arguments: &[&str]) -> String {
+        let binary = Path::new(env!("CARGO_BIN_EXE_greenroom"));
+        let output = self.command(binary, folder, arguments).stdin(Stdio::null()).output().unwrap();
+        self.show(&output)
+    }
+
+    /// The command that runs greenroom in this place, with nothing else in its environment.
+    pub fn command(&self, binary: &Path, folder: &str, arguments: &[&str]) -> Command {
         let root = self.path();
-        let output = Command::new(Path::new(env!("CARGO_BIN_EXE_greenroom")))
+        let mut command = Command::new(binary);
+        command
             .args(arguments)
             .current_dir(root.join(folder))
             .env_clear()
             .env("HOME", root.join("home"))
-            .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Exit code, stdout and stderr, with this place's paths replaced.
+    pub fn show(&self, output: &Output) -> String {
+        let root = self.path();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let code = output.status.code().unwrap();
         let all = format!(

@@ -104,7 +104,8 @@ settings! {
         "pool.timeout_action" timeout_action: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
         /// How long a navigation may take in the engine; the engine's own default when unset.
         "pool.timeout_navigation" timeout_navigation: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
-        /// How long the engine lets a page settle after an action; the engine's own default when unset.
+        /// How long a page is let settle after an action, however little it does. When unset, greenroom observes the page
+        /// and goes on as soon as no timer, request, navigation or animation of that action is left, after 500 ms at the latest.
         "pool.timeout_settle" timeout_settle: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
         /// The user agent that browsers send, instead of their own.
         "pool.user_agent" user_agent: Option<String> = None => Or("unset", Text("TEXT"));

@@ -41,8 +41,8 @@ pub(super) struct Place<'a> {
 /// Why a file cannot pass. Said to the agent as a failed tool.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
-    #[error("file is outside your workspace: `{path}`\n\nhint: allowed folders are {roots}")]
-    Outside { path: String, roots: String },
+    #[error("file is outside your workspace: `{path}`\n\nhint: {hint}")]
+    Outside { path: String, hint: String },
     #[error("file belongs to greenroom: `{path}`")]
     Ours { path: String },
     #[error("local files are out of reach for browsers: `{url}`")]
@@ -149,8 +149,14 @@ impl Roots {
 
     fn outside(&self, path: &str) -> Refused {
         let roots: Vec<_> = self.folders.iter().map(|root| format!("`{}`", root.display())).collect();
-        let roots = if roots.is_empty() { "none".to_owned() } else { roots.join(", ") };
-        Refused::Outside { path: path.to_owned(), roots }
+        let hint = if roots.is_empty() {
+            "your client has no folder here: it offers no roots, or it came over HTTP, where files cannot cross; \
+             `greenroom mcp` can hand them over"
+                .to_owned()
+        } else {
+            format!("allowed folders are {}", roots.join(", "))
+        };
+        Refused::Outside { path: path.to_owned(), hint }
     }
 
     /// Relative names start at the first root.

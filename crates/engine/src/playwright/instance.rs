@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::{
     PlaywrightEngine, STOP_GRACE,
     seat::{PlaywrightSeat, failure},
-    start_node, with_temp,
+    settle, start_node, with_temp,
 };
 use crate::{
     chromium::Chromium,
@@ -77,11 +77,13 @@ impl PlaywrightInstance {
         let command = engine.command()?;
         let spec = engine.chromium()?;
         let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
+        settle::write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
         let chromium = Chromium::start(&engine.launcher, &engine.run, &engine.ports, &spec).await?;
         let attached = async {
             let observer = Observer::connect(&chromium.endpoint).await?;
             let node = if engine.options.slots > 1 {
-                Some(Server::start(&engine, with_temp(command, folder.path()), &chromium).await?)
+                let command = in_folder(&engine, command, folder.path());
+                Some(Server::start(&engine, command, &chromium).await?)
             } else {
                 None
             };
@@ -231,7 +233,7 @@ impl Shared {
             let handshake = Upstream::open(peer, inbound, folder, agent, changed);
             return Ok((self.answer(handshake).await?, None));
         }
-        let spec = with_temp(self.engine.command()?, self.folder.path()).pipes();
+        let spec = in_folder(&self.engine, self.engine.command()?, self.folder.path()).pipes();
         let (process, pipes, _) = start_node(&self.engine.launcher, attach(spec, &self.chromium)).await?;
         let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
         let upstream = explain(&process, Upstream::open(peer, inbound, folder, agent, changed)).await?;
@@ -282,6 +284,11 @@ impl Server {
         }
         Err(last)
     }
+}
+
+/// The engine's command with what it finds and keeps in the instance's folder.
+fn in_folder(engine: &PlaywrightEngine, command: Spec, folder: &Path) -> Spec {
+    with_temp(settle::configure(command, engine.options.timeout_settle, folder), folder)
 }
 
 fn attach(spec: Spec, chromium: &Chromium) -> Spec {

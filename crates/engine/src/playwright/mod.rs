@@ -6,6 +6,7 @@
 mod files;
 mod instance;
 mod seat;
+mod settle;
 mod text;
 
 use std::{
@@ -93,7 +94,6 @@ impl PlaywrightEngine {
         for (flag, value) in [
             ("--timeout-action", options.timeout_action),
             ("--timeout-navigation", options.timeout_navigation),
-            ("--timeout-settle", options.timeout_settle),
         ] {
             if let Some(value) = value {
                 spec = spec.arg(flag).arg(value.as_millis().to_string());

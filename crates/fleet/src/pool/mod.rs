@@ -1,10 +1,11 @@
 //! A pool: instances of one engine, and the leases on their slots.
 //!
 //! The ledger decides, this shell carries it out: it starts instances ([`instance`] has their lives), hands slots
-//! to those who wait, and keeps spares ([`spares`]). A lease is given back by dropping it, whatever happens to its
+//! to those who wait, and keeps spares ([`spares`], [`keeper`]). A lease is given back by dropping it, whatever happens to its
 //! holder; a waiter that leaves gives back what it may just have been handed.
 
 mod instance;
+mod keeper;
 mod lease;
 mod spares;
 mod status;
@@ -27,8 +28,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     instance::{Entry, Phase},
+    keeper::Keeping,
     lease::{Place, Promise},
-    spares::{Keeping, Spares},
+    spares::Spares,
 };
 use crate::error::{FleetError, LeaseTimeout};
 
@@ -115,7 +117,7 @@ impl Pool {
 
     /// Somebody got a seat: what kept spares from being opened is over.
     pub(crate) fn seated(&self) {
-        self.lock().spares.trouble = None;
+        self.lock().spares.seat_opened();
     }
 
     /// Takes a slot, with a spare's seat if there is one and it suits, waiting for a slot if need be. `when_full`

@@ -16,4 +16,5 @@ mod order;
 mod random;
 mod shutdown;
 mod spares;
+mod spares_lost;
 mod stage;

@@ -14,6 +14,7 @@ mod order;
 mod own_tools;
 mod policy;
 mod scope;
+mod spares;
 pub mod stage;
 mod start;
 mod talk;

@@ -43,25 +43,25 @@ pub(super) struct Asker {
     /// On a pipe the process is the connection.
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) roots: Vec<PathBuf>,
-    /// Its place among the calls of a pipe. Only a call that begins needs it; anything else gives it up at once.
     pub(super) turn: Turn,
 }
 
 /// Answers a request. Dropping the future is a cancellation.
 pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
+    if matches!(request.asked, Asked::Call) && request.state.is_none() {
+        return begin(&gateway, asker, &request, outlet).round(&gateway.parking).await;
+    }
+    // Only a new call has a place in the order. Everything else may take its time, and nobody waits behind it.
+    drop(asker.turn);
     match request.asked {
         Asked::Discover => Ok(complete(discovered(&gateway), Some(LIST_FRESH_MS))),
         Asked::List => {
-            drop(asker.turn);
             one_page(request.params.as_deref()).map_err(|error| error.to_raw())?;
             let list = list_tools(&gateway, &asker.owner).await?;
             Ok(complete(list, Some(LIST_FRESH_MS)))
         }
-        Asked::Listen => {
-            drop(asker.turn);
-            Ok(listen::run(&gateway, &request, &outlet).await)
-        }
-        Asked::Call => call(gateway, asker, request, outlet).await,
+        Asked::Listen => Ok(listen::run(&gateway, &request, &outlet).await),
+        Asked::Call => resume(&gateway, &asker.owner, &request, outlet).await,
     }
 }
 
@@ -86,19 +86,12 @@ fn complete(mut result: Fields, fresh_ms: Option<u64>) -> Raw {
     result.to_raw()
 }
 
-/// A call from its beginning, or one that waited for answers which this request brings.
-async fn call(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
-    let parked = match request.state {
-        Some(ref state) => {
-            drop(asker.turn);
-            let parked =
-                gateway.parking.take(state, &asker.owner, &request).map_err(|error| error.to_raw())?;
-            parked.exchange.goes_to(outlet);
-            parked.exchange.answered(request.responses.as_ref());
-            parked
-        }
-        None => begin(&gateway, asker, &request, outlet),
-    };
+/// A call that waited for answers, which this request brings.
+async fn resume(gateway: &Gateway, owner: &Owner, request: &Request, outlet: Outlet) -> Body {
+    let state = request.state.as_deref().unwrap_or_default();
+    let parked = gateway.parking.take(state, owner, request).map_err(|error| error.to_raw())?;
+    parked.exchange.goes_to(outlet);
+    parked.exchange.answered(request.responses.as_ref());
     parked.round(&gateway.parking).await
 }
 

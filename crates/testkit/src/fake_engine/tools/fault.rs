@@ -28,8 +28,8 @@ pub(super) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "wait",
-        description: "Adds a line to `<file>.waiting`, then answers when the file exists.",
-        properties: r#""file":{"type":"string"}"#,
+        description: "Sends progress 1 to steps, adds a line to `<file>.waiting`, then answers when the file exists.",
+        properties: r#""file":{"type":"string"},"steps":{"type":"integer","minimum":0,"default":0}"#,
         required: &["file"],
         waits: true,
         run: wait,
@@ -90,13 +90,18 @@ fn sleep(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     Ok(Answer::text("slept"))
 }
 
-fn wait(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn wait(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Wait {
         file: PathBuf,
+        #[serde(default)]
+        steps: u64,
     }
-    let Wait { file } = call.arguments()?;
+    let Wait { file, steps } = call.arguments()?;
+    for step in 1..=steps {
+        call.progress(engine, &step.to_string(), steps);
+    }
     let arrived = File::options()
         .create(true)
         .append(true)

@@ -98,6 +98,15 @@ impl Call {
         serde_json::from_str(&self.arguments)
     }
 
+    /// Tells the client how far the call is, if it wants to know.
+    fn progress(&self, engine: &Engine, progress: &str, total: u64) {
+        let Some(token) = &self.progress_token else { return };
+        let params = format!(
+            r#"{{"progressToken":{token},"progress":{progress},"total":{total},"message":"step {progress}"}}"#
+        );
+        engine.wire.notify("notifications/progress", Some(&params));
+    }
+
     /// Refuses any argument.
     fn no_arguments(&self) -> Result<(), serde_json::Error> {
         #[derive(Deserialize)]

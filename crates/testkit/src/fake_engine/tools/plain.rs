@@ -36,6 +36,15 @@ pub(super) const TOOLS: &[Tool] = &[
         run: |_, call| Ok(Answer::text(&call.params)),
         ..Tool::BARE
     },
+    Tool {
+        name: "structured",
+        description: "Answers a number as text and as structured content that its output schema describes, with `_meta`.",
+        properties: r#""n":{"type":"number"}"#,
+        required: &["n"],
+        more: r#","outputSchema":{"type":"object","properties":{"n":{"type":"number"}},"required":["n"]}"#,
+        run: structured,
+        ..Tool::BARE
+    },
     Tool { name: "pid", description: "Answers the id of this process.", run: pid, ..Tool::BARE },
     Tool {
         name: "run_unsafe",
@@ -79,6 +88,19 @@ fn big(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
         bytes: usize,
     }
     Ok(Answer::text(&"x".repeat(call.arguments::<Big>()?.bytes)))
+}
+
+fn structured(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Structured<'a> {
+        #[serde(borrow)]
+        n: &'a RawValue,
+    }
+    let Structured { n } = call.arguments()?;
+    Ok(Answer::Result(format!(
+        r#"{{"content":[{{"type":"text","text":"{n}"}}],"structuredContent":{{"n":{n}}},"_meta":{{"fake/n":{n}}}}}"#
+    )))
 }
 
 fn pid(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {

@@ -73,16 +73,8 @@ fn progress(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
         steps: u64,
     }
     let Progress { steps } = call.arguments()?;
-    if let Some(token) = &call.progress_token {
-        let tell = |progress: &str| {
-            let params = format!(
-                r#"{{"progressToken":{token},"progress":{progress},"total":{steps},"message":"step {progress}"}}"#
-            );
-            engine.wire.notify("notifications/progress", Some(&params));
-        };
-        tell("0.5");
-        (1..=steps).for_each(|step| tell(&step.to_string()));
-    }
+    call.progress(engine, "0.5", steps);
+    (1..=steps).for_each(|step| call.progress(engine, &step.to_string(), steps));
     Ok(Answer::text(&format!("{steps} steps")))
 }
 

@@ -1,0 +1,57 @@
+# greenroom as a server in a container: the program, Debian's headless shell, Node, and the pinned engine, for a user
+# that is not root. compose.yaml beside this file runs it; docs/INSTALL.md explains both.
+#
+#   docker build -t greenroom .
+#
+# BuildKit, which Docker uses by itself since version 23, keeps cargo's caches between builds.
+
+# Debian 13 is the first with a Node that the engine runs on; the program is built on the same one, for its libc.
+ARG DEBIAN=trixie
+
+FROM rust:1.95-slim-${DEBIAN} AS build
+WORKDIR /src
+COPY Cargo.toml Cargo.lock ./
+COPY crates crates
+# Part of the program: the engine's version and checksums.
+COPY engines engines
+RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
+    cargo build --release --locked -p greenroom \
+    && cp target/release/greenroom /usr/local/bin/greenroom
+
+FROM debian:${DEBIAN}-slim AS base
+# Versions are Debian's: an old browser is the last thing to pin, and Debian keeps only the newest anyway.
+# Fonts: the common Western ones by their metrics, and emoji. Add fonts-noto-cjk for Chinese, Japanese and Korean.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends \
+        ca-certificates chromium-headless-shell fonts-liberation fonts-noto-color-emoji nodejs tini \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --uid 10001 --user-group --create-home --shell /usr/sbin/nologin greenroom \
+    && install --directory --owner greenroom --group greenroom --mode 0700 /var/lib/greenroom
+COPY --from=build /usr/local/bin/greenroom /usr/local/bin/greenroom
+ENV GREENROOM_DATA_DIR=/var/lib/greenroom
+
+# npm is needed once, to install the engine, and brings some 400 packages: it stays behind in this stage.
+FROM base AS engine
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install -y --no-install-recommends npm && rm -rf /var/lib/apt/lists/*
+USER 10001
+RUN greenroom setup
+
+FROM base
+LABEL org.opencontainers.image.title="greenroom" \
+      org.opencontainers.image.description="Isolated browsers for AI agents, over MCP" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=engine --chown=greenroom:greenroom /var/lib/greenroom /var/lib/greenroom
+USER 10001
+WORKDIR /home/greenroom
+
+EXPOSE 34501
+# Node is there anyway; no curl has to be.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["node", "-e", "fetch('http://127.0.0.1:34501/health').then(r => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+
+# A browser that dies leaves children, and the kernel hands them to process 1, which has to collect them. greenroom
+# collects those it started itself; tini collects all, and passes signals on to greenroom.
+ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/greenroom"]
+CMD ["serve", "--listen", "127.0.0.1:34501"]

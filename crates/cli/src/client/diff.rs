@@ -1,0 +1,76 @@
+//! Shows what would change in a file: the lines that go and the lines that come, and no others. A client's
+//! file may hold secrets of other servers, which are nobody's business on a screen or in a log.
+
+/// A line longer than this is shown around its change only: some programs write their whole file in one.
+const LINE_CHARS_MAX: usize = 160;
+
+/// How much of such a line is shown on either side of its change.
+const AROUND_CHARS: usize = 16;
+
+/// The changed lines, each with `- ` or `+ ` before it, under a line that says where.
+pub fn show(old: &str, new: &str) -> String {
+    let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
+    let head = common(old.iter(), new.iter());
+    let mut tail = common(old[head..].iter().rev(), new[head..].iter().rev());
+    // A comma after the member before: its closing brace changes, and must not be taken for that of what was
+    // added.
+    if let (Some(was), Some(is)) = (old.get(head), new.get(head))
+        && tail == old.len() - head
+        && is.strip_suffix(',') == Some(was)
+    {
+        tail -= 1;
+    }
+    let (gone, come) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
+    let mut shown = if old.is_empty() { String::new() } else { format!("line {}\n", head + 1) };
+    for (n, line) in gone.iter().enumerate() {
+        shown += &format!("- {}\n", clipped(line, come.get(n)));
+    }
+    for (n, line) in come.iter().enumerate() {
+        shown += &format!("+ {}\n", clipped(line, gone.get(n)));
+    }
+    shown
+}
+
+fn common<T: PartialEq>(one: impl Iterator<Item = T>, other: impl Iterator<Item = T>) -> usize {
+    one.zip(other).take_while(|(one, other)| one == other).count()
+}
+
+/// A line, or what is different in it if it is long.
+fn clipped(line: &str, counterpart: Option<&&str>) -> String {
+    let chars: Vec<_> = line.chars().collect();
+    if chars.len() <= LINE_CHARS_MAX {
+        return line.to_owned();
+    }
+    let other: Vec<_> = counterpart.map_or_else(Vec::new, |line| line.chars().collect());
+    let head = common(chars.iter(), other.iter());
+    let tail = common(chars[head..].iter().rev(), other[head..].iter().rev());
+    let from = head.saturating_sub(AROUND_CHARS);
+    let to = (chars.len() - tail + AROUND_CHARS).min(chars.len());
+    let dots = |there: bool| if there { "…" } else { "" };
+    let middle: String = chars[from..to].iter().collect();
+    format!("{}{middle}{}", dots(from > 0), dots(to < chars.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only what differs is shown.
+    #[test]
+    fn only_changes_are_shown() {
+        assert_eq!(show("", "a\nb\n"), "+ a\n+ b\n");
+        assert_eq!(show("a\nsecret\nc\n", "a\nsecret\nb\nc\n"), "line 3\n+ b\n");
+        assert_eq!(show("a\nb\nc", "a\nx\ny\nc"), "line 2\n- b\n+ x\n+ y\n");
+        assert_eq!(show("a {\n}\n", "a {\n},\nb {\n}\n"), "line 2\n- }\n+ },\n+ b {\n+ }\n");
+    }
+
+    /// Of a long line only the surroundings of the change are shown.
+    #[test]
+    fn long_lines_are_clipped() {
+        let (head, tail) = ("h".repeat(1000), "t".repeat(1000));
+        assert_eq!(
+            show(&format!("{head}{tail}"), &format!("{head}NEW{tail}")),
+            format!("line 1\n- …{0}{1}…\n+ …{0}NEW{1}…\n", "h".repeat(16), "t".repeat(16))
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! A client's file on disk: read before the question, written after it, whole or not at all.
+//!
+//! A link stays a link: what it points to is written. The mode stays, and the owner where that may be. A file
+//! that somebody else changed in between is left alone. No backup is made: what was there before is still
+//! there, apart from the lines that were shown.
+
+use std::{
+    fs, io,
+    io::Write,
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+
+use super::Scope;
+use crate::report::Hinted;
+
+/// No client has as much to say; what is larger is no configuration.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// A file as it was read.
+pub struct File {
+    path: PathBuf,
+    /// What is there, if anything.
+    text: Option<String>,
+}
+
+impl File {
+    pub fn read(path: PathBuf) -> anyhow::Result<Self> {
+        let text = read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        Ok(Self { path, text })
+    }
+
+    pub fn exists(&self) -> bool {
+        self.text.is_some()
+    }
+
+    pub fn text(&self) -> &str {
+        self.text.as_deref().unwrap_or_default()
+    }
+
+    /// Writes the new text, if the file is still what was read.
+    pub fn write(&self, text: &str, scope: Scope) -> anyhow::Result<()> {
+        let place = || format!("cannot write `{}`", self.path.display());
+        if read(&self.path).with_context(place)? != self.text {
+            return Err(Hinted::failure(format!("`{}` has just been changed", self.path.display()))
+                .hint("run this again")
+                .into());
+        }
+        self.put(text, scope).with_context(place)
+    }
+
+    fn put(&self, text: &str, scope: Scope) -> io::Result<()> {
+        let path = if self.exists() { fs::canonicalize(&self.path)? } else { self.path.clone() };
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(folder)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let part = folder.join(format!(".{name}.{}.part", std::process::id()));
+        // Others may read a project's file; what a user's own will hold some day is not ours to show.
+        let mode = if scope == Scope::Project { 0o666 } else { 0o600 };
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&part)?;
+        let written = self
+            .keep_attributes(&path, &file)
+            .and_then(|()| file.write_all(text.as_bytes()))
+            .and_then(|()| file.sync_all())
+            .and_then(|()| fs::rename(&part, &path));
+        written.inspect_err(|_| {
+            let _ = fs::remove_file(&part);
+        })
+    }
+
+    fn keep_attributes(&self, path: &Path, file: &fs::File) -> io::Result<()> {
+        if !self.exists() {
+            return Ok(());
+        }
+        let old = fs::metadata(path)?;
+        file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
+        // Only root may give files away. Whoever else writes here owns the file, or may not keep its owner.
+        let _ = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid()));
+        Ok(())
+    }
+}
+
+/// The file's text; none if there is no file.
+fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::metadata(path) {
+        Ok(about) if about.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(about) if !about.is_file() => Err(io::Error::other("it is not a regular file")),
+        Ok(about) if about.len() > FILE_BYTES_MAX => Err(io::ErrorKind::FileTooLarge.into()),
+        Ok(_) => fs::read_to_string(path).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
+            Ok(target) => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("it is a link to what does not exist: `{}`", target.display()),
+            )),
+            Err(_) => Ok(None),
+        },
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,193 @@
+//! The agents' programs that greenroom can introduce itself to: where each keeps its MCP servers, what an
+//! entry looks like there, and how one is put in without disturbing the rest. One file per client;
+//! `verb/setup_client.rs` does the asking.
+//!
+//! Nothing here reads the environment, asks or prints. `file.rs` alone touches the disk.
+
+mod claude;
+mod codex;
+mod cursor;
+pub mod diff;
+pub mod file;
+mod json;
+mod jsonc;
+mod toml;
+mod vscode;
+
+use std::{fmt, path::PathBuf};
+
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+
+use crate::config::Surroundings;
+
+/// What greenroom is called among a client's servers.
+const NAME: &str = "greenroom";
+
+/// What stands under greenroom's name in a client's file.
+pub type Entry = Map<String, Value>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Client {
+    /// Claude Code
+    Claude,
+    /// Cursor
+    Cursor,
+    /// Visual Studio Code
+    Vscode,
+    /// Codex
+    Codex,
+}
+
+/// For whom an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything that this user does.
+    User,
+    /// The project in the working directory.
+    Project,
+}
+
+/// How a client reaches greenroom.
+#[derive(Debug)]
+pub enum Server {
+    /// It starts the program.
+    Command { program: String, args: Vec<String> },
+    /// It connects to a running `greenroom serve`.
+    Url(String),
+}
+
+/// What all clients have, each in its own way.
+struct Recipe {
+    name: &'static str,
+    file: fn(&Surroundings, Scope) -> Option<PathBuf>,
+    entry: fn(&Server) -> Entry,
+    format: Format,
+    /// What the user does next.
+    next: fn(Scope) -> &'static str,
+}
+
+/// How a client's file is written.
+enum Format {
+    /// JSON, with the servers in the section of this name.
+    Json(&'static str),
+    /// TOML, with the servers in the table of this name.
+    Toml(&'static str),
+}
+
+impl Client {
+    fn recipe(self) -> &'static Recipe {
+        match self {
+            Self::Claude => &claude::RECIPE,
+            Self::Cursor => &cursor::RECIPE,
+            Self::Vscode => &vscode::RECIPE,
+            Self::Codex => &codex::RECIPE,
+        }
+    }
+
+    /// As its makers call it.
+    pub fn name(self) -> &'static str {
+        self.recipe().name
+    }
+
+    /// The word for it on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Cursor => "cursor",
+            Self::Vscode => "vscode",
+            Self::Codex => "codex",
+        }
+    }
+
+    /// Where it reads its servers from. Nowhere without a home.
+    pub fn file(self, surroundings: &Surroundings, scope: Scope) -> Option<PathBuf> {
+        (self.recipe().file)(surroundings, scope)
+    }
+
+    pub fn entry(self, server: &Server) -> Entry {
+        (self.recipe().entry)(server)
+    }
+
+    pub fn next(self, scope: Scope) -> &'static str {
+        (self.recipe().next)(scope)
+    }
+
+    /// The text of a file that has nothing but the entry.
+    pub fn alone(self, entry: &Entry) -> String {
+        match self.recipe().format {
+            Format::Json(section) => json::alone(section, entry),
+            Format::Toml(table) => toml::alone(table, entry),
+        }
+    }
+
+    /// Puts the entry into the text of a file.
+    pub fn merge(self, text: &str, entry: &Entry) -> Result<Merge, Broken> {
+        match self.recipe().format {
+            Format::Json(section) => json::merge(text, section, entry),
+            Format::Toml(table) => toml::merge(text, table, entry),
+        }
+    }
+}
+
+/// What putting an entry in comes to.
+#[derive(Debug)]
+pub enum Merge {
+    /// It is there already.
+    Same,
+    /// The file's new text, and whether another entry was replaced in it.
+    Changed { text: String, replaced: bool },
+    /// It cannot be done without harm, and why.
+    Refused(&'static str),
+}
+
+/// A client's file that cannot be read, and where.
+#[derive(Debug)]
+pub struct Broken {
+    line: usize,
+    column: usize,
+    message: String,
+}
+
+impl Broken {
+    fn at(text: &str, at: usize, message: impl Into<String>) -> Self {
+        let before = text.get(..at).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// The entry that takes the place of one that is there. What the user added to it, such as variables, stays,
+/// as long as the client still reaches greenroom in the same way; what belongs to the other way would be
+/// refused by some clients.
+fn joined(old: &Entry, new: &Entry) -> Entry {
+    let way = |entry: &Entry| entry.contains_key("command");
+    if way(old) != way(new) {
+        return new.clone();
+    }
+    let mut joined = old.clone();
+    for (key, value) in new {
+        // A command without a type is a program to start, for every client.
+        if key != "type" || old.contains_key(key) || value != "stdio" {
+            joined.insert(key.clone(), value.clone());
+        }
+    }
+    joined
+}
+
+/// An entry of string keys, in the order given.
+fn entry<const N: usize>(pairs: [(&str, Value); N]) -> Entry {
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}

@@ -1,0 +1,204 @@
+//! Puts greenroom's entry into a TOML file of a client. Comments, order and spelling of everything else stay.
+//!
+//! A merge that would lose a comment, or that does not read back as meant, is refused.
+
+use serde_json::Value as Json;
+use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value, value};
+
+use super::{Broken, Entry, Merge, NAME, joined};
+
+/// What a file would be that has nothing but the entry.
+pub fn alone(section: &str, entry: &Entry) -> String {
+    let mut servers = Table::new();
+    // `[mcp_servers.greenroom]` says it all; a header of its own for the outer table would be noise.
+    servers.set_implicit(true);
+    servers.insert(NAME, Item::Table(table(entry)));
+    let mut document = DocumentMut::new();
+    document.insert(section, Item::Table(servers));
+    document.to_string()
+}
+
+/// Puts the entry into the table of that name.
+pub fn merge(text: &str, section: &str, entry: &Entry) -> Result<Merge, Broken> {
+    if text.trim_start_matches('\u{feff}').trim().is_empty() {
+        return Ok(Merge::Changed { text: alone(section, entry), replaced: false });
+    }
+    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        // The library's message may have several lines.
+        let message = error.message().split('\n').collect::<Vec<_>>().join("; ");
+        Broken::at(text, error.span().map_or(0, |span| span.start), message)
+    })?;
+    let before = to_json(document.as_item());
+    let servers = servers(&mut document, text, section)?;
+    let (entry, replaced) = match servers.get_mut(NAME) {
+        None => {
+            let mut table = table(entry);
+            table.decor_mut().set_prefix("\n");
+            servers.insert(NAME, Item::Table(table));
+            (entry.clone(), false)
+        }
+        Some(old) => {
+            let was = to_json(old);
+            let entry = was.as_object().map_or_else(|| entry.clone(), |was| joined(was, entry));
+            if was == Json::Object(entry.clone()) {
+                return Ok(Merge::Same);
+            }
+            if old.to_string().contains('#') {
+                return Ok(Merge::Refused("the entry that is there has comments, which could be lost"));
+            }
+            rewrite(old, &entry);
+            (entry, true)
+        }
+    };
+    let text = with_line_ends_of(text, document.to_string());
+    Ok(checked(text, before, section, &entry, replaced))
+}
+
+/// The table of all servers, made if there is none.
+fn servers<'a>(
+    document: &'a mut DocumentMut,
+    text: &str,
+    section: &str,
+) -> Result<&'a mut dyn TableLike, Broken> {
+    let item = document.entry(section).or_insert_with(|| {
+        let mut servers = Table::new();
+        servers.set_implicit(true);
+        Item::Table(servers)
+    });
+    let at = item.span().map_or(0, |span| span.start);
+    item.as_table_like_mut()
+        .ok_or_else(|| Broken::at(text, at, format!("`{section}` is not a table of servers")))
+}
+
+/// Changes what differs, so that the rest keeps its spelling.
+fn rewrite(old: &mut Item, entry: &Entry) {
+    let Some(old) = old.as_table_like_mut() else {
+        *old = Item::Table(table(entry));
+        return;
+    };
+    let gone: Vec<_> =
+        old.iter().map(|(key, _)| key.to_owned()).filter(|key| !entry.contains_key(key)).collect();
+    for key in gone {
+        old.remove(&key);
+    }
+    for (key, new) in entry {
+        if old.get(key).map(to_json).as_ref() != Some(new)
+            && let Some(new) = from_json(new)
+        {
+            old.insert(key, value(new));
+        }
+    }
+}
+
+fn table(entry: &Entry) -> Table {
+    entry.iter().filter_map(|(key, new)| Some((key, value(from_json(new)?)))).collect()
+}
+
+/// Reads the result back: it must say what the file said before, and the entry.
+fn checked(text: String, mut meant: Json, section: &str, entry: &Entry, replaced: bool) -> Merge {
+    if !meant[section].is_object() {
+        meant[section] = Json::Object(serde_json::Map::new());
+    }
+    meant[section][NAME] = Json::Object(entry.clone());
+    match text.parse::<DocumentMut>() {
+        Ok(after) if to_json(after.as_item()) == meant => Merge::Changed { text, replaced },
+        _ => Merge::Refused("the file is written in a way that greenroom cannot add to"),
+    }
+}
+
+/// Entries have strings and lists of strings, and no more.
+fn from_json(json: &Json) -> Option<Value> {
+    match json {
+        Json::String(text) => Some(Value::from(text.as_str())),
+        Json::Array(items) => Some(Value::Array(items.iter().filter_map(Json::as_str).collect::<Array>())),
+        _ => None,
+    }
+}
+
+/// For comparing: tables, lists and strings as they are, everything else by its spelling.
+fn to_json(item: &Item) -> Json {
+    if let Some(table) = item.as_table_like() {
+        table.iter().map(|(key, item)| (key.to_owned(), to_json(item))).collect::<Entry>().into()
+    } else if let Some(tables) = item.as_array_of_tables() {
+        tables.iter().map(|table| to_json(&Item::Table(table.clone()))).collect()
+    } else if let Some(items) = item.as_array() {
+        items.iter().map(|value| to_json(&Item::Value(value.clone()))).collect()
+    } else if let Some(text) = item.as_str() {
+        text.into()
+    } else {
+        Json::String(format!("={}", item.to_string().trim()))
+    }
+}
+
+/// What was added gets the line ends that the file has.
+fn with_line_ends_of(old: &str, new: String) -> String {
+    if old.contains("\r\n") { new.replace("\r\n", "\n").replace('\n', "\r\n") } else { new }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn entry() -> Entry {
+        let Json::Object(entry) = json!({"command": "/bin/greenroom", "args": ["mcp"]}) else { panic!() };
+        entry
+    }
+
+    const LINES: &str = "[mcp_servers.greenroom]\ncommand = \"/bin/greenroom\"\nargs = [\"mcp\"]\n";
+
+    #[track_caller]
+    fn check(before: &str, after: &str) {
+        match merge(before, "mcp_servers", &entry()).unwrap() {
+            Merge::Changed { text, .. } => assert_eq!(text, after),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The table comes after the other servers, and comments, order and line ends stay.
+    #[test]
+    fn only_the_table_is_added() {
+        check("", LINES);
+        check("# mine\nmodel = \"x\" # best\n", &format!("# mine\nmodel = \"x\" # best\n\n{LINES}"));
+        check("model = \"x\"\r\n", &format!("model = \"x\"\n\n{LINES}").replace('\n', "\r\n"));
+        let servers = "[mcp_servers.other]\ncommand = 'a'\n\n[mcp_servers.other.env]\nA = \"b\" # c\n";
+        let tail = "\n[profiles.x]\nmodel = \"y\"\n";
+        check(&format!("{servers}{tail}"), &format!("{servers}\n{LINES}{tail}"));
+    }
+
+    /// Servers written in one line or as dotted keys are added to in their own way.
+    #[test]
+    fn other_spellings() {
+        check(
+            "mcp_servers = { other = { command = \"a\" } }\n",
+            "mcp_servers = { other = { command = \"a\" } , greenroom = { command = \"/bin/greenroom\", args = [\"mcp\"] } }\n",
+        );
+        check(
+            "mcp_servers.other.command = \"a\"\n",
+            &format!("mcp_servers.other.command = \"a\"\n\n{LINES}"),
+        );
+    }
+
+    /// Replacing keeps what the user added and how it is written; an entry with comments is left alone.
+    #[test]
+    fn replacing() {
+        check(
+            "[mcp_servers.greenroom]\nstartup_timeout_sec = 0x10\ncommand = 'old'\n\n[mcp_servers.greenroom.env]\nA = 'b'\n",
+            "[mcp_servers.greenroom]\nstartup_timeout_sec = 0x10\ncommand = \"/bin/greenroom\"\nargs = [\"mcp\"]\n\n\
+             [mcp_servers.greenroom.env]\nA = 'b'\n",
+        );
+        check("[mcp_servers.greenroom]\nurl = \"http://x/mcp\"\n", LINES);
+        let same = format!("{LINES}enabled = true\n");
+        assert!(matches!(merge(&same, "mcp_servers", &entry()), Ok(Merge::Same)));
+        let comment = "[mcp_servers.greenroom]\n# mine\ncommand = 'old'\n";
+        assert!(matches!(merge(comment, "mcp_servers", &entry()), Ok(Merge::Refused(_))));
+    }
+
+    /// A file that is broken or of another shape is named, not overwritten.
+    #[test]
+    fn broken() {
+        let message = |text| merge(text, "mcp_servers", &entry()).unwrap_err().to_string();
+        assert!(message("a = 1\nb = \n").starts_with("line 2, column 5: "), "{}", message("a = 1\nb = \n"));
+        assert!(message("mcp_servers = 3").contains("`mcp_servers` is not a table of servers"));
+    }
+}

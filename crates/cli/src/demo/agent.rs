@@ -1,0 +1,199 @@
+//! One agent of the demo: an MCP client with a connection and a session of its own, that counts what it does.
+//!
+//! It reads answers as a model would, as text. [`script`](super::script) says what it calls.
+
+use std::time::{Duration, Instant};
+
+use greenroom_core::{Raw, raw::encode};
+use greenroom_mcp::{
+    Peer,
+    link::http::Endpoint,
+    peer::{ClientInfo, Hello},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::wares::Role;
+
+/// The newest revision that has a handshake.
+const REVISION: &str = "2025-11-25";
+
+/// Why a step did not work, in the words of whoever refused it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Trouble {
+    /// From an answer's text: `what happened`, perhaps below a heading and with details; a blank line; `hint: what to do`.
+    pub fn new(text: &str) -> Self {
+        let hint = text.split_once("\n\nhint: ").and_then(|(_, hint)| hint.lines().next());
+        let message = text.lines().find(|line| !line.starts_with('#') && !line.trim().is_empty());
+        Self { message: message.unwrap_or(text).trim().to_owned(), hint: hint.map(str::to_owned) }
+    }
+}
+
+/// What came of a call, as far as the demo looks.
+#[derive(Debug, Default)]
+pub struct Answer {
+    pub text: String,
+    /// How large the picture is that came with it, in base64.
+    pub picture_chars: Option<usize>,
+}
+
+impl Answer {
+    /// The rest of the first line that has these words in it.
+    pub fn after(&self, words: &str) -> Option<&str> {
+        let rest = self.text.split_once(words)?.1.lines().next().unwrap_or_default();
+        Some(rest.trim_end_matches('"').trim())
+    }
+}
+
+/// What a page says of whoever looks at it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub customer: String,
+    /// Empty, or its things, with commas between.
+    pub basket: String,
+}
+
+impl Seen {
+    fn of(answer: &Answer) -> Option<Self> {
+        let customer = answer.after("Signed in as ")?.to_owned();
+        let basket = answer.after("Basket holds ").unwrap_or_default().to_owned();
+        Some(Self { customer, basket })
+    }
+}
+
+pub struct Agent {
+    pub role: Role,
+    pub calls: usize,
+    /// How many pages it has loaded.
+    pub pages: usize,
+    /// Spent waiting for answers.
+    pub busy: Duration,
+    /// What the last page said.
+    pub seen: Seen,
+    pub trouble: Option<Trouble>,
+    peer: Peer,
+}
+
+impl Agent {
+    pub fn new(role: Role, front: &Endpoint) -> Self {
+        // What the server tells on its own accord is not looked at; it asks nothing of a client that can do nothing.
+        let (peer, _) = front.connect();
+        Self { role, calls: 0, pages: 0, busy: Duration::ZERO, seen: Seen::default(), trouble: None, peer }
+    }
+
+    /// The handshake.
+    pub async fn introduce(&self) -> Result<(), Trouble> {
+        let hello = Hello {
+            protocol_version: REVISION,
+            capabilities: encode(&json!({})),
+            client_info: ClientInfo { name: "greenroom-demo", version: env!("CARGO_PKG_VERSION") },
+        };
+        let answer = self.peer.initialize(&hello).await;
+        refusals(answer).map(drop)
+    }
+
+    /// Counts anew: what was done so far was done before the curtain.
+    pub fn begin(&mut self) {
+        (self.calls, self.busy) = (0, Duration::ZERO);
+    }
+
+    /// Calls a tool in this agent's session.
+    pub async fn call(&mut self, tool: &str, mut arguments: Value) -> Result<Answer, Trouble> {
+        arguments["sessionId"] = json!(self.role.session());
+        let params = encode(&json!({ "name": tool, "arguments": arguments }));
+        let start = Instant::now();
+        let answered = self.peer.request("tools/call", Some(&params)).await;
+        self.busy += start.elapsed();
+        self.calls += 1;
+        let answer = read(&refusals(answered)?)?;
+        if let Some(seen) = Seen::of(&answer) {
+            self.seen = seen;
+        }
+        Ok(answer)
+    }
+}
+
+type Answered = Result<Result<Raw, Raw>, greenroom_mcp::Gone>;
+
+/// Refusals of the protocol, and the end of the connection.
+fn refusals(answered: Answered) -> Result<Raw, Trouble> {
+    match answered {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(error)) => Err(Trouble::new(error.get())),
+        Err(gone) => Err(Trouble::new(&gone.to_string())),
+    }
+}
+
+/// Takes a tool's answer apart. A failed tool is trouble.
+fn read(result: &Raw) -> Result<Answer, Trouble> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Shape {
+        content: Vec<Part>,
+        #[serde(default)]
+        is_error: bool,
+    }
+    #[derive(Deserialize)]
+    struct Part {
+        text: Option<String>,
+        data: Option<String>,
+    }
+    let Shape { content, is_error } =
+        serde_json::from_str(result.get()).map_err(|error| Trouble::new(&error.to_string()))?;
+    let mut answer = Answer::default();
+    for part in content {
+        if let Some(text) = part.text {
+            answer.text += &text;
+            answer.text.push('\n');
+        }
+        answer.picture_chars = answer.picture_chars.or(part.data.map(|data| data.len()));
+    }
+    if is_error { Err(Trouble::new(&answer.text)) } else { Ok(answer) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(value: &Value) -> Result<Answer, Trouble> {
+        read(&encode(value))
+    }
+
+    /// An agent reads off a snapshot who it is and what it has taken, quoted or not.
+    #[test]
+    fn pages_are_read() {
+        let text = "### Page\n- Page URL: http://x/\n```yaml\n- paragraph [ref=e3]: Signed in as Ada\n\
+                    - paragraph [ref=e4]: \"Basket holds Sencha, Biscuits\"\n- button \"Take Mint\"\n```";
+        let read = answer(&json!({"content": [{"type": "text", "text": text}]})).unwrap();
+        let seen = Seen { customer: "Ada".to_owned(), basket: "Sencha, Biscuits".to_owned() };
+        assert_eq!(Seen::of(&read), Some(seen));
+        assert_eq!(read.after("- Page URL: "), Some("http://x/"));
+        assert_eq!(Seen::of(&Answer::default()), None);
+    }
+
+    /// A failed tool is trouble, with what to do about it apart.
+    #[test]
+    fn failures_are_read() {
+        let text = "no browser free within 1 s: pool \"DEFAULT\"\n\nhint: close a session";
+        let failed = answer(&json!({"isError": true, "content": [{"type": "text", "text": text}]}));
+        let trouble = failed.unwrap_err();
+        assert_eq!(trouble.message, "no browser free within 1 s: pool \"DEFAULT\"");
+        assert_eq!(trouble.hint.as_deref(), Some("close a session"));
+        let trouble = Trouble::new("### Error\nTypeError: no such thing\n    at eval (1:2)\n");
+        assert_eq!((trouble.message.as_str(), trouble.hint), ("TypeError: no such thing", None));
+        assert_eq!(answer(&json!({"content": []})).unwrap().text, "");
+        assert!(answer(&json!({"nothing": 1})).is_err());
+    }
+
+    /// The size of a picture is known without decoding it.
+    #[test]
+    fn pictures_are_read() {
+        let read = answer(&json!({"content": [{"type": "image", "data": "AAAA", "mimeType": "image/jpeg"}]}));
+        assert_eq!(read.unwrap().picture_chars, Some(4));
+    }
+}

@@ -1,0 +1,187 @@
+//! The demo: a shop on loopback, and agents that use it side by side, each through a connection and a session of its
+//! own, over the same HTTP front that `greenroom serve` has.
+//!
+//! It needs nothing that runs and leaves nothing behind. It joins no server, and none that looks for a server finds it:
+//! what it shows must not depend on what else goes on. The shop's port is open to browsers, as any site's is; the
+//! front's is closed to them, as always.
+
+mod agent;
+mod script;
+mod site;
+mod view;
+pub mod wares;
+
+use std::{
+    net::Ipv4Addr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use axum::serve::{Listener, ListenerExt};
+use futures_util::future::try_join_all;
+use greenroom_core::{
+    Owner, StartError,
+    settings::{EngineKind, Settings},
+};
+use greenroom_engine::{browser, install};
+use greenroom_gateway::{
+    Reach,
+    control::Kind,
+    front::http::{self, Door, Probes, Rules, Sessions},
+};
+use greenroom_mcp::link::http::Endpoint;
+use tokio::net::TcpListener;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{config::Surroundings, house::House, report::Hinted, view::terminal::Terminal};
+use agent::Agent;
+use script::{ACTS, Act, play};
+use view::{Show, Totals};
+use wares::{Role, roles};
+
+/// How the demo ended, when it was played at all.
+pub enum Outcome {
+    Fine,
+    /// The first thing that went wrong, and how many agents something went wrong for.
+    Failed {
+        agents: usize,
+        message: String,
+        hint: Option<String>,
+    },
+}
+
+/// Says what is missing before anything starts.
+pub fn check(settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<()> {
+    let pool = &settings.pool;
+    if pool.engine == EngineKind::Custom {
+        return Err(Hinted::usage(
+            "the demo knows the playwright engine's tools, and `pool.engine` is `custom`",
+        )
+        .hint("give --pool-engine playwright")
+        .into());
+    }
+    install::locate(&settings.data_dir).map_err(StartError::from)?;
+    browser::find(
+        &surroundings.places(),
+        pool.headless,
+        pool.browser.into(),
+        pool.executable_path.as_deref(),
+    )
+    .map_err(|error| Hinted::failure(error.to_string()).hint(error.hint()))?;
+    Ok(())
+}
+
+/// Plays the demo from beginning to end, and takes everything down again. `None` when it was told to stop before its end.
+pub async fn run(
+    settings: &Settings,
+    surroundings: &Surroundings,
+    agents: u8,
+    json: bool,
+    stop: CancellationToken,
+) -> anyhow::Result<Option<Outcome>> {
+    let mut settings = settings.clone();
+    // Nobody comes after these: a spare would be opened for no one.
+    settings.pool.warm = Some(0);
+    let (shop, shop_url) = listen().await?;
+    let (front, front_url) = listen().await?;
+    let address = front.local_addr().context("cannot tell where the front listens")?;
+    let house = House::build(Kind::Server, &settings, surroundings).await?;
+    // Before any page can know it.
+    let port = house.hold(address.port())?;
+    let closing = CancellationToken::new();
+    let door = Arc::new(Door {
+        gateway: house.gateway.clone(),
+        sessions: Arc::new(Sessions::default()),
+        probes: Arc::new(Probes { server: house.run_folder().1.to_owned() }),
+        reach: Reach::Network,
+        owner: Owner::local(),
+        rules: Some(Rules { address: Some(address.ip()), hosts: Vec::new() }),
+        stop: closing.clone(),
+        tasks: TaskTracker::new(),
+    });
+    house.warm_up();
+    let stage = Stage {
+        roles: roles(agents),
+        house: &house,
+        shop: shop_url,
+        front: format!("{front_url}/mcp"),
+        show: Show::new(&roles(agents), json, Terminal::stdout(surroundings)),
+    };
+    let playing = async {
+        let played = tokio::select! {
+            played = stage.play() => Some(played),
+            () = stop.cancelled() => None,
+        };
+        closing.cancel();
+        played.transpose()
+    };
+    let (outcome, (), (), ()) = tokio::join!(
+        playing,
+        http::serve(shop, site::router(), closing.clone()),
+        http::serve(front, http::site(door.clone()), closing.clone()),
+        http::attend(door.clone()),
+    );
+    drop(stage);
+    door.tasks.close();
+    door.tasks.wait().await;
+    drop((door, port));
+    house.take_down().await;
+    outcome
+}
+
+/// A listener on a free port of loopback, and its URL.
+async fn listen() -> anyhow::Result<(impl Listener<Addr = std::net::SocketAddr>, String)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen on 127.0.0.1")?;
+    let url = format!("http://{}", listener.local_addr().context("cannot tell where the demo listens")?);
+    // Answers are written when they are whole, so waiting for more would only delay them.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot switch off the delay of small packets");
+        }
+    });
+    Ok((listener, url))
+}
+
+/// Everything that is there while agents play.
+struct Stage<'a> {
+    roles: Vec<Role>,
+    house: &'a House,
+    shop: String,
+    front: String,
+    show: Show,
+}
+
+impl Stage<'_> {
+    async fn play(&self) -> anyhow::Result<Outcome> {
+        let front = Endpoint::new(self.front.parse().context("the front's own URL cannot be read")?);
+        let mut agents: Vec<_> = self.roles.iter().map(|role| Agent::new(*role, &front)).collect();
+        self.show.opening(agents.len(), &self.shop, &self.front)?;
+        let (mut start, mut began) = (Duration::ZERO, Instant::now());
+        for act in ACTS {
+            self.show.act(act.title())?;
+            let parts = agents.iter_mut().map(|agent| play(act, agent, &self.shop, &self.show));
+            try_join_all(parts).await?;
+            if agents.iter().all(|agent| agent.trouble.is_some()) {
+                // Nobody is left to play on.
+                break;
+            }
+            if act == Act::Open {
+                // A server that runs has its browser ready; so this is counted apart.
+                (start, began) = (began.elapsed(), Instant::now());
+                agents.iter_mut().for_each(Agent::begin);
+            }
+        }
+        let (took, chromiums) = (began.elapsed(), self.house.gateway.fleet.status().instances.len());
+        self.show.ending(&agents, &Totals { chromiums, start, took })?;
+        let mut troubled = agents.iter().filter_map(|agent| Some((agent, agent.trouble.as_ref()?)));
+        Ok(match troubled.next() {
+            None => Outcome::Fine,
+            Some((agent, trouble)) => Outcome::Failed {
+                agents: 1 + troubled.count(),
+                message: format!("{}: {}", agent.role.name, trouble.message),
+                hint: trouble.hint.clone(),
+            },
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! How the demo is told: a line for everything that happens, as it happens, and a table at the end; or an object a line.
+
+use std::{
+    io::{self, Write},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    agent::{Agent, Seen, Trouble},
+    wares::Role,
+};
+use crate::view::{
+    table::{Cell, table},
+    terminal::{Paint, Terminal},
+    words::{clean, count, shorten, width},
+};
+
+/// The columns of what an agent does: as wide as the longest of it, and one.
+const DOES: usize = 21;
+
+/// Where the demo is told, and since when.
+pub struct Show {
+    pub terminal: Terminal,
+    pub json: bool,
+    /// The columns of the longest name.
+    pub names: usize,
+    pub start: Instant,
+}
+
+/// The whole of it, in figures.
+pub struct Totals {
+    pub chromiums: usize,
+    /// From nothing to a browser for everybody.
+    pub start: Duration,
+    pub took: Duration,
+}
+
+impl Show {
+    pub fn new(roles: &[Role], json: bool, terminal: Terminal) -> Self {
+        let names = roles.iter().map(|role| width(role.name)).max().unwrap_or(0);
+        Self { terminal, json, names, start: Instant::now() }
+    }
+
+    pub fn opening(&self, agents: usize, shop: &str, front: &str) -> io::Result<()> {
+        if self.json {
+            return object(&json!({ "event": "start", "agents": agents, "shop": shop, "front": front }));
+        }
+        write(&self.opening_text(agents, shop, front))
+    }
+
+    fn opening_text(&self, agents: usize, shop: &str, front: &str) -> String {
+        let head = format!("A tea shop, and {} with a browser each", count(agents, "agent"));
+        let place = |what: &str, url: &str| format!("{what:<11}{}\n", self.terminal.paint(Paint::Dim, url));
+        let head = self.terminal.paint(Paint::Bold, &head);
+        format!("{head}\n{}{}", place("shop", shop), place("greenroom", front))
+    }
+
+    pub fn act(&self, title: &str) -> io::Result<()> {
+        if self.json {
+            return object(&json!({ "event": "act", "title": title, "at_ms": ms(self.start.elapsed()) }));
+        }
+        write(&self.act_text(title))
+    }
+
+    fn act_text(&self, title: &str) -> String {
+        format!("\n{}\n", self.terminal.paint(Paint::Bold, title))
+    }
+
+    /// Something an agent did, and what it sees.
+    pub fn step(&self, role: &Role, tool: &str, does: &str, sees: &str) -> io::Result<()> {
+        let at = self.start.elapsed();
+        if self.json {
+            return object(&json!({
+                "event": "step", "agent": role.name, "session": role.session(), "at_ms": ms(at),
+                "tool": tool, "does": does, "sees": sees,
+            }));
+        }
+        write(&self.line(role, at, does, sees, Paint::Plain))
+    }
+
+    pub fn failed(&self, role: &Role, trouble: &Trouble) -> io::Result<()> {
+        let at = self.start.elapsed();
+        if self.json {
+            return object(&json!({
+                "event": "failed", "agent": role.name, "session": role.session(), "at_ms": ms(at),
+                "error": trouble.message, "hint": trouble.hint,
+            }));
+        }
+        write(&self.line(role, at, "FAILED", &trouble.message, Paint::Red))
+    }
+
+    fn line(&self, role: &Role, at: Duration, does: &str, sees: &str, paint: Paint) -> String {
+        let name = self.terminal.paint(role.paint, &format!("{:<1$}", role.name, self.names));
+        let at = format!("{:>8}", seconds(at));
+        let before = self.names + at.len() + DOES + 4;
+        let room = self.terminal.columns.map_or(usize::MAX, |columns| columns.saturating_sub(before));
+        let sees = shorten(&clean(sees), room);
+        let at = self.terminal.paint(Paint::Dim, &at);
+        let does = self.terminal.paint(paint, &format!("{does:<DOES$}"));
+        format!("{name}{at}  {does}  {sees}\n")
+    }
+
+    /// What a page says of an agent, in one sentence.
+    pub fn seen(&self, seen: &Seen) -> String {
+        let Seen { customer, basket } = seen;
+        match basket.as_str() {
+            "" => format!("signed in as {customer}, basket empty"),
+            _ => format!("signed in as {customer}, basket: {basket}"),
+        }
+    }
+
+    pub fn ending(&self, agents: &[Agent], totals: &Totals) -> io::Result<()> {
+        if !self.json {
+            return write(&self.ending_text(agents, totals));
+        }
+        for agent in agents {
+            object(&json!({
+                "event": "agent", "agent": agent.role.name, "session": agent.role.session(),
+                "pages": agent.pages, "calls": agent.calls, "ms": ms(agent.busy),
+                "signed_in_as": agent.seen.customer, "basket": agent.seen.basket, "ok": agent.trouble.is_none(),
+            }))?;
+        }
+        object(&json!({
+            "event": "end", "browsers": agents.len(), "chromiums": totals.chromiums,
+            "start_ms": ms(totals.start),
+            "calls": agents.iter().map(|agent| agent.calls).sum::<usize>(), "ms": ms(totals.took),
+            "ok": agents.iter().all(|agent| agent.trouble.is_none()),
+        }))
+    }
+
+    fn ending_text(&self, agents: &[Agent], totals: &Totals) -> String {
+        if agents.iter().all(|agent| agent.pages == 0) {
+            // They did not get as far as a page; the error says why.
+            return "\n".to_owned();
+        }
+        let heads = ["AGENT", "SESSION", "PAGES", "CALLS", "BUSY", "SIGNED IN AS", "BASKET"];
+        let row = |agent: &Agent| {
+            vec![
+                Cell::Text(agent.role.paint, agent.role.name.to_owned()),
+                Cell::plain(agent.role.session()),
+                Cell::Number(agent.pages.to_string()),
+                Cell::Number(agent.calls.to_string()),
+                Cell::Number(seconds(agent.busy)),
+                Cell::plain(clean(&agent.seen.customer)),
+                Cell::plain(clean(&agent.seen.basket)),
+            ]
+        };
+        let rows: Vec<_> = agents.iter().map(row).collect();
+        let calls = agents.iter().map(|agent| agent.calls).sum();
+        let figures = format!(
+            "{} in {}, up in {}; then {} in {}",
+            count(agents.len(), "browser"),
+            count(totals.chromiums, "Chromium"),
+            seconds(totals.start),
+            count(calls, "call"),
+            seconds(totals.took)
+        );
+        let mut text = format!("\n{}\n", table(&heads, &rows, "", self.terminal));
+        text += &format!("{}\n", self.terminal.paint(Paint::Bold, &figures));
+        if agents.iter().all(|agent| agent.trouble.is_none()) {
+            text += "One shop, one moment, and every agent saw its own name and basket only.\n\n";
+            text += "next: `greenroom setup claude` connects your agent (or cursor, vscode, codex)\n";
+        }
+        text
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn object(value: &Value) -> io::Result<()> {
+    write(&format!("{value}\n"))
+}
+
+/// At once: a line is news.
+fn write(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! What the demo's shop sells, and who comes to buy: enough of both for every agent to leave with something else.
+
+use crate::view::terminal::Paint;
+
+/// Teas and what 100 g cost, in cents. As many as there can be agents: each one takes its own.
+pub const TEAS: [(&str, u32); 16] = [
+    ("Sencha", 780),
+    ("Assam", 450),
+    ("Rooibos", 390),
+    ("Oolong", 920),
+    ("Darjeeling", 860),
+    ("Earl Grey", 520),
+    ("Genmaicha", 640),
+    ("Matcha", 1450),
+    ("Chai", 480),
+    ("Jasmine", 690),
+    ("Lapsang", 710),
+    ("Mint", 290),
+    ("Chamomile", 310),
+    ("Pu-erh", 1120),
+    ("Mate", 350),
+    ("Ceylon", 470),
+];
+
+/// What goes with tea.
+pub const BISCUITS: &str = "Biscuits";
+
+/// How many agents there can be: as many as share a Chromium, unless the settings say otherwise.
+pub const AGENTS_MAX: u8 = 16;
+
+const NAMES: [&str; AGENTS_MAX as usize] = [
+    "Ada", "Ben", "Cleo", "Dev", "Elif", "Finn", "Gia", "Hugo", "Iris", "Jun", "Kofi", "Lena", "Milo",
+    "Nora", "Omar", "Pia",
+];
+
+/// Red is kept for what goes wrong.
+const PAINTS: [Paint; 5] = [Paint::Green, Paint::Yellow, Paint::Cyan, Paint::Magenta, Paint::Blue];
+
+/// What an agent has come for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errand {
+    /// Takes tea and biscuits.
+    Snack,
+    /// Looks at the price list first.
+    Compare,
+    /// Fills a form in, for somebody else.
+    Gift,
+    /// Takes a picture of it.
+    Picture,
+}
+
+/// One agent: who it is and what it wants. Agents differ in all of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Role {
+    pub name: &'static str,
+    pub paint: Paint,
+    pub tea: &'static str,
+    pub errand: Errand,
+}
+
+impl Role {
+    /// The session's id: what it is about, as an agent would choose it.
+    pub fn session(&self) -> String {
+        self.tea.to_lowercase().replace(' ', "-")
+    }
+
+    /// What is in the basket when the errand is done.
+    pub fn basket(&self) -> String {
+        match self.errand {
+            Errand::Snack => format!("{}, {BISCUITS}", self.tea),
+            Errand::Compare | Errand::Picture => self.tea.to_owned(),
+            Errand::Gift => gift(self.tea, "Grandma", true),
+        }
+    }
+}
+
+/// How a gift is called in a basket.
+pub fn gift(tea: &str, person: &str, wrapped: bool) -> String {
+    format!("{tea} for {person}{}", if wrapped { " (wrapped)" } else { "" })
+}
+
+/// The first so many agents.
+pub fn roles(count: u8) -> Vec<Role> {
+    let errands = [Errand::Snack, Errand::Compare, Errand::Gift, Errand::Picture];
+    NAMES
+        .iter()
+        .zip(TEAS)
+        .enumerate()
+        .map(|(n, (name, (tea, _)))| Role {
+            name,
+            paint: PAINTS[n % PAINTS.len()],
+            tea,
+            errand: errands[n % errands.len()],
+        })
+        .take(usize::from(count))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// No two agents have a name, a session or a basket in common, however many there are.
+    #[test]
+    fn all_differ() {
+        let roles = roles(AGENTS_MAX);
+        let count = |of: fn(&Role) -> String| roles.iter().map(of).collect::<BTreeSet<_>>().len();
+        assert_eq!(count(|role| role.name.to_owned()), usize::from(AGENTS_MAX));
+        assert_eq!(count(Role::session), usize::from(AGENTS_MAX));
+        assert_eq!(count(Role::basket), usize::from(AGENTS_MAX));
+    }
+}

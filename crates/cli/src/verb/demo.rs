@@ -1,0 +1,60 @@
+//! `greenroom demo`: shows what greenroom is for, with a site and agents of its own.
+//!
+//! Exit code 0 when every agent saw itself and nobody else, 1 when anything went wrong.
+
+use std::{process::ExitCode, time::Duration};
+
+use greenroom_core::{port::human, settings::Resolved};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::Surroundings,
+    demo::{self, Outcome, wares::AGENTS_MAX},
+    report::Hinted,
+    signals,
+};
+
+/// How long the demo may take. It takes a few seconds; a machine that is this slow shows nothing.
+const DEMO: Duration = Duration::from_secs(120);
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How many agents come to the shop
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=i64::from(AGENTS_MAX)))]
+    pub agents: u8,
+
+    /// Print an object for everything that happens instead of lines for people
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+    let settings = &resolved.settings;
+    demo::check(settings, surroundings)?;
+    let stop = CancellationToken::new();
+    signals::stop_on(&stop)?;
+    // Whatever ends the demo early, everything it started is taken down in order.
+    let ending = stop.child_token();
+    let playing = demo::run(settings, surroundings, args.agents, args.json, ending.clone());
+    let mut playing = std::pin::pin!(playing);
+    let (in_time, outcome) = match timeout(DEMO, &mut playing).await {
+        Ok(outcome) => (true, outcome?),
+        Err(_) => {
+            ending.cancel();
+            (false, playing.await?)
+        }
+    };
+    match outcome {
+        Some(Outcome::Fine) => Ok(ExitCode::SUCCESS),
+        Some(Outcome::Failed { agents, message, hint }) => {
+            let failure = Hinted::failure(format!("{agents} of {} agents failed; {message}", args.agents));
+            Err(failure.hint(hint.unwrap_or_else(|| "run `greenroom doctor`".to_owned())).into())
+        }
+        None if !in_time => {
+            let message = format!("the demo did not end within {}", human(DEMO));
+            Err(Hinted::failure(message).hint("run `greenroom doctor`").into())
+        }
+        None => Err(Hinted::failure("the demo was interrupted").into()),
+    }
+}

@@ -1,0 +1,286 @@
+//! `greenroom setup claude|cursor|vscode|codex`: puts greenroom among a client's MCP servers, after showing
+//! what it would write and asking.
+//!
+//! Without a terminal it asks nobody and writes nothing, unless told `--yes`. Settings reach the entry only
+//! when they stand after `--`, where it is plain that they are the client's; before it they would be lost,
+//! and are refused.
+
+use std::{
+    ffi::OsString,
+    io::{self, BufRead, IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use greenroom_core::settings::{EngineKind, Resolved, SETTINGS};
+use greenroom_engine::install;
+use serde_json::json;
+
+use crate::{
+    args::{self, Flags},
+    client::{Client, Entry, Merge, Scope, Server, diff, file::File},
+    config::{self, Surroundings},
+    progress,
+    report::Hinted,
+};
+
+#[derive(Debug, clap::Args)]
+pub struct ConnectArgs {
+    /// Print the entry and write nothing
+    #[arg(long, requires = "client", conflicts_with = "yes")]
+    pub print: bool,
+
+    /// Write without asking
+    #[arg(long, short, requires = "client")]
+    pub yes: bool,
+
+    /// For the project in this folder, instead of everything that you do
+    #[arg(long, requires = "client")]
+    pub project: bool,
+
+    /// Connect to a running `greenroom serve` there, instead of starting `greenroom mcp`
+    #[arg(long, requires = "client", conflicts_with = "mcp_args")]
+    pub url: Option<String>,
+
+    /// Flags for the `greenroom mcp` that the client starts, after `--`
+    #[arg(last = true, requires = "client", value_name = "FLAG")]
+    pub mcp_args: Vec<String>,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Added,
+    Replaced,
+    Already,
+    Printed,
+    /// The answer was no.
+    Declined,
+}
+
+impl Outcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Replaced => "replaced",
+            Self::Already => "already",
+            Self::Printed => "printed",
+            Self::Declined => "declined",
+        }
+    }
+}
+
+/// Who is to be connected, and how.
+struct Order {
+    client: Client,
+    scope: Scope,
+    entry: Entry,
+    path: PathBuf,
+    /// What has to be done before the client gets anywhere.
+    needs: Option<&'static str>,
+}
+
+pub fn run(
+    resolved: &Resolved,
+    surroundings: &Surroundings,
+    client: Client,
+    args: &ConnectArgs,
+    as_json: bool,
+) -> anyhow::Result<ExitCode> {
+    let scope = if args.project { Scope::Project } else { Scope::User };
+    let path = client.file(surroundings, scope).ok_or_else(|| {
+        Hinted::usage("there is no home folder to look for the client's file in")
+            .hint("set HOME, or give --project")
+    })?;
+    let entry = client.entry(&server(surroundings, args)?);
+    let needs = if args.url.is_some() {
+        Some("see that `greenroom serve` runs there")
+    } else {
+        engine_is_missing(resolved).then_some("run `greenroom setup`, which installs the engine")
+    };
+    let order = Order { client, scope, entry, path, needs };
+    let outcome = if args.print { Outcome::Printed } else { write(&order, args.yes)? };
+    let text = if as_json { to_json(&order, outcome)? } else { to_lines(&order, outcome) };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    if args.print && !as_json {
+        progress::note(&format!("this belongs in `{}`", order.path.display()));
+    }
+    Ok(if outcome == Outcome::Declined { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Settings on this command line would hold for this run, which has no use for them, and not for the
+/// client's.
+pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<(), Hinted> {
+    let given = flags.first().and_then(|(key, _)| SETTINGS.iter().find(|setting| setting.key == *key));
+    let flag = match given {
+        Some(setting) => setting.flag(),
+        None if config => "config".to_owned(),
+        None => return Ok(()),
+    };
+    Err(Hinted::usage(format!("`--{flag}` would not reach the client")).hint(format!(
+        "put it after `--`: `greenroom setup {} -- --{flag} …`; or set it in your greenroom.toml",
+        client.word()
+    )))
+}
+
+fn engine_is_missing(resolved: &Resolved) -> bool {
+    let settings = &resolved.settings;
+    settings.pool.engine == EngineKind::Playwright && install::locate(&settings.data_dir).is_err()
+}
+
+fn server(surroundings: &Surroundings, args: &ConnectArgs) -> anyhow::Result<Server> {
+    if let Some(url) = &args.url {
+        return Ok(Server::Url(checked_url(url)?));
+    }
+    check_flags(surroundings, &args.mcp_args)?;
+    let program = std::env::current_exe().context("cannot tell where this program lies")?;
+    let program = program.into_os_string().into_string().map_err(|path| {
+        Hinted::failure(format!("this program's path is not UTF-8: `{}`", path.display()))
+            .hint("move it to a folder with a plain name")
+    })?;
+    let args = std::iter::once("mcp".to_owned()).chain(args.mcp_args.iter().cloned()).collect();
+    Ok(Server::Command { program, args })
+}
+
+/// A mistake in them would otherwise show only in the client, as a server that does not start.
+fn check_flags(surroundings: &Surroundings, flags: &[String]) -> anyhow::Result<()> {
+    let line = ["greenroom", "mcp"].into_iter().map(OsString::from).chain(flags.iter().map(OsString::from));
+    let parsed = args::parse(line).map_err(|stop| {
+        let said = stop.to_string();
+        let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        Hinted::usage(format!("`greenroom mcp` would not take these flags: {first}"))
+            .hint("see `greenroom mcp --help`")
+    });
+    let (cli, flags) = parsed?;
+    config::resolve(surroundings, cli.config, flags)?;
+    Ok(())
+}
+
+/// Only what can be wrong in every case is refused; whether anybody listens is the client's to find out.
+fn checked_url(url: &str) -> Result<String, Hinted> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let plain = !url.contains(|c: char| c.is_whitespace() || c.is_control());
+    let parts = rest.filter(|_| plain).and_then(|rest| rest.split_once('/'));
+    match parts {
+        Some((host, path)) if !host.is_empty() && !path.is_empty() => Ok(url.to_owned()),
+        _ => Err(Hinted::usage(format!("this is not the address of an MCP server: `{url}`"))
+            .hint("give all of it, as in `--url http://127.0.0.1:34501/mcp`")),
+    }
+}
+
+/// Shows, asks, writes.
+fn write(order: &Order, yes: bool) -> anyhow::Result<Outcome> {
+    let Order { client, scope, entry, path, .. } = order;
+    let file = File::read(path.clone())?;
+    let shown = path.display();
+    let merge = client.merge(file.text(), entry).map_err(|broken| {
+        Hinted::failure(format!("cannot read `{shown}`: {broken}")).hint("correct it; nothing was written")
+    })?;
+    let (text, replaced) = match merge {
+        Merge::Same => return Ok(Outcome::Already),
+        Merge::Changed { text, replaced } => (text, replaced),
+        Merge::Refused(why) => {
+            progress::note(&client.alone(entry));
+            return Err(Hinted::failure(format!("cannot change `{shown}`: {why}"))
+                .hint("put the lines above in by hand; nothing was written")
+                .into());
+        }
+    };
+    let new = if file.exists() { "" } else { ", a new file" };
+    progress::note(&format!("{}: `{shown}`{new}\n", client.name()));
+    progress::note(&diff::show(file.text(), &text));
+    if *scope == Scope::Project && entry.contains_key("command") {
+        progress::note("note: others may share this file, and the path is this machine's\n");
+    }
+    if !yes {
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Err(Hinted::usage("there is no terminal to ask on; nothing was written")
+                .hint("add --yes to write without a question, or --print to see the entry")
+                .into());
+        }
+        let question = if replaced { "Replace the entry?" } else { "Write this?" };
+        if !agreed(question, &mut io::stdin().lock(), &mut io::stderr().lock())? {
+            return Ok(Outcome::Declined);
+        }
+    }
+    file.write(&text, *scope)?;
+    Ok(if replaced { Outcome::Replaced } else { Outcome::Added })
+}
+
+/// Asks once. Only a yes is one; whoever leaves without an answer said no.
+fn agreed(question: &str, answers: &mut impl BufRead, screen: &mut impl Write) -> io::Result<bool> {
+    write!(screen, "{question} [y/N] ")?;
+    screen.flush()?;
+    let mut answer = String::new();
+    if answers.read_line(&mut answer)? == 0 {
+        writeln!(screen)?;
+    }
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn to_lines(order: &Order, outcome: Outcome) -> String {
+    let Order { client, scope, entry, path, .. } = order;
+    let word = client.word();
+    let line = format!("{word:7}  {}: `{}`\n", outcome.as_str(), path.display());
+    match outcome {
+        Outcome::Printed => client.alone(entry),
+        Outcome::Declined => format!("{word:7}  nothing written\n"),
+        Outcome::Already => format!("{word:7}  already there: `{}`\n", path.display()),
+        Outcome::Added | Outcome::Replaced => {
+            let next = client.next(*scope);
+            let needs = order.needs.map_or_else(String::new, |needs| format!("next     {needs}\n"));
+            format!("{line}{needs}next     {next}\n")
+        }
+    }
+}
+
+fn to_json(order: &Order, outcome: Outcome) -> serde_json::Result<String> {
+    let object = json!({
+        "client": order.client.word(),
+        "file": order.path,
+        "outcome": outcome.as_str(),
+        "entry": order.entry,
+    });
+    Ok(serde_json::to_string_pretty(&object)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Yes is yes in any spelling, and everything else is no, silence included.
+    #[test]
+    fn only_yes_is_yes() {
+        for (answer, yes) in [
+            ("y\n", true),
+            (" YES \n", true),
+            ("yes", true),
+            ("\n", false),
+            ("", false),
+            ("yep\n", false),
+            ("n\n", false),
+        ] {
+            let mut screen = Vec::new();
+            assert_eq!(
+                agreed("Write this?", &mut answer.as_bytes(), &mut screen).unwrap(),
+                yes,
+                "{answer:?}"
+            );
+            assert!(String::from_utf8(screen).unwrap().starts_with("Write this? [y/N] "));
+        }
+    }
+
+    /// An address needs a scheme, a host and a path.
+    #[test]
+    fn addresses() {
+        for url in ["http://127.0.0.1:34501/mcp", "https://gr.example/mcp?x=1"] {
+            assert_eq!(checked_url(url).unwrap(), url);
+        }
+        for url in
+            ["127.0.0.1:34501/mcp", "http://127.0.0.1:34501", "http://x/", "http:///mcp", "http://x/m cp", ""]
+        {
+            assert!(checked_url(url).is_err(), "{url}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Spares of a custom engine: processes that run before anybody asks for one.
+
+use greenroom_testkit::{Client, process::children, text_of};
+use serde_json::{Value, json};
+
+use super::stage::{Stage, pid};
+
+/// greenroom with a spare, and the processes it has before anybody calls.
+async fn warm(capabilities: Value) -> (Stage, Client, Vec<u32>) {
+    let stage = Stage::new().set("pool.warm", "1").set("log", "info");
+    let client = stage.client_with(capabilities).await;
+    client.stderr_says("spare ready").await;
+    let before = children(client.pid());
+    (stage, client, before)
+}
+
+/// An agent that can be asked nothing gets the process that was there before it called.
+#[tokio::test]
+async fn a_session_gets_the_spare() {
+    let (_stage, client, before) = warm(json!({})).await;
+    let first = pid(&client, "a").await;
+    assert!(before.contains(&first), "{first} is none of {before:?}");
+    assert_ne!(pid(&client, "b").await, first);
+}
+
+/// An agent that can be asked something gets a process that was told so, and its questions.
+#[tokio::test]
+async fn one_that_can_be_asked_gets_its_own() {
+    let (_stage, client, before) = warm(json!({ "elicitation": {} })).await;
+    let first = pid(&client, "a").await;
+    assert!(!before.contains(&first), "{first} is one of {before:?}");
+    client.on_request("elicitation/create", |_| json!({ "action": "decline" }));
+    let answer = client.call("elicit", json!({ "sessionId": "a", "message": "who?" })).await;
+    assert!(text_of(&answer).contains("decline"), "{answer}");
+}

@@ -1,0 +1,199 @@
+//! A page that changes a while after an action shows its last state in the action's answer, and a page that does
+//! nothing is not waited for.
+
+use futures_util::{SinkExt, StreamExt};
+use greenroom_testkit::{Launch, PATIENCE, Site, within};
+use serde_json::json;
+use tokio::{net::TcpListener, task::JoinSet};
+
+use super::house::{Answer, Data, House, launch};
+
+/// A greenroom that settles as it does by itself.
+async fn start(data: &Data, flags: &[&str]) -> House {
+    let launch = Launch::new(env!("CARGO_BIN_EXE_greenroom")).arg("mcp").arg("--data-dir").arg(data.path());
+    House::of(launch.args(flags)).await
+}
+
+/// Opens the page that changes in one of its ways, and clicks its button.
+async fn click(house: &House, session: &str, site: &Site, query: &str) -> Answer {
+    house.navigate(session, &site.url(&format!("/late?{query}"))).await.ok();
+    house.call(session, "browser_click", json!({ "target": "#change" })).await
+}
+
+/// Whether the answer shows the page's last state and no other.
+fn shows(answer: &str, state: &str) -> bool {
+    let states = ["paragraph", "heading"].map(|role| (format!("{role} [ref="), format!("{role} \"")));
+    let line = |line: &str| {
+        states.iter().any(|(text, name)| {
+            (line.contains(text.as_str()) && line.ends_with(&format!(": {state}")))
+                || line.contains(&format!("{name}{state}\""))
+        })
+    };
+    answer.lines().any(line)
+}
+
+/// Changes 0 to 300 ms after a click, by timer, by fetch, by a slow or a late navigation, are in the click's answer; so
+/// are chains of these, and what loops of timers, frames, messages and transitions end in. With a Node for all
+/// seats and with one for each.
+#[tokio::test]
+async fn late_changes_are_in_the_answer() {
+    let data = Data::new();
+    let site = Site::start().await;
+    for flags in [&[][..], &["--pool-slots", "1"]] {
+        let house = start(&data, flags).await;
+        for by in ["timer", "fetch", "read", "navigation", "departure"] {
+            for ms in [0, 50, 150, 300] {
+                let answer = click(&house, "", &site, &format!("by={by}&ms={ms}")).await.ok();
+                assert!(shows(&answer, "changed"), "{by}, {ms} ms: {answer}");
+            }
+        }
+        house.end().await;
+    }
+    let house = start(&data, &[]).await;
+    let ways = [
+        "source",
+        "steps",
+        "interval",
+        "frames",
+        "transition",
+        "messages",
+        "request",
+        "script",
+        "frame",
+        "within",
+        "chain",
+    ];
+    for by in ways {
+        let answer = click(&house, "", &site, &format!("by={by}&ms=150")).await.ok();
+        assert!(shows(&answer, "changed"), "{by}: {answer}");
+    }
+    let fetched = "() => { fetch('/slow?ms=100').then(() => setTimeout(changed, 50)); }";
+    house.navigate("", &site.url("/late")).await.ok();
+    house.evaluate("", fetched).await.ok();
+    let shown = house.evaluate("", "() => document.getElementById('state').textContent").await.ok();
+    assert!(shown.contains("\"changed\""), "{shown}");
+    house.end().await;
+}
+
+/// An answer that comes over a WebSocket is waited for when the page has asked for it there.
+#[tokio::test]
+async fn answers_over_sockets_are_in_the_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut server = JoinSet::new();
+    server.spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+        let asked = socket.next().await.unwrap().unwrap();
+        let ms = asked.to_text().unwrap().parse().unwrap();
+        // What the page waits for takes a while: this is the site's time, not the test's.
+        tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
+        socket.send(asked).await.unwrap();
+        socket.next().await
+    });
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = start(&data, &[]).await;
+    let query = format!("by=socket&ms=150&socket=ws://127.0.0.1:{port}/");
+    let answer = click(&house, "", &site, &query).await.ok();
+    assert!(shows(&answer, "changed"), "{answer}");
+    house.end().await;
+}
+
+/// New tabs are listed with their loaded pages, by script and by link; an alert that comes late is a modal state of
+/// the click's answer; a small download has arrived. Nothing of it hangs, and the session goes on.
+#[tokio::test]
+async fn tabs_dialogs_and_downloads() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = start(&data, &[]).await;
+
+    let answer = click(&house, "", &site, "by=dialog&ms=150").await.ok();
+    assert!(answer.contains("### Modal state") && answer.contains("\"alert\" dialog"), "{answer}");
+    let handled = house.call("", "browser_handle_dialog", json!({ "accept": true })).await;
+    handled.ok();
+
+    let answer = click(&house, "", &site, "by=tab&ms=150").await.ok();
+    assert!(answer.contains("1: [slow]("), "the tab is not loaded: {answer}");
+    let answer = house.call("", "browser_click", json!({ "target": "#tab" })).await.ok();
+    assert!(answer.contains("2: [slow]("), "the tab is not loaded: {answer}");
+
+    house.navigate("", &site.url("/")).await.ok();
+    let answer = house.call("", "browser_click", json!({ "target": "a[href='/download']" })).await.ok();
+    assert!(answer.contains("Downloaded file report.txt"), "{answer}");
+    house.end().await;
+}
+
+/// What a page did before the action is not waited for: its clocks, its loops, its endless request, its timer of a
+/// minute. And what another session's page does is no business of this one's.
+#[tokio::test]
+async fn a_page_at_rest_is_not_waited_for() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = start(&data, &[]).await;
+    house.navigate("other", &site.url("/late")).await.ok();
+    house.evaluate("other", "() => { setInterval(() => fetch('/slow?ms=300'), 100); }").await.ok();
+    // The page says so if it was left alone for as long as the engine would have; on a busy machine that can happen.
+    let at_rest = async {
+        while !shows(&click(&house, "", &site, "by=nothing&restless").await.ok(), "answered promptly") {}
+    };
+    within(PATIENCE, at_rest).await;
+    // A late change is seen among all this, too.
+    let answer = click(&house, "", &site, "by=chain&ms=80&restless").await.ok();
+    assert!(shows(&answer, "changed"), "{answer}");
+    house.end().await;
+}
+
+/// A page that replaces the functions by which it is observed gets its answer all the same, as does a session beside
+/// it; what the page sees of them looks like the browser's own.
+#[tokio::test]
+async fn pages_cannot_make_it_hang() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = start(&data, &[]).await;
+    let look = "() => [setTimeout.name, setTimeout.length, /native code/.test(setTimeout), \
+                Object.keys(window).filter((name) => /settle|greenroom/i.test(name)).length].join()";
+    house.navigate("", &site.url("/late?by=nothing")).await.ok();
+    let seen = house.evaluate("", look).await.ok();
+    assert!(seen.contains("\"setTimeout,1,true,0\""), "{seen}");
+    let spoilers = [
+        "window.setTimeout = () => 0",
+        "window.setTimeout = () => { throw new Error('spoiled'); }",
+        "window.setTimeout = (answer) => answer({ waited: true, opened: 1e15, going: 1e15, read: 7 })",
+        "window.setTimeout = (answer) => answer(7)",
+        "window.requestAnimationFrame = Date.now = document.getAnimations = () => { throw new Error(); }",
+    ];
+    for spoiler in spoilers {
+        house.navigate("", &site.url("/late?by=nothing")).await.ok();
+        house.evaluate("", &format!("() => {{ {spoiler}; }}")).await.ok();
+        let answer = house.call("", "browser_click", json!({ "target": "#change" })).await.ok();
+        assert!(shows(&answer, "unchanged"), "{spoiler}: {answer}");
+        let answer = click(&house, "beside", &site, "by=timer&ms=50").await.ok();
+        assert!(shows(&answer, "changed"), "{answer}");
+    }
+    house.end().await;
+}
+
+/// Code that an agent runs in the engine itself evaluates what it likes; only the engine's own wait is cut short.
+#[tokio::test]
+async fn evaluations_of_agents_are_their_own() {
+    let data = Data::new();
+    let house = start(&data, &["--pool-slots", "1", "--tools-unsafe"]).await;
+    let code = "async (page) => page.evaluate((ms) => ms + 1, 500)";
+    let answer = house.call("", "browser_run_code_unsafe", json!({ "code": code })).await.ok();
+    assert!(answer.contains("501"), "{answer}");
+    house.end().await;
+}
+
+/// A time that is set is the time that the engine waits: with none, a late change is not in the answer.
+#[tokio::test]
+async fn a_set_time_is_the_engines() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::of(launch(data.path(), &[])).await;
+    let answer = click(&house, "", &site, "by=timer&ms=20000").await.ok();
+    assert!(shows(&answer, "unchanged"), "{answer}");
+    let native = house.evaluate("", "() => String(setTimeout)").await.ok();
+    assert!(native.contains("function setTimeout()"), "the page is observed: {native}");
+    house.end().await;
+}

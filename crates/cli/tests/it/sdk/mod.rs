@@ -1,0 +1,13 @@
+//! greenroom driven by the official SDKs: one generation of each for every protocol revision, over stdio and HTTP.
+//!
+//! All of them play one script, written once per language (`sdk/typescript/script.mjs`, `sdk/python/script.py`,
+//! [`rust`]), and all must say the lines of `sdk/expected.jsonl`: [`part`] reads those, [`server`] starts greenroom for
+//! clients that do not start it themselves.
+
+mod part;
+mod python;
+mod real;
+mod rust;
+mod server;
+mod typescript;
+mod versions;

@@ -1,0 +1,105 @@
+//! The client behind the script: it connects, keeps what it hears, and answers every question with `blue`.
+
+use std::process::Stdio;
+
+use greenroom_testkit::{PATIENCE, within};
+use rmcp::{
+    ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, RoleClient,
+    model::{
+        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+        ElicitationCapability, Implementation, LoggingMessageNotificationParam, ProgressNotificationParam,
+        ProtocolVersion,
+    },
+    service::{NotificationContext, RequestContext, RunningService},
+    transport::{StreamableHttpClientTransport, TokioChildProcess},
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::sdk::part::Part;
+
+pub type Client = RunningService<RoleClient, Agent>;
+
+/// What the client hears and is asked, apart from answers.
+pub enum Heard {
+    Progress(f64),
+    Log(Value),
+    Question(String),
+    ToolsChanged,
+}
+
+pub struct Agent {
+    revision: ProtocolVersion,
+    elicits: bool,
+    heard: mpsc::UnboundedSender<Heard>,
+}
+
+/// Connects as the part says.
+pub async fn connect(part: &Part) -> (Client, mpsc::UnboundedReceiver<Heard>) {
+    let (heard, hearing) = mpsc::unbounded_channel();
+    let revision: ProtocolVersion = serde_json::from_value(json!(part.revision)).unwrap();
+    let lifecycle = if part.probes {
+        ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(revision.clone()),
+        }
+    } else {
+        ClientLifecycleMode::Initialize
+    };
+    let agent = Agent { revision, elicits: part.elicits(), heard };
+    let connected = match part.url() {
+        Some(url) => {
+            let transport = StreamableHttpClientTransport::from_uri(url);
+            within(PATIENCE, agent.serve_with_lifecycle(transport, lifecycle)).await
+        }
+        None => {
+            let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_greenroom"));
+            command
+                .args(part.args())
+                .env_clear()
+                .envs(part.stage.environment())
+                .current_dir(part.stage.path("home"))
+                .stderr(Stdio::null());
+            let transport = TokioChildProcess::new(command).unwrap();
+            within(PATIENCE, agent.serve_with_lifecycle(transport, lifecycle)).await
+        }
+    };
+    (connected.unwrap(), hearing)
+}
+
+impl ClientHandler for Agent {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = self.elicits.then(ElicitationCapability::new);
+        let config = ClientConfig::new(capabilities, Implementation::new("script", "1"));
+        config.with_protocol_version(self.revision.clone())
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.heard.send(Heard::Progress(params.progress)).unwrap();
+    }
+
+    async fn on_logging_message(
+        &self,
+        params: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let LoggingMessageNotificationParam { level, logger, data, .. } = params;
+        self.heard.send(Heard::Log(json!({"level": level, "logger": logger, "data": data}))).unwrap();
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.heard.send(Heard::ToolsChanged).unwrap();
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        if let ElicitRequestParams::FormElicitationParams { message, .. } = request {
+            self.heard.send(Heard::Question(message)).unwrap();
+        }
+        Ok(ElicitResult::new(ElicitationAction::Accept).with_content(json!({"answer": "blue"})))
+    }
+}

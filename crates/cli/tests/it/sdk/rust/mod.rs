@@ -1,0 +1,98 @@
+//! The Rust SDK, rmcp, one version for all revisions: it asks for the one it is told to. [`script`] has the steps.
+
+#[allow(deprecated, reason = "logging goes out of the protocol, and older revisions have it")]
+mod agent;
+#[allow(deprecated, reason = "as above")]
+mod script;
+
+use super::part::{Over, Part};
+
+async fn play(part: Part) {
+    let lines = script::play(&part).await;
+    part.check(&lines);
+    part.end().await;
+}
+
+mod stdio {
+    use super::{Over::Stdio, Part, play};
+
+    /// rmcp that asks for 2024-11-05.
+    #[tokio::test]
+    async fn rmcp_2024_11_05() {
+        play(Part::new("2024-11-05", Stdio).await).await;
+    }
+
+    /// rmcp that asks for 2025-03-26.
+    #[tokio::test]
+    async fn rmcp_2025_03_26() {
+        play(Part::new("2025-03-26", Stdio).await).await;
+    }
+
+    /// rmcp that asks for 2025-06-18.
+    #[tokio::test]
+    async fn rmcp_2025_06_18() {
+        play(Part::new("2025-06-18", Stdio).await).await;
+    }
+
+    /// rmcp that asks for 2025-11-25.
+    #[tokio::test]
+    async fn rmcp_2025_11_25() {
+        play(Part::new("2025-11-25", Stdio).await).await;
+    }
+
+    /// rmcp told to find out what the server speaks: 2026-07-28, and the process is the connection.
+    #[tokio::test]
+    async fn rmcp_negotiated() {
+        play(Part::probing("2026-07-28", Stdio).await).await;
+    }
+}
+
+mod http {
+    use super::{Over::Http, Part, play};
+
+    /// rmcp that asks for 2024-11-05, which had no streamable HTTP yet.
+    #[tokio::test]
+    async fn rmcp_2024_11_05() {
+        play(Part::new("2024-11-05", Http).await).await;
+    }
+
+    /// rmcp that asks for 2025-03-26.
+    #[tokio::test]
+    async fn rmcp_2025_03_26() {
+        play(Part::new("2025-03-26", Http).await).await;
+    }
+
+    /// rmcp that asks for 2025-06-18.
+    #[tokio::test]
+    async fn rmcp_2025_06_18() {
+        play(Part::new("2025-06-18", Http).await).await;
+    }
+
+    /// rmcp that asks for 2025-11-25.
+    #[tokio::test]
+    async fn rmcp_2025_11_25() {
+        play(Part::new("2025-11-25", Http).await).await;
+    }
+
+    /// rmcp told to find out what the server speaks: 2026-07-28, without any session.
+    #[tokio::test]
+    async fn rmcp_negotiated() {
+        play(Part::probing("2026-07-28", Http).await).await;
+    }
+}
+
+mod joined {
+    use super::{Over::Joined, Part, play};
+
+    /// rmcp that asks for 2025-11-25, through a front that has joined a server.
+    #[tokio::test]
+    async fn rmcp_2025_11_25() {
+        play(Part::new("2025-11-25", Joined).await).await;
+    }
+
+    /// rmcp told to find out what the server speaks, through a front that has joined one.
+    #[tokio::test]
+    async fn rmcp_negotiated() {
+        play(Part::probing("2026-07-28", Joined).await).await;
+    }
+}

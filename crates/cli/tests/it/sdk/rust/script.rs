@@ -1,0 +1,312 @@
+//! The steps of `sdk/typescript/script.mjs` and `sdk/python/script.py`, in the same order and with the same words.
+
+use std::sync::Arc;
+
+use greenroom_testkit::{PATIENCE, within};
+use rmcp::{
+    ServiceError,
+    model::{
+        CallToolRequestParams, ClientRequest, LoggingLevel, PingRequest, RequestMetaObject,
+        ServerNotification, ServerResult, SetLevelRequestParams, SubscriptionFilter,
+    },
+};
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use super::agent::{Client, Heard, connect};
+use crate::sdk::part::Part;
+
+struct Player<'a> {
+    part: &'a Part,
+    client: Arc<Client>,
+    heard: mpsc::UnboundedReceiver<Heard>,
+    lines: Vec<Value>,
+}
+
+/// Plays the whole script, and returns what it says.
+pub async fn play(part: &Part) -> Vec<Value> {
+    let (client, heard) = connect(part).await;
+    let mut player = Player { part, client: Arc::new(client), heard, lines: Vec::new() };
+    player.meet().await;
+    player.sessions().await;
+    player.talk().await;
+    player.answers().await;
+    player.load().await;
+    player.change().await;
+    player.part_ways().await
+}
+
+impl Player<'_> {
+    fn say(&mut self, line: Value) {
+        self.lines.push(line);
+    }
+
+    fn skip(&mut self, step: &str, feature: &str) {
+        self.say(json!({"step": step, "skipped": format!("{} has no {feature}", self.part.revision)}));
+    }
+
+    async fn call(&self, tool: &'static str, arguments: Value) -> Value {
+        call(&self.client, params(tool, arguments)).await.unwrap()
+    }
+
+    async fn text(&self, tool: &'static str, arguments: Value) -> String {
+        text(&self.call(tool, arguments).await)
+    }
+
+    async fn json(&self, tool: &'static str, arguments: Value) -> Value {
+        serde_json::from_str(&self.text(tool, arguments).await).unwrap()
+    }
+
+    async fn hear(&mut self) -> Heard {
+        within(PATIENCE, self.heard.recv()).await.unwrap()
+    }
+
+    async fn meet(&mut self) {
+        let server = self.client.peer_info().unwrap();
+        let name = server.server_info.as_ref().map(|server| server.name.clone());
+        self.say(json!({"step": "connect", "revision": server.protocol_version, "server": name}));
+
+        let tools = within(PATIENCE, self.client.list_all_tools()).await.unwrap();
+        let parameters = |name: &str| -> Vec<String> {
+            let tool = tools.iter().find(|tool| tool.name == name).unwrap();
+            let properties = tool.input_schema.get("properties").and_then(Value::as_object);
+            let mut names: Vec<_> = properties.into_iter().flat_map(|all| all.keys().cloned()).collect();
+            names.sort();
+            names
+        };
+        let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
+        let mut own: Vec<_> = names.iter().filter(|name| name.contains("session")).collect();
+        own.sort();
+        let without = |name: &&&str| !parameters(name).contains(&"sessionId".to_owned());
+        let without: Vec<_> = names.iter().filter(without).collect();
+        let line =
+            json!({"step": "tools", "echo": parameters("echo"), "own": own, "without_session_id": without});
+        self.say(line);
+    }
+
+    async fn sessions(&mut self) {
+        for session in ["a", "b"] {
+            let value = format!("of {session}");
+            self.call("set", json!({"key": "k", "value": value, "sessionId": session})).await;
+        }
+        let a = self.text("get", json!({"key": "k", "sessionId": "a"})).await;
+        let b = self.text("get", json!({"key": "k", "sessionId": "b"})).await;
+        self.say(json!({"step": "two sessions", "a": a, "b": b}));
+
+        let unnamed = self.call("get", json!({"key": "k"})).await;
+        let advice = text(&unnamed).contains("create_new_session");
+        let mut line = json!({"step": "no session id", "code": code(&unnamed), "advice": advice});
+        if unnamed["isError"] != true {
+            line["text"] = json!(text(&unnamed));
+        }
+        self.say(line);
+
+        let chosen = self.json("create_new_session", json!({"sessionId": "c"})).await["sessionId"].clone();
+        let given = self.json("create_new_session", json!({})).await["sessionId"].clone();
+        let sessions = self.named(&given).await;
+        let length = given.as_str().unwrap().len();
+        self.say(json!({"step": "create", "chosen": chosen, "given": length, "sessions": sessions}));
+
+        let mut closed = Vec::new();
+        for session in [&chosen, &given] {
+            closed.push(self.text("session_close", json!({"sessionId": session})).await);
+        }
+        let again = code(&self.call("session_close", json!({"sessionId": chosen})).await).clone();
+        let sessions = self.named(&given).await;
+        self.say(json!({"step": "close", "closed": closed, "again": again, "sessions": sessions}));
+    }
+
+    async fn named(&self, given: &Value) -> Vec<String> {
+        let list = self.json("session_list", json!({})).await;
+        let sessions = list["sessions"].as_array().unwrap().iter();
+        let name = |session: &Value| {
+            let id = &session["id"];
+            let id = if id == given { "(given)" } else { id.as_str()? };
+            Some(id.to_owned())
+        };
+        let mut names: Vec<_> = sessions.filter_map(name).collect();
+        names.sort();
+        names
+    }
+
+    async fn talk(&mut self) {
+        // All of the progress is here before the engine may answer.
+        let gate = self.part.stage.gate("progress");
+        let going = self.held("wait", json!({"file": gate.path(), "steps": 3, "sessionId": "a"}));
+        let mut steps = Vec::new();
+        while steps.len() < 3 {
+            if let Heard::Progress(progress) = self.hear().await {
+                steps.push(progress);
+            }
+        }
+        gate.open();
+        let answer = text(&within(PATIENCE, going).await.unwrap());
+        self.say(json!({"step": "progress", "steps": steps, "answer": answer}));
+
+        let threshold = LoggingLevel::Warning;
+        if !self.part.modern() {
+            self.client.set_level(SetLevelRequestParams::new(threshold)).await.unwrap();
+        }
+        for (level, data) in [("info", json!("too low")), ("error", json!({"deep": [1, "two"]}))] {
+            let mut log = params("log", json!({"level": level, "data": data, "sessionId": "a"}));
+            if self.part.modern() {
+                let mut meta = RequestMetaObject::new();
+                meta.set_log_level(threshold);
+                log.meta = Some(meta);
+            }
+            call(&self.client, log).await.unwrap();
+        }
+        let mut messages = Vec::new();
+        while messages.is_empty() {
+            if let Heard::Log(message) = self.hear().await {
+                messages.push(message);
+            }
+        }
+        self.say(json!({"step": "logging", "messages": messages}));
+
+        if !self.part.elicits() {
+            return self.skip("elicitation", "elicitation");
+        }
+        let answer = self.json("elicit", json!({"message": "colour?", "sessionId": "a"})).await;
+        let mut questions = Vec::new();
+        while let Ok(heard) = self.heard.try_recv() {
+            if let Heard::Question(question) = heard {
+                questions.push(question);
+            }
+        }
+        self.say(json!({"step": "elicitation", "answer": answer, "questions": questions}));
+    }
+
+    async fn answers(&mut self) {
+        let structured = self.call("structured", json!({"n": 1.5, "sessionId": "a"})).await;
+        if self.part.revision < "2025-06-18" {
+            self.skip("structured content", "structured content");
+        } else {
+            let content = &structured["structuredContent"];
+            self.say(json!({"step": "structured content", "content": content, "text": text(&structured)}));
+        }
+        self.say(json!({"step": "_meta", "n": structured["_meta"]["fake/n"]}));
+
+        let failed = self.call("fail", json!({"message": "no luck", "sessionId": "a"})).await;
+        self.say(json!({"step": "failed tool", "isError": failed["isError"], "text": text(&failed)}));
+
+        let line = match call(&self.client, params("ecoh", json!({"sessionId": "a"}))).await {
+            Err(ServiceError::McpError(error)) => {
+                let named = error.message.contains("unknown tool: \"ecoh\"; did you mean \"echo\"?");
+                json!({"step": "unknown tool", "code": error.code, "named": named})
+            }
+            other => json!({"step": "unknown tool", "instead": format!("{other:?}")}),
+        };
+        self.say(line);
+
+        let bad = self.call("echo", json!({"text": 7, "sessionId": "a"})).await;
+        self.say(json!({"step": "bad arguments", "isError": bad["isError"], "code": code(&bad)}));
+
+        let big = self.text("big", json!({"bytes": 1_000_000, "sessionId": "a"})).await;
+        self.say(json!({"step": "big answer", "characters": big.len()}));
+    }
+
+    async fn load(&mut self) {
+        let echoes = (0..20)
+            .map(|n| self.text("echo", json!({"text": n.to_string(), "sessionId": format!("p{}", n % 4)})));
+        let echoes = futures_util::future::join_all(echoes).await;
+        let right = echoes.iter().enumerate().filter(|(n, echo)| n.to_string() == **echo).count();
+        self.say(json!({"step": "side by side", "right": right}));
+
+        // One call runs, one waits behind it, and both are given up: the one that waited must never run.
+        let gate = self.part.stage.gate("cancel");
+        let running = self.held("wait", json!({"file": gate.path(), "sessionId": "a"}));
+        gate.arrived(1).await;
+        let queued = self.held("set", json!({"key": "k", "value": "never", "sessionId": "a"}));
+        self.until_two_in_flight().await;
+        let mut calls = Vec::new();
+        for held in [running, queued] {
+            // rmcp cancels a call whose future is dropped.
+            held.abort();
+            calls.push(if held.await.is_ok() { "answered" } else { "gave up" });
+        }
+        // A whole browser later, greenroom has heard of it.
+        self.call("create_new_session", json!({"sessionId": "later"})).await;
+        gate.open();
+        let after = self.text("get", json!({"key": "k", "sessionId": "a"})).await;
+        self.say(json!({"step": "cancel", "calls": calls, "after": after}));
+    }
+
+    fn held(&self, tool: &'static str, arguments: Value) -> JoinHandle<Value> {
+        let client = self.client.clone();
+        tokio::spawn(async move { call(&client, params(tool, arguments)).await.unwrap() })
+    }
+
+    async fn until_two_in_flight(&self) {
+        let there = |session: &Value| session["id"] == "a" && session["callsInFlight"] == 2;
+        let look = async {
+            while !self.json("session_list", json!({})).await["sessions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(there)
+            {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(PATIENCE, look).await;
+    }
+
+    /// The engine of one session has a new tool: whoever listens hears of it, and can use it.
+    async fn change(&mut self) {
+        while self.heard.try_recv().is_ok() {}
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let mut subscription = match self.part.modern() {
+            true => Some(within(PATIENCE, self.client.listen(filter)).await.unwrap()),
+            false => None,
+        };
+        let added = self.text("change_tools", json!({"sessionId": "a"})).await;
+        match &mut subscription {
+            Some(subscription) => {
+                let change = within(PATIENCE, subscription.next()).await.unwrap();
+                assert!(matches!(change, Some(ServerNotification::ToolListChangedNotification(_))));
+            }
+            None => while !matches!(self.hear().await, Heard::ToolsChanged) {},
+        }
+        let tools = within(PATIENCE, self.client.list_all_tools()).await.unwrap();
+        let listed = tools.iter().any(|tool| tool.name == added);
+        let mut extra = params("", json!({"sessionId": "a"}));
+        extra.name = added.clone().into();
+        let answer = text(&call(&self.client, extra).await.unwrap());
+        self.say(json!({"step": "changed tools", "added": added, "listed": listed, "answer": answer}));
+    }
+
+    async fn part_ways(mut self) -> Vec<Value> {
+        if self.part.modern() {
+            self.skip("ping", "ping");
+        } else {
+            let ping = ClientRequest::PingRequest(PingRequest::default());
+            let answer = within(PATIENCE, self.client.send_request(ping)).await.unwrap();
+            let ServerResult::EmptyResult(answer) = answer else { panic!("no pong: {answer:?}") };
+            self.say(json!({"step": "ping", "answer": answer}));
+        }
+        let client = Arc::into_inner(self.client).expect("no call is left");
+        within(PATIENCE, client.cancel()).await.unwrap();
+        self.lines.push(json!({"step": "end"}));
+        self.lines
+    }
+}
+
+fn params(tool: &'static str, arguments: Value) -> CallToolRequestParams {
+    let Value::Object(arguments) = arguments else { panic!("no object: {arguments}") };
+    CallToolRequestParams::new(tool).with_arguments(arguments)
+}
+
+/// A tool's answer, as it was on the wire.
+async fn call(client: &Client, params: CallToolRequestParams) -> Result<Value, ServiceError> {
+    let answer = within(PATIENCE, client.call_tool(params)).await?;
+    Ok(serde_json::to_value(answer).unwrap())
+}
+
+fn text(answer: &Value) -> String {
+    answer["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {answer}")).to_owned()
+}
+
+fn code(answer: &Value) -> &Value {
+    &answer["_meta"]["greenroom/error"]["code"]
+}

@@ -1,0 +1,393 @@
+//! `greenroom setup CLIENT`: what is shown, what is asked, and what the client's file is afterwards.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+    process::Stdio,
+};
+
+use insta::assert_snapshot;
+
+use crate::run::Place;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_greenroom");
+
+/// A client, its file for everything, and that file with another server in it.
+struct Case {
+    client: &'static str,
+    file: &'static str,
+    project: &'static str,
+    other: &'static str,
+    broken: &'static str,
+}
+
+const CASES: [Case; 4] = [
+    Case {
+        client: "claude",
+        file: "home/.claude.json",
+        project: "cwd/.mcp.json",
+        other: "{\n  \"numStartups\": 7,\n  \"mcpServers\": {\n    \"other\": {\n      \"command\": \"other\"\n    }\n  },\n  \"projects\": {}\n}\n",
+        broken: "{\n  \"mcpServers\": {\n}\n",
+    },
+    Case {
+        client: "cursor",
+        file: "home/.cursor/mcp.json",
+        project: "cwd/.cursor/mcp.json",
+        other: "{\n\t// the shop's\n\t\"mcpServers\": {\n\t\t\"other\": { \"url\": \"http://localhost:1/mcp\" }, // mine\n\t}\n}\n",
+        broken: "{\n  \"mcpServers\": { \"other\" }\n}\n",
+    },
+    Case {
+        client: "vscode",
+        file: "home/.config/Code/User/mcp.json",
+        project: "cwd/.vscode/mcp.json",
+        other: "{\n    \"inputs\": [], /* none */\n    \"servers\": {\n        \"other\": { \"type\": \"stdio\", \"command\": \"other\" } // last\n    }\n}\n",
+        broken: "{\n  \"servers\": {}\n",
+    },
+    Case {
+        client: "codex",
+        file: "home/.codex/config.toml",
+        project: "cwd/.codex/config.toml",
+        other: "model = \"x\" # the best\n\n# the shop's\n[mcp_servers.other]\ncommand = 'other'\n\n[tui]\ntheme = \"dark\"\n",
+        broken: "model = \"x\"\n[mcp_servers\n",
+    },
+];
+
+/// Paths of the program differ from machine to machine.
+fn plain(text: &str) -> String {
+    let real = fs::canonicalize(BINARY).unwrap();
+    text.replace(real.to_str().unwrap(), "[GREENROOM]").replace(BINARY, "[GREENROOM]")
+}
+
+fn run(place: &Place, arguments: &[&str]) -> String {
+    plain(&place.run(arguments))
+}
+
+/// What was said, and what the file is now.
+fn run_and_read(place: &Place, file: &str, arguments: &[&str]) -> String {
+    let said = run(place, arguments);
+    let after = place.read(file).map_or_else(|| "(none)\n".to_owned(), |text| plain(&text));
+    format!("{said}----- {file} -----\n{after}")
+}
+
+/// Without a file, and with an empty one, the entry is all there is; run again, it is already there and
+/// nothing is touched.
+#[test]
+fn a_new_file() {
+    for Case { client, file, .. } in CASES {
+        let place = Place::new();
+        let first = run_and_read(&place, file, &["setup", client, "--yes"]);
+        assert_snapshot!(format!("client_new_{client}"), first);
+        let mode = fs::metadata(place.real(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{client}: a user's file is the user's alone");
+
+        let again = run_and_read(&place, file, &["setup", client, "--yes"]);
+        assert!(again.starts_with("exit code: 0"), "{again}");
+        assert!(again.contains("already there: `[HOME]/"), "{again}");
+        assert!(
+            again.ends_with("----- stderr -----\n") || again.contains("----- stderr -----\n-----"),
+            "{again}"
+        );
+        assert_eq!(again.split(file).nth(2), first.split(file).nth(2), "{client}");
+
+        let empty = Place::new().file(file, "\n");
+        run(&empty, &["setup", client, "--yes"]);
+        assert_eq!(empty.read(file), place.read(file), "{client}: an empty file is like none");
+    }
+}
+
+/// Other servers, unknown keys, comments, trailing commas and indentation stay, and what is shown is what is
+/// added. The mode of the file stays too, and nothing else is left in its folder.
+#[test]
+fn beside_other_servers() {
+    for Case { client, file, other, .. } in CASES {
+        let place = Place::new().file(file, other).mode(file, 0o640);
+        assert_snapshot!(
+            format!("client_beside_{client}"),
+            run_and_read(&place, file, &["setup", client, "--yes"])
+        );
+        let path = place.real(file);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        let names: Vec<_> =
+            fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, [path.file_name().unwrap()], "{client}: nothing is left beside the file");
+        for line in other.lines().filter(|line| line.contains("//") || line.contains('#')) {
+            let comment = line.split_once("//").or_else(|| line.split_once('#')).unwrap().1;
+            assert!(place.read(file).unwrap().contains(comment), "{client}: lost `{line}`");
+        }
+    }
+}
+
+/// An entry of the same name that says something else is shown beside the new one, and replaced only when
+/// told to.
+#[test]
+fn a_different_entry() {
+    for Case { client, file, .. } in CASES {
+        let place = Place::new();
+        run(&place, &["setup", client, "--yes"]);
+        let old = plain(&place.read(file).unwrap()).replace("[GREENROOM]", "/old/greenroom");
+        let place = Place::new().file(file, &old);
+        let asked = run(&place, &["setup", client]);
+        assert!(asked.starts_with("exit code: 2\n"), "{asked}");
+        assert_eq!(place.read(file).unwrap(), old, "{client}: nobody agreed");
+        assert_snapshot!(
+            format!("client_replaced_{client}"),
+            run_and_read(&place, file, &["setup", client, "--yes"])
+        );
+    }
+}
+
+/// A file that is broken is named with line and column, and stays as it is.
+#[test]
+fn a_broken_file() {
+    for Case { client, file, broken, .. } in CASES {
+        let place = Place::new().file(file, broken);
+        let said = run(&place, &["setup", client, "--yes"]);
+        assert_snapshot!(format!("client_broken_{client}"), said);
+        assert_eq!(place.read(file).unwrap(), broken);
+    }
+}
+
+/// Comments inside an entry that would be replaced are not thrown away: the lines are printed instead.
+#[test]
+fn comments_in_the_entry() {
+    for (client, file, text) in [
+        (
+            "vscode",
+            "home/.config/Code/User/mcp.json",
+            "{\"servers\": {\"greenroom\": {\n  // tried 3\n  \"command\": \"x\"}}}",
+        ),
+        ("codex", "home/.codex/config.toml", "[mcp_servers.greenroom]\n# tried 3\ncommand = \"x\"\n"),
+    ] {
+        let place = Place::new().file(file, text);
+        assert_snapshot!(format!("client_comments_{client}"), run(&place, &["setup", client, "--yes"]));
+        assert_eq!(place.read(file).unwrap(), text);
+    }
+}
+
+/// A file that is a link stays one, and what it points to is written; a link to nothing is named.
+#[test]
+fn a_link_stays_a_link() {
+    for Case { client, file, other, .. } in CASES {
+        let place = Place::new().file("home/dotfiles/mine", other).link(file, "/nowhere");
+        let dangling = run(&place, &["setup", client, "--yes"]);
+        assert!(dangling.starts_with("exit code: 1\n"), "{dangling}");
+        assert!(dangling.contains("it is a link to what does not exist: `/nowhere`"), "{dangling}");
+
+        let path = place.real(file);
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(place.real("home/dotfiles/mine"), &path).unwrap();
+        run(&place, &["setup", client, "--yes"]);
+        assert!(fs::symlink_metadata(&path).unwrap().is_symlink(), "{client}");
+        assert!(place.read("home/dotfiles/mine").unwrap().contains("greenroom"), "{client}");
+    }
+}
+
+/// A folder that may not be written is named. As root, which may write everywhere, the program is run as
+/// nobody.
+#[test]
+fn a_read_only_folder() {
+    for Case { client, file, other, .. } in CASES {
+        let place = Place::new().file(file, other);
+        let folder = place.real(file).parent().unwrap().to_owned();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
+        // Nobody must be able to reach the program and the file.
+        let top = place.real("");
+        fs::set_permissions(&top, fs::Permissions::from_mode(0o755)).unwrap();
+        let binary = top.join("greenroom");
+        fs::copy(BINARY, &binary).unwrap();
+        let mut command = place.command(&binary, "cwd", &["setup", client, "--yes"]);
+        if rustix::process::geteuid().is_root() {
+            command.uid(65534).gid(65534);
+        }
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let said = place.show(&output);
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(said.starts_with("exit code: 1\n"), "{said}");
+        assert!(said.contains("error: cannot write `[HOME]/"), "{said}");
+        assert!(said.contains("Permission denied"), "{said}");
+        assert_eq!(place.read(file).unwrap(), other);
+        assert_eq!(
+            fs::read_dir(&folder)
+                .unwrap()
+                .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".part"))
+                .count(),
+            0
+        );
+    }
+}
+
+/// A project's entry lies in the working directory, where everybody may read it, and says that its path is
+/// this machine's.
+#[test]
+fn for_a_project() {
+    for Case { client, project, .. } in CASES {
+        let place = Place::new();
+        let said = run(&place, &["setup", client, "--project", "--yes"]);
+        assert!(said.starts_with("exit code: 0\n"), "{said}");
+        assert!(said.contains("added: `[CWD]/"), "{said}");
+        assert!(said.contains("the path is this machine's"), "{said}");
+        assert!(place.read(project).unwrap().contains("greenroom"), "{client}");
+        assert_eq!(place.read("home/.claude.json"), None);
+    }
+}
+
+/// `--print` writes nothing, and stdout is the entry alone, for either way to reach greenroom.
+#[test]
+fn printing() {
+    let mut all = String::new();
+    for Case { client, file, broken, .. } in CASES {
+        for more in [&[][..], &["--url", "http://127.0.0.1:34501/mcp"], &["--json"]] {
+            // A broken file does not matter: it is not read.
+            let place = Place::new().file(file, broken);
+            let arguments = [&["setup", client, "--print"], more].concat();
+            all += &format!("$ greenroom {}\n{}\n", arguments.join(" "), run(&place, &arguments));
+            assert_eq!(place.read(file).unwrap(), broken);
+        }
+    }
+    assert_snapshot!("client_printed", all);
+}
+
+/// From a program to start to a server to connect to: what belonged to the other way is gone, and where the
+/// server is said.
+#[test]
+fn from_program_to_server() {
+    let old = "[mcp_servers.greenroom]\ncommand = \"x\"\nenv = { A = \"b\" }\n";
+    let place = Place::new().file("home/.codex/config.toml", old);
+    let arguments = ["setup", "codex", "--yes", "--url", "http://127.0.0.1:34501/mcp"];
+    assert_snapshot!("client_to_server", run_and_read(&place, "home/.codex/config.toml", &arguments));
+}
+
+/// Flags for the client stand after `--` and are checked; before it they are refused, and so is what makes no
+/// sense.
+#[test]
+fn flags_and_mistakes() {
+    let place = Place::new();
+    let mut all = String::new();
+    for arguments in [
+        &["setup", "cursor", "--print", "--", "--pool-headless=false", "--sessions-idle-timeout", "15m"][..],
+        &["setup", "cursor", "--print", "--pool-headless=false"],
+        &["--config", "x.toml", "setup", "cursor", "--print"],
+        &["setup", "cursor", "--print", "--", "--pool-hedless"],
+        &["setup", "cursor", "--print", "--", "--pool-slots", "many"],
+        &["setup", "cursor", "--url", "127.0.0.1:34501"],
+        &["setup", "emacs"],
+        &["setup", "--yes"],
+        &["setup", "cursor"],
+        &["setup", "cursor", "--json", "--yes"],
+    ] {
+        all += &format!("$ greenroom {}\n{}\n", arguments.join(" "), run(&place, arguments));
+    }
+    assert_snapshot!("client_mistakes", all);
+}
+
+/// Whoever connects a client before the engine is there is told to install it; afterwards nothing is left to
+/// say.
+#[test]
+fn the_engine_comes_first() {
+    let machine = crate::setup::machine();
+    let hint = "next     run `greenroom setup`, which installs the engine\n";
+    assert!(machine.run(&["setup", "cursor", "--yes"]).contains(hint));
+    machine.run(&["setup"]);
+    assert!(!machine.run(&["setup", "codex", "--yes"]).contains(hint));
+}
+
+/// The places that the clients' own variables name are respected.
+#[test]
+fn named_places() {
+    let place = Place::new()
+        .env("CLAUDE_CONFIG_DIR", "../home/claude")
+        .env("CODEX_HOME", "../home/codex")
+        .env("XDG_CONFIG_HOME", "relative-and-so-ignored");
+    for client in ["claude", "codex", "vscode"] {
+        run(&place, &["setup", client, "--yes"]);
+    }
+    for file in ["home/claude/.claude.json", "home/codex/config.toml", "home/.config/Code/User/mcp.json"] {
+        assert!(place.read(file).is_some(), "{file}");
+    }
+}
+
+/// Runs on a terminal, gives one answer when the question has come, and returns what the screen showed and
+/// the exit code.
+fn on_a_terminal(place: &Place, arguments: &[&str], answer: &str) -> (String, i32) {
+    on_a_terminal_after(place, arguments, answer, |_| ())
+}
+
+/// The same, with something that happens between question and answer.
+fn on_a_terminal_after(
+    place: &Place,
+    arguments: &[&str],
+    answer: &str,
+    meanwhile: impl Fn(&Place),
+) -> (String, i32) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    let slave = fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
+    let mut command = place.command(Path::new(BINARY), "cwd", arguments);
+    command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(slave);
+    let mut child = command.spawn().unwrap();
+    // The command holds the terminal's other end open, and with it the screen would never end.
+    drop(command);
+    let mut terminal = fs::File::from(master);
+    let (mut screen, mut answered) = (Vec::new(), false);
+    let mut buffer = [0; 4096];
+    // The last reader of a terminal that nobody writes to any more gets an error, not an end.
+    while let Ok(read @ 1..) = terminal.read(&mut buffer) {
+        screen.extend_from_slice(&buffer[..read]);
+        if !answered && String::from_utf8_lossy(&screen).contains("[y/N] ") {
+            meanwhile(place);
+            terminal.write_all(answer.as_bytes()).unwrap();
+            answered = true;
+        }
+    }
+    let code = child.wait().unwrap().code().unwrap();
+    assert!(answered, "no question: {}", String::from_utf8_lossy(&screen));
+    (String::from_utf8(screen).unwrap().replace('\r', ""), code)
+}
+
+/// On a terminal the lines are shown and the question is asked; no leaves the file alone, yes writes it, and
+/// a different entry is asked about in other words.
+#[test]
+fn the_question() {
+    let place = Place::new();
+    let file = "home/.cursor/mcp.json";
+    let (screen, code) = on_a_terminal(&place, &["setup", "cursor"], "n\n");
+    assert_eq!(code, 1, "{screen}");
+    assert!(screen.contains("+       \"command\": "), "{screen}");
+    assert!(screen.contains("Write this? [y/N] n\n"), "{screen}");
+    assert!(screen.contains("nothing written"), "{screen}");
+    assert_eq!(place.read(file), None);
+
+    // The end of input, as Ctrl-D gives it, is no answer.
+    assert_eq!(on_a_terminal(&place, &["setup", "cursor"], "\x04").1, 1);
+    assert_eq!(place.read(file), None);
+
+    let (screen, code) = on_a_terminal(&place, &["setup", "cursor"], "y\n");
+    assert_eq!(code, 0, "{screen}");
+    assert!(place.read(file).unwrap().contains("\"mcp\""));
+
+    let url = ["setup", "cursor", "--url", "http://127.0.0.1:1/mcp"];
+    let (screen, code) = on_a_terminal(&place, &url, "yes\n");
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains("-       \"command\": ") && screen.contains("+       \"url\": "), "{screen}");
+    assert!(screen.contains("Replace the entry? [y/N] "), "{screen}");
+    assert!(place.read(file).unwrap().contains("http://127.0.0.1:1/mcp"));
+}
+
+/// A file that changes while the question is open is not overwritten.
+#[test]
+fn a_change_in_between() {
+    let place = Place::new();
+    // The answer is given by somebody who writes the file first.
+    let (screen, code) = on_a_terminal_after(&place, &["setup", "cursor"], "y\n", |place| {
+        fs::create_dir_all(place.real("home/.cursor")).unwrap();
+        fs::write(place.real("home/.cursor/mcp.json"), "{}").unwrap();
+    });
+    assert_eq!(code, 1, "{screen}");
+    assert!(screen.contains("has just been changed"), "{screen}");
+    assert_eq!(place.read("home/.cursor/mcp.json").unwrap(), "{}");
+}

@@ -1,0 +1,88 @@
+// The question that `engine.cjs` asks a document after an action: whether anything is left of it. The function is sent
+// to the document and runs there, so all it uses is within it. It answers when the document is at rest or the time is
+// over, with what only the engine can see the end of; or with a number, where `page.js` keeps no account.
+'use strict';
+
+exports.look = ([secret, since, within, inner]) => new Promise((answer) => {
+  // How long a page is waited for that changes all the time and for no reason known here: a clock, a ticker.
+  const RESTLESS_MS = 100;
+  // A frame's time. To ask for a real one would have every page paint.
+  const FRAME_MS = 16;
+  // How often something is looked at that cannot say when it ends.
+  const LOOK_MS = 8;
+  // Behind everything that the page itself has to do.
+  const BACKGROUND = { priority: 'background' };
+  // Transitions that change nothing an agent is told of: what a button does under the mouse.
+  const PAINT = /color|shadow|outline|filter|background|decoration|^fill|^stroke/;
+
+  const settle = (account) => {
+    const { timers, frames, reads, setTimeout, clearTimeout, now } = account;
+    const end = now() + within;
+
+    /** How long nothing can have changed: until the next thing is due that began since then. Zero: nothing is. */
+    const busy = () => {
+      const at = now();
+      let wait = Infinity;
+      for (const pending of [timers, frames]) {
+        for (const [id, { began, due, text }] of pending) {
+          if (text && due < at) pending.delete(id);
+          else if (began >= since && due <= end) wait = Math.min(wait, Math.max(due - at, 1));
+        }
+      }
+      for (const animation of document.getAnimations()) {
+        const { currentTime: played, playState, transitionProperty, effect } = animation;
+        if (playState !== 'running' || typeof played !== 'number' || PAINT.test(transitionProperty)) continue;
+        const left = effect.getComputedTiming().endTime - played;
+        if (at - played >= since - LOOK_MS && at + left <= end) wait = Math.min(wait, Math.max(left, LOOK_MS));
+      }
+      return wait === Infinity ? 0 : wait;
+    };
+
+    /** Goes on after a frame's time, when nothing else is left to do; or when the time is over. */
+    const afterFrame = (next) => {
+      const last = setTimeout(next, end - now());
+      const first = () => {
+        clearTimeout(last);
+        next();
+      };
+      // An idle callback would wait for a frame, and a page at rest has none.
+      setTimeout(() => (window.scheduler ? scheduler.postTask(first, BACKGROUND) : first()), FRAME_MS);
+    };
+
+    let [waited, calm, changed, restless] = [false, false, false, 0];
+    const observer = new MutationObserver(() => (changed = true));
+    const finish = () => {
+      observer.disconnect();
+      const after = ({ at, event }) => (at >= since && !event?.defaultPrevented ? at : 0);
+      const { opened, going } = account;
+      answer({
+        waited,
+        opened: after(opened),
+        going: going.event?.signal.aborted ? 0 : after(going),
+        read: reads.filter(({ at }) => at >= since).map(({ url }) => url),
+      });
+    };
+    const look = () => {
+      const at = now();
+      const wait = at < end ? busy() : 0;
+      if (wait) {
+        [waited, calm] = [true, false];
+        setTimeout(look, Math.min(wait, end - at));
+        return;
+      }
+      if (changed && !restless) restless = at;
+      const enough = calm && (!changed || at - restless >= RESTLESS_MS);
+      // A document within another answers at once if nothing was pending in it.
+      if (at >= end || enough || (inner && !waited)) {
+        finish();
+        return;
+      }
+      [calm, changed] = [true, false];
+      afterFrame(look);
+    };
+    observer.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+    look();
+  };
+
+  setTimeout((account) => (account?.timers ? settle(account) : answer(0)), secret);
+});
