@@ -9,6 +9,20 @@ use std::{
 
 use serde_json::{Value, json};
 
+/// Whoever can call tools, over whatever.
+pub trait Caller {
+    /// Sends a request; returns the whole answer.
+    fn ask(&mut self, method: &str, params: &Value) -> Value;
+
+    /// Calls a tool, which must succeed.
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        let failed = answer.get("result").is_none() || answer["result"]["isError"] == true;
+        assert!(!failed, "`{tool}` failed: {answer}");
+        answer
+    }
+}
+
 /// How much is read at once: as much as a pipe holds.
 const READ_BYTES: usize = 64 * 1024;
 
@@ -41,23 +55,13 @@ impl Agent {
     }
 
     pub fn initialize(&mut self) {
-        let info = json!({ "name": "greenroom-bench", "version": "1" });
-        let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
-        self.request("initialize", &hello);
+        self.request("initialize", &hello("2025-06-18"));
         self.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
     }
 
     pub fn request(&mut self, method: &str, params: &Value) -> Value {
-        let (id, line) = self.encode(method, params);
-        let answer: Value = serde_json::from_slice(self.exchange(id, &line)).expect("answers are JSON");
+        let answer = self.ask(method, params);
         assert!(answer.get("result").is_some(), "`{method}` failed: {answer}");
-        answer
-    }
-
-    /// Calls a tool, which must succeed.
-    pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
-        let answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
-        assert!(answer["result"]["isError"] != true, "`{tool}` failed: {answer}");
         answer
     }
 
@@ -106,11 +110,24 @@ impl Agent {
     }
 }
 
+impl Caller for Agent {
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let (id, line) = self.encode(method, params);
+        serde_json::from_slice(self.exchange(id, &line)).expect("answers are JSON")
+    }
+}
+
 impl Drop for Agent {
     fn drop(&mut self) {
         drop(self.stdin.take());
         let _ = self.child.wait();
     }
+}
+
+/// What a client says first.
+pub fn hello(revision: &str) -> Value {
+    let info = json!({ "name": "greenroom-bench", "version": "1" });
+    json!({ "protocolVersion": revision, "capabilities": {}, "clientInfo": info })
 }
 
 /// The id a line answers, `None` for anything but an answer. Looks at the first member after `jsonrpc` only: all

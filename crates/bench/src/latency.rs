@@ -12,10 +12,10 @@ use crate::{
 };
 
 /// Calls per round. A round takes some 50 ms, so that a disturbance meets both sides alike.
-const CALLS: usize = 500;
+pub const CALLS: usize = 500;
 
 /// Calls before the first round, to have caches and lazily made things in place.
-const WARM_UP: usize = 1_000;
+pub const WARM_UP: usize = 1_000;
 
 const ADDED_MAX: f64 = 100.0;
 
@@ -60,7 +60,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 }
 
 /// Times `calls` calls, one after the other, in microseconds.
-fn round(agent: &mut Agent, calls: usize) -> Vec<f64> {
+pub fn round(agent: &mut Agent, calls: usize) -> Vec<f64> {
     let call = json!({ "name": "echo", "arguments": { "text": "hello" } });
     (0..calls)
         .map(|_| {

@@ -1,8 +1,8 @@
 //! `greenroom-bench`: measures greenroom beside the engine alone, in one run, and writes docs/BENCHMARKS.md.
 //!
-//! One file per measurement (`latency`, `throughput`, `start`, `session`, `memory`, `own`); each returns rows and
-//! a paragraph on how it was measured. The rest is what they share: `agent` is the client, `subject` what is
-//! started, `stats` the arithmetic, `machine` the surroundings, `report` the table.
+//! One file per measurement, named as for `--only`; each returns rows and a paragraph on how it was measured. The rest
+//! is what they share: `agent` is the client over stdio, `remote` the one over HTTP, `server` a running `greenroom
+//! serve`, `subject` what is started, `stats` the arithmetic, `machine` the surroundings, `report` the table.
 //!
 //! `scripts/bench` builds everything first and calls it; nothing else depends on this crate.
 #![allow(
@@ -17,13 +17,21 @@
 )]
 
 mod agent;
+mod http;
+mod http_throughput;
 mod latency;
 mod machine;
+mod many;
 mod memory;
 mod options;
 mod own;
+mod peer;
+mod remote;
 mod report;
+mod server;
 mod session;
+mod settle;
+mod spare;
 mod start;
 mod stats;
 mod subject;
@@ -38,13 +46,19 @@ use subject::Subjects;
 /// A measurement: its name for `--only`, and what carries it out.
 type Measurement = (&'static str, fn(&Subjects, quick: bool) -> Section);
 
-const MEASUREMENTS: [Measurement; 6] = [
+const MEASUREMENTS: [Measurement; 12] = [
     ("latency", latency::measure),
     ("throughput", throughput::measure),
+    ("http", http::measure),
+    ("http-throughput", http_throughput::measure),
     ("start", start::measure),
     ("session", session::measure),
+    ("spare", spare::measure),
+    ("settle", settle::measure),
     ("memory", memory::measure),
+    ("many", many::measure),
     ("own", own::measure),
+    ("peer", peer::measure),
 ];
 
 fn main() -> ExitCode {
@@ -56,13 +70,15 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let subjects = Subjects::find(&options.data_dir);
+    let subjects = Subjects::find(&options.data_dir, &options.peers);
     let mut sections = Vec::new();
     for (name, measure) in MEASUREMENTS {
         if options.wants(name) {
             eprintln!("measuring: {name}");
             let section = measure(&subjects, options.quick);
-            println!("{}", report::table(std::slice::from_ref(&section)));
+            if !section.rows.is_empty() {
+                println!("{}", report::table(std::slice::from_ref(&section)));
+            }
             println!("{}\n", section.how);
             sections.push(section);
         }

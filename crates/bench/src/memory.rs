@@ -49,12 +49,6 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let whole = alone(subjects, &site, subject::WHOLE_BROWSER, &mut quiet);
 
     let (within, each) = (slope(&through[..2]), slope(&through));
-    let row = |what: &str, mb: f64, alone: f64| {
-        let met = mb <= GOAL_MB && mb / alone <= GOAL;
-        Row::new(what, format!("{mb:.1} MB"), format!("{alone:.0} MB"))
-            .ratio(mb / alone)
-            .goal(Goal::check("≤ 20 MB and ≤ 1/10", met))
-    };
     let rows = vec![
         row("memory of one more isolated session, in an instance with a free slot", within, slope(&direct)),
         row("the same, the engine alone with the whole Chromium", within, slope(&whole)),
@@ -75,8 +69,16 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     Section { title: "Memory of a session", rows, how }
 }
 
+/// A session's memory beside that of an engine alone, and whether it is as promised.
+pub fn row(what: &str, mb: f64, alone: f64) -> Row {
+    let met = mb <= GOAL_MB && mb / alone <= GOAL;
+    Row::new(what, format!("{mb:.1} MB"), format!("{alone:.0} MB"))
+        .ratio(mb / alone)
+        .goal(Goal::check("≤ 20 MB and ≤ 1/10", met))
+}
+
 /// Memory of engine processes with browsers of their own, at each of [`PROCESSES`].
-fn alone(subjects: &Subjects, site: &Site, browser: &str, quiet: &mut Quiet) -> Vec<(usize, f64)> {
+pub fn alone(subjects: &Subjects, site: &Site, browser: &str, quiet: &mut Quiet) -> Vec<(usize, f64)> {
     let mut engines: Vec<Agent> = Vec::new();
     let mut points = Vec::new();
     for stop in PROCESSES {
@@ -93,14 +95,14 @@ fn alone(subjects: &Subjects, site: &Site, browser: &str, quiet: &mut Quiet) -> 
 
 /// Reads memory when no other browser or Node shares pages with ours: the kernel would count a part of ours as theirs.
 #[derive(Default)]
-struct Quiet {
+pub struct Quiet {
     disturbed: bool,
 }
 
 impl Quiet {
     /// Megabytes of these processes and their descendants: the least of some readings, since browsers give memory
     /// back a while after a page has loaded.
-    fn settled(&mut self, roots: &[u32]) -> f64 {
+    pub fn settled(&mut self, roots: &[u32]) -> f64 {
         let mut readings = Vec::new();
         for _ in 0..LOOKS {
             std::thread::sleep(Duration::from_secs(1));
@@ -120,7 +122,7 @@ impl Quiet {
         least(&readings)
     }
 
-    fn verdict(&self) -> &'static str {
+    pub fn verdict(&self) -> &'static str {
         if self.disturbed {
             "or at some, others were there, so doubt these figures"
         } else {
@@ -143,7 +145,7 @@ fn others(roots: &[u32]) -> bool {
     pids.filter(shares).any(|pid| !ours.contains(&pid))
 }
 
-fn slope(points: &[(usize, f64)]) -> f64 {
+pub fn slope(points: &[(usize, f64)]) -> f64 {
     match (points.first(), points.last()) {
         (Some((few, little)), Some((many, much))) => (much - little) / (*many as f64 - *few as f64),
         _ => f64::NAN,

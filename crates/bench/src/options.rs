@@ -13,20 +13,27 @@ pub struct Options {
     no_write: bool,
     /// `--data-dir DIR`: where `greenroom setup` has put the engine.
     pub data_dir: PathBuf,
+    /// `--peers DIR`: where programs of others are installed that greenroom is measured beside.
+    pub peers: PathBuf,
     /// `--output FILE`: the page to write.
     output: PathBuf,
 }
 
 impl Options {
     pub fn parse(mut args: impl Iterator<Item = String>, names: &[&str]) -> Result<Self, String> {
-        let mut options =
-            Self { data_dir: "target/data".into(), output: "docs/BENCHMARKS.md".into(), ..Self::default() };
+        let mut options = Self {
+            data_dir: "target/data".into(),
+            peers: "target/peers".into(),
+            output: "docs/BENCHMARKS.md".into(),
+            ..Self::default()
+        };
         while let Some(flag) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("value missing after `{flag}`"));
             match flag.as_str() {
                 "--quick" => options.quick = true,
                 "--no-write" => options.no_write = true,
                 "--data-dir" => options.data_dir = value()?.into(),
+                "--peers" => options.peers = value()?.into(),
                 "--output" => options.output = value()?.into(),
                 "--only" => {
                     let name = value()?;

@@ -69,6 +69,18 @@ pub fn table(sections: &[Section]) -> String {
     text
 }
 
+/// A small table of its own, for what is compared with neither engine nor goal: a name and a figure per column.
+pub fn beside<'a, const N: usize>(
+    columns: &[&str],
+    rows: impl Iterator<Item = (&'a str, [String; N])>,
+) -> String {
+    let mut text = format!("| {} |\n|---|{}\n", columns.join(" | "), "---:|".repeat(N));
+    for (what, figures) in rows {
+        writeln!(text, "| {what} | {} |", figures.join(" | ")).unwrap();
+    }
+    text.trim_end().to_owned()
+}
+
 /// The whole page.
 pub fn page(header: &str, sections: &[Section]) -> String {
     let mut text = format!("# Benchmarks\n\n{header}\n\n{}\n## How it is measured\n", table(sections));
@@ -81,6 +93,14 @@ pub fn page(header: &str, sections: &[Section]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A table of its own has as many figures in a row as it has columns for them.
+    #[test]
+    fn a_table_of_its_own() {
+        let rows = [("a look", ["12 ms".to_owned(), "9 ms".to_owned()])];
+        let expected = "| what | one | other |\n|---|---:|---:|\n| a look | 12 ms | 9 ms |";
+        assert_eq!(beside(&["what", "one", "other"], rows.into_iter()), expected);
+    }
 
     /// The page has one row per figure, says whether goals are met, and leaves blank what has no comparison.
     #[test]

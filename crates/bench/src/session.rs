@@ -9,7 +9,7 @@ use greenroom_testkit::Site;
 use serde_json::json;
 
 use crate::{
-    agent::Agent,
+    agent::{Agent, Caller},
     report::{Goal, Row, Section},
     stats::{greatest, least, median, milliseconds},
     subject::{BROWSER, Subjects, WHOLE_BROWSER},
@@ -18,7 +18,7 @@ use crate::{
 const GOAL: f64 = 1.0 / 4.0;
 
 /// Between timings: a browser that was just closed still takes processor time to go away.
-const REST: Duration = Duration::from_millis(300);
+pub const REST: Duration = Duration::from_millis(300);
 
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let rounds = if quick { 2 } else { 15 };
@@ -73,7 +73,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 }
 
 /// Opens the small page, in this session.
-pub fn navigate(agent: &mut Agent, site: &Site, session: Option<&str>) {
+pub fn navigate(agent: &mut impl Caller, site: &Site, session: Option<&str>) {
     let mut arguments = json!({ "url": site.url("/title?t=bench") });
     if let Some(session) = session {
         arguments["sessionId"] = session.into();

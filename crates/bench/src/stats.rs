@@ -15,6 +15,10 @@ pub fn median(samples: &[f64]) -> f64 {
     percentile(samples, 50.0)
 }
 
+pub fn mean(samples: &[f64]) -> f64 {
+    samples.iter().sum::<f64>() / samples.len() as f64
+}
+
 pub fn least(samples: &[f64]) -> f64 {
     percentile(samples, 0.0)
 }

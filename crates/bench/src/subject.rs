@@ -23,12 +23,14 @@ pub struct Subjects {
     engine: PathBuf,
     /// Where the engine is installed.
     data: PathBuf,
+    /// The native program of `agent-browser`, if it is installed.
+    agent_browser: Option<PathBuf>,
     /// Home, working folder, and the data folder of greenroom with the fake engine.
     home: TempDir,
 }
 
 impl Subjects {
-    pub fn find(data: &Path) -> Self {
+    pub fn find(data: &Path, peers: &Path) -> Self {
         let data = fs::canonicalize(data).unwrap_or_else(|error| {
             panic!(
                 "no data folder: `{}`: {error}\n\nhint: run scripts/bench, which sets it up",
@@ -46,14 +48,33 @@ impl Subjects {
             fake_engine: fake_engine_path(),
             engine,
             data,
+            agent_browser: agent_browser(peers),
             home: TempDir::new().expect("the temporary folder is writable"),
         }
     }
 
     /// `greenroom mcp` in front of fake engines, one process per session.
     pub fn greenroom_fake(&self, slots: usize) -> Command {
+        self.fake(&["mcp", "--standalone"], slots)
+    }
+
+    /// `greenroom serve` in front of fake engines, one process per session.
+    pub fn serve_fake(&self, slots: usize) -> Command {
+        self.fake(&["serve", "--listen", "127.0.0.1:0"], slots)
+    }
+
+    /// `greenroom mcp` that joins the server of [`Self::serve_fake`], which must run.
+    pub fn joined_fake(&self) -> Command {
         let mut command = self.command(&self.greenroom);
-        command.args(["mcp", "--pool-engine", "custom", "--pool-slots", &slots.to_string()]);
+        command.args(["mcp", "--data-dir"]).arg(self.home.path().join("data"));
+        command
+    }
+
+    fn fake(&self, verb: &[&str], slots: usize) -> Command {
+        let mut command = self.command(&self.greenroom);
+        command.args(verb).args(["--pool-engine", "custom", "--pool-slots", &slots.to_string()]);
+        // A spare would be one more process that starts while others are timed.
+        command.args(["--pool-warm", "0"]);
         command.arg("--data-dir").arg(self.home.path().join("data"));
         // The fake engine's path has no quotes in it; blanks it may have.
         command.arg(format!("--pool-command=\"{}\"", self.fake_engine.display()));
@@ -64,10 +85,21 @@ impl Subjects {
         self.command(&self.fake_engine)
     }
 
-    /// `greenroom mcp` as it is without any configuration, but for the data folder and the browser.
+    /// `greenroom mcp` as it is without any configuration, but for the data folder and the browser, and whatever
+    /// server runs.
     pub fn greenroom_real(&self) -> Command {
         let mut command = self.command(&self.greenroom);
-        command.args(["mcp", "--pool-executable-path", BROWSER, "--data-dir"]).arg(&self.data);
+        command
+            .args(["mcp", "--standalone", "--pool-executable-path", BROWSER, "--data-dir"])
+            .arg(&self.data);
+        command
+    }
+
+    /// `greenroom serve` as it is without any configuration, but for its port, the data folder and the browser.
+    pub fn serve_real(&self) -> Command {
+        let mut command = self.command(&self.greenroom);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--pool-executable-path", BROWSER, "--data-dir"]);
+        command.arg(&self.data);
         command
     }
 
@@ -80,6 +112,15 @@ impl Subjects {
             command.arg("--no-sandbox");
         }
         command
+    }
+
+    pub fn agent_browser(&self) -> Option<PathBuf> {
+        self.agent_browser.clone()
+    }
+
+    /// Home and working folder of everything that is measured.
+    pub fn home(&self) -> &Path {
+        self.home.path()
     }
 
     /// What each part calls itself.
@@ -99,12 +140,20 @@ impl Subjects {
         ]
     }
 
-    fn command(&self, program: &Path) -> Command {
+    /// A program with nothing of this machine's environment but `PATH`.
+    pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("HOME", self.home.path()).current_dir(self.home.path());
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         command
     }
+}
+
+/// npm's launcher would start Node first, only to start this. As installed for all users it is started directly too.
+fn agent_browser(peers: &Path) -> Option<PathBuf> {
+    let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let program = format!("node_modules/agent-browser/bin/agent-browser-linux-{machine}");
+    fs::canonicalize(peers.join(program)).ok()
 }
 
 /// The test site, on a thread of its own.

@@ -7,15 +7,15 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
 
 use crate::{
-    agent::{Agent, answered},
+    agent::{Agent, Caller, answered},
     machine::{cores, cpu_seconds, pin},
     report::{Goal, Row, Section},
     stats::{greatest, median},
     subject::Subjects,
 };
 
-const IN_FLIGHT: usize = 64;
-const GOAL: f64 = 10_000.0;
+pub const IN_FLIGHT: usize = 64;
+pub const GOAL: f64 = 10_000.0;
 
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let (rounds, length) = if quick { (2, Duration::from_millis(300)) } else { (12, Duration::from_secs(1)) };
@@ -63,7 +63,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 }
 
 /// One client thread that keeps a call in flight on every session of every agent.
-struct Load {
+pub struct Load {
     agents: Vec<Agent>,
     /// Sessions of each agent. Request ids say which session they belong to.
     sessions: usize,
@@ -71,7 +71,7 @@ struct Load {
 }
 
 impl Load {
-    fn new(mut agents: Vec<Agent>, sessions: usize) -> Self {
+    pub fn new(mut agents: Vec<Agent>, sessions: usize) -> Self {
         let named = |session: usize| match sessions {
             1 => json!({ "text": "hello" }),
             _ => json!({ "text": "hello", "sessionId": format!("s{session}") }),
@@ -85,7 +85,7 @@ impl Load {
     }
 
     /// Runs for this long and lets what is in flight end. Returns the number of calls, and calls per second.
-    fn run(&mut self, length: Duration) -> (usize, f64) {
+    pub fn run(&mut self, length: Duration) -> (usize, f64) {
         let mut buffers = vec![Vec::new(); self.agents.len()];
         let mut out = Vec::new();
         // Ids begin far above those of the handshake and keep the session in their remainder.

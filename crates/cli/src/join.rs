@@ -8,9 +8,10 @@ use greenroom_gateway::front::{
     http::{FRONT, PROTOCOL},
     thin::{Link, Servers},
 };
-use http_body_util::Empty;
+use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{
-    Request, StatusCode, Uri,
+    Request, Response, StatusCode, Uri,
+    body::Incoming,
     client::conn::http1,
     header::{CONNECTION, HOST, UPGRADE},
 };
@@ -22,10 +23,13 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::control;
+use crate::{control, tcp};
 
 /// How long a server may take to let a front in. It does so at once, also when it is busy.
 const LET_IN: Duration = Duration::from_secs(5);
+
+/// A refusal says a sentence or two; more of it is not read.
+const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// Where servers are looked for.
 #[derive(Debug, Clone)]
@@ -80,8 +84,7 @@ impl Servers for Place {
                     let opened = async {
                         let stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await;
                         if let Ok(stream) = &stream {
-                            // Lines are written whole.
-                            let _ = stream.set_nodelay(true);
+                            tcp::prepare(stream);
                         }
                         upgrade(stream, &format!("{host}:{port}")).await
                     };
@@ -118,14 +121,30 @@ async fn upgrade(
         .map_err(|error| error.to_string())?;
     let response = requests.send_request(request).await.map_err(broken)?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Err(format!(
-            "it is no greenroom server, or too old to be joined: status {}",
-            response.status()
-        ));
+        return Err(refusal(response).await);
     }
     let upgraded = hyper::upgrade::on(response).await.map_err(broken)?;
     drop(driver);
     Ok(Box::new(TokioIo::new(upgraded)))
+}
+
+/// Why the server does not let us in: in its own words, if it has some.
+async fn refusal(response: Response<Incoming>) -> String {
+    #[derive(serde::Deserialize)]
+    struct Refused {
+        error: Why,
+    }
+    #[derive(serde::Deserialize)]
+    struct Why {
+        message: String,
+    }
+    let status = response.status();
+    let body = Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
+    let said = body.ok().and_then(|body| serde_json::from_slice::<Refused>(&body.to_bytes()).ok());
+    match said {
+        Some(Refused { error }) => error.message,
+        None => format!("it is no greenroom server, or too old to be joined: status {status}"),
+    }
 }
 
 #[cfg(test)]

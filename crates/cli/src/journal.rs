@@ -1,6 +1,7 @@
 //! Feeds the journal: what is logged at info level and above is kept for `greenroom logs`, whatever stderr shows.
 //!
-//! Debug lines are not kept: they hold what browsers and engines print, which is their pages' business.
+//! Debug lines are not kept: they hold what browsers and engines print, which is their pages' business. Only the last
+//! words of one that ended unasked are.
 
 use std::{fmt, sync::Arc, time::SystemTime};
 

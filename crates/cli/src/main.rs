@@ -16,6 +16,7 @@ mod parent;
 mod progress;
 mod report;
 mod signals;
+mod tcp;
 mod verb;
 mod view;
 

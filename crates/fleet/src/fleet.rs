@@ -33,7 +33,7 @@ pub struct FleetSettings {
 }
 
 /// Which session a call belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Whose {
     Named(SessionId),
     /// The connection's own session.
@@ -207,17 +207,6 @@ impl Fleet {
     /// Whether this session exists.
     pub fn holds(&self, owner: &Owner, whose: &Whose) -> bool {
         self.0.key_of(owner, whose).is_ok_and(|(key, _)| self.0.lock().sessions.contains_key(&key))
-    }
-
-    /// Notes that a session was lost with another server, so that its successor says so. One that lives here, as when
-    /// another client was faster to begin it anew, is not meant.
-    pub fn mourn(&self, owner: &Owner, whose: &Whose) {
-        if let Ok((key, _)) = self.0.key_of(owner, whose) {
-            let mut registry = self.0.lock();
-            if !registry.sessions.contains_key(&key) {
-                registry.bury(&key, Ended::Server);
-            }
-        }
     }
 
     /// The name of the pool that [`Fleet::figures`] is about.

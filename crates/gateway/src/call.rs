@@ -7,7 +7,7 @@ use std::{
 };
 
 use greenroom_core::{Agent, Call, Owner, Raw, settings::Scope};
-use greenroom_fleet::Whose;
+use greenroom_fleet::{Ended, Note, Whose};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -99,6 +99,7 @@ async fn engine_tool(
     };
     let unnamed = caller.connection.as_deref().and_then(|connection| Unnamed::begin(connection, &whose));
     let call = Call { tool: name.clone(), params: request.into_params() };
+    let session = whose.clone();
     let began = Instant::now();
     let outcome = turn.first_step(gateway.fleet.call(permit, whose, call, caller.agent.clone())).await;
     let fine = outcome.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
@@ -106,7 +107,14 @@ async fn engine_tool(
     let overlapped = unnamed.is_some_and(|unnamed| unnamed.overlapped());
     match outcome {
         Ok(answer) => {
-            let mut notes: Vec<String> = answer.notes.iter().map(ToString::to_string).collect();
+            let mut notes = answer.notes;
+            // Another of its owner's windows may have begun the session anew; this client has not heard of it.
+            let lost =
+                caller.connection.as_ref().is_some_and(|connection| connection.takes_leave_of(&session));
+            if lost && !notes.iter().any(|note| matches!(note, Note::Restarted(_))) {
+                notes.push(Note::Restarted(Ended::Server));
+            }
+            let mut notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
             if overlapped {
                 notes.push(OVERLAP.to_owned());
             }

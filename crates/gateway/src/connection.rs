@@ -4,7 +4,7 @@
 //! To the engines a [`ConnectedAgent`] is the [`Agent`] behind a connection's call.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -14,6 +14,7 @@ use std::{
 };
 
 use greenroom_core::{Agent, BoxFuture, ConnectionId, Fields, NoAnswer, Owner, Raw, raw::encode};
+use greenroom_fleet::Whose;
 use greenroom_mcp::{Id, message};
 use serde_json::json;
 use tokio::{sync::oneshot, task::AbortHandle};
@@ -35,6 +36,10 @@ pub enum Reach {
 }
 
 impl Reach {
+    pub(crate) fn is_here(&self) -> bool {
+        matches!(self, Self::Here { .. })
+    }
+
     pub(crate) fn folder(&self) -> Vec<PathBuf> {
         match self {
             Self::Here { folder } => vec![folder.clone()],
@@ -52,12 +57,14 @@ pub struct Client {
     /// The number of the first question to it. A client that was asked by another server before must not take a new
     /// question for an old one.
     pub first_question: u64,
+    /// Sessions that it lost with another server. It is told so with its first answer in each.
+    pub lost: HashSet<Whose>,
 }
 
 pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) owner: Owner,
-    reach: Reach,
+    pub(crate) reach: Reach,
     state: Mutex<State>,
     next_question: AtomicU64,
     /// Calls without a `sessionId` that are in flight.
@@ -77,16 +84,17 @@ struct State {
     /// The conversation is over: no call begins any more.
     ended: bool,
     questions: HashMap<u64, oneshot::Sender<Body>>,
+    lost: HashSet<Whose>,
 }
 
 impl Connection {
     pub(crate) fn new(client: Client) -> Arc<Self> {
-        let Client { id, owner, reach, first_question } = client;
+        let Client { id, owner, reach, first_question, lost } = client;
         Arc::new(Self {
             id,
             owner,
             reach,
-            state: Mutex::default(),
+            state: Mutex::new(State { lost, ..State::default() }),
             next_question: AtomicU64::new(first_question),
             unnamed: AtomicUsize::new(0),
             meetings: AtomicUsize::new(0),
@@ -95,6 +103,11 @@ impl Connection {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the client lost this session with another server and has not been told so yet. Now it has.
+    pub(crate) fn takes_leave_of(&self, whose: &Whose) -> bool {
+        self.lock().lost.remove(whose)
     }
 
     /// The folders that a client which offers no roots may name files in.

@@ -50,7 +50,10 @@ impl Gateway {
         match self.fleet.readiness() {
             Readiness::Ready => Ok(()),
             Readiness::Starting => Err("the first browser is starting".to_owned()),
-            Readiness::Failed(error) => Err(format!("no browser can be started: {error}")),
+            Readiness::Failed(error) => {
+                let hint = error.hint.as_ref().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
+                Err(format!("no browser can be started: {error}{hint}"))
+            }
         }
     }
 }

@@ -132,7 +132,9 @@ fn to_json(item: &Item) -> Json {
 
 /// What was added gets the line ends that the file has.
 fn with_line_ends_of(old: &str, new: String) -> String {
-    if old.contains("\r\n") { new.replace("\r\n", "\n").replace('\n', "\r\n") } else { new }
+    // A file of mixed ends keeps each of its own.
+    let all = old.contains("\r\n") && old.matches('\n').count() == old.matches("\r\n").count();
+    if all { new.replace("\r\n", "\n").replace('\n', "\r\n") } else { new }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use std::{
 };
 
 use anyhow::Context;
-use axum::serve::{Listener, ListenerExt};
+use axum::serve::Listener;
 use futures_util::future::try_join_all;
 use greenroom_core::{
     Owner, StartError,
@@ -123,10 +123,8 @@ pub async fn run(
         http::attend(door.clone()),
     );
     drop(stage);
-    door.tasks.close();
-    door.tasks.wait().await;
-    drop((door, port));
-    house.take_down().await;
+    house.take_down(door.end()).await;
+    drop(port);
     outcome
 }
 
@@ -134,13 +132,7 @@ pub async fn run(
 async fn listen() -> anyhow::Result<(impl Listener<Addr = std::net::SocketAddr>, String)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen on 127.0.0.1")?;
     let url = format!("http://{}", listener.local_addr().context("cannot tell where the demo listens")?);
-    // Answers are written when they are whole, so waiting for more would only delay them.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot switch off the delay of small packets");
-        }
-    });
-    Ok((listener, url))
+    Ok((crate::tcp::prepared(listener), url))
 }
 
 /// Everything that is there while agents play.

@@ -31,7 +31,7 @@ pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
         Err(error) => return Verdict::failed(format!("{error:#}")),
     };
     let seen = browse(&house).await;
-    house.take_down().await;
+    house.take_down(std::future::ready(())).await;
     match seen {
         Ok(()) => Verdict::ok("a browser opened a page"),
         Err(why) => Verdict::failed(why).fix("see the checks above, or run again with --log debug"),

@@ -44,13 +44,21 @@ pub async fn run(
     parent::watch(stop.clone());
     if let Some(url) = &args.server {
         let place = Place::url(url).map_err(|why| Hinted::usage(format!("`--server {url}`: {why}")))?;
-        let first = place.connect().await.map_err(|why| cannot_join(&why))?;
+        let hint = "start one there with `greenroom serve`, or leave `--server` out";
+        let first = tokio::select! {
+            first = place.connect() => first.map_err(|why| cannot_join(&why, hint))?,
+            () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
+        };
         return join(resolved, surroundings, place, first, stop).await;
     }
     let place = Place::DataFolder(resolved.settings.data_dir.clone());
     // A server that left its mark may be just ending, or hang; then this process does without it.
     if !args.standalone && place.has_server() {
-        match place.connect().await {
+        let first = tokio::select! {
+            first = place.connect() => first,
+            () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
+        };
+        match first {
             Ok(first) => return join(resolved, surroundings, place, first, stop).await,
             Err(why) => tracing::warn!(why, "the running server does not let us in; going on without it"),
         }
@@ -69,7 +77,7 @@ async fn stand_alone(
     house.warm_up();
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     front::stdio::serve(house.gateway.clone(), stdio, stop).await;
-    house.take_down().await;
+    house.take_down(std::future::ready(())).await;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -91,12 +99,12 @@ async fn join(
     }
     let thin = Thin { servers: place, connection: random(), folder: surroundings.working_dir.clone() };
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
-    thin.run(first, stdio, stop).await.map_err(|why| cannot_join(&why))?;
+    let hint = "if it hangs, restart it, or give --standalone to do without";
+    thin.run(first, stdio, stop).await.map_err(|why| cannot_join(&why, hint))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn cannot_join(why: &str) -> anyhow::Error {
-    let hint = "start one with `greenroom serve`, or give --standalone to do without";
+fn cannot_join(why: &str, hint: &str) -> anyhow::Error {
     Hinted::failure(format!("cannot join a greenroom server: {why}")).hint(hint).into()
 }
 

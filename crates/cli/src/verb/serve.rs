@@ -8,7 +8,6 @@ use std::{
 };
 
 use anyhow::Context;
-use axum::serve::ListenerExt;
 use greenroom_core::{Owner, settings::Resolved};
 use greenroom_engine::run_folder;
 use greenroom_gateway::{
@@ -19,7 +18,7 @@ use greenroom_gateway::{
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{config::Surroundings, control, house::House, report::Hinted, signals};
+use crate::{config::Surroundings, control, house::House, report::Hinted, signals, tcp};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {}
@@ -63,13 +62,7 @@ pub async fn run(
     // The kernel accepts from here on; whoever waits for this line may connect. A closed stdout bothers nobody.
     let _ = writeln!(std::io::stdout().lock(), "ready: {url}");
     tracing::info!(url, "ready");
-    // Answers are written when they are whole, so waiting for more would only delay them.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot switch off the delay of small packets");
-        }
-    });
-    let serving = http::serve(listener, http::site(door.clone()), closing.clone());
+    let serving = http::serve(tcp::prepared(listener), http::site(door.clone()), closing.clone());
     let stopping = async {
         stop.cancelled().await;
         // First, so that fronts which lose this server do not find it again.
@@ -77,10 +70,7 @@ pub async fn run(
         closing.cancel();
     };
     tokio::join!(serving, http::attend(door.clone()), stopping);
-    door.tasks.close();
-    door.tasks.wait().await;
-    drop(door);
-    house.take_down().await;
+    house.take_down(door.end()).await;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -166,7 +166,7 @@ async fn list_tools(resolved: &Resolved, surroundings: &Surroundings) -> Result<
         .await
         .map_err(|error| (format!("{error:#}"), "set `data_dir` to another folder".to_owned()))?;
     let listed = house.gateway.catalog.refresh().await;
-    house.take_down().await;
+    house.take_down(std::future::ready(())).await;
     match listed {
         Ok(listed) => Ok(listed.iter().count()),
         Err(error) => Err((

@@ -49,10 +49,15 @@ fn heading(status: &Status, terminal: Terminal) -> String {
 }
 
 fn pool(pool: &Pool) -> String {
-    let Pool { name, instances, leased, slots, waiting } = pool;
+    let Pool { name, instances, leased, slots, waiting, spares } = pool;
+    let spares = match spares {
+        0 => String::new(),
+        1 => ", 1 spare".to_owned(),
+        _ => format!(", {spares} spares"),
+    };
     let instances = count(*instances, "instance");
     format!(
-        "{INDENT}pool {}  {instances}, {leased} of {slots} slots leased, {waiting} waiting\n",
+        "{INDENT}pool {}  {instances}, {leased} of {slots} slots leased{spares}, {waiting} waiting\n",
         clean(name)
     )
 }
@@ -117,8 +122,14 @@ mod tests {
     }
 
     fn looks() -> Vec<Look> {
-        let pools =
-            vec![Pool { name: "DEFAULT".to_owned(), instances: 1, leased: 4, slots: 128, waiting: 0 }];
+        let pools = vec![Pool {
+            name: "DEFAULT".to_owned(),
+            instances: 1,
+            leased: 4,
+            slots: 128,
+            waiting: 0,
+            spares: 1,
+        }];
         let status = Status { version: "0.1.0".to_owned(), pools, ..Status::default() };
         let sessions = vec![
             session(Some("prices"), "local", "busy", "Tea shop", "http://localhost:8000/kettles?sort=price"),

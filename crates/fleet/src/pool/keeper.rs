@@ -132,7 +132,7 @@ impl Pool {
             match deliver.send(Slot { lease, seat: Some(seat) }) {
                 Ok(()) => {
                     tracing::info!(pool = self.settings.name, instance = %id, "spare handed out");
-                    self.lock().spares.succeeded();
+                    self.lock().spares.succeeded(self.settings.spare_pause);
                     return;
                 }
                 // Whoever was to have it has left, and it is a spare again, if one is needed.

@@ -46,6 +46,8 @@ pub struct PoolSettings {
     pub instance_idle: Duration,
     /// How many spares are kept, once the pool has been started.
     pub warm: usize,
+    /// How long the successor of a spare that was handed out waits.
+    pub spare_pause: Duration,
 }
 
 pub(crate) struct Pool {
@@ -117,7 +119,7 @@ impl Pool {
 
     /// Somebody got a seat: what kept spares from being opened is over.
     pub(crate) fn seated(&self) {
-        self.lock().spares.seat_opened();
+        self.lock().spares.trouble = None;
     }
 
     /// Takes a slot, with a spare's seat if there is one and it suits, waiting for a slot if need be. `when_full`

@@ -31,7 +31,7 @@ pub(super) struct Spares {
     pub(super) not_before: Option<Instant>,
     /// Why the last one could not be opened.
     pub(super) trouble: Option<StartError>,
-    /// A seat was opened at least once, a spare's or a session's.
+    /// One was opened at least.
     opened: bool,
 }
 
@@ -61,12 +61,6 @@ impl Spares {
         self.list.iter().filter(|spare| spare.id == id && spare.ready).count()
     }
 
-    /// Somebody got a seat: what kept spares from being opened is over.
-    pub(super) fn seat_opened(&mut self) {
-        self.trouble = None;
-        self.opened = true;
-    }
-
     /// Whether the first one is being opened: before that nobody knows whether a seat can be.
     pub(super) fn is_first_opening(&self) -> bool {
         !self.opened && !self.list.is_empty()
@@ -85,7 +79,8 @@ impl Spares {
 
     /// The spare's seat is open.
     pub(super) fn is_ready(&mut self, number: u64) {
-        self.seat_opened();
+        self.opened = true;
+        self.trouble = None;
         if let Some(spare) = self.list.iter_mut().find(|spare| spare.number == number) {
             spare.ready = true;
         }
@@ -115,10 +110,10 @@ impl Spares {
         self.not_before = Some(now + pause);
     }
 
-    /// A spare came into good hands: those before it failed for a reason that is gone.
-    pub(super) fn succeeded(&mut self) {
+    /// A spare came into good hands: those before it failed for a reason that is gone. Its successor waits a moment.
+    pub(super) fn succeeded(&mut self, pause: Duration) {
         self.failures = 0;
-        self.not_before = None;
+        self.not_before = Some(Instant::now() + pause);
     }
 }
 

@@ -69,6 +69,12 @@ impl Pool {
 
     pub(crate) fn readiness(&self) -> Readiness {
         let state = self.lock();
+        // Why no instance starts says more than that no spare can be opened in it.
+        if let (Some(Err(error)), true) =
+            (&state.last_start, state.instances.values().all(|entry| !entry.is_ready()))
+        {
+            return Readiness::Failed(error.clone());
+        }
         if let Some(error) = &state.spares.trouble {
             return Readiness::Failed(error.clone());
         }

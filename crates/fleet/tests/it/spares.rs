@@ -403,3 +403,20 @@ async fn everybodys_sessions() {
     assert_eq!(owners, ["ann", "bob"]);
     stage.end().await;
 }
+
+/// A spare's successor waits for its pause, so that it takes nothing from the session that has just begun.
+#[tokio::test(start_paused = true)]
+async fn a_successor_waits() {
+    let pool = PoolSettings { warm: 1, spare_pause: 250 * MS, ..settings(4, 1).pool };
+    let stage = Stage::with(FleetSettings { pool, ..settings(4, 1) });
+    stage.fleet.start();
+    settle().await;
+    assert_eq!(stage.fleet.status().spares, 1);
+    stage.call("a", "click").await.unwrap();
+    tokio::time::sleep(249 * MS).await;
+    assert_eq!((stage.fleet.status().spares, stage.fleet.status().leased), (0, 1));
+    tokio::time::sleep(2 * MS).await;
+    settle().await;
+    assert_eq!((stage.fleet.status().spares, stage.fleet.status().leased), (1, 2));
+    stage.end().await;
+}

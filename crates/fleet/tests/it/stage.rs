@@ -55,6 +55,7 @@ pub fn settings(slots: usize, instances_max: usize) -> FleetSettings {
             lease_timeout: LEASE,
             instance_idle: INSTANCE_IDLE,
             warm: 0,
+            spare_pause: Duration::ZERO,
         },
         call_timeout: CALL,
         idle_timeout: IDLE,

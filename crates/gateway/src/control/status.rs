@@ -35,11 +35,15 @@ pub struct Pool {
     pub leased: usize,
     pub slots: usize,
     pub waiting: usize,
+    /// Open browsers that wait for a session. They are not among the leased.
+    pub spares: usize,
 }
 
 pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<Status> {
     let (identity, fleet) = (&control.identity, &control.gateway.fleet);
-    let figures = fleet.figures();
+    let pool = fleet.status();
+    // One that is still being opened counts as lent.
+    let spares: usize = pool.instances.iter().map(|instance| instance.spares).sum();
     Json(Status {
         version: identity.version.to_owned(),
         pid: std::process::id(),
@@ -49,11 +53,12 @@ pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<Status> {
         started_at: timestamp(identity.started),
         uptime_seconds: identity.started_at.elapsed().as_secs(),
         pools: vec![Pool {
-            name: fleet.pool_name().to_owned(),
-            instances: figures.instances,
-            leased: figures.leased,
-            slots: figures.slots,
-            waiting: figures.waiting,
+            name: pool.name,
+            instances: pool.instances.len(),
+            leased: pool.leased.saturating_sub(spares),
+            slots: pool.slots,
+            waiting: pool.waiting,
+            spares,
         }],
         session_count: fleet.list_all().len(),
     })

@@ -1,6 +1,6 @@
 //! The stdio front: one process, one connection.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use greenroom_core::{ConnectionId, Owner};
 use greenroom_mcp::stdio::Stdio;
@@ -15,6 +15,7 @@ use crate::{
 /// Serves the one client of this process.
 pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, stop: CancellationToken) {
     let reach = Reach::Here { folder: gateway.folder.clone() };
-    let client = Client { id: ConnectionId(1), owner: Owner::local(), reach, first_question: 1 };
+    let client =
+        Client { id: ConnectionId(1), owner: Owner::local(), reach, first_question: 1, lost: HashSet::new() };
     lines::serve(gateway, stdio, client, stop).await;
 }

@@ -1,6 +1,7 @@
 //! `create_new_session`: opens a browser before the first call needs it, under an id of the agent's or ours.
 
 use greenroom_core::SessionId;
+use greenroom_fleet::Whose;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -19,6 +20,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
                 Some(id) => id,
                 None => fresh()?,
             };
+            context.knowingly(&Whose::Named(id.clone()));
             let agent = context.agent();
             context.gateway.fleet.create(context.permit, id.clone(), agent).await?;
             Ok(json!({ "sessionId": id }))

@@ -56,6 +56,13 @@ impl Context<'_> {
         self.caller.agent.clone()
     }
 
+    /// The agent ends or begins this session knowingly: nothing is to be said of what became of it elsewhere.
+    fn knowingly(&self, whose: &Whose) {
+        if let Some(connection) = &self.caller.connection {
+            connection.takes_leave_of(whose);
+        }
+    }
+
     /// The session that is meant: the named one, or where connections have one, this connection's.
     fn whose(&self) -> Result<Whose, Failure> {
         match (&self.session, self.gateway.scope, &self.caller.connection) {

@@ -11,7 +11,9 @@ pub(super) const TOOL: OwnTool = OwnTool {
     usable: |_| true,
     run: |context| {
         Box::pin(async move {
-            context.gateway.fleet.close(context.owner(), &context.whose()?).await?;
+            let whose = context.whose()?;
+            context.knowingly(&whose);
+            context.gateway.fleet.close(context.owner(), &whose).await?;
             Ok(json!("session closed"))
         })
     },

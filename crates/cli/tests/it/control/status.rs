@@ -58,7 +58,7 @@ async fn two_greenrooms_at_once() {
     assert_eq!(process["sessionCount"], 1);
     assert_eq!(
         process["pools"],
-        json!([{"name": "DEFAULT", "instances": 1, "leased": 1, "slots": 128, "waiting": 0}])
+        json!([{"name": "DEFAULT", "instances": 1, "leased": 1, "slots": 128, "waiting": 0, "spares": 0}])
     );
     let text = ask(&stage, &["status"]).await.stdout;
     assert!(

@@ -57,7 +57,7 @@ async fn urls_that_do_not_do() {
         let said = ask(&stage, &["mcp", "--server", &url]).await;
         assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{url}: {said:?}");
         assert!(said.stderr.contains("error: cannot join a greenroom server: "), "{said:?}");
-        assert!(said.stderr.contains("hint: start one with `greenroom serve`"), "{said:?}");
+        assert!(said.stderr.contains("hint: start one there with `greenroom serve`"), "{said:?}");
     }
     let said = ask(&stage, &["mcp", "--server", "http://127.0.0.1:1", "--standalone"]).await;
     assert_eq!(said.code, 2, "{said:?}");

@@ -92,7 +92,7 @@ async fn killed_with_twenty_clients() {
     drop(wires);
 }
 
-/// A session that several fronts used is told of once, to whoever is first; nobody loses what was begun anew.
+/// Of a session that several fronts used each of them is told; nobody loses what another one began anew.
 #[tokio::test]
 async fn a_shared_session() {
     let stage = Stage::new();
@@ -106,7 +106,28 @@ async fn a_shared_session() {
     is_told(note(&first, Some("s")).await.as_deref());
     first.call("set", json!({"key": "k", "value": "new", "sessionId": "s"})).await;
     tool_names(&second).await;
+    let text = text_of(&second.call("get", json!({"key": "k", "sessionId": "s"})).await);
+    assert!(text.starts_with("new") && text.contains(NOTE), "{text}");
     assert_eq!(text_of(&second.call("get", json!({"key": "k", "sessionId": "s"})).await), "new");
+}
+
+/// A session that was lost two servers ago is told of all the same, and one that its agent began anew knowingly is not.
+#[tokio::test]
+async fn two_restarts() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = stage.client_with(json!({})).await;
+    for session in ["s", "t"] {
+        client.call("set", json!({"key": "k", "value": "v", "sessionId": session})).await;
+    }
+    server.kill().await;
+    let next = stage.serve().await;
+    tool_names(&client).await;
+    next.kill().await;
+    let _last = stage.serve().await;
+    is_told(note(&client, Some("s")).await.as_deref());
+    client.call("create_new_session", json!({"sessionId": "t"})).await;
+    assert_eq!(note(&client, Some("t")).await, None);
 }
 
 /// A server that is stopped in order, and one that comes back as another: questions that were open are taken back, new

@@ -124,6 +124,18 @@ async fn tabs_dialogs_and_downloads() {
     house.end().await;
 }
 
+/// The pinned engine rests by the very function that its wait is known by; another one would not be ended early.
+#[test]
+fn the_engine_rests_as_it_is_known_to() {
+    let script = include_str!("../../../../engine/src/playwright/settle/engine.cjs");
+    let rest = script.lines().find_map(|line| line.strip_prefix("const REST = '")?.strip_suffix("';"));
+    let rest = rest.expect("the script knows the wait by its source");
+    let engines = std::fs::read_dir(Data::new().path().join("engines/playwright")).unwrap().flatten();
+    let mut bundles = engines.map(|engine| engine.path().join("node_modules/playwright-core/lib/coreBundle.js"));
+    let bundle = bundles.find(|bundle| bundle.is_file()).expect("the engine is installed");
+    assert!(std::fs::read_to_string(bundle).unwrap().contains(rest), "{rest}");
+}
+
 /// What a page did before the action is not waited for: its clocks, its loops, its endless request, its timer of a
 /// minute. And what another session's page does is no business of this one's.
 #[tokio::test]

@@ -22,6 +22,8 @@ const LONGEST_MS = 500;
 const JUST_NOW_MS = 10;
 /** A request of which nothing was heard for so long is not remembered. */
 const FORGOTTEN_MS = 60_000;
+/** How many requests are remembered of a page that makes them without end; an action makes a few. */
+const REMEMBERED_MAX = 256;
 /** Requests that the page gets something out of only when all of them has come; of others the head is enough. */
 const WHOLE = new Set(['document', 'stylesheet', 'script', 'xhr', 'fetch']);
 
@@ -66,6 +68,7 @@ class Rest {
     });
     page.on('requestfinished', (request) => {
       if (this.heads.has(request)) this.finished.push(address(request));
+      if (this.finished.length > REMEMBERED_MAX) this.finished.shift();
       this.end(request);
     });
     page.on('requestfailed', (request) => {
@@ -99,6 +102,7 @@ class Rest {
   }
 
   begin(what) {
+    if (this.pending.size > REMEMBERED_MAX) this.forget();
     this.pending.set(what, Date.now());
     this.happened();
   }

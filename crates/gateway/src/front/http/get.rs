@@ -15,7 +15,7 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap) ->
     if !headers::accepts(&headers, "text/event-stream") {
         return refusal::because(StatusCode::NOT_ACCEPTABLE, "a stream is `text/event-stream`: accept it");
     }
-    let session = match door.sessions.of(&headers) {
+    let session = match door.sessions.of(&door, &headers) {
         Ok(session) => session,
         Err(refusal) => return refusal,
     };

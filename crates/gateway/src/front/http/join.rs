@@ -3,7 +3,7 @@
 //! The connection is upgraded to what stdio is: a message a line, in both directions, in order. Streamable HTTP would
 //! do, but its requests may overtake each other, and calls of a client must not.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashSet, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{
     extract::{Request, State},
@@ -20,14 +20,14 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
     time::timeout,
 };
 
 use super::{Door, refusal};
 use crate::{
     connection::{Client, Reach},
-    front::lines,
+    front::{lines, thin::SESSIONS_MAX},
 };
 
 /// Where fronts join.
@@ -42,6 +42,12 @@ const HELLO: Duration = Duration::from_secs(10);
 /// How long an introduction may be: some thousand session ids.
 const HELLO_BYTES_MAX: usize = 1024 * 1024;
 
+/// How many lost sessions are taken note of: as many as a front remembers, twice.
+const LOST_MAX: usize = 2 * SESSIONS_MAX;
+
+/// How many fronts may have joined. Ten windows are many; each costs some kilobytes and a descriptor.
+const FRONTS_MAX: usize = 1024;
+
 /// How a front introduces itself, in its first line. Fronts and servers of two versions may meet: what one does not
 /// know is ignored, and what one does not say has a meaning.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -50,13 +56,18 @@ pub struct Hello {
     pub connection: u64,
     /// The folder it was started in.
     pub folder: PathBuf,
-    /// The server it had joined before. If that is this one, nothing was lost.
+    /// The server it had joined before, and the sessions that its client used there. If that is this one, they are not
+    /// lost.
     #[serde(default)]
     pub last_server: Option<String>,
-    /// Sessions that its client used there.
+    #[serde(default)]
+    pub used: Vec<String>,
+    /// Its client also used the session of its own there.
+    #[serde(default)]
+    pub used_own: bool,
+    /// Sessions that its client lost with servers before, and has not been told so of.
     #[serde(default)]
     pub lost: Vec<String>,
-    /// Its client also used the session of its own there.
     #[serde(default)]
     pub lost_own: bool,
     #[serde(default = "first")]
@@ -65,6 +76,18 @@ pub struct Hello {
 
 fn first() -> u64 {
     1
+}
+
+impl Hello {
+    /// The sessions that its client has lost, seen from this server.
+    fn lost(&self, server: &str) -> HashSet<Whose> {
+        let another = self.last_server.as_deref().is_some_and(|last| last != server);
+        let used = self.used.iter().filter(|_| another);
+        let named = used.chain(&self.lost).filter_map(|id| SessionId::new(id).ok()).map(Whose::Named);
+        let own = (self.lost_own || another && self.used_own)
+            .then_some(Whose::Connection(ConnectionId(self.connection)));
+        named.take(LOST_MAX).chain(own).collect()
+    }
 }
 
 /// What the server answers, in its first line.
@@ -84,12 +107,30 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, request: Request) -> R
             format!("this is for fronts that join: upgrade to `{PROTOCOL}`"),
         );
     }
-    let upgrade = hyper::upgrade::on(request);
     let tasks = door.tasks.clone();
+    if tasks.len() >= FRONTS_MAX {
+        return refusal::because(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("{FRONTS_MAX} fronts have joined already"),
+        );
+    }
+    let upgrade = hyper::upgrade::on(request);
     tasks.spawn(async move {
-        match upgrade.await {
-            Ok(connection) => serve(door, TokioIo::new(connection)).await,
-            Err(error) => tracing::debug!(%error, "a front did not join after all"),
+        let stop = door.stop.clone();
+        let joined = async {
+            match upgrade.await {
+                Ok(connection) => greet(&door, TokioIo::new(connection)).await,
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        // Whoever says nothing does not hold up the end.
+        let joined = tokio::select! {
+            joined = timeout(HELLO, joined) => joined.unwrap_or_else(|_| Err("it said nothing".to_owned())),
+            () = stop.cancelled() => return,
+        };
+        match joined {
+            Ok(joined) => serve(&door, joined).await,
+            Err(why) => tracing::warn!(why, "a front did not join after all"),
         }
     });
     let mut response = Response::new(axum::body::Body::empty());
@@ -99,35 +140,37 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, request: Request) -> R
     response
 }
 
-async fn serve(door: Arc<Door>, connection: TokioIo<Upgraded>) {
+/// A front that has introduced itself.
+struct Joined {
+    hello: Hello,
+    input: ReadHalf<TokioIo<Upgraded>>,
+    /// What came behind its introduction.
+    begun: Vec<u8>,
+    output: WriteHalf<TokioIo<Upgraded>>,
+}
+
+async fn greet(door: &Door, connection: TokioIo<Upgraded>) -> Result<Joined, String> {
     let (mut input, mut output) = tokio::io::split(connection);
-    let (hello, begun) = match timeout(HELLO, hello(&mut input)).await {
-        Ok(Ok(hello)) => hello,
-        Ok(Err(why)) => return tracing::warn!(why, "a front joined and did not introduce itself"),
-        Err(_) => return tracing::warn!("a front joined and said nothing"),
-    };
+    let (hello, begun) = hello(&mut input).await?;
     let welcome =
         Welcome { server: door.probes.server.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut line = greenroom_core::raw::encode(&welcome).get().to_owned();
     line.push('\n');
-    if output.write_all(line.as_bytes()).await.is_err() {
-        return;
-    }
+    output.write_all(line.as_bytes()).await.map_err(|error| error.to_string())?;
+    Ok(Joined { hello, input, begun, output })
+}
+
+async fn serve(door: &Door, joined: Joined) {
+    let Joined { hello, input, begun, output } = joined;
     let (fleet, id) = (door.gateway.fleet.clone(), ConnectionId(hello.connection));
-    let own = Whose::Connection(id);
-    if hello.last_server.is_some_and(|last| last != door.probes.server) {
-        let lost = hello.lost.iter().filter_map(|id| SessionId::new(id).ok()).map(Whose::Named);
-        for whose in lost.chain(hello.lost_own.then(|| own.clone())) {
-            fleet.mourn(&door.owner, &whose);
-        }
-    }
+    let (own, lost) = (Whose::Connection(id), hello.lost(&door.probes.server));
     // Only who is on this machine has its folders here.
     let reach = match &door.reach {
         Reach::Here { .. } => Reach::Here { folder: hello.folder },
         Reach::Network => Reach::Network,
     };
     let here = matches!(reach, Reach::Here { .. });
-    let client = Client { id, owner: door.owner.clone(), reach, first_question: hello.first_question };
+    let client = Client { id, owner: door.owner.clone(), reach, first_question: hello.first_question, lost };
     let (stdio, _tasks) = pipe::open(input, output, begun);
     tracing::info!(connection = id.0, "a front has joined");
     lines::serve(door.gateway.clone(), stdio, client, door.stop.clone()).await;

@@ -53,6 +53,14 @@ pub struct Door {
     pub tasks: TaskTracker,
 }
 
+impl Door {
+    /// Returns when nothing that came through the doors goes on. They must have been told to stop.
+    pub async fn end(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
 /// Everything that is served at a door, and refusals of everything else.
 pub fn site(door: Arc<Door>) -> Router {
     router(door)
@@ -76,7 +84,7 @@ pub fn router(door: Arc<Door>) -> Router {
 
 /// The client says goodbye. Its own session goes; those with names stay, as others may use them.
 async fn delete(State(door): State<Arc<Door>>, headers: axum::http::HeaderMap) -> Response {
-    match door.sessions.of(&headers) {
+    match door.sessions.of(&door, &headers) {
         Ok(session) => {
             door.sessions.end(&door, &session);
             refusal::accepted()

@@ -11,7 +11,7 @@ use axum::{
 use bytes::Bytes;
 use greenroom_mcp::{
     Id, MESSAGE_BYTES_MAX, Message, Revision, RpcError, Stream,
-    error::{INVALID_REQUEST, METHOD_NOT_FOUND},
+    error::METHOD_NOT_FOUND,
     message::{self, Parsed},
     revision::STATELESS,
 };
@@ -53,7 +53,7 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap, bo
             return stateless(&door, &headers, id, method, params.as_deref()).await;
         }
         if method == "initialize" && !headers.contains_key(headers::SESSION) {
-            return introduce(&door, parsed).await;
+            return introduce(&door, &headers, parsed).await;
         }
     }
     if let Parsed::One(Err(malformed)) = &parsed {
@@ -95,9 +95,9 @@ fn is_stateless(headers: &HeaderMap, params: Option<&RawValue>) -> bool {
 }
 
 /// A client's first words. What it gets is a session of this transport, and no browser.
-async fn introduce(door: &Arc<Door>, parsed: Parsed) -> Response {
+async fn introduce(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> Response {
     let session = Session::new(door);
-    let mut response = exchange(door, &session, parsed, Takes::Both).await;
+    let mut response = exchange(door, &session, parsed, Takes::of(headers)).await;
     // One that did not get on has no session to go on with.
     if session.protocol.revision().is_some() {
         if !door.sessions.add(door, &session) {
@@ -111,7 +111,7 @@ async fn introduce(door: &Arc<Door>, parsed: Parsed) -> Response {
 }
 
 async fn with_session(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> Response {
-    let session = match door.sessions.of(headers) {
+    let session = match door.sessions.of(door, headers) {
         Ok(session) => session,
         Err(refusal) => return refusal,
     };
@@ -119,7 +119,7 @@ async fn with_session(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> 
 }
 
 /// Hands a message to its client's conversation and answers with what comes of it. A connection that breaks cancels
-/// nothing: the client may come back for its answer.
+/// nothing: a client that had begun to get an event stream may come back for the rest of it.
 async fn exchange(door: &Arc<Door>, session: &Arc<Session>, parsed: Parsed, takes: Takes) -> Response {
     let wants_answer = match &parsed {
         Parsed::One(one) => asks(one),
@@ -188,8 +188,8 @@ async fn stateless(
         First::Only(answer) => body::one(answer),
         First::Stopping => refusal::stopping(),
         First::Nothing => {
-            let error = RpcError::new(INVALID_REQUEST, "the request was given up");
-            refusal::rpc(StatusCode::SERVICE_UNAVAILABLE, None, &error)
+            let why = "the request was given up; whether it took effect is unknown";
+            refusal::because(StatusCode::SERVICE_UNAVAILABLE, why)
         }
         First::Stream(begun) => {
             let (number, primed, stop) = (None, false, door.stop.clone());

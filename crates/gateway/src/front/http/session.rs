@@ -4,7 +4,7 @@
 //! or the browser of its own that only this connection leads to. Named sessions live by their own clock.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -75,6 +75,7 @@ impl Session {
             owner: door.owner.clone(),
             reach: door.reach.clone(),
             first_question: 1,
+            lost: HashSet::new(),
         };
         let held = Held::default();
         let background = Arc::new(Stream::of(&held));
@@ -137,6 +138,12 @@ impl Session {
         (BACKGROUND, self.background.read())
     }
 
+    /// Whether this client belongs to who comes by this door.
+    fn came_by(&self, door: &Door) -> bool {
+        let connection = &self.protocol.connection;
+        connection.owner == door.owner && connection.reach.is_here() == door.reach.is_here()
+    }
+
     fn last_heard(&self) -> Instant {
         self.lock().last_heard
     }
@@ -157,12 +164,14 @@ impl Sessions {
 
     /// The client that these headers name.
     #[allow(clippy::result_large_err, reason = "the refusal is sent as it is")]
-    pub(super) fn of(&self, headers: &HeaderMap) -> Result<Arc<Session>, Response> {
+    pub(super) fn of(&self, door: &Door, headers: &HeaderMap) -> Result<Arc<Session>, Response> {
         let Some(id) = headers::text(headers, headers::SESSION) else {
             let why = "the header `Mcp-Session-Id` is missing: send `initialize` first, and then what its answer says";
             return Err(refusal::because(StatusCode::BAD_REQUEST, why));
         };
-        let Some(session) = self.lock().get(id).cloned() else {
+        // One that came in by another door is none of this one's.
+        let known = self.lock().get(id).filter(|session| session.came_by(door)).cloned();
+        let Some(session) = known else {
             let why = format!("no such `Mcp-Session-Id`: `{id}`; send `initialize` again");
             return Err(refusal::because(StatusCode::NOT_FOUND, why));
         };

@@ -103,6 +103,7 @@ fn door(idle_timeout: Duration) -> (Door, tempfile::TempDir) {
         lease_timeout: DAY,
         instance_idle: DAY,
         warm: 0,
+        spare_pause: Duration::ZERO,
     };
     let settings = FleetSettings { pool, call_timeout: DAY, idle_timeout, max_lifetime: None };
     let facts = Facts { slots: 4, instances_max: 1, idle_timeout, max_lifetime: None, headless: true };
@@ -150,7 +151,7 @@ async fn client(door: &Door) -> Arc<Session> {
 
 fn is_known(door: &Door, session: &Session) -> bool {
     let id = [("mcp-session-id".parse::<axum::http::HeaderName>().unwrap(), session.id.parse().unwrap())];
-    door.sessions.of(&HeaderMap::from_iter(id)).is_ok()
+    door.sessions.of(door, &HeaderMap::from_iter(id)).is_ok()
 }
 
 /// A client that was silent for very long is forgotten, unless it has a browser of its own, which only its connection

@@ -88,7 +88,7 @@ impl Exchange {
 
     async fn ask(&self, method: &str, params: Option<Raw>) -> Result<Raw, NoAnswer> {
         let (answer, answered) = oneshot::channel();
-        {
+        let key = {
             let mut state = self.lock();
             if state.abandoned {
                 return Err(NoAnswer::Gone);
@@ -98,10 +98,25 @@ impl Exchange {
             request.set("params", params.unwrap_or_else(|| encode(&json!({}))));
             let key = format!("q{}", state.next);
             state.next += 1;
-            state.questions.insert(key, Question { request: request.to_raw(), answer });
-        }
+            state.questions.insert(key.clone(), Question { request: request.to_raw(), answer });
+            key
+        };
         self.asked.notify_waiters();
+        // An engine that takes its question back must not have it asked.
+        let _open = Open { exchange: self, key };
         answered.await.map_err(|_| NoAnswer::Gone)
+    }
+}
+
+/// A question that the engine waits for. Dropping it takes the question back.
+struct Open<'a> {
+    exchange: &'a Exchange,
+    key: String,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.exchange.lock().questions.remove(&self.key);
     }
 }
 

@@ -43,6 +43,7 @@ pub(super) struct Asker {
     /// On a pipe the process is the connection.
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) roots: Vec<PathBuf>,
+    /// Its place among the calls of a pipe. Only a call that begins needs it; anything else gives it up at once.
     pub(super) turn: Turn,
 }
 
@@ -116,5 +117,7 @@ fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, outlet: Outlet
 
 /// A `requestState` that cannot be honoured.
 fn unknown_state(why: &str) -> RpcError {
-    RpcError::new(INVALID_PARAMS, format!("`requestState` {why}; make the call again without it"))
+    let after =
+        "whether its call took effect is unknown: look at the page before making it again, without it";
+    RpcError::new(INVALID_PARAMS, format!("`requestState` {why}; {after}"))
 }

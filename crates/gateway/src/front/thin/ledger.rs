@@ -9,13 +9,14 @@ use greenroom_mcp::{
     error::SERVER,
     message::{self, Parsed},
 };
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde_json::{json, value::RawValue};
 
 use crate::{front::stateless, tools};
 
-/// How many session ids are remembered, to tell the next server of. The server remembers as many ends.
-const SESSIONS_MAX: usize = 1024;
+/// How many session ids are remembered, to tell the next server of. Of a client that uses more, those it has not used
+/// for longest are forgotten: they have expired long ago.
+pub(crate) const SESSIONS_MAX: usize = 1024;
 
 /// What begins the ids of requests that the front makes itself. No client's id begins so, unless it wants to be
 /// confused.
@@ -33,9 +34,39 @@ pub(super) struct Ledger {
     /// Questions without an answer.
     questions: BTreeSet<u64>,
     questions_seen: u64,
-    sessions: BTreeSet<String>,
-    own_session: bool,
+    /// Sessions that the client uses on the server of now.
+    used: Sessions,
+    /// Those that it used on servers which are gone, and has not been told so of.
+    lost: Sessions,
     own_requests: u64,
+}
+
+/// Sessions of a client: the named ones, last used last, and whether its own is among them.
+#[derive(Default, Clone)]
+pub(super) struct Sessions {
+    pub(super) named: IndexSet<String>,
+    pub(super) own: bool,
+}
+
+impl Sessions {
+    fn add(&mut self, session: Option<&str>) {
+        let Some(id) = session else {
+            self.own = true;
+            return;
+        };
+        self.named.shift_remove(id);
+        self.named.insert(id.to_owned());
+        if self.named.len() > SESSIONS_MAX {
+            self.named.shift_remove_index(0);
+        }
+    }
+
+    fn remove(&mut self, session: Option<&str>) {
+        match session {
+            Some(id) => drop(self.named.shift_remove(id)),
+            None => self.own = false,
+        }
+    }
 }
 
 struct Pending {
@@ -43,6 +74,8 @@ struct Pending {
     again: Option<Vec<u8>>,
     /// The client wants the type of a result in it.
     stateless: bool,
+    /// The session that a call uses, `Some(None)` for the client's own.
+    session: Option<Option<String>>,
 }
 
 impl Ledger {
@@ -64,21 +97,16 @@ impl Ledger {
                     self.introducing = Some((id.clone(), params));
                 }
                 let call = method == "tools/call";
-                if call {
-                    self.uses(params.as_deref());
-                }
+                let session = if call { self.uses(params.as_deref()) } else { None };
                 if method == "logging/setLevel" {
                     self.log_level.clone_from(&params);
                 }
                 let again = (!call).then(|| message::request(&id, &method, params.as_deref()));
                 let stateless = stateless::is_one(params.as_deref());
-                self.pending.insert(id, Pending { again, stateless });
+                self.pending.insert(id, Pending { again, stateless, session });
             }
             Message::Notification { method, params } if method == "notifications/cancelled" => {
-                let fields = params.and_then(|params| Fields::open(&params).ok());
-                if let Some(id) =
-                    fields.as_ref().and_then(|fields| fields.get("requestId")).and_then(Id::from_raw)
-                {
+                if let Some(id) = cancelled(params.as_deref()) {
                     self.pending.shift_remove(&id);
                 }
             }
@@ -92,19 +120,19 @@ impl Ledger {
     }
 
     /// Notes which session a call uses.
-    fn uses(&mut self, params: Option<&RawValue>) {
-        let Some(params) = params.and_then(|params| Fields::open(params).ok()) else { return };
+    fn uses(&mut self, params: Option<&RawValue>) -> Option<Option<String>> {
+        let params = Fields::open(params?).ok()?;
         let arguments = params.read::<Fields>("arguments").ok().flatten();
         let session = arguments.and_then(|arguments| arguments.read::<String>("sessionId").ok()?);
         let tool: Option<String> = params.read("name").ok().flatten();
-        let own_tool = tool.as_deref().and_then(tools::find).map(|tool| tool.name);
-        match (session, own_tool) {
-            (Some(id), Some("session_close")) => drop(self.sessions.remove(&id)),
-            (None, Some("session_close")) => self.own_session = false,
-            (Some(id), _) if self.sessions.len() < SESSIONS_MAX => drop(self.sessions.insert(id)),
-            (Some(_), _) | (None, Some(_)) => {}
-            (None, None) => self.own_session = true,
+        match tool.as_deref().and_then(tools::find).map(|tool| tool.name) {
+            Some("session_close") => self.used.remove(session.as_deref()),
+            Some("create_new_session") => self.used.add(Some(session.as_deref()?)),
+            // The others are about sessions, and use none.
+            Some(_) => return None,
+            None => self.used.add(session.as_deref()),
         }
+        Some(session)
     }
 
     /// The server said this. `false` when it is an answer to the front itself.
@@ -127,7 +155,11 @@ impl Ledger {
                 if id.as_json().strip_prefix('"').is_some_and(|id| id.starts_with(OWN)) {
                     return false;
                 }
-                self.pending.shift_remove(id);
+                let answered = self.pending.shift_remove(id);
+                // Whatever the answer says: what was lost with that session is known to the client now.
+                if let Some(session) = answered.and_then(|pending| pending.session) {
+                    self.lost.remove(session.as_deref());
+                }
                 // A second one is refused, and then the first one holds.
                 if let Some((_, params)) = self.introducing.take_if(|(introducing, _)| introducing == id)
                     && body.is_ok()
@@ -139,6 +171,11 @@ impl Ledger {
                 if let Some(number) = id.as_number() {
                     self.questions.insert(number);
                     self.questions_seen = self.questions_seen.max(number);
+                }
+            }
+            Message::Notification { method, params } if method == "notifications/cancelled" => {
+                if let Some(number) = cancelled(params.as_deref()).and_then(|id| id.as_number()) {
+                    self.questions.remove(&number);
                 }
             }
             Message::Notification { .. } => {}
@@ -192,20 +229,27 @@ impl Ledger {
         self.introduced.is_some()
     }
 
-    /// The sessions that were used on a server which is gone.
-    pub(super) fn lost(&self) -> (Vec<String>, bool) {
-        (self.sessions.iter().cloned().collect(), self.own_session)
+    /// The sessions that the client used on the server it had last, and those it lost before.
+    pub(super) fn sessions(&self) -> (Sessions, Sessions) {
+        (self.used.clone(), self.lost.clone())
     }
 
-    /// Another server knows of them now.
-    pub(super) fn lost_is_told(&mut self) {
-        self.sessions.clear();
-        self.own_session = false;
+    /// This is another server: what was used on the one before is lost.
+    pub(super) fn another_server(&mut self) {
+        let used = std::mem::take(&mut self.used);
+        for id in &used.named {
+            self.lost.add(Some(id));
+        }
+        self.lost.own |= used.own;
     }
 
     pub(super) fn next_question(&self) -> u64 {
         self.questions_seen + 1
     }
+}
+
+fn cancelled(params: Option<&RawValue>) -> Option<Id> {
+    Fields::open(params?).ok()?.get("requestId").and_then(Id::from_raw)
 }
 
 fn own_request(number: u64, method: &str, params: &Raw) -> Vec<u8> {
@@ -240,6 +284,11 @@ mod tests {
         lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect()
     }
 
+    fn names(ledger: &Ledger) -> (Vec<String>, Vec<String>) {
+        let (used, lost) = ledger.sessions();
+        (used.named.into_iter().collect(), lost.named.into_iter().collect())
+    }
+
     fn introduced() -> Ledger {
         let mut ledger = Ledger::default();
         ledger.client_said(
@@ -266,9 +315,15 @@ mod tests {
         assert!(again[0].contains("initialize") && again[0].contains("2025-06-18"));
         assert_eq!(again[2], r#"{"jsonrpc":"2.0","id":"two","method":"tools/list"}"#);
         assert!(!ledger.server_said(br#"{"jsonrpc":"2.0","id":"greenroom-front-1","result":{}}"#), "ours");
-        assert_eq!(ledger.lost(), (vec!["s".to_owned()], false));
-        ledger.lost_is_told();
-        assert_eq!(ledger.lost(), (vec![], false));
+        assert_eq!(names(&ledger), (vec!["s".to_owned()], vec![]));
+        ledger.another_server();
+        assert_eq!(names(&ledger), (vec![], vec!["s".to_owned()]));
+        // Also the next server but one hears of it, until the client has been answered in that session.
+        ledger.another_server();
+        assert_eq!(names(&ledger), (vec![], vec!["s".to_owned()]));
+        ledger.client_said(br#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t","arguments":{"sessionId":"s"}}}"#);
+        ledger.server_said(br#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
+        assert_eq!(names(&ledger), (vec!["s".to_owned()], vec![]));
     }
 
     /// A second introduction that the server refuses does not replace the first.
@@ -305,7 +360,7 @@ mod tests {
         let told = text(&ledger.server_gone());
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].contains("notifications/cancelled") && told[0].contains(r#""requestId":8"#));
-        assert_eq!((ledger.next_question(), ledger.lost().1), (9, true));
+        assert_eq!((ledger.next_question(), ledger.sessions().0.own), (9, true));
     }
 
     /// When no server comes back, whoever waits hears so, a stateless client in its own form.

@@ -30,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 use super::http::{Hello, Welcome};
 use ledger::Ledger;
 
+pub(crate) use ledger::SESSIONS_MAX;
+
 /// How long requests wait for a server to come back. A restart takes a second or two, one with an update some more; a
 /// client gives up after a minute.
 const COMES_BACK: Duration = Duration::from_secs(30);
@@ -40,8 +42,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long a server may take to welcome a front. It answers at once.
 const WELCOME: Duration = Duration::from_secs(5);
 
-/// How many lines of the client's wait while there is no server. Then the client waits, too.
+/// How many lines of the client's wait while there is no server, and how many bytes they may have. Then the client
+/// waits, too.
 const QUEUE_MAX: usize = 256;
+const QUEUE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
 /// A byte stream to a server.
 pub trait Link: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -144,13 +148,15 @@ impl<S: Servers> Thin<S> {
     ) -> Result<Joined, String> {
         let (read, write) = tokio::io::split(link);
         let (mut stdio, tasks) = pipe::open(read, write, Vec::new());
-        let (lost, lost_own) = talk.lock().lost();
+        let (used, lost) = talk.lock().sessions();
         let hello = Hello {
             connection: self.connection,
             folder: self.folder.clone(),
             last_server: last.map(|last| last.server.clone()),
-            lost,
-            lost_own,
+            used: used.named.into_iter().collect(),
+            used_own: used.own,
+            lost: lost.named.into_iter().collect(),
+            lost_own: lost.own,
             first_question: talk.lock().next_question(),
         };
         let refused = || "the server ended the conversation".to_owned();
@@ -167,7 +173,7 @@ impl<S: Servers> Thin<S> {
             .unwrap_or_else(|_| Err(format!("the server did not answer within {}", human(WELCOME))))?;
         let another = last.is_some_and(|last| last.server != welcome.server);
         if another {
-            talk.lock().lost_is_told();
+            talk.lock().another_server();
         }
         let again = talk.lock().again();
         for line in again {
@@ -205,14 +211,17 @@ impl<S: Servers> Thin<S> {
                 talk.tell(told).await;
             }
             let pause = Instant::now() + LOOK_EVERY;
-            while queue.len() < QUEUE_MAX {
+            let has_room = |queue: &VecDeque<Vec<u8>>| {
+                queue.len() < QUEUE_MAX && queue.iter().map(Vec::len).sum::<usize>() < QUEUE_BYTES_MAX
+            };
+            while has_room(queue) {
                 match timeout_at(pause, incoming.recv()).await {
                     Ok(Some(line)) => queue.extend(talk.whole(line).await),
                     Ok(None) => return None,
                     Err(_) => break,
                 }
             }
-            if queue.len() >= QUEUE_MAX {
+            if !has_room(queue) {
                 sleep(LOOK_EVERY).await;
             }
         }
@@ -272,7 +281,12 @@ impl Talk<'_> {
         };
         let down = async {
             while let Some(line) = from_server.recv().await {
-                let Line::Whole(line) = line else { continue };
+                let Line::Whole(line) = line else {
+                    tracing::error!(
+                        "the server sent a message beyond the limit; the connection cannot be trusted"
+                    );
+                    break;
+                };
                 if self.lock().server_said(&line) {
                     self.tell(vec![line]).await;
                 }

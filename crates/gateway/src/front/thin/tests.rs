@@ -187,7 +187,7 @@ async fn no_busy_loop() {
     assert_eq!(running.await.unwrap(), Ok(()));
 }
 
-/// Another server is told what was lost with the one before, once; the same one is told nothing was. Either gets the
+/// Every server is told what was used on the one before, and what the client has not heard of yet. Each gets the
 /// introduction again, and whose answer that is, the client never sees.
 #[tokio::test(start_paused = true)]
 async fn found_again() {
@@ -201,11 +201,16 @@ async fn found_again() {
     server.hear().await;
     server.say(json!({"jsonrpc": "2.0", "id": 1, "result": {}})).await;
     client.hear().await;
-    for (name, lost) in [("one", json!(["s"])), ("two", json!(["s"])), ("three", json!([]))] {
+    let (none, s) = (json!([]), json!(["s"]));
+    for (name, used, lost) in [("one", &s, &none), ("two", &s, &none), ("three", &none, &s)] {
         // The one before is gone with this.
         server = played.add();
         let hello = server.welcome(name).await;
-        assert_eq!((&hello["connection"], &hello["lost"]), (&json!(7), &lost), "{name}: {hello}");
+        assert_eq!(
+            (&hello["connection"], &hello["used"], &hello["lost"]),
+            (&json!(7), used, lost),
+            "{name}: {hello}"
+        );
         let again = server.hear().await;
         assert_eq!(again["method"], "initialize");
         server.say(json!({"jsonrpc": "2.0", "id": again["id"], "result": {}})).await;

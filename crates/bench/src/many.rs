@@ -1,0 +1,65 @@
+//! What 200 sessions take that one server holds, each for a client of its own.
+
+use greenroom_testkit::process::{children, rss};
+
+use crate::{
+    memory::{self, Quiet},
+    remote::Remote,
+    report::{Goal, Row, Section},
+    server::Server,
+    session::navigate,
+    stats::megabytes,
+    subject::{self, Subjects},
+};
+
+const SESSIONS: usize = 200;
+
+/// Of greenroom's own process, as it is promised for half as many sessions over stdio.
+const OWN_MB: f64 = 30.0;
+
+pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+    let sessions = if quick { 20 } else { SESSIONS };
+    let site = subject::site();
+    let mut quiet = Quiet::default();
+
+    let mut command = subjects.serve_real();
+    // Room for all of them; and nobody is called idle because others take long to come.
+    let instances = sessions.div_ceil(16) + 1;
+    command.args(["--pool-instances-max", &instances.to_string(), "--sessions-idle-timeout", "1h"]);
+    let server = Server::start(command);
+    let mut clients: Vec<Remote> = Vec::new();
+    for _ in 0..sessions {
+        let mut client = server.client();
+        navigate(&mut client, &site, None);
+        clients.push(client);
+    }
+    server.wait_for_spare();
+    let all = quiet.settled(&[server.pid()]);
+    let own = megabytes(rss(server.pid()));
+    let processes = children(server.pid()).len();
+    drop(clients);
+    drop(server);
+
+    let direct = memory::slope(&memory::alone(subjects, &site, subject::BROWSER, &mut quiet));
+    let whole = memory::slope(&memory::alone(subjects, &site, subject::WHOLE_BROWSER, &mut quiet));
+
+    let each = all / sessions as f64;
+    let rows = vec![
+        memory::row(&format!("memory of a session, {sessions} of them in one server"), each, direct),
+        memory::row("the same, the engine alone with the whole Chromium", each, whole),
+        Row::new(
+            format!("greenroom itself, a server with {sessions} sessions"),
+            format!("{own:.1} MB"),
+            String::new(),
+        )
+        .goal(Goal::check("≤ 30 MB", own <= OWN_MB)),
+    ];
+    let how = format!(
+        "{sessions} clients of one `greenroom serve`, each on a connection of its own, each with a session on a small page. \
+         PSS over the tree of its processes ({processes} of them, a spare included): {all:.0} MB, divided by the number of \
+         sessions; nothing is left out, as greenroom itself and the browsers' first processes are in it. RSS of the greenroom process by itself. \
+         Alone: one more engine process with its own browser, as in the measurement before. At every reading, {}.",
+        quiet.verdict(),
+    );
+    Section { title: "Memory of many sessions", rows, how }
+}

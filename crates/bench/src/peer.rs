@@ -1,0 +1,200 @@
+//! The same errands with `agent-browser`, another program that gives agents browsers: by its command line, where every
+//! command is a process that asks a daemon, and by its MCP server.
+//!
+//! It is started as it comes from npm, with the very browser that greenroom has, and is gone afterwards.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use greenroom_testkit::process::{Signal, processes_with_env, signal};
+use serde_json::json;
+
+use crate::{
+    agent::{Agent, Caller},
+    remote::Remote,
+    report::{Section, beside},
+    server::Server,
+    session::REST,
+    stats::{median, milliseconds},
+    subject::{BROWSER, Subjects},
+};
+
+const TITLE: &str = "Beside agent-browser";
+
+/// The page that is looked at and clicked.
+const PAGE: &str = "/late?by=timer&ms=0";
+/// One whose change takes a while, as on pages that ask a server.
+const LATE: &str = "/late?by=read&ms=150";
+
+/// The variable that all its processes have in their environment.
+const TAG: &str = "GREENROOM_BENCH_PEER";
+
+/// One of those who are compared.
+trait Browses {
+    /// Opens a page, in a new session if there is none of this name.
+    fn open(&mut self, session: &str, url: &str);
+    /// What is on the page.
+    fn look(&mut self, session: &str) -> String;
+    /// Clicks the page's button; returns what is on the page then.
+    fn click(&mut self, session: &str) -> String;
+    fn close(&mut self, session: &str);
+}
+
+pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+    let Some(program) = subjects.agent_browser() else {
+        let how = "It could not be installed when this was measured, so there are no figures.".to_owned();
+        return Section { title: TITLE, rows: Vec::new(), how };
+    };
+    let rounds = if quick { 2 } else { 9 };
+    let site = crate::subject::site();
+    let server = Server::start(subjects.serve_real());
+    let cli = Cli { subjects, program };
+    let mcp = Agent::start(cli.command(&["mcp"]));
+    let version = cli.run(&["--version"]);
+    let mut all: [Box<dyn Browses + '_>; 3] = [Box::new(server.client()), Box::new(&cli), Box::new(mcp)];
+    let mut taken: [[Vec<f64>; 3]; 3] = Default::default();
+    let mut seen = [[0; 3]; 2];
+    for (one, browses) in all.iter_mut().enumerate() {
+        browses.open(&format!("warm{one}"), &site.url(PAGE));
+    }
+    for round in 0..rounds {
+        for (one, browses) in all.iter_mut().enumerate() {
+            let browses = browses.as_mut();
+            // A new session is asked for when greenroom has a spare, and the others what they always have.
+            server.wait_for_spare();
+            std::thread::sleep(REST);
+            let (name, warm) = (format!("s{one}-{round}"), format!("warm{one}"));
+            taken[0][one].push(timed(|| browses.open(&name, &site.url(PAGE))));
+            browses.close(&name);
+            browses.open(&warm, &site.url(PAGE));
+            taken[1][one].push(timed(|| drop(browses.look(&warm))));
+            let mut shown = String::new();
+            taken[2][one].push(timed(|| shown = browses.click(&warm)));
+            seen[0][one] += usize::from(changed(&shown));
+            browses.open(&warm, &site.url(LATE));
+            seen[1][one] += usize::from(changed(&browses.click(&warm)));
+        }
+    }
+    for (one, browses) in all.iter_mut().enumerate() {
+        browses.close(&format!("warm{one}"));
+    }
+    // The MCP server ends with its client, before what it has started is looked for.
+    drop(all);
+    drop(cli);
+    let whats =
+        ["a new session to its first page", "a look at a page", "a click, and a look at the page then"];
+    let times =
+        whats.into_iter().zip(taken.map(|parties| parties.map(|times| format!("{:.0} ms", median(&times)))));
+    let whats =
+        ["the change is seen then, made by a timer of 0 ms", "the same, by a fetch that takes 150 ms"];
+    let counts =
+        whats.into_iter().zip(seen.map(|parties| parties.map(|count| format!("{count} of {rounds}"))));
+    let columns = ["what", "greenroom", "agent-browser, command line", "agent-browser, MCP"];
+    let how = format!(
+        "`greenroom serve` over HTTP, with a spare ready, beside {version} as it comes from npm: its native program with \
+         its daemon, which it starts for every session. By its command line an agent pays for the start of a process with \
+         every command, which is in the figures; its MCP server runs already when the clock starts. All have the same headless \
+         shell and the same local pages. A click of greenroom is one call, whose answer shows the page once it has settled; of \
+         agent-browser it is two, `click` and `snapshot`, and for the page to settle it has further commands, which are not \
+         in the figures. {rounds} times each in turns, medians.\n\n{}",
+        beside(&columns, times.chain(counts)),
+    );
+    Section { title: TITLE, rows: Vec::new(), how }
+}
+
+fn timed(what: impl FnOnce()) -> f64 {
+    let begun = Instant::now();
+    what();
+    milliseconds(begun.elapsed())
+}
+
+/// Whether the page's last state is there, which is never called `unchanged`.
+fn changed(text: &str) -> bool {
+    text.contains("changed") && !text.contains("unchanged")
+}
+
+impl Browses for Remote {
+    fn open(&mut self, session: &str, url: &str) {
+        self.call("browser_navigate", &json!({ "sessionId": session, "url": url }));
+    }
+    fn look(&mut self, session: &str) -> String {
+        self.call("browser_snapshot", &json!({ "sessionId": session })).to_string()
+    }
+    fn click(&mut self, session: &str) -> String {
+        let button = json!({ "sessionId": session, "target": "#change", "element": "the button" });
+        self.call("browser_click", &button).to_string()
+    }
+    fn close(&mut self, session: &str) {
+        self.call("session_close", &json!({ "sessionId": session }));
+    }
+}
+
+/// Its MCP server.
+impl Browses for Agent {
+    fn open(&mut self, session: &str, url: &str) {
+        self.call("agent_browser_open", &json!({ "session": session, "url": url }));
+    }
+    fn look(&mut self, session: &str) -> String {
+        self.call("agent_browser_snapshot", &json!({ "session": session })).to_string()
+    }
+    fn click(&mut self, session: &str) -> String {
+        self.call("agent_browser_click", &json!({ "session": session, "selector": "#change" }));
+        self.look(session)
+    }
+    fn close(&mut self, session: &str) {
+        self.call("agent_browser_close", &json!({ "session": session }));
+    }
+}
+
+/// Its command line.
+impl Browses for &Cli<'_> {
+    fn open(&mut self, session: &str, url: &str) {
+        self.run(&["--session", session, "open", url]);
+    }
+    fn look(&mut self, session: &str) -> String {
+        self.run(&["--session", session, "snapshot"])
+    }
+    fn click(&mut self, session: &str) -> String {
+        self.run(&["--session", session, "click", "#change"]);
+        self.look(session)
+    }
+    fn close(&mut self, session: &str) {
+        self.run(&["--session", session, "close"]);
+    }
+}
+
+/// How it is started. Dropping this ends whatever of the program is still there.
+struct Cli<'a> {
+    subjects: &'a Subjects,
+    program: PathBuf,
+}
+
+impl Cli<'_> {
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.subjects.command(&self.program);
+        // Its daemons leave their parents; by this they are found again.
+        command.env(TAG, self.subjects.home()).env("AGENT_BROWSER_EXECUTABLE_PATH", BROWSER).args(args);
+        if rustix::process::geteuid().is_root() {
+            command.env("AGENT_BROWSER_ARGS", "--no-sandbox");
+        }
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> String {
+        let output = self.command(args).stdin(Stdio::null()).output().expect("the program runs");
+        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        assert!(output.status.success(), "`agent-browser {}` failed: {said}", args.join(" "));
+        said
+    }
+}
+
+impl Drop for Cli<'_> {
+    fn drop(&mut self) {
+        for pid in processes_with_env(TAG, &self.subjects.home().to_string_lossy()) {
+            signal(pid, Signal::KILL);
+        }
+    }
+}

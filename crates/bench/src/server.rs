@@ -1,0 +1,76 @@
+//! A running `greenroom serve`, and whether it has a spare to hand out.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, ChildStdout, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use greenroom_testkit::process::{Signal, signal};
+
+use crate::remote::Remote;
+
+/// How long a browser may take to be opened as a spare, on a machine that is busy with others.
+const SPARE: Duration = Duration::from_secs(60);
+
+/// Between two looks at the server's figures. Nothing is timed meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Dropping it stops the server and waits for its end.
+pub struct Server {
+    child: Child,
+    /// `127.0.0.1:PORT`.
+    address: String,
+    /// Held, so that the server can always write.
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Server {
+    /// Starts it; returns when it accepts connections.
+    pub fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("stdout can be read");
+        let address = line.trim().strip_prefix("ready: http://").map(str::to_owned);
+        let address = address.unwrap_or_else(|| panic!("{command:?} said `{line}` instead of being ready"));
+        Self { child, address, _stdout: stdout }
+    }
+
+    /// A client that has introduced itself.
+    pub fn client(&self) -> Remote {
+        let mut client = Remote::connect(&self.address);
+        client.initialize();
+        client
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns when a spare waits for a session.
+    pub fn wait_for_spare(&self) {
+        let begun = Instant::now();
+        let mut client = Remote::connect(&self.address);
+        while self.figure(&mut client, "greenroom_spares") < 1.0 {
+            assert!(begun.elapsed() < SPARE, "no spare within {} s", SPARE.as_secs());
+            sleep(LOOK_EVERY);
+        }
+    }
+
+    fn figure(&self, client: &mut Remote, name: &str) -> f64 {
+        let text = client.get("/metrics");
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|value| value.trim().parse().ok())
+            .unwrap_or_else(|| panic!("no figure `{name}` in the metrics of {}: {text}", self.address))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        signal(self.child.id(), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,137 @@
+//! How long actions take on pages that change a while after them, and that their answers show the change.
+
+use std::{fmt::Write, time::Instant};
+
+use greenroom_testkit::Site;
+use serde_json::{Value, json};
+
+use crate::{
+    agent::{Agent, Caller},
+    report::{Goal, Row, Section},
+    stats::{mean, median, milliseconds},
+    subject::{BROWSER, Subjects},
+};
+
+const CLICK: f64 = 1.0 / 3.0;
+const EVALUATE: f64 = 1.0 / 8.0;
+
+/// How a page comes to its last state after a click, and after how many milliseconds. The one that fetches reads what
+/// it gets: of one that does not, the engine alone waits for the end for further 5 s.
+const WAYS: [&str; 3] = ["timer", "read", "navigation"];
+const DELAYS: [u32; 4] = [0, 50, 150, 300];
+
+/// Both sides of every timing.
+#[derive(Default)]
+struct Times {
+    greenroom: Vec<f64>,
+    alone: Vec<f64>,
+}
+
+pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+    let rounds = if quick { 2 } else { 9 };
+    let site = crate::subject::site();
+    let mut greenroom = Agent::start(subjects.greenroom_real());
+    let mut alone = Agent::start(subjects.real_alone(BROWSER));
+    // What is made lazily, browsers and pages, is there before anything is timed.
+    for agent in [&mut greenroom, &mut alone] {
+        click(agent, subjects, &site, WAYS[0], 0);
+    }
+
+    let mut pages = Vec::new();
+    for way in WAYS {
+        for delay in DELAYS {
+            let mut times = Times::default();
+            for _ in 0..rounds {
+                times.greenroom.push(click(&mut greenroom, subjects, &site, way, delay));
+                times.alone.push(click(&mut alone, subjects, &site, way, delay));
+            }
+            pages.push((way, delay, median(&times.greenroom), median(&times.alone)));
+        }
+    }
+    let mut queries = Times::default();
+    for agent in [&mut greenroom, &mut alone] {
+        agent.call("browser_navigate", &json!({ "url": site.url("/title?t=bench") }));
+    }
+    for _ in 0..rounds * 2 {
+        queries.greenroom.push(evaluate(&mut greenroom));
+        queries.alone.push(evaluate(&mut alone));
+    }
+
+    let row = |what: &str, greenroom: f64, alone: f64| {
+        Row::new(what, format!("{greenroom:.0} ms"), format!("{alone:.0} ms")).ratio(greenroom / alone)
+    };
+    let of = |delays: &[u32]| {
+        let chosen = || pages.iter().filter(|page| delays.contains(&page.1));
+        let greenroom: Vec<f64> = chosen().map(|page| page.2).collect();
+        (mean(&greenroom), mean(&chosen().map(|page| page.3).collect::<Vec<f64>>()))
+    };
+    let ((all, all_alone), (at_once, at_once_alone)) = (of(&DELAYS), of(&DELAYS[..1]));
+    let (query, query_alone) = (median(&queries.greenroom), median(&queries.alone));
+    let rows = vec![
+        row("a click, mean over pages that change 0 to 300 ms later", all, all_alone)
+            .goal(Goal::check("≤ 1/3", all / all_alone <= CLICK)),
+        row("a click, mean over pages that change at once", at_once, at_once_alone),
+        row("an evaluation that only asks", query, query_alone)
+            .goal(Goal::check("≤ 1/8", query / query_alone <= EVALUATE)),
+    ];
+    let how = format!(
+        "A click on a page that comes to its last state by a timer, by a fetch that it reads or by a navigation, after 0, 50, 150 or \
+         300 ms, through `greenroom mcp` and with the engine alone, both as they settle by themselves. Every answer was \
+         looked at: it shows the last state, on both sides, or the measurement fails. {rounds} clicks on each page in \
+         turns, medians, greenroom and alone: {}. The rows have the means of these. The evaluation is `() => \
+         document.title`, {} times in turns, medians.",
+        list(&pages),
+        rounds * 2,
+    );
+    Section { title: "Settling", rows, how }
+}
+
+/// Opens the page, and times the click on its button, whose answer must show the last state.
+fn click(agent: &mut Agent, subjects: &Subjects, site: &Site, way: &str, delay: u32) -> f64 {
+    agent.call("browser_navigate", &json!({ "url": site.url(&format!("/late?by={way}&ms={delay}")) }));
+    let begun = Instant::now();
+    let answer = agent.call("browser_click", &json!({ "target": "#change", "element": "the button" }));
+    let taken = milliseconds(begun.elapsed());
+    let shown = snapshot(&answer, subjects);
+    // Both the changed paragraph and the heading of the page that is navigated to say it.
+    assert!(
+        shown.contains(": changed") || shown.contains("\"changed\""),
+        "{way}, {delay} ms: the answer does not show the last state: {answer}\n{shown}"
+    );
+    taken
+}
+
+/// What an answer shows of the page. greenroom puts it in; the engine links to a file, below its working folder.
+fn snapshot(answer: &Value, subjects: &Subjects) -> String {
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();
+    let link = text.split_once("[Snapshot](").and_then(|(_, rest)| Some(rest.split_once(')')?.0));
+    link.map_or_else(
+        || text.to_owned(),
+        |link| {
+            let file = subjects.home().join(link);
+            std::fs::read_to_string(&file)
+                .unwrap_or_else(|error| panic!("cannot read `{}`: {error}", file.display()))
+        },
+    )
+}
+
+fn evaluate(agent: &mut Agent) -> f64 {
+    let begun = Instant::now();
+    let answer = agent.call("browser_evaluate", &json!({ "function": "() => document.title" }));
+    let taken = milliseconds(begun.elapsed());
+    assert!(answer.to_string().contains("bench"), "{answer}");
+    taken
+}
+
+fn list(pages: &[(&str, u32, f64, f64)]) -> String {
+    let mut text = String::new();
+    for (index, way) in WAYS.iter().enumerate() {
+        text.push_str(if index == 0 { "" } else { "; " });
+        write!(text, "{way}").unwrap();
+        for (_, delay, greenroom, alone) in pages.iter().filter(|page| page.0 == *way) {
+            let comma = if *delay == DELAYS[0] { "" } else { "," };
+            write!(text, "{comma} {greenroom:.0} and {alone:.0} ms after {delay} ms").unwrap();
+        }
+    }
+    text
+}
