@@ -40,7 +40,7 @@ install: ## Install greenroom for this user, with cargo
 
 picture: ## Draw README's picture: a terminal in which greenroom demo runs
 	cargo build --release --locked -p greenroom
-	scripts/picture --out docs/images/demo.svg $(TARGET)/release/greenroom demo
+	scripts/picture --still --out docs/images/demo.svg $(TARGET)/release/greenroom demo
 
 fmt: ## Format the sources
 	cargo fmt --all

@@ -131,7 +131,8 @@ fn the_engine_rests_as_it_is_known_to() {
     let rest = script.lines().find_map(|line| line.strip_prefix("const REST = '")?.strip_suffix("';"));
     let rest = rest.expect("the script knows the wait by its source");
     let engines = std::fs::read_dir(Data::new().path().join("engines/playwright")).unwrap().flatten();
-    let mut bundles = engines.map(|engine| engine.path().join("node_modules/playwright-core/lib/coreBundle.js"));
+    let mut bundles =
+        engines.map(|engine| engine.path().join("node_modules/playwright-core/lib/coreBundle.js"));
     let bundle = bundles.find(|bundle| bundle.is_file()).expect("the engine is installed");
     assert!(std::fs::read_to_string(bundle).unwrap().contains(rest), "{rest}");
 }
