@@ -6,7 +6,7 @@ use greenroom_testkit::{Launch, PATIENCE, Site, within};
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::house::{Answer, Data, House, launch};
+use super::house::{Answer, Data, House, installed, launch};
 
 /// A greenroom that settles as it does by itself.
 async fn start(data: &Data, flags: &[&str]) -> House {
@@ -130,7 +130,7 @@ fn the_engine_rests_as_it_is_known_to() {
     let script = include_str!("../../../../engine/src/playwright/settle/engine.cjs");
     let rest = script.lines().find_map(|line| line.strip_prefix("const REST = '")?.strip_suffix("';"));
     let rest = rest.expect("the script knows the wait by its source");
-    let engines = std::fs::read_dir(Data::new().path().join("engines/playwright")).unwrap().flatten();
+    let engines = std::fs::read_dir(installed().join("engines/playwright")).unwrap().flatten();
     let mut bundles =
         engines.map(|engine| engine.path().join("node_modules/playwright-core/lib/coreBundle.js"));
     let bundle = bundles.find(|bundle| bundle.is_file()).expect("the engine is installed");
