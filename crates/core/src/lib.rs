@@ -6,6 +6,7 @@
 
 pub mod id;
 pub mod lease;
+pub mod likeness;
 pub mod net;
 pub mod policy;
 pub mod port;

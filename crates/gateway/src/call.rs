@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use greenroom_core::{Agent, Call, Owner, Raw, settings::Scope};
+use greenroom_core::{Agent, Call, Owner, Raw, likeness::nearest, settings::Scope};
 use greenroom_fleet::{Ended, Note, Whose};
 use serde_json::value::RawValue;
 
@@ -122,13 +122,6 @@ async fn engine_tool(
         }
         Err(error) => Ok(Failure::from(error).to_result()),
     }
-}
-
-/// The name that is most like this one, if any is.
-fn nearest<'a>(name: &str, others: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let likeness = others.map(|other| (strsim::jaro_winkler(name, other), other));
-    let (likeness, nearest) = likeness.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
-    (likeness > 0.8).then_some(nearest)
 }
 
 /// Counts a call without `sessionId` in a connection's own session, and knows whether it met another.

@@ -26,12 +26,9 @@ impl Outlet {
     pub(crate) async fn send(&self, line: Vec<u8>) -> Result<(), ClientGone> {
         match self {
             Self::Pipe(outgoing) => outgoing.send(line).await,
-            Self::Streams { own, background } => match background {
-                Some(background) if own.is_finished() => {
-                    background.send(line).then_some(()).ok_or(ClientGone)
-                }
-                _ => own.send(line).then_some(()).ok_or(ClientGone),
-            },
+            Self::Streams { own, background } => {
+                open_one(own, background.as_ref()).send(line).then_some(()).ok_or(ClientGone)
+            }
         }
     }
 
@@ -51,12 +48,14 @@ impl Outlet {
     pub(crate) fn try_send(&self, line: Vec<u8>) -> bool {
         match self {
             Self::Pipe(outgoing) => outgoing.try_send(line),
-            Self::Streams { own, background } => match background {
-                Some(background) if own.is_finished() => background.try_send(line),
-                _ => own.try_send(line),
-            },
+            Self::Streams { own, background } => open_one(own, background.as_ref()).try_send(line),
         }
     }
+}
+
+/// A request's stream, or once that has ended its connection's.
+fn open_one<'a>(own: &'a Arc<Stream>, background: Option<&'a Arc<Stream>>) -> &'a Arc<Stream> {
+    background.filter(|_| own.is_finished()).unwrap_or(own)
 }
 
 /// How many bytes may wait for one HTTP client in all its streams: four of the largest messages. Over a pipe a client

@@ -1,7 +1,7 @@
 //! Claude Code. The user's own servers stand in `~/.claude.json`, beside much that is none of ours; a
 //! project's in `.mcp.json` at its root, for everybody who works on it.
 
-use super::{Format, Recipe, Scope, Server, entry};
+use super::{Format, Recipe, Scope, typed_entry};
 
 pub(super) const RECIPE: Recipe = Recipe {
     name: "Claude Code",
@@ -13,14 +13,7 @@ pub(super) const RECIPE: Recipe = Recipe {
         }
         Scope::Project => Some(surroundings.working_dir.join(".mcp.json")),
     },
-    entry: |server| match server {
-        Server::Command { program, args } => entry([
-            ("type", "stdio".into()),
-            ("command", program.clone().into()),
-            ("args", args.clone().into()),
-        ]),
-        Server::Url(url) => entry([("type", "http".into()), ("url", url.clone().into())]),
-    },
+    entry: typed_entry,
     format: Format::Json("mcpServers"),
     next: |scope| match scope {
         Scope::User => "start Claude Code anew; `claude mcp list` shows greenroom",

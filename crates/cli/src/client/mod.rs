@@ -187,6 +187,18 @@ fn joined(old: &Entry, new: &Entry) -> Entry {
     joined
 }
 
+/// An entry that says what it is.
+fn typed_entry(server: &Server) -> Entry {
+    match server {
+        Server::Command { program, args } => entry([
+            ("type", "stdio".into()),
+            ("command", program.clone().into()),
+            ("args", args.clone().into()),
+        ]),
+        Server::Url(url) => entry([("type", "http".into()), ("url", url.clone().into())]),
+    }
+}
+
 /// An entry of string keys, in the order given.
 fn entry<const N: usize>(pairs: [(&str, Value); N]) -> Entry {
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()

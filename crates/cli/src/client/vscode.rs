@@ -4,7 +4,7 @@
 //! Other builds (Insiders, VSCodium), other profiles, and windows whose code runs on another machine have
 //! other user folders; there a project's file is the one that works.
 
-use super::{Format, Recipe, Scope, Server, entry};
+use super::{Format, Recipe, Scope, typed_entry};
 
 pub(super) const RECIPE: Recipe = Recipe {
     name: "VS Code",
@@ -12,14 +12,7 @@ pub(super) const RECIPE: Recipe = Recipe {
         Scope::User => Some(surroundings.app_config_dir()?.join("Code/User/mcp.json")),
         Scope::Project => Some(surroundings.working_dir.join(".vscode/mcp.json")),
     },
-    entry: |server| match server {
-        Server::Command { program, args } => entry([
-            ("type", "stdio".into()),
-            ("command", program.clone().into()),
-            ("args", args.clone().into()),
-        ]),
-        Server::Url(url) => entry([("type", "http".into()), ("url", url.clone().into())]),
-    },
+    entry: typed_entry,
     format: Format::Json("servers"),
     next: |_| "run `MCP: List Servers` from VS Code's command palette and start greenroom",
 };

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::settings::Resolved;
+use greenroom_core::{likeness::nearest, settings::Resolved};
 use greenroom_gateway::control::{Closed, Session};
 use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -180,15 +180,6 @@ fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &Session)], wa
         Some(nearest) => error.hint(format!("did you mean \"{}\"?", words::clean(&nearest))),
         None => error.hint("`greenroom sessions list` shows what there is"),
     }
-}
-
-/// Nobody reads the ids of a hundred sessions to find the one that was mistyped.
-fn nearest(wanted: &str, labels: impl Iterator<Item = String>) -> Option<String> {
-    // As like as a name with one or two typing mistakes is.
-    const LIKE: f64 = 0.8;
-    let likeness = labels.map(|label| (strsim::jaro_winkler(wanted, &label), label));
-    let (likeness, nearest) = likeness.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
-    (likeness > LIKE).then_some(nearest)
 }
 
 fn ambiguous(several: &[(&Answered, &Session)], wanted: &str) -> Hinted {

@@ -10,18 +10,15 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context;
 use greenroom_core::settings::Resolved;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::mpsc,
-    time::{MissedTickBehavior, interval},
-};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::Surroundings,
     control::{Look, look, nobody},
     report::Hinted,
+    signals,
     view::{
         status::{Shown, status},
         terminal::{Paint, Screen, Terminal},
@@ -72,7 +69,9 @@ async fn watch(data: &Path, surroundings: &Surroundings, json: bool) -> anyhow::
             .hint("leave `--watch` out, or add `--json` for a line every second")
             .into());
     }
-    let mut stop = stop_signals()?;
+    // Taken, so that the terminal is given back as it was.
+    let stop = CancellationToken::new();
+    signals::stop_on(&stop)?;
     let screen = if json { None } else { Some(Screen::open()?) };
     let mut ticks = interval(REDRAW);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -92,7 +91,7 @@ async fn watch(data: &Path, surroundings: &Surroundings, json: bool) -> anyhow::
         };
         tokio::select! {
             drawn = draw => drawn?,
-            _ = stop.recv() => return Ok(ExitCode::SUCCESS),
+            () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
         }
     }
 }
@@ -101,18 +100,4 @@ fn line(looks: &[Look]) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all((serde_json::to_string(&shown(looks))? + "\n").as_bytes())?;
     Ok(stdout.flush()?)
-}
-
-/// Signals that end a live view. They are taken, so that the terminal is given back as it was.
-fn stop_signals() -> anyhow::Result<mpsc::Receiver<()>> {
-    let (stop, stopped) = mpsc::channel(1);
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let mut signals = signal(kind).context("cannot listen for signals")?;
-        let stop = stop.clone();
-        tokio::spawn(async move {
-            signals.recv().await;
-            let _ = stop.send(()).await;
-        });
-    }
-    Ok(stopped)
 }

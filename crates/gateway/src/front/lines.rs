@@ -63,14 +63,16 @@ pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: Ca
 async fn take(protocol: &Protocol, way: &Way, line: Line) {
     let text = match line {
         Line::Whole(text) => text,
-        Line::TooLong { bytes } => {
-            let why = format!("the message has {bytes} bytes, at most {MESSAGE_BYTES_MAX} are taken");
-            let error = RpcError::new(INVALID_REQUEST, why);
-            return way.reply.send(message::response(None, &Err(error.to_raw()))).await;
-        }
+        Line::TooLong { bytes } => return way.reply.send(too_long(bytes)).await,
     };
     match message::parse(&text) {
         Parsed::One(one) => protocol.take(one, way).await,
         Parsed::Batch(parts) => protocol.take_batch(parts, way.clone()).await,
     }
+}
+
+/// What to answer to a line beyond the limit, whose id nobody has read.
+pub(super) fn too_long(bytes: usize) -> Vec<u8> {
+    let why = format!("the message has {bytes} bytes, at most {MESSAGE_BYTES_MAX} are taken");
+    message::response(None, &Err(RpcError::new(INVALID_REQUEST, why).to_raw()))
 }

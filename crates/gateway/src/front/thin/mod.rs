@@ -14,8 +14,7 @@ use std::{
 
 use greenroom_core::{BoxFuture, port::human, raw::encode};
 use greenroom_mcp::{
-    MESSAGE_BYTES_MAX, RpcError,
-    error::INVALID_REQUEST,
+    MESSAGE_BYTES_MAX,
     lines::Line,
     message, pipe,
     stdio::{Outgoing, Stdio},
@@ -27,7 +26,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::http::{Hello, Welcome};
+use super::{
+    http::{Hello, Welcome},
+    lines,
+};
 use ledger::Ledger;
 
 pub(crate) use ledger::SESSIONS_MAX;
@@ -135,7 +137,7 @@ impl<S: Servers> Thin<S> {
             }
         }
         // What was answered is written before this process may end, unless the client reads no more.
-        let _ = timeout(super::lines::LAST_WORDS, outgoing.flush()).await;
+        let _ = timeout(lines::LAST_WORDS, outgoing.flush()).await;
         Ok(())
     }
 
@@ -245,9 +247,7 @@ impl Talk<'_> {
         match line {
             Line::Whole(line) => Some(line),
             Line::TooLong { bytes } => {
-                let why = format!("the message has {bytes} bytes, at most {MESSAGE_BYTES_MAX} are taken");
-                let error = RpcError::new(INVALID_REQUEST, why);
-                self.tell(vec![message::response(None, &Err(error.to_raw()))]).await;
+                self.tell(vec![lines::too_long(bytes)]).await;
                 None
             }
         }

@@ -1,0 +1,24 @@
+//! What somebody meant who wrote a name that is none: a tool's, or a session's.
+
+/// As like as a name with one or two typing mistakes is.
+const LIKE: f64 = 0.8;
+
+/// The name that is most like this one, if any is.
+pub fn nearest<S: AsRef<str>>(name: &str, others: impl Iterator<Item = S>) -> Option<S> {
+    let likeness = others.map(|other| (strsim::jaro_winkler(name, other.as_ref()), other));
+    let (likeness, nearest) = likeness.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+    (likeness > LIKE).then_some(nearest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A typing mistake finds its name; something else finds none.
+    #[test]
+    fn finds_what_was_meant() {
+        let names = || ["browser_click", "browser_type"].into_iter();
+        assert_eq!(nearest("browser_clikc", names()), Some("browser_click"));
+        assert_eq!(nearest("xyz", names()), None);
+    }
+}
