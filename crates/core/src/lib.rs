@@ -17,6 +17,6 @@ pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId};
 pub use policy::{Permit, Policy, Refused};
 pub use port::{
     Agent, Artifact, ArtifactKind, BoxFuture, Call, Engine, Instance, Lost, NoAnswer, Nobody, OpenError,
-    Reply, Seat, StartError, Tool, Toolset, View,
+    Queued, Reply, Seat, StartError, Tool, Toolset, Unwell, View,
 };
 pub use raw::{Fields, Raw};

@@ -131,6 +131,21 @@ pub enum OpenError {
     Failed(#[from] StartError),
 }
 
+/// Why an instance gives no sign of life. It may yet come round; whether it does is looked at again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unwell(pub Arc<str>);
+
+/// Where a caller stands that waits for a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queued<'a> {
+    pub pool: &'a str,
+    /// 1 is served next.
+    pub place: usize,
+    /// How many wait, this one too.
+    pub waiting: usize,
+}
+
 /// A tool as the engine described it: the whole JSON object, raw.
 #[derive(Debug, Clone)]
 pub struct Tool {
@@ -172,7 +187,10 @@ pub trait Instance: Send + Sync {
     fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>>;
     /// Becomes `Some` once, when the instance is gone.
     fn lost(&self) -> watch::Receiver<Option<Lost>>;
-    /// The processes this instance started and still owns.
+    /// Asks the engine and its browser for a sign of life, beside whatever calls are running. Whoever asks decides how
+    /// long that may take.
+    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>>;
+    /// The processes this instance started and still owns, the one that people would look for first.
     fn process_ids(&self) -> Vec<u32>;
     /// Ends the instance: politely within `grace`, then by force. Returns when nothing of it is left.
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()>;
@@ -215,6 +233,8 @@ pub trait Agent: Send + Sync {
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>>;
     /// The level last asked for with `logging/setLevel`.
     fn log_level(&self) -> Option<String>;
+    /// Hears where its call stands in the queue for a slot, whenever that changes. Bounded; never blocks.
+    fn queued(&self, _: Queued<'_>) {}
 }
 
 /// The agent of a seat that has none yet, and of whoever drives a browser without being one: it hears nothing,

@@ -15,7 +15,7 @@ use std::{
 
 use greenroom_core::{
     Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Reply, Seat, StartError, Toolset,
-    View,
+    Unwell, View,
 };
 use greenroom_mcp::link::child;
 use tokio::sync::watch;
@@ -124,6 +124,10 @@ impl Instance for CustomInstance {
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
         self.lost.subscribe()
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn process_ids(&self) -> Vec<u32> {

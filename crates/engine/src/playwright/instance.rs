@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::TcpListener, path::Path, sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, port::human, raw::encode,
+    Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, Unwell, port::human, raw::encode,
 };
 use greenroom_mcp::link::{child, http::Endpoint};
 use serde_json::json;
@@ -321,6 +321,15 @@ impl Instance for PlaywrightInstance {
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
         self.lost.clone()
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+        Box::pin(async move {
+            match self.shared.observer.sync().await {
+                Some(_) => Ok(()),
+                None => Err(Unwell("the browser's debugger is gone".into())),
+            }
+        })
     }
 
     fn process_ids(&self) -> Vec<u32> {

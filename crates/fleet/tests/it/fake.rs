@@ -14,7 +14,7 @@ use std::{
 
 use greenroom_core::{
     Agent, BoxFuture, Call, Engine, Fields, Instance, InstanceId, Lost, NoAnswer, OpenError, Raw, Reply,
-    Seat, StartError, Toolset, View,
+    Seat, StartError, Toolset, Unwell, View,
     raw::{encode, parse},
 };
 use tokio::{
@@ -308,6 +308,10 @@ impl Instance for FakeInstance {
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
         self.lost.subscribe()
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn process_ids(&self) -> Vec<u32> {

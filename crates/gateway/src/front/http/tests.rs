@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use axum::http::HeaderMap;
 use greenroom_core::{
     Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Policy, Raw, Reply, Seat,
-    StartError, Tool, Toolset, View, lease::Limits, raw, settings::Scope,
+    StartError, Tool, Toolset, Unwell, View, lease::Limits, raw, settings::Scope,
 };
 use greenroom_fleet::{Fleet, FleetSettings, PoolSettings};
 use greenroom_mcp::message;
@@ -54,6 +54,10 @@ impl Instance for Yes {
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
         // Nobody will ever send; that is no loss.
         watch::Sender::new(None).subscribe()
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn process_ids(&self) -> Vec<u32> {
