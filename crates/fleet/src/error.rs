@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use greenroom_core::{Lost, SessionId, StartError, port::human};
+use greenroom_core::{InstanceId, Lost, SessionId, StartError, port::human};
 
 /// All slots stayed lent for as long as a caller was willing to wait.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +14,10 @@ pub struct LeaseTimeout {
     pub slots: usize,
     /// Callers still waiting, this one not counted.
     pub waiting: usize,
+    /// The instance that was waited for, if it had to be a certain one.
+    pub instance: Option<InstanceId>,
+    /// Who holds the slots, as far as this caller may know.
+    pub holders: Vec<String>,
 }
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -39,6 +43,27 @@ pub enum FleetError {
     NoConnectionSession,
     #[error("the session exists already: \"{0}\"")]
     Exists(SessionId),
+    #[error("no such pool: \"{name}\"; there is {}", list(.known))]
+    NoPool { name: String, known: Vec<String> },
+    #[error("no such instance in pool \"{pool}\": \"{name}\"; there is {}", list(.known))]
+    NoInstance { pool: String, name: String, known: Vec<String> },
+    /// Every instance of the pool has failed, and none will be started again by itself.
+    #[error("{} '{pool}' has no healthy instances. Specify explicit pool or restart failed instances.", if *.is_default { "Default pool" } else { "Pool" })]
+    NoHealthy { pool: String, is_default: bool, why: Option<String> },
+    /// Somebody waited for exactly this instance, and it failed or was taken out of the pool.
+    #[error("instance {instance} of pool \"{pool}\" cannot be had: {why}")]
+    InstanceDown { pool: String, instance: InstanceId, why: String },
+    #[error("session \"{session}\" lives in pool \"{pool}\"{}", instance.map(|id| format!(", instance {id}")).unwrap_or_default())]
+    Elsewhere { session: String, pool: String, instance: Option<InstanceId> },
+    #[error("pool \"{pool}\" cannot be scaled: it adds and stops instances by itself")]
+    NotFixed { pool: String },
+    /// A pool that keeps its browsers' profiles serves one owner.
+    #[error("pool \"{pool}\" keeps its browsers' profiles and belongs to another owner")]
+    NotYours { pool: String },
     #[error("greenroom is shutting down")]
     ShuttingDown,
+}
+
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
 }

@@ -8,9 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use greenroom_core::{
-    Agent, Call, ConnectionId, Engine, InstanceId, Owner, Permit, SessionId, View, lease::Figures,
-};
+use greenroom_core::{Agent, Call, ConnectionId, Engine, InstanceId, Owner, Permit, SessionId, View};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::Instant,
@@ -19,9 +17,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     error::FleetError,
-    pool::{Pool, PoolSettings, PoolStatus, Readiness},
+    pool::{Pool, PoolSettings, Readiness},
     registry::{Key, Registry},
-    session::{Answer, Ended, Flight, Handle, Job, Life, Note, QUEUE, Shared, panicked},
+    session::{Answer, Bulk, BulkAnswer, Ended, Flight, Handle, Job, Life, Note, QUEUE, Shared, panicked},
+    status::PoolStatus,
+    target::{Scaled, Target},
 };
 
 #[derive(Debug, Clone)]
@@ -102,6 +102,7 @@ impl Fleet {
         &self,
         permit: Permit,
         whose: Whose,
+        _target: Target,
         call: Call,
         agent: Arc<dyn Agent>,
     ) -> Result<Answer, FleetError> {
@@ -116,6 +117,7 @@ impl Fleet {
         &self,
         permit: Permit,
         id: SessionId,
+        _target: Target,
         agent: Arc<dyn Agent>,
     ) -> Result<(), FleetError> {
         let owner = permit.owner().clone();
@@ -209,18 +211,47 @@ impl Fleet {
         self.0.key_of(owner, whose).is_ok_and(|(key, _)| self.0.lock().sessions.contains_key(&key))
     }
 
-    /// The name of the pool that [`Fleet::figures`] is about.
-    pub fn pool_name(&self) -> &str {
+    pub async fn bulk(
+        &self,
+        _permit: Permit,
+        _whose: Whose,
+        _target: Target,
+        _bulk: Bulk,
+        _agent: Arc<dyn Agent>,
+    ) -> Result<BulkAnswer, FleetError> {
+        Err(FleetError::ShuttingDown)
+    }
+
+    pub fn pools(&self) -> Vec<PoolStatus> {
+        vec![self.0.pool.status()]
+    }
+
+    pub fn pool(&self, name: &str) -> Result<PoolStatus, FleetError> {
+        let known = self.pool_names();
+        if known.iter().any(|known| known == name) {
+            return Ok(self.0.pool.status());
+        }
+        Err(FleetError::NoPool { name: name.to_owned(), known })
+    }
+
+    pub fn pool_names(&self) -> Vec<String> {
+        vec![self.0.settings.pool.name.clone()]
+    }
+
+    pub fn default_pool(&self) -> &str {
         &self.0.settings.pool.name
     }
 
-    pub fn figures(&self) -> Figures {
-        self.0.pool.figures()
+    pub fn scale(&self, pool: &str, _instances: usize) -> Result<Scaled, FleetError> {
+        Err(FleetError::NotFixed { pool: pool.to_owned() })
     }
 
-    /// The pool with its instances and spares.
-    pub fn status(&self) -> PoolStatus {
-        self.0.pool.status()
+    pub fn restart(&self, _pool: &str, _instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
+        Ok(Vec::new())
+    }
+
+    pub fn drain(&self, _pool: &str, _instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
+        Ok(Vec::new())
     }
 
     /// Whether the fleet can take calls.

@@ -10,8 +10,12 @@ mod pool;
 mod registry;
 mod seat;
 mod session;
+mod status;
+mod target;
 
 pub use error::{FleetError, LeaseTimeout};
 pub use fleet::{Fleet, FleetSettings, SessionState, SessionStatus, Whose};
-pub use pool::{InstanceState, InstanceStatus, PoolSettings, PoolStatus, Readiness};
-pub use session::{Answer, Ended, Note};
+pub use pool::{PoolSettings, Readiness};
+pub use session::{Answer, Bulk, BulkAnswer, Ended, Note, Ran};
+pub use status::{Check, Health, InstanceStatus, PoolStatus};
+pub use target::{Scaled, Target, Watcher};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use greenroom_core::{Agent, Call, Owner, Raw, likeness::nearest, settings::Scope};
-use greenroom_fleet::{Ended, Note, Whose};
+use greenroom_fleet::{Ended, Note, Target, Whose};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -101,7 +101,9 @@ async fn engine_tool(
     let call = Call { tool: name.clone(), params: request.into_params() };
     let session = whose.clone();
     let began = Instant::now();
-    let outcome = turn.first_step(gateway.fleet.call(permit, whose, call, caller.agent.clone())).await;
+    let outcome = turn
+        .first_step(gateway.fleet.call(permit, whose, Target::default(), call, caller.agent.clone()))
+        .await;
     let fine = outcome.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
     gateway.metrics.call(name, fine, began.elapsed());
     let overlapped = unnamed.is_some_and(|unnamed| unnamed.overlapped());

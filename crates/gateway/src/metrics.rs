@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use greenroom_fleet::Fleet;
+use greenroom_fleet::{Fleet, PoolStatus};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
@@ -72,16 +72,17 @@ impl Metrics {
 
     /// Everything, as text.
     pub fn text(&self, fleet: &Fleet, clients: usize) -> String {
-        let pool = fleet.status();
+        let pools = fleet.pools();
+        let sum = |figure: fn(&PoolStatus) -> usize| pools.iter().map(figure).sum();
         let set = |gauge: &Gauge, value: usize| {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         };
         set(&self.sessions, fleet.list_all().len());
-        set(&self.instances, pool.instances.len());
-        set(&self.slots, pool.slots);
-        set(&self.leased, pool.leased);
-        set(&self.waiting, pool.waiting);
-        set(&self.spares, pool.spares);
+        set(&self.instances, sum(|pool| pool.instances.len()));
+        set(&self.slots, sum(|pool| pool.slots));
+        set(&self.leased, sum(|pool| pool.leased_slots));
+        set(&self.waiting, sum(|pool| pool.waiting));
+        set(&self.spares, sum(|pool| pool.spares));
         set(&self.clients, clients);
         let mut text = String::new();
         // Writing to a string cannot fail.

@@ -126,6 +126,13 @@ impl From<FleetError> for Failure {
             }
             FleetError::Exists(_) => Self::new("session_exists", error.to_string())
                 .hint("use it, close it with session_close, or choose another id"),
+            FleetError::NoPool { .. } => Self::new("no_such_pool", error.to_string()),
+            FleetError::NoInstance { .. } => Self::new("no_such_instance", error.to_string()),
+            FleetError::NoHealthy { .. } => Self::new("no_healthy_instance", error.to_string()),
+            FleetError::InstanceDown { .. } => Self::new("instance_down", error.to_string()).retryable(),
+            FleetError::Elsewhere { .. } => Self::new("session_elsewhere", error.to_string()),
+            FleetError::NotFixed { .. } => Self::new("not_fixed", error.to_string()),
+            FleetError::NotYours { .. } => Self::new("not_yours", error.to_string()),
             FleetError::ShuttingDown => Self::new("shutting_down", error.to_string()).retryable(),
         }
     }

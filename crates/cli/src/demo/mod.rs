@@ -164,7 +164,7 @@ impl Stage<'_> {
                 agents.iter_mut().for_each(Agent::begin);
             }
         }
-        let (took, chromiums) = (began.elapsed(), self.house.gateway.fleet.status().instances.len());
+        let (took, chromiums) = (began.elapsed(), self.chromiums());
         self.show.ending(&agents, &Totals { chromiums, start, took })?;
         let mut troubled = agents.iter().filter_map(|agent| Some((agent, agent.trouble.as_ref()?)));
         Ok(match troubled.next() {
@@ -175,5 +175,10 @@ impl Stage<'_> {
                 hint: trouble.hint.clone(),
             },
         })
+    }
+
+    /// How many browsers the agents shared.
+    fn chromiums(&self) -> usize {
+        self.house.gateway.fleet.pools().iter().map(|pool| pool.instances.len()).sum()
     }
 }

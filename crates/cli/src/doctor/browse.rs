@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use greenroom_core::{Call, Fields, Nobody, Owner, Policy, SessionId, raw::encode};
-use greenroom_fleet::Whose;
+use greenroom_fleet::{Target, Whose};
 use serde_json::json;
 
 use super::{Patient, Verdict};
@@ -48,7 +48,7 @@ async fn browse(house: &House) -> Result<(), String> {
     let answer = house
         .gateway
         .fleet
-        .call(permit, Whose::Named(session.clone()), call, Arc::new(Nobody))
+        .call(permit, Whose::Named(session.clone()), Target::default(), call, Arc::new(Nobody))
         .await
         .map_err(|error| error.to_string())?;
     let result = answer.reply.body.map_err(|error| error.get().to_owned())?;

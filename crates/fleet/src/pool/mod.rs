@@ -35,7 +35,7 @@ use self::{
 use crate::error::{FleetError, LeaseTimeout};
 
 pub(crate) use self::lease::{Lease, Seeking, Slot};
-pub use self::status::{InstanceState, InstanceStatus, PoolStatus, Readiness};
+pub use self::status::Readiness;
 
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
@@ -149,7 +149,16 @@ impl Pool {
                 drop(place);
                 let Figures { leased, slots, waiting, .. } = self.figures();
                 let (pool, waited) = (self.settings.name.clone(), self.settings.lease_timeout);
-                Err(LeaseTimeout { pool, waited, leased, slots, waiting }.into())
+                Err(LeaseTimeout {
+                    pool,
+                    waited,
+                    leased,
+                    slots,
+                    waiting,
+                    instance: None,
+                    holders: Vec::new(),
+                }
+                .into())
             }
         }
     }

@@ -1,10 +1,9 @@
 //! What a pool looks like from outside: whether it can take calls, and how full it is.
 
-use std::sync::Arc;
-
-use greenroom_core::{InstanceId, StartError, lease::Figures};
+use greenroom_core::{StartError, lease::Figures};
 
 use super::Pool;
+use crate::status::{Check, Health, InstanceStatus, PoolStatus};
 
 /// Whether a pool can take calls.
 #[derive(Debug, Clone)]
@@ -16,37 +15,8 @@ pub enum Readiness {
     Failed(StartError),
 }
 
-/// A pool, as far as others may know.
-#[derive(Debug, Clone)]
-pub struct PoolStatus {
-    pub name: String,
-    pub instances: Vec<InstanceStatus>,
-    /// Slots that are lent, those of spares too.
-    pub leased: usize,
-    /// Slots there are when every instance runs.
-    pub slots: usize,
-    /// Spares that can be handed out at once.
-    pub spares: usize,
-    pub waiting: usize,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InstanceStatus {
-    pub id: InstanceId,
-    pub state: InstanceState,
-    pub leased: usize,
-    pub slots: usize,
-    pub spares: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InstanceState {
-    Starting,
-    Ready,
-}
-
 impl Pool {
-    pub(crate) fn status(self: &Arc<Self>) -> PoolStatus {
+    pub(crate) fn status(&self) -> PoolStatus {
         let state = self.lock();
         let Figures { leased, slots, waiting, .. } = state.ledger.figures();
         let instances: Vec<_> = state
@@ -54,17 +24,35 @@ impl Pool {
             .lent()
             .map(|(id, leased)| InstanceStatus {
                 id,
-                state: match state.instances.get(&id).is_some_and(|entry| entry.is_ready()) {
-                    true => InstanceState::Ready,
-                    false => InstanceState::Starting,
+                alias: None,
+                health: match state.instances.get(&id).is_some_and(|entry| entry.is_ready()) {
+                    true => Health::Healthy,
+                    false => Health::Starting,
                 },
-                leased,
+                draining: false,
                 slots: self.settings.limits.slots,
+                leased_slots: leased - state.spares.ready_in(id),
                 spares: state.spares.ready_in(id),
+                leased_since: None,
+                browser: String::new(),
+                headless: true,
+                process_id: None,
+                check: Check::default(),
+                restarts: 0,
             })
             .collect();
         let spares = instances.iter().map(|instance| instance.spares).sum();
-        PoolStatus { name: self.settings.name.clone(), instances, leased, slots, spares, waiting }
+        PoolStatus {
+            name: self.settings.name.clone(),
+            description: String::new(),
+            is_default: true,
+            elastic: true,
+            instances,
+            slots,
+            leased_slots: leased - spares,
+            spares,
+            waiting,
+        }
     }
 
     pub(crate) fn readiness(&self) -> Readiness {

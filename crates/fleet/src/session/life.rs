@@ -279,10 +279,12 @@ impl Life {
         match outcome {
             Ok(answer) => {
                 let notes = self.notes_now();
+                let instance = self.shared.state().instance.unwrap_or(greenroom_core::InstanceId(0));
+                let ran = super::Ran { pool: self.fleet.settings.pool.name.as_str().into(), instance };
                 // Before the answer: whoever calls again at once shall find this browser on the shelf.
                 let next = self.rest();
                 // Notes that nobody heard are said again with the next answer.
-                if let Err(Ok(unheard)) = reply.send(Ok(Answer { reply: answer, notes })) {
+                if let Err(Ok(unheard)) = reply.send(Ok(Answer { reply: answer, notes, ran })) {
                     self.notes = unheard.notes;
                 }
                 Ok(next)

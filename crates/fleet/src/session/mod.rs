@@ -34,6 +34,34 @@ pub(crate) const QUEUE: usize = 64;
 pub struct Answer {
     pub reply: Reply,
     pub notes: Vec<Note>,
+    pub ran: Ran,
+}
+
+/// Where a call ran.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    pub pool: Arc<str>,
+    pub instance: InstanceId,
+}
+
+/// Several calls that run one after the other in one browser, with nobody else's between them.
+pub struct Bulk {
+    pub calls: Vec<Call>,
+    /// A call that fails ends it.
+    pub stop_on_error: bool,
+    /// Hears how many calls are done, after each.
+    pub progress: Arc<dyn Fn(usize) + Send + Sync>,
+}
+
+/// What several calls came to.
+#[derive(Debug)]
+pub struct BulkAnswer {
+    /// In order, as far as it came.
+    pub replies: Vec<Reply>,
+    /// Why the call after these has no reply: the browser was lost under it.
+    pub lost: Option<FleetError>,
+    pub notes: Vec<Note>,
+    pub ran: Ran,
 }
 
 /// Something an agent must hear with its next answer.

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use axum::{Json, extract::State};
+use greenroom_fleet::PoolStatus;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
@@ -41,9 +42,6 @@ pub struct Pool {
 
 pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<Status> {
     let (identity, fleet) = (&control.identity, &control.gateway.fleet);
-    let pool = fleet.status();
-    // One that is still being opened counts as lent.
-    let spares: usize = pool.instances.iter().map(|instance| instance.spares).sum();
     Json(Status {
         version: identity.version.to_owned(),
         pid: std::process::id(),
@@ -52,14 +50,18 @@ pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<Status> {
         data_folder: identity.data_folder.clone(),
         started_at: timestamp(identity.started),
         uptime_seconds: identity.started_at.elapsed().as_secs(),
-        pools: vec![Pool {
-            name: pool.name,
-            instances: pool.instances.len(),
-            leased: pool.leased.saturating_sub(spares),
-            slots: pool.slots,
-            waiting: pool.waiting,
-            spares,
-        }],
+        pools: fleet.pools().into_iter().map(pool).collect(),
         session_count: fleet.list_all().len(),
     })
+}
+
+fn pool(status: PoolStatus) -> Pool {
+    Pool {
+        name: status.name,
+        instances: status.instances.len(),
+        leased: status.leased_slots,
+        slots: status.slots,
+        waiting: status.waiting,
+        spares: status.spares,
+    }
 }

@@ -1,7 +1,7 @@
 //! `create_new_session`: opens a browser before the first call needs it, under an id of the agent's or ours.
 
 use greenroom_core::SessionId;
-use greenroom_fleet::Whose;
+use greenroom_fleet::{Target, Whose};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             };
             context.knowingly(&Whose::Named(id.clone()));
             let agent = context.agent();
-            context.gateway.fleet.create(context.permit, id.clone(), agent).await?;
+            context.gateway.fleet.create(context.permit, id.clone(), Target::default(), agent).await?;
             Ok(json!({ "sessionId": id }))
         })
     },

@@ -1,0 +1,34 @@
+//! How callers name a place in the fleet, and how the fleet tells what happened there.
+
+use std::time::Duration;
+
+use greenroom_core::InstanceId;
+
+use crate::error::FleetError;
+
+/// Where a call wants to run, as its agent named it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Target {
+    pub pool: Option<String>,
+    /// A number or an alias.
+    pub instance: Option<String>,
+}
+
+/// What a change of a pool's size came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scaled {
+    pub from: usize,
+    pub to: usize,
+    /// Those that leave when their leases are back.
+    pub draining: Vec<InstanceId>,
+}
+
+/// Hears what happens in the pools, to count it. It must not block.
+pub trait Watcher: Send + Sync {
+    fn leased(&self, _pool: &str, _instance: InstanceId, _waited: Duration) {}
+    fn not_leased(&self, _pool: &str, _why: &FleetError, _waited: Duration) {}
+    fn restarted(&self, _pool: &str, _instance: InstanceId) {}
+}
+
+/// Nobody counts.
+impl Watcher for () {}
