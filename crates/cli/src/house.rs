@@ -22,7 +22,7 @@ use greenroom_engine::{
 };
 use greenroom_fleet::{Fleet, FleetSettings, PoolSettings};
 use greenroom_gateway::{
-    Catalog, Facts, Gateway,
+    Catalog, Facts, Gateway, Source,
     control::{self, Control, Identity, Journal, Kind},
 };
 use tokio::time::timeout;
@@ -83,7 +83,7 @@ impl House {
         let proxy = Proxy::start(Arc::new(ports.clone())).await.context("cannot start the egress proxy")?;
         let proxy_port = ports.hold(proxy.address().port()).with_context(place)?;
 
-        let (tools_changed, catalog_slot) = later();
+        let (tools_changed, catalog_slot) = later(DEFAULT_POOL);
         let engine: Arc<dyn Engine> = match settings.pool.engine {
             EngineKind::Playwright => Arc::new(PlaywrightEngine {
                 options: Arc::new(options(settings, surroundings)),
@@ -95,9 +95,10 @@ impl House {
             }),
             EngineKind::Custom => Arc::new(custom(settings, launcher.clone(), run.clone(), tools_changed)?),
         };
-        let catalog = Catalog::new(engine.clone(), settings.sessions.scope, data.join("cache"));
+        let source = Source { pool: DEFAULT_POOL.into(), engine: engine.clone(), several: false };
+        let catalog = Catalog::new(vec![source], settings.sessions.scope, data.join("cache"));
         let _ = catalog_slot.set(Arc::downgrade(&catalog));
-        let policy = policy(settings, engine.as_ref())?;
+        let policy = policy(settings, &catalog)?;
         let warm = warm(kind, settings);
         let fleet = Fleet::new(fleet_settings(settings, warm), engine);
         let gateway = Arc::new(Gateway {
@@ -108,7 +109,7 @@ impl House {
             facts: facts(settings),
             folder: surroundings.working_dir.clone(),
             parking: greenroom_gateway::Parking::default(),
-            metrics: greenroom_gateway::Metrics::default(),
+            metrics: Arc::new(greenroom_gateway::Metrics::new(false)),
         });
         let data_folder = data.clone();
         let (eager, control) = (kind == Kind::Server || warm > 0, None);
@@ -178,15 +179,15 @@ impl House {
     }
 }
 
-/// The engine tells of changed tools, the catalog is told; the engine comes first, so the catalog is filled in.
-fn later() -> (ToolsChanged, Arc<OnceLock<Weak<Catalog>>>) {
+/// The engine of a pool tells of changed tools, the catalog is told; the engine comes first, so the catalog is filled in.
+fn later(pool: &'static str) -> (ToolsChanged, Arc<OnceLock<Weak<Catalog>>>) {
     let slot = Arc::new(OnceLock::<Weak<Catalog>>::new());
     let told = slot.clone();
     let changed: ToolsChanged = Arc::new(move |offer| {
         let Some(catalog) = told.get().and_then(Weak::upgrade) else { return };
         match offer {
-            Offer::AtStart(set) => catalog.offered(set),
-            Offer::Announced(set) => catalog.announced(set),
+            Offer::AtStart(set) => catalog.offered(pool, &set),
+            Offer::Announced(set) => catalog.announced(pool, &set),
         }
     });
     (changed, slot)
@@ -225,9 +226,9 @@ fn custom(
     Ok(CustomEngine { program: program.into(), args: args.to_vec(), launcher, run, tools_changed })
 }
 
-fn policy(settings: &Settings, engine: &dyn Engine) -> anyhow::Result<Policy> {
+fn policy(settings: &Settings, catalog: &Catalog) -> anyhow::Result<Policy> {
     let tools = &settings.tools;
-    Policy::new(&tools.allow, &tools.deny, engine.unsafe_tools(), tools.r#unsafe)
+    Policy::new(&tools.allow, &tools.deny, catalog.unsafe_tools(), tools.r#unsafe)
         .context("`tools.allow` or `tools.deny` has a bad pattern")
 }
 
@@ -250,10 +251,9 @@ fn fleet_settings(settings: &Settings, warm: usize) -> FleetSettings {
 
 fn facts(settings: &Settings) -> Facts {
     Facts {
-        slots: settings.pool.slots,
-        instances_max: settings.pool.instances_max,
         idle_timeout: settings.sessions.idle_timeout,
         max_lifetime: settings.sessions.max_lifetime,
         headless: settings.pool.headless,
+        declared: false,
     }
 }

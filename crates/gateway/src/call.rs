@@ -1,22 +1,20 @@
 //! The walk of one `tools/call`: route, check, permit, fleet, shape. Whatever fails on the way is rescued into an
 //! answer here.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
-use greenroom_core::{Agent, Call, Owner, Raw, likeness::nearest, settings::Scope};
-use greenroom_fleet::{Ended, Note, Target, Whose};
+use greenroom_core::{Agent, Call, Owner, Raw, likeness::nearest};
 use serde_json::value::RawValue;
 
 use crate::{
     Gateway,
+    catalog::{Entry, Listed},
     connection::Connection,
     rescue::{self, Failure},
     route::Request,
     shape, tools,
     turn::Turn,
+    whose::{Unnamed, notes, pool_of, whose},
 };
 
 /// Whoever makes a call.
@@ -26,9 +24,6 @@ pub(crate) struct Caller {
     pub(crate) connection: Option<Arc<Connection>>,
     pub(crate) agent: Arc<dyn Agent>,
 }
-
-/// What to say when calls without `sessionId` overlap: probably two agents share a connection unawares.
-const OVERLAP: &str = "hint: calls without sessionId overlapped on this connection and shared one browser; if several agents use it, each should give its own sessionId";
 
 /// Carries out a call, in its turn. Never fails: the body is a result or an error object to send.
 pub(crate) async fn run(
@@ -43,10 +38,14 @@ pub(crate) async fn run(
         Err(error) => return refuse(rescue::unroutable(error)),
     };
     if let Some(tool) = tools::find(&request.tool) {
+        if tool.runs_others {
+            // In its turn, so that what comes behind does not overtake it meanwhile. A failure is told by the tool.
+            let _ = gateway.catalog.list().await;
+        }
         let began = Instant::now();
         let outcome = turn.first_step(tool.run(gateway, caller, request)).await;
-        gateway.metrics.call(tool.name, outcome.is_ok(), began.elapsed());
-        return Ok(outcome.unwrap_or_else(|failure| failure.to_result()));
+        gateway.metrics.call(tool.name, outcome.as_ref().is_ok_and(|said| !said.failed), began.elapsed());
+        return Ok(outcome.map_or_else(|failure| failure.to_result(), |said| said.to_result()));
     }
     engine_tool(gateway, caller, request, turn).await
 }
@@ -69,87 +68,68 @@ async fn engine_tool(
         Err(error) => return Ok(Failure::from(error).to_result()),
     };
     let Some((name, entry)) = listed.get(&request.tool) else {
-        // Only what may be used is worth suggesting.
-        let own = tools::names(gateway).map(|name| -> &str { name });
-        let shown = listed.iter().map(|(name, _)| &**name).chain(own);
-        let shown = shown.filter(|name| gateway.policy.shows(&caller.owner, name));
-        return Err(rescue::unknown_tool(&request.tool, nearest(&request.tool, shown)).to_raw());
+        let suggestion = suggestion(gateway, caller, &listed, &request.tool);
+        return Err(rescue::unknown_tool(&request.tool, suggestion.as_deref()).to_raw());
     };
-    let session = if entry.takes_session {
-        match request.take_session() {
-            Ok(session) => session,
-            Err(error) => return refuse(rescue::unroutable(error)),
-        }
-    } else {
-        None
+    let selected = match request.take_selectors(entry.takes) {
+        Ok(selected) => selected,
+        Err(error) => return refuse(rescue::unroutable(error)),
     };
     let permit = match gateway.policy.permit(&caller.owner, name) {
         Ok(permit) => permit,
         Err(refused) => return Ok(Failure::from(refused).to_result()),
     };
-    if let Err(invalid) = entry.check(request.arguments()) {
-        return Ok(Failure::invalid_arguments(name, &invalid).to_result());
+    let target = selected.target;
+    let whose = whose(gateway, caller, selected.session);
+    // Arguments are looked at first: whoever gives no session where one is needed may have to mend them too.
+    let matters = whose.as_ref().ok().filter(|_| listed.differs(entry));
+    let pool = matters.map(|whose| pool_of(gateway, caller, whose, &target));
+    if let Err(failure) = fits(gateway, &listed, (name, entry), pool.as_deref(), request.arguments()) {
+        return Ok(failure.to_result());
     }
-    let whose = match (session, gateway.scope, &caller.connection) {
-        (Some(id), _, _) => Whose::Named(id),
-        (None, Scope::Connection, Some(connection)) => Whose::Connection(connection.id),
-        (None, Scope::Connection, None) => return Ok(Failure::stateless().to_result()),
-        (None, Scope::Call, _) => Whose::NoOne,
-        (None, Scope::Explicit, _) => return Ok(Failure::session_required().to_result()),
+    let whose = match whose {
+        Ok(whose) => whose,
+        Err(failure) => return Ok(failure.to_result()),
     };
-    let unnamed = caller.connection.as_deref().and_then(|connection| Unnamed::begin(connection, &whose));
+    let unnamed = Unnamed::begin(caller, &whose);
     let call = Call { tool: name.clone(), params: request.into_params() };
-    let session = whose.clone();
     let began = Instant::now();
-    let outcome = turn
-        .first_step(gateway.fleet.call(permit, whose, Target::default(), call, caller.agent.clone()))
-        .await;
+    let outcome =
+        turn.first_step(gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone())).await;
     let fine = outcome.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
     gateway.metrics.call(name, fine, began.elapsed());
-    let overlapped = unnamed.is_some_and(|unnamed| unnamed.overlapped());
     match outcome {
         Ok(answer) => {
-            let mut notes = answer.notes;
-            // Another of its owner's windows may have begun the session anew; this client has not heard of it.
-            let lost =
-                caller.connection.as_ref().is_some_and(|connection| connection.takes_leave_of(&session));
-            if lost && !notes.iter().any(|note| matches!(note, Note::Restarted(_))) {
-                notes.push(Note::Restarted(Ended::Server));
-            }
-            let mut notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
-            if overlapped {
-                notes.push(OVERLAP.to_owned());
-            }
-            shape::answer(answer.reply, &notes)
+            gateway.metrics.ran(&answer.ran, fine);
+            shape::answer(answer.reply, &notes(caller, &whose, answer.notes, unnamed))
         }
-        Err(error) => Ok(Failure::from(error).to_result()),
+        Err(error) => Ok(Failure::of(gateway, &error).to_result()),
     }
 }
 
-/// Counts a call without `sessionId` in a connection's own session, and knows whether it met another.
-struct Unnamed<'a> {
-    connection: &'a Connection,
-    meetings_before: usize,
+/// The tool that was probably meant. Only what may be used is worth suggesting.
+pub(crate) fn suggestion(gateway: &Gateway, caller: &Caller, listed: &Listed, name: &str) -> Option<String> {
+    let own = tools::names(gateway).map(|name| -> &str { name });
+    let shown = listed.iter().map(|(name, _)| &**name).chain(own);
+    let shown = shown.filter(|name| gateway.policy.shows(&caller.owner, name));
+    nearest(name, shown).map(ToOwned::to_owned)
 }
 
-impl<'a> Unnamed<'a> {
-    fn begin(connection: &'a Connection, whose: &Whose) -> Option<Self> {
-        let Whose::Connection(_) = whose else { return None };
-        let meetings_before = connection.meetings.load(Ordering::Relaxed);
-        if connection.unnamed.fetch_add(1, Ordering::Relaxed) > 0 {
-            // The one that came first shall hear of it too.
-            connection.meetings.fetch_add(1, Ordering::Relaxed);
-        }
-        Some(Self { connection, meetings_before })
+/// Whether a call can be made with these arguments, in this pool if it matters which one.
+pub(crate) fn fits(
+    gateway: &Gateway,
+    listed: &Listed,
+    (name, entry): (&str, &Entry),
+    pool: Option<&str>,
+    arguments: Option<&RawValue>,
+) -> Result<(), Failure> {
+    // A pool that does not exist is the fleet's to refuse.
+    let exists = |pool: &&str| gateway.fleet.pool_names().iter().any(|known| known == pool);
+    let pool = pool.filter(exists);
+    if let Some(pool) = pool
+        && let Some(others) = listed.elsewhere(entry, pool)
+    {
+        return Err(Failure::tool_not_in_pool(name, pool, &others));
     }
-
-    fn overlapped(&self) -> bool {
-        self.connection.meetings.load(Ordering::Relaxed) != self.meetings_before
-    }
-}
-
-impl Drop for Unnamed<'_> {
-    fn drop(&mut self) {
-        self.connection.unnamed.fetch_sub(1, Ordering::Relaxed);
-    }
+    listed.check(entry, pool, arguments).map_err(|invalid| Failure::invalid_arguments(name, &invalid))
 }

@@ -13,13 +13,16 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, BoxFuture, ConnectionId, Fields, NoAnswer, Owner, Raw, raw::encode};
+use greenroom_core::{Agent, BoxFuture, ConnectionId, Fields, NoAnswer, Owner, Queued, Raw, raw::encode};
 use greenroom_fleet::Whose;
 use greenroom_mcp::{Id, message};
 use serde_json::json;
 use tokio::{sync::oneshot, task::AbortHandle};
 
-use crate::outlet::Outlet;
+use crate::{
+    outlet::Outlet,
+    progress::{self, Waiting},
+};
 
 /// How long a client may take to say what its roots are. Clients answer from memory.
 const ROOTS: Duration = Duration::from_secs(10);
@@ -190,6 +193,7 @@ impl Connection {
 pub(crate) struct ConnectedAgent {
     pub(crate) connection: Arc<Connection>,
     pub(crate) outlet: Outlet,
+    pub(crate) waiting: Waiting,
 }
 
 impl ConnectedAgent {
@@ -306,6 +310,12 @@ impl Agent for ConnectedAgent {
 
     fn log_level(&self) -> Option<String> {
         self.connection.lock().log_level.clone()
+    }
+
+    fn queued(&self, queued: Queued<'_>) {
+        if let Some(notice) = self.waiting.notice(queued) {
+            self.tell(progress::METHOD, Some(notice));
+        }
     }
 }
 

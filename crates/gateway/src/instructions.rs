@@ -3,18 +3,28 @@
 use std::time::Duration;
 
 use greenroom_core::{port::human, settings::Scope};
+use greenroom_fleet::PoolStatus;
 
-/// What the instructions speak of.
+use crate::Gateway;
+
+/// How much of a pool's description is told here, in characters: a sentence. `browser_pool_status` has all of it.
+const DESCRIPTION_MAX: usize = 100;
+
+/// What is configured, as far as others do not know it.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    pub slots: usize,
-    pub instances_max: usize,
     pub idle_timeout: Duration,
     pub max_lifetime: Option<Duration>,
     pub headless: bool,
+    /// Pools are declared one by one; otherwise there is the built-in one, which grows by itself.
+    pub declared: bool,
 }
 
-pub(crate) fn text(scope: Scope, facts: &Facts) -> String {
+pub(crate) fn text(gateway: &Gateway) -> String {
+    compose(gateway.scope, &gateway.facts, &gateway.fleet.pools())
+}
+
+fn compose(scope: Scope, facts: &Facts, pools: &[PoolStatus]) -> String {
     let without = match scope {
         Scope::Connection => {
             "Calls without sessionId share this connection's one browser, so sub-agents on one connection must each give their own."
@@ -27,35 +37,80 @@ pub(crate) fn text(scope: Scope, facts: &Facts) -> String {
     let mut text = format!(
         "greenroom lends isolated {}browsers. Each sessionId (any text you choose) is a browser of its own: cookies, storage, tabs and files are never shared. {without} The first call with a new id starts it. Calls of one session run in order, sessions run in parallel. Up to {} sessions; one idle for {} is closed",
         if facts.headless { "headless " } else { "" },
-        facts.slots * facts.instances_max,
+        pools.iter().map(|pool| pool.slots).sum::<usize>(),
         human(facts.idle_timeout),
     );
     if let Some(lifetime) = facts.max_lifetime {
         text.push_str(&format!(", and each ends after {} unless session_renew is called", human(lifetime)));
     }
     text.push_str(". If an answer says `session restarted`, the page and logins are gone: begin again. session_close frees a browser you no longer need, and removes what it downloaded.");
+    if facts.declared {
+        let pools: Vec<_> = pools.iter().map(pool).collect();
+        text.push_str(&format!(" Pools: {}.", pools.join("; ")));
+    }
     text
+}
+
+/// `CHROMIUM (default): general browsing`.
+fn pool(pool: &PoolStatus) -> String {
+    let default = if pool.is_default { " (default)" } else { "" };
+    let description = pool.description.trim().trim_end_matches('.');
+    if description.is_empty() {
+        return format!("{}{default}", pool.name);
+    }
+    let head: String = description.chars().take(DESCRIPTION_MAX).collect();
+    let more = if head.len() < description.len() { "…" } else { "" };
+    format!("{}{default}: {head}{more}", pool.name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn pool(name: &str, description: &str, is_default: bool, slots: usize) -> PoolStatus {
+        let (name, description) = (name.to_owned(), description.to_owned());
+        PoolStatus {
+            name,
+            description,
+            is_default,
+            elastic: false,
+            instances: Vec::new(),
+            slots,
+            leased_slots: 0,
+            spares: 0,
+            waiting: 0,
+        }
+    }
+
     /// The text follows the configuration.
     #[test]
     fn instructions_follow_the_configuration() {
         let facts = Facts {
-            slots: 16,
-            instances_max: 8,
             idle_timeout: Duration::from_secs(300),
             max_lifetime: None,
             headless: true,
+            declared: false,
         };
-        let usual = text(Scope::Connection, &facts);
+        let built_in = [pool("DEFAULT", "", true, 128)];
+        let usual = compose(Scope::Connection, &facts, &built_in);
         assert!(usual.contains("sub-agents on one connection must each give their own"));
         assert!(usual.contains("Up to 128 sessions; one idle for 5 min is closed. "));
-        let limited = Facts { max_lifetime: Some(Duration::from_secs(3600)), ..facts };
-        assert!(text(Scope::Explicit, &limited).contains("each ends after 60 min unless session_renew"));
-        assert!(text(Scope::Explicit, &limited).contains("sessionId is required"));
+        assert!(!usual.contains("Pools"));
+        let limited = Facts { max_lifetime: Some(Duration::from_secs(3600)), ..facts.clone() };
+        let limited = compose(Scope::Explicit, &limited, &built_in);
+        assert!(limited.contains("each ends after 60 min unless session_renew"));
+        assert!(limited.contains("sessionId is required"));
+        let pools = [
+            pool("CHROMIUM", "General-purpose web scraping and navigation.", true, 5),
+            pool("FIREFOX", &"x".repeat(101), false, 3),
+            pool("WEBKIT", "", false, 2),
+        ];
+        let declared = compose(Scope::Call, &Facts { declared: true, ..facts }, &pools);
+        assert!(declared.contains("Up to 10 sessions"), "{declared}");
+        let expected = format!(
+            " Pools: CHROMIUM (default): General-purpose web scraping and navigation; FIREFOX: {}…; WEBKIT.",
+            "x".repeat(100)
+        );
+        assert!(declared.ends_with(&expected), "{declared}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A call walks front → [`route`] → permit → fleet → [`shape`]; whatever goes wrong on the way becomes an answer
 //! in [`rescue`]. Engine tools are read from the engine ([`catalog`]); greenroom's own are in [`tools`], one file
-//! each. Whoever owns the process looks in through [`control`].
+//! each. Programs ask and command over [`rest`], and whoever owns the process looks in through [`control`].
 
 mod call;
 pub mod catalog;
@@ -12,19 +12,23 @@ pub mod front;
 mod instructions;
 mod metrics;
 mod outlet;
+pub mod pools;
+mod progress;
 mod rescue;
+pub mod rest;
 mod route;
 mod shape;
 mod time;
 mod tools;
 mod turn;
+mod whose;
 
 use std::{path::PathBuf, sync::Arc};
 
 use greenroom_core::{Policy, settings::Scope};
 use greenroom_fleet::{Fleet, Readiness};
 
-pub use catalog::Catalog;
+pub use catalog::{Catalog, Source};
 pub use connection::{Client, Reach};
 pub use front::Parking;
 pub use instructions::Facts;
@@ -41,12 +45,17 @@ pub struct Gateway {
     pub folder: PathBuf,
     /// Calls that wait for answers between two requests of a client.
     pub parking: Parking,
-    pub metrics: Metrics,
+    pub metrics: Arc<Metrics>,
 }
 
 impl Gateway {
     /// Whether a browser can be had, or why not.
     fn readiness(&self) -> Result<(), String> {
+        if let Ok(pool) = self.fleet.pool(self.fleet.default_pool())
+            && let Some(error) = pools::without_hope(&pool)
+        {
+            return Err(error.to_string());
+        }
         match self.fleet.readiness() {
             Readiness::Ready => Ok(()),
             Readiness::Starting => Err("the first browser is starting".to_owned()),

@@ -1,8 +1,13 @@
-//! What is counted, for Prometheus. Calls are counted as they end; how full everything is, is looked up when asked.
+//! What is counted, for Prometheus. Calls are counted as they end, leases as they are given; how full everything is, is
+//! looked up when asked.
+//!
+//! Only names that somebody configured become labels: pools, and the instances of declared pools, which have fixed
+//! numbers. Those of a pool that grows by itself get a new number each time, so there all count as one.
 
 use std::{fmt, time::Duration};
 
-use greenroom_fleet::{Fleet, PoolStatus};
+use greenroom_core::InstanceId;
+use greenroom_fleet::{Fleet, FleetError, Health, InstanceStatus, PoolStatus, Ran, Watcher};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
@@ -15,8 +20,17 @@ const SECONDS: [f64; 12] = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 
 /// What is counted.
 pub struct Metrics {
     registry: Registry,
+    /// Whether instances have names of their own.
+    by_instance: bool,
     calls: Family<Labels, Counter>,
     seconds: Histogram,
+    totals: Totals,
+    pools: Pools,
+    instances: Instances,
+}
+
+/// Figures of everything together.
+struct Totals {
     sessions: Gauge,
     instances: Gauge,
     slots: Gauge,
@@ -26,14 +40,57 @@ pub struct Metrics {
     clients: Gauge,
 }
 
+/// Figures of each pool.
+struct Pools {
+    waited: Family<OfPool, Histogram>,
+    refused: Family<Refused, Counter>,
+    waiting: Family<OfPool, Gauge>,
+}
+
+/// Figures of each instance.
+struct Instances {
+    leases: Family<OfInstance, Counter>,
+    calls: Family<Ended, Counter>,
+    restarts: Family<OfInstance, Counter>,
+    slots: Family<OfInstance, Gauge>,
+    leased: Family<OfInstance, Gauge>,
+    healthy: Family<OfInstance, Gauge>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
     tool: String,
     outcome: &'static str,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfPool {
+    pool: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfInstance {
+    pool: String,
+    /// Empty, which is as good as absent, where all count as one.
+    instance: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    pool: String,
+    instance: String,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refused {
+    pool: String,
+    reason: &'static str,
+}
+
+impl Metrics {
+    /// `by_instance`: pools are declared, so that their instances have names of their own.
+    pub fn new(by_instance: bool) -> Self {
         let mut registry = Registry::with_prefix("greenroom");
         let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "Which greenroom this is", version);
@@ -46,49 +103,153 @@ impl Default for Metrics {
             Unit::Seconds,
             seconds.clone(),
         );
-        let mut gauge = |name: &str, help: &str| {
-            let gauge = Gauge::default();
-            registry.register(name, help, gauge.clone());
-            gauge
-        };
-        let sessions = gauge("sessions", "Sessions there are");
-        let instances = gauge("instances", "Instances that run");
-        let slots = gauge("slots", "Slots there can be");
-        let leased = gauge("slots_leased", "Slots that are lent");
-        let waiting = gauge("waiting", "Callers that wait for a slot");
-        let spares = gauge("spares", "Open browsers that wait for a session");
-        let clients = gauge("http_clients", "HTTP clients that have introduced themselves");
-        Self { registry, calls, seconds, sessions, instances, slots, leased, waiting, spares, clients }
+        let (totals, pools) = (Totals::new(&mut registry), Pools::new(&mut registry));
+        let instances = Instances::new(&mut registry);
+        Self { registry, by_instance, calls, seconds, totals, pools, instances }
     }
-}
 
-impl Metrics {
     /// A call has ended. Only tools that exist are counted by name, so that nobody can invent names without end.
     pub(crate) fn call(&self, tool: &str, fine: bool, took: Duration) {
-        let outcome = if fine { "ok" } else { "error" };
-        self.calls.get_or_create(&Labels { tool: tool.to_owned(), outcome }).inc();
+        self.command(tool, fine);
         self.seconds.observe(took.as_secs_f64());
+    }
+
+    /// A command of several has ended; how long it took is not known.
+    pub(crate) fn command(&self, tool: &str, fine: bool) {
+        self.calls.get_or_create(&Labels { tool: tool.to_owned(), outcome: outcome(fine) }).inc();
+    }
+
+    /// A call of an engine's tool has ended there.
+    pub(crate) fn ran(&self, ran: &Ran, fine: bool) {
+        let OfInstance { pool, instance } = self.of(&ran.pool, ran.instance);
+        self.instances.calls.get_or_create(&Ended { pool, instance, outcome: outcome(fine) }).inc();
     }
 
     /// Everything, as text.
     pub fn text(&self, fleet: &Fleet, clients: usize) -> String {
         let pools = fleet.pools();
+        let Totals { sessions, instances, slots, leased, waiting, spares, clients: http_clients } =
+            &self.totals;
         let sum = |figure: fn(&PoolStatus) -> usize| pools.iter().map(figure).sum();
-        let set = |gauge: &Gauge, value: usize| {
-            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
-        };
-        set(&self.sessions, fleet.list_all().len());
-        set(&self.instances, sum(|pool| pool.instances.len()));
-        set(&self.slots, sum(|pool| pool.slots));
-        set(&self.leased, sum(|pool| pool.leased_slots));
-        set(&self.waiting, sum(|pool| pool.waiting));
-        set(&self.spares, sum(|pool| pool.spares));
-        set(&self.clients, clients);
+        set(sessions, fleet.list_all().len());
+        set(instances, sum(|pool| pool.instances.len()));
+        set(slots, sum(|pool| pool.slots));
+        set(leased, sum(|pool| pool.leased_slots));
+        set(waiting, sum(|pool| pool.waiting));
+        set(spares, sum(|pool| pool.spares));
+        set(http_clients, clients);
+        self.look(&pools);
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
+
+    fn look(&self, pools: &[PoolStatus]) {
+        // What a pool no longer has must not be shown for ever.
+        let Instances { slots, leased, healthy, .. } = &self.instances;
+        for gauges in [slots, leased, healthy] {
+            gauges.clear();
+        }
+        for pool in pools {
+            let of_pool = OfPool { pool: pool.name.clone() };
+            set(&self.pools.waiting.get_or_create(&of_pool), pool.waiting);
+            for instance in &pool.instances {
+                let InstanceStatus { id, health, slots: has, leased_slots: lent, .. } = instance;
+                let labels = self.of(&pool.name, *id);
+                add(&slots.get_or_create(&labels), *has);
+                add(&leased.get_or_create(&labels), *lent);
+                add(&healthy.get_or_create(&labels), usize::from(*health == Health::Healthy));
+            }
+        }
+    }
+
+    fn of(&self, pool: &str, instance: InstanceId) -> OfInstance {
+        let instance = if self.by_instance { instance.to_string() } else { String::new() };
+        OfInstance { pool: pool.to_owned(), instance }
+    }
+}
+
+impl Totals {
+    fn new(registry: &mut Registry) -> Self {
+        let mut gauge = |name: &str, help: &str| {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        };
+        Self {
+            sessions: gauge("sessions", "Sessions there are"),
+            instances: gauge("instances", "Instances there are"),
+            slots: gauge("slots", "Slots there can be"),
+            leased: gauge("slots_leased", "Slots that are lent"),
+            waiting: gauge("waiting", "Callers that wait for a slot"),
+            spares: gauge("spares", "Open browsers that wait for a session"),
+            clients: gauge("http_clients", "HTTP clients that have introduced themselves"),
+        }
+    }
+}
+
+impl Pools {
+    fn new(registry: &mut Registry) -> Self {
+        let waited = Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);
+        let help = "How long callers waited for a slot that they got";
+        registry.register_with_unit("pool_lease_wait", help, Unit::Seconds, waited.clone());
+        let refused = Family::default();
+        registry.register("pool_leases_refused", "Callers that got no slot", refused.clone());
+        let waiting = Family::default();
+        registry.register("pool_waiting", "Callers that wait for a slot of the pool", waiting.clone());
+        Self { waited, refused, waiting }
+    }
+}
+
+impl Instances {
+    fn new(registry: &mut Registry) -> Self {
+        let (leases, calls, restarts) = (Family::default(), Family::default(), Family::default());
+        registry.register("pool_leases", "Slots that were lent", leases.clone());
+        registry.register("pool_calls", "Calls of engine tools that have ended", calls.clone());
+        registry.register("pool_restarts", "Instances that were started again", restarts.clone());
+        let (slots, leased, healthy) = (Family::default(), Family::default(), Family::default());
+        registry.register("pool_slots", "Slots of instances there are", slots.clone());
+        registry.register("pool_slots_leased", "Slots of them that are lent", leased.clone());
+        registry.register("pool_healthy", "Instances that are healthy", healthy.clone());
+        Self { leases, calls, restarts, slots, leased, healthy }
+    }
+}
+
+impl Watcher for Metrics {
+    fn leased(&self, pool: &str, instance: InstanceId, waited: Duration) {
+        self.instances.leases.get_or_create(&self.of(pool, instance)).inc();
+        let of_pool = OfPool { pool: pool.to_owned() };
+        self.pools.waited.get_or_create(&of_pool).observe(waited.as_secs_f64());
+    }
+
+    fn not_leased(&self, pool: &str, why: &FleetError, _: Duration) {
+        let reason = match why {
+            FleetError::Lease(_) => "timeout",
+            FleetError::NoHealthy { .. } => "no_healthy_instance",
+            FleetError::InstanceDown { .. } => "instance_down",
+            FleetError::Start(_) => "start_failed",
+            FleetError::ShuttingDown => "shutting_down",
+            _ => "other",
+        };
+        self.pools.refused.get_or_create(&Refused { pool: pool.to_owned(), reason }).inc();
+    }
+
+    fn restarted(&self, pool: &str, instance: InstanceId) {
+        self.instances.restarts.get_or_create(&self.of(pool, instance)).inc();
+    }
+}
+
+fn outcome(fine: bool) -> &'static str {
+    if fine { "ok" } else { "error" }
+}
+
+fn set(gauge: &Gauge, value: usize) {
+    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+fn add(gauge: &Gauge, value: usize) {
+    gauge.inc_by(i64::try_from(value).unwrap_or(0));
 }
 
 impl fmt::Debug for Metrics {

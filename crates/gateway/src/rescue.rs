@@ -8,7 +8,10 @@ use greenroom_fleet::{FleetError, LeaseTimeout};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 use serde_json::json;
 
-use crate::{catalog::Invalid, route::Unroutable};
+use crate::{Gateway, catalog::Invalid, route::Unroutable};
+
+/// How many of those who hold browsers are named: enough to find one that can be closed.
+const HOLDERS_MAX: usize = 5;
 
 /// A failure on its way to becoming an answer.
 #[derive(Debug)]
@@ -64,6 +67,36 @@ impl Failure {
         }
     }
 
+    /// The pool that a call is for has other tools.
+    pub(crate) fn tool_not_in_pool(tool: &str, pool: &str, others: &[&str]) -> Self {
+        let others: Vec<_> = others.iter().map(|pool| format!("\"{pool}\"")).collect();
+        let message = format!("pool \"{pool}\" has no tool \"{tool}\"; it is in {}", others.join(", "));
+        Self::new("tool_not_in_pool", message)
+            .hint("name such a pool with `browser_pool`, and a `sessionId` that does not live in another one")
+    }
+
+    /// A tool that nobody has, where that is not the client program's mistake.
+    pub(crate) fn unknown_tool(name: &str, nearest: Option<&str>) -> Self {
+        Self::new("unknown_tool", unknown_tool(name, nearest).message)
+    }
+
+    /// A command that is not for several at once.
+    pub(crate) fn not_in_bulk(message: impl Into<String>) -> Self {
+        Self::new("invalid_arguments", message)
+    }
+
+    /// The same failure, of one command among several that were all looked at before the first ran.
+    pub(crate) fn in_command(mut self, index: usize) -> Self {
+        self.message = format!("commands[{index}]: {}; no command was run", self.message);
+        self.retryable = false;
+        self
+    }
+
+    /// What the fleet could not do, with hints that fit the configuration.
+    pub(crate) fn of(gateway: &Gateway, error: &FleetError) -> Self {
+        Self::fleet(error, gateway.facts.declared)
+    }
+
     pub(crate) fn too_many_calls(max: usize) -> Self {
         Self::new("too_many_calls", format!("too many calls at once on this connection: {max} are in flight"))
             .hint("wait for some of them to be answered")
@@ -92,49 +125,91 @@ impl Failure {
     }
 }
 
-impl From<FleetError> for Failure {
-    fn from(error: FleetError) -> Self {
-        match &error {
-            FleetError::Lease(LeaseTimeout { leased, slots, waiting, .. }) => {
-                let others = if *waiting > 0 { format!(", {waiting} other callers wait") } else { String::new() };
-                let hint = format!(
-                    "{leased} of {slots} slots are leased{others}; close a session with session_close, or raise `pool.slots` or `pool.instances_max`"
-                );
-                Self::new("lease_timeout", error.to_string()).hint(hint).retryable()
-            }
-            FleetError::Start(start) => {
-                let failure = Self::new("start_failed", error.to_string());
-                match &start.hint {
-                    Some(hint) => failure.hint(hint),
-                    None => failure.hint("run `greenroom doctor`; nothing is remembered of this failure, the next call tries again"),
-                }
-            }
-            FleetError::Lost(_) => Self::new("session_lost", error.to_string()).hint(
+impl Failure {
+    /// `declared`: pools are declared one by one, rather than the built-in one that grows by itself.
+    fn fleet(error: &FleetError, declared: bool) -> Self {
+        let failure = |code| Self::new(code, error.to_string());
+        match error {
+            FleetError::Lease(timeout) => failure("lease_timeout").hint(who_holds(timeout, declared)).retryable(),
+            FleetError::Start(start) => match &start.hint {
+                Some(hint) => failure("start_failed").hint(hint),
+                None => failure("start_failed").hint(
+                    "run `greenroom doctor`; nothing is remembered of this failure, the next call tries again",
+                ),
+            },
+            FleetError::Lost(_) => failure("session_lost").hint(
                 "whether the call had its effect is not known; the next call with this session gets a new, empty browser",
             ),
-            FleetError::NotRun(_) => Self::new("not_run", error.to_string())
+            FleetError::NotRun(_) => failure("not_run")
                 .hint("it had no effect; the next call with this session gets a new, empty browser")
                 .retryable(),
-            FleetError::Closed => Self::new("session_closed", error.to_string())
-                .hint("a call with the same sessionId starts a new session"),
+            FleetError::Closed => {
+                failure("session_closed").hint("a call with the same sessionId starts a new session")
+            }
             FleetError::QueueFull { .. } => {
-                Self::new("queue_full", error.to_string()).hint("wait for earlier calls, or use another sessionId").retryable()
+                failure("queue_full").hint("wait for earlier calls, or use another sessionId").retryable()
             }
-            FleetError::NoSession(_) => Self::new("no_session", error.to_string()).hint("session_list shows what there is"),
+            FleetError::NoSession(_) => failure("no_session").hint("session_list shows what there is"),
             FleetError::NoConnectionSession => {
-                Self::new("no_session", error.to_string()).hint("give a `sessionId`; session_list shows what there is")
+                failure("no_session").hint("give a `sessionId`; session_list shows what there is")
             }
-            FleetError::Exists(_) => Self::new("session_exists", error.to_string())
-                .hint("use it, close it with session_close, or choose another id"),
-            FleetError::NoPool { .. } => Self::new("no_such_pool", error.to_string()),
-            FleetError::NoInstance { .. } => Self::new("no_such_instance", error.to_string()),
-            FleetError::NoHealthy { .. } => Self::new("no_healthy_instance", error.to_string()),
-            FleetError::InstanceDown { .. } => Self::new("instance_down", error.to_string()).retryable(),
-            FleetError::Elsewhere { .. } => Self::new("session_elsewhere", error.to_string()),
-            FleetError::NotFixed { .. } => Self::new("not_fixed", error.to_string()),
-            FleetError::NotYours { .. } => Self::new("not_yours", error.to_string()),
-            FleetError::ShuttingDown => Self::new("shutting_down", error.to_string()).retryable(),
+            FleetError::Exists(_) => {
+                failure("session_exists").hint("use it, close it with session_close, or choose another id")
+            }
+            FleetError::NoPool { .. } => {
+                failure("no_such_pool").hint("leave `browser_pool` out for the default pool")
+            }
+            FleetError::NoInstance { .. } => {
+                failure("no_such_instance").hint("leave `browser_instance` out for whichever is free first")
+            }
+            FleetError::NoHealthy { pool, why, .. } => {
+                let why = why.as_ref().map(|why| format!("its last failure: {why}; ")).unwrap_or_default();
+                failure("no_healthy_instance").hint(format!("{why}`greenroom pool restart {pool}` starts it again"))
+            }
+            FleetError::InstanceDown { .. } => failure("instance_down")
+                .hint("leave `browser_instance` out for whichever is free first, or try again when it is back")
+                .retryable(),
+            FleetError::Elsewhere { .. } => failure("session_elsewhere")
+                .hint("leave `browser_pool` and `browser_instance` out, or choose another sessionId"),
+            FleetError::NotFixed { .. } => {
+                failure("not_fixed").hint("`pool.instances_max` is how many there may be at most")
+            }
+            FleetError::NotYours { .. } => failure("not_yours").hint("use another pool"),
+            FleetError::ShuttingDown => failure("shutting_down").retryable(),
         }
+    }
+}
+
+/// How full the pool is, who holds it, who else waits, and what would help.
+fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
+    let LeaseTimeout { pool, leased, slots, waiting, instance, holders, .. } = timeout;
+    let mut hint = format!("{leased} of {slots} slots are leased");
+    if !holders.is_empty() {
+        let named = holders.iter().take(HOLDERS_MAX).cloned().collect::<Vec<_>>().join(", ");
+        hint += &format!(" by {named}");
+        if holders.len() > HOLDERS_MAX {
+            hint += &format!(" and {} more", holders.len() - HOLDERS_MAX);
+        }
+    }
+    match waiting {
+        0 => {}
+        1 => hint += ", 1 other caller waits",
+        _ => hint += &format!(", {waiting} other callers wait"),
+    }
+    if instance.is_some() {
+        hint += "; leave `browser_instance` out for whichever is free first";
+    }
+    hint += "; close a session with session_close, or raise ";
+    hint += &match declared {
+        true => format!("INSTANCES or SLOTS of pool \"{pool}\""),
+        false => "`pool.slots` or `pool.instances_max`".to_owned(),
+    };
+    hint
+}
+
+impl From<FleetError> for Failure {
+    fn from(error: FleetError) -> Self {
+        Self::fleet(&error, false)
     }
 }
 
@@ -166,6 +241,8 @@ pub(crate) fn unroutable(error: Unroutable) -> Result<Failure, RpcError> {
         Unroutable::NoName | Unroutable::Arguments => Err(RpcError::new(INVALID_PARAMS, error.to_string())),
         Unroutable::SessionIdType => Ok(Failure::new("invalid_session_id", error.to_string())),
         Unroutable::SessionId(error) => Ok(error.into()),
+        Unroutable::PoolType => Ok(Failure::new("no_such_pool", error.to_string())),
+        Unroutable::InstanceType => Ok(Failure::new("no_such_instance", error.to_string())),
     }
 }
 
@@ -176,4 +253,37 @@ pub(crate) fn unknown_tool(name: &str, nearest: Option<&str>) -> RpcError {
         message.push_str(&format!("; did you mean \"{nearest}\"?"));
     }
     RpcError::new(INVALID_PARAMS, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn timeout(holders: &[&str], waiting: usize) -> LeaseTimeout {
+        LeaseTimeout {
+            pool: "TESTING".to_owned(),
+            waited: Duration::from_secs(30),
+            leased: holders.len(),
+            slots: holders.len(),
+            waiting,
+            instance: None,
+            holders: holders.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    /// A time-out says who holds and how many wait, and names the settings of the pool that was full.
+    #[test]
+    fn who_holds_what() {
+        let few = timeout(&["\"a\"", "another owner"], 1);
+        assert_eq!(
+            who_holds(&few, true),
+            "2 of 2 slots are leased by \"a\", another owner, 1 other caller waits; close a session with session_close, or raise INSTANCES or SLOTS of pool \"TESTING\""
+        );
+        let hint = who_holds(&timeout(&["x"; 8], 3), false);
+        assert!(hint.contains("by x, x, x, x, x and 3 more, 3 other callers wait"), "{hint}");
+        assert!(hint.ends_with("raise `pool.slots` or `pool.instances_max`"), "{hint}");
+        let one = LeaseTimeout { instance: Some(greenroom_core::InstanceId(2)), ..timeout(&[], 0) };
+        assert!(who_holds(&one, true).contains("leave `browser_instance` out"));
+    }
 }

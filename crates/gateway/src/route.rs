@@ -1,8 +1,11 @@
-//! Takes a `tools/call` apart: which tool, which session, and the parameters for the engine, with greenroom's own
-//! selectors removed and everything else untouched.
+//! Takes a `tools/call` apart: which tool, which session, which pool and instance, and the parameters for the engine,
+//! with greenroom's own selectors removed and everything else untouched.
 
 use greenroom_core::{Fields, InvalidSessionId, Raw, SessionId};
+use greenroom_fleet::Target;
 use serde_json::value::RawValue;
+
+use crate::catalog::{INSTANCE, POOL, SESSION_ID, Takes};
 
 /// A call as the front received it.
 #[derive(Debug)]
@@ -10,6 +13,13 @@ pub(crate) struct Request {
     pub(crate) tool: String,
     params: Fields,
     arguments: Option<Raw>,
+}
+
+/// Where a call belongs, as its agent says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selected {
+    pub(crate) session: Option<SessionId>,
+    pub(crate) target: Target,
 }
 
 /// Why a `tools/call` cannot be understood.
@@ -23,6 +33,10 @@ pub(crate) enum Unroutable {
     SessionIdType,
     #[error(transparent)]
     SessionId(#[from] InvalidSessionId),
+    #[error("`browser_pool` must be the name of a pool, as text")]
+    PoolType,
+    #[error("`browser_instance` must be the number or the alias of an instance")]
+    InstanceType,
 }
 
 impl Request {
@@ -36,20 +50,37 @@ impl Request {
         Ok(Self { tool, params, arguments })
     }
 
-    /// Takes `sessionId` out of the arguments.
-    pub(crate) fn take_session(&mut self) -> Result<Option<SessionId>, Unroutable> {
+    /// Takes the selectors out of the arguments, as far as they are greenroom's.
+    pub(crate) fn take_selectors(&mut self, takes: Takes) -> Result<Selected, Unroutable> {
         // Most calls name none: do not take apart what stays whole.
-        let Some(raw) = self.arguments.as_deref().filter(|raw| raw.get().contains("sessionId")) else {
-            return Ok(None);
-        };
+        let names = [(SESSION_ID, takes.session), (POOL, takes.pool), (INSTANCE, takes.instance)];
+        let any = |raw: &&RawValue| names.iter().any(|(name, own)| *own && raw.get().contains(name));
+        let Some(raw) = self.arguments.as_deref().filter(any) else { return Ok(Selected::default()) };
         let mut arguments = Fields::open(raw).map_err(|_| Unroutable::Arguments)?;
-        let Some(id) = arguments.remove("sessionId") else { return Ok(None) };
+        let mut take = |name: &str, own: bool| if own { arguments.remove(name) } else { None };
+        let session = take(SESSION_ID, takes.session);
+        let (pool, instance) = (take(POOL, takes.pool), take(INSTANCE, takes.instance));
         self.arguments = Some(arguments.to_raw());
-        match serde_json::from_str::<Option<String>>(id.get()) {
-            Ok(Some(id)) => Ok(Some(SessionId::new(&id)?)),
-            Ok(None) => Ok(None),
-            Err(_) => Err(Unroutable::SessionIdType),
-        }
+        let session = text(session).map_err(|_| Unroutable::SessionIdType)?;
+        Ok(Selected {
+            session: session.map(|id| SessionId::new(&id)).transpose()?,
+            target: Target {
+                pool: text(pool).map_err(|_| Unroutable::PoolType)?,
+                instance: text_or_number(instance).map_err(|_| Unroutable::InstanceType)?,
+            },
+        })
+    }
+
+    /// What the client calls this call's progress by, if it wants to hear of it.
+    pub(crate) fn progress_token(&self) -> Option<Raw> {
+        progress_token(&self.params)
+    }
+
+    /// The client's `_meta` for calls that are made on behalf of this one: their progress is not its progress.
+    pub(crate) fn meta(&self) -> Option<Raw> {
+        let mut meta = self.params.read::<Fields>("_meta").ok()??;
+        meta.remove(PROGRESS_TOKEN);
+        meta.names().next().is_some().then(|| meta.to_raw())
     }
 
     pub(crate) fn arguments(&self) -> Option<&RawValue> {
@@ -65,6 +96,28 @@ impl Request {
     }
 }
 
+const PROGRESS_TOKEN: &str = "progressToken";
+
+/// What a call's parameters say its progress is called, if its client wants to hear of it.
+pub(crate) fn progress_token(params: &Fields) -> Option<Raw> {
+    let meta = params.read::<Fields>("_meta").ok()??;
+    meta.get(PROGRESS_TOKEN).filter(|token| token.get() != "null").map(ToOwned::to_owned)
+}
+
+/// A text; `null` is as good as none.
+fn text(raw: Option<Raw>) -> Result<Option<String>, serde_json::Error> {
+    raw.map_or(Ok(None), |raw| serde_json::from_str(raw.get()))
+}
+
+/// A text, or a whole number as its text: instances are numbered, and agents write numbers.
+fn text_or_number(raw: Option<Raw>) -> Result<Option<String>, serde_json::Error> {
+    let number = |raw: &Raw| serde_json::from_str::<u32>(raw.get()).ok();
+    match raw.as_ref().and_then(number) {
+        Some(number) => Ok(Some(number.to_string())),
+        None => text(raw),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,15 +126,43 @@ mod tests {
         Request::parse(Some(&greenroom_core::raw::parse(params.to_owned()).unwrap()))
     }
 
-    /// Only the selector is taken out; unknown fields, order and number formats stay.
+    /// Only the selectors are taken out; unknown fields, order and number formats stay, and so does a tool's own
+    /// parameter that is called like one.
     #[test]
     fn selectors_are_taken_out() {
-        let mut request = request(r#"{"x-new":1.50,"name":"t","arguments":{"a":1e2,"sessionId":"s","b":[ ]},"_meta":{"progressToken":7}}"#).unwrap();
-        assert_eq!(request.take_session().unwrap().unwrap().as_str(), "s");
+        let params = r#"{"x-new":1.50,"name":"t","arguments":{"a":1e2,"sessionId":"s","browser_pool":"P","b":[ ],"browser_instance":"main"},"_meta":{"progressToken":7}}"#;
+        let mut whole = request(params).unwrap();
+        let selected = whole.take_selectors(Takes::ALL).unwrap();
+        assert_eq!(selected.session.unwrap().as_str(), "s");
+        let target = Target { pool: Some("P".to_owned()), instance: Some("main".to_owned()) };
+        assert_eq!(selected.target, target);
+        assert_eq!(whole.progress_token().unwrap().get(), "7");
         assert_eq!(
-            request.into_params().get(),
+            whole.into_params().get(),
             r#"{"x-new":1.50,"name":"t","arguments":{"a":1e2,"b":[ ]},"_meta":{"progressToken":7}}"#
         );
+        let mut own = request(params).unwrap();
+        let selected = own.take_selectors(Takes { pool: false, ..Takes::ALL }).unwrap();
+        assert_eq!(selected.target.pool, None);
+        assert!(own.arguments().unwrap().get().contains(r#""browser_pool":"P""#));
+    }
+
+    /// An instance may be given as a number, `null` is as good as nothing, and anything else is refused by name.
+    #[test]
+    fn places() {
+        let place = |name: &str, json: &str| {
+            let params = format!(r#"{{"name":"t","arguments":{{"{name}":{json}}}}}"#);
+            request(&params).unwrap().take_selectors(Takes::ALL).map(|selected| selected.target)
+        };
+        let instance = |json| place("browser_instance", json).map(|target| target.instance);
+        assert_eq!(instance("0").unwrap().as_deref(), Some("0"));
+        assert_eq!(instance(r#""0""#).unwrap().as_deref(), Some("0"));
+        assert_eq!(instance("null").unwrap(), None);
+        for odd in ["-1", "1.5", "[]", "true"] {
+            assert_eq!(instance(odd).unwrap_err(), Unroutable::InstanceType, "{odd}");
+        }
+        assert_eq!(place("browser_pool", "null").unwrap(), Target::default());
+        assert_eq!(place("browser_pool", "1").unwrap_err(), Unroutable::PoolType);
     }
 
     /// What cannot be routed says why.
@@ -90,7 +171,9 @@ mod tests {
         assert_eq!(Request::parse(None).unwrap_err(), Unroutable::NoName);
         assert_eq!(request(r#"{"name":1}"#).unwrap_err(), Unroutable::NoName);
         let id = |json: &str| {
-            request(&format!(r#"{{"name":"t","arguments":{{"sessionId":{json}}}}}"#)).unwrap().take_session()
+            let mut request =
+                request(&format!(r#"{{"name":"t","arguments":{{"sessionId":{json}}}}}"#)).unwrap();
+            request.take_selectors(Takes::ALL).map(|selected| selected.session)
         };
         assert_eq!(id("1").unwrap_err(), Unroutable::SessionIdType);
         assert_eq!(id(r#""""#).unwrap_err(), Unroutable::SessionId(InvalidSessionId::Empty));

@@ -37,7 +37,7 @@ fn splice(body: Raw, artifacts: &[Artifact]) -> Raw {
 }
 
 /// Adds notes as a last text part.
-fn annotate(result: Raw, notes: &[String]) -> Raw {
+pub(crate) fn annotate(result: Raw, notes: &[String]) -> Raw {
     if notes.is_empty() {
         return result;
     }

@@ -33,7 +33,7 @@ impl Invalid {
 }
 
 /// A tool's schema, compiled.
-pub(super) struct Checker {
+pub(crate) struct Checker {
     /// The parameters, if no others are allowed.
     closed: Option<Vec<String>>,
     required: Vec<String>,
@@ -42,7 +42,7 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    pub(super) fn new(definition: &RawValue) -> Self {
+    pub(crate) fn new(definition: &RawValue) -> Self {
         let schema = Fields::open(definition).ok().and_then(|tool| tool.read::<Value>("inputSchema").ok()?);
         let mut schema = schema.unwrap_or(Value::Bool(true));
         let properties = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -64,7 +64,7 @@ impl Checker {
         Self { closed, required, validator }
     }
 
-    pub(super) fn check(&self, arguments: Option<&RawValue>) -> Result<(), Invalid> {
+    pub(crate) fn check(&self, arguments: Option<&RawValue>) -> Result<(), Invalid> {
         let fields = arguments.map(Fields::open).transpose().map_err(|_| Invalid::NotAnObject)?;
         let fields = fields.unwrap_or_default();
         if let Some(known) = &self.closed

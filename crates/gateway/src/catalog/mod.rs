@@ -1,67 +1,89 @@
-//! The tool list: read from the engine, kept on disk, shown with greenroom's own parameters added.
+//! The tool list: read from the engines, kept on disk, shown with greenroom's own parameters added.
 //!
-//! The first `tools/list` does not wait for an engine: the list is found on disk by the engine's fingerprint. A
-//! list that turns out to differ later replaces it and is announced; an equal one is not.
+//! The first `tools/list` does not wait for an engine: lists are found on disk by the engine's fingerprint, and engines
+//! with the same fingerprint are asked once. A list that turns out to differ later replaces the old one and is
+//! announced if clients would see a difference. An engine that cannot be asked hides no other pool's tools.
 
 mod arguments;
 mod cache;
 mod inject;
+mod listed;
+#[cfg(test)]
+mod tests;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::PathBuf,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use greenroom_core::{Engine, Raw, StartError, Toolset, settings::Scope};
-use serde_json::value::RawValue;
+use greenroom_core::{Engine, StartError, Toolset, settings::Scope};
 use tokio::sync::watch;
 
-use arguments::Checker;
+pub(crate) use arguments::Checker;
 pub use arguments::Invalid;
+pub(crate) use inject::{INSTANCE, POOL, SESSION_ID, Shown, Takes};
+pub use listed::{Entry, Listed};
 
-/// One engine's tools, as they are known now.
+/// A pool, as far as tools are concerned.
+pub struct Source {
+    pub pool: Arc<str>,
+    pub engine: Arc<dyn Engine>,
+    /// Whether callers can choose among its instances.
+    pub several: bool,
+}
+
+/// The tools of all pools, as they are known now.
 pub struct Catalog {
-    engine: Arc<dyn Engine>,
-    scope: Scope,
+    /// The default pool first.
+    sources: Vec<Source>,
+    shown: Shown,
     folder: PathBuf,
-    current: Mutex<Option<Arc<Listed>>>,
-    /// Held while the list is being fetched, so that many first callers start one engine.
+    state: Mutex<State>,
+    /// Held while lists are being fetched, so that many first callers start one engine.
     fetching: tokio::sync::Mutex<()>,
     /// Counts changes that clients should hear of.
     changes: watch::Sender<u64>,
 }
 
-/// A tool list, ready to be shown and checked against.
-pub struct Listed {
-    set: Toolset,
-    tools: HashMap<Arc<str>, Entry>,
-}
-
-/// A tool of the list.
-pub struct Entry {
-    /// As clients see it.
-    pub shown: Raw,
-    /// Whether `sessionId` is greenroom's here; a tool that has such a parameter itself keeps it.
-    pub takes_session: bool,
-    engines_own: Raw,
-    checker: OnceLock<Checker>,
+struct State {
+    /// What each source offers, as far as that is known.
+    sets: Vec<Option<Toolset>>,
+    /// `None` until clients were shown a list.
+    listed: Option<Arc<Listed>>,
 }
 
 impl Catalog {
-    /// `folder` is where lists are kept.
-    pub fn new(engine: Arc<dyn Engine>, scope: Scope, folder: PathBuf) -> Arc<Self> {
+    /// `sources` has a pool each, the default one first; `folder` is where lists are kept.
+    pub fn new(sources: Vec<Source>, scope: Scope, folder: PathBuf) -> Arc<Self> {
+        let pools = if sources.len() > 1 {
+            sources.iter().map(|one| one.pool.to_string()).collect()
+        } else {
+            Vec::new()
+        };
+        let instances = sources.iter().any(|source| source.several);
+        let sets = sources.iter().map(|_| None).collect();
         Arc::new(Self {
-            engine,
-            scope,
+            sources,
+            shown: Shown { scope, pools, instances },
             folder,
-            current: Mutex::default(),
+            state: Mutex::new(State { sets, listed: None }),
             fetching: tokio::sync::Mutex::default(),
             changes: watch::Sender::new(0),
         })
     }
 
-    /// The list: as known, as kept on disk, or from the engine.
+    /// Tools that run code in an engine's own process, of any pool.
+    pub fn unsafe_tools(&self) -> BTreeSet<&'static str> {
+        self.sources.iter().flat_map(|source| source.engine.unsafe_tools()).collect()
+    }
+
+    /// The parameters that greenroom shows.
+    pub(crate) fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    /// The list: as known, as kept on disk, or from the engines.
     pub async fn list(&self) -> Result<Arc<Listed>, StartError> {
         if let Some(listed) = self.known() {
             return Ok(listed);
@@ -70,42 +92,29 @@ impl Catalog {
         if let Some(listed) = self.known() {
             return Ok(listed);
         }
-        let fingerprint = self.engine.fingerprint();
-        let set = match cache::read(&self.folder, &fingerprint) {
-            Some(set) => set,
-            None => self.fetch(&fingerprint).await?,
-        };
-        Ok(self.replace(set))
+        self.fetch(true).await
     }
 
-    /// Asks the engine anew and keeps its answer on disk.
+    /// Asks the engines anew and keeps their answers on disk.
     pub async fn refresh(&self) -> Result<Arc<Listed>, StartError> {
         let _turn = self.fetching.lock().await;
-        let set = self.fetch(&self.engine.fingerprint()).await?;
-        Ok(self.replace(set))
+        self.fetch(false).await
     }
 
     /// An engine that has just started offers this list: the next one will, too. So it is kept on disk, and clients
     /// hear of it if they were shown another one.
-    pub fn offered(&self, set: Toolset) {
-        let fingerprint = self.engine.fingerprint();
-        if !cache::read(&self.folder, &fingerprint).is_some_and(|kept| same(&kept, &set)) {
-            self.keep(&fingerprint, &set);
+    pub fn offered(&self, pool: &str, set: &Toolset) {
+        let Some(source) = self.sources.iter().find(|source| *source.pool == *pool) else { return };
+        let fingerprint = source.engine.fingerprint();
+        if !cache::read(&self.folder, &fingerprint).is_some_and(|kept| same(&kept, set)) {
+            self.keep(&fingerprint, set);
         }
-        self.announced(set);
+        self.changed(set, |other| *other.pool == *pool || other.engine.fingerprint() == fingerprint);
     }
 
     /// A running engine announced a list. Clients hear of it only if they were shown another one.
-    pub fn announced(&self, set: Toolset) {
-        let before = self.known();
-        if before.as_ref().is_some_and(|listed| same(&listed.set, &set)) {
-            return;
-        }
-        tracing::info!(tools = set.tools.len(), "the engine's tools have changed");
-        self.replace(set);
-        if before.is_some() {
-            self.changes.send_modify(|count| *count += 1);
-        }
+    pub fn announced(&self, pool: &str, set: &Toolset) {
+        self.changed(set, |source| *source.pool == *pool);
     }
 
     /// Counts up with every change that clients should hear of.
@@ -113,12 +122,63 @@ impl Catalog {
         self.changes.subscribe()
     }
 
-    fn known(&self) -> Option<Arc<Listed>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn fetch(&self, fingerprint: &str) -> Result<Toolset, StartError> {
-        let set = self.engine.tools().await?;
+    fn known(&self) -> Option<Arc<Listed>> {
+        self.lock().listed.clone()
+    }
+
+    /// The lists of all pools that can be had, from disk or not. Only when none can be had is that an error, the first
+    /// pool's.
+    async fn fetch(&self, from_disk: bool) -> Result<Arc<Listed>, StartError> {
+        let mut known: HashMap<String, Result<Toolset, StartError>> = HashMap::new();
+        let mut sets = Vec::with_capacity(self.sources.len());
+        // What a running engine has said is newer than what is on disk.
+        let said = if from_disk { self.lock().sets.clone() } else { vec![None; self.sources.len()] };
+        for (Source { pool, engine, .. }, said) in self.sources.iter().zip(said) {
+            let fingerprint = engine.fingerprint();
+            let set = match (said, known.get(&fingerprint)) {
+                (Some(set), _) => Ok(set),
+                (None, Some(set)) => set.clone(),
+                (None, None) => {
+                    let set = self.ask(&**engine, &fingerprint, from_disk).await;
+                    if let Err(error) = &set {
+                        tracing::warn!(%error, %pool, "the tools of a pool cannot be listed");
+                    }
+                    known.insert(fingerprint, set.clone());
+                    set
+                }
+            };
+            sets.push(set);
+        }
+        if sets.iter().all(Result::is_err) {
+            let none = || StartError::new("there is no pool");
+            return Err(sets.into_iter().find_map(Result::err).unwrap_or_else(none));
+        }
+        let mut state = self.lock();
+        for (place, set) in state.sets.iter_mut().zip(sets) {
+            // An engine may have said something meanwhile.
+            if let Ok(set) = set
+                && (place.is_none() || !from_disk)
+            {
+                *place = Some(set);
+            }
+        }
+        Ok(self.rebuild(&mut state))
+    }
+
+    async fn ask(
+        &self,
+        engine: &dyn Engine,
+        fingerprint: &str,
+        from_disk: bool,
+    ) -> Result<Toolset, StartError> {
+        if from_disk && let Some(set) = cache::read(&self.folder, fingerprint) {
+            return Ok(set);
+        }
+        let set = engine.tools().await?;
         self.keep(fingerprint, &set);
         Ok(set)
     }
@@ -129,9 +189,32 @@ impl Catalog {
         }
     }
 
-    fn replace(&self, set: Toolset) -> Arc<Listed> {
-        let listed = Arc::new(Listed::new(set, self.scope));
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(listed.clone());
+    /// These pools offer this list from now on.
+    fn changed(&self, set: &Toolset, of: impl Fn(&Source) -> bool) {
+        let mut state = self.lock();
+        let mut news = false;
+        for (source, place) in self.sources.iter().zip(&mut state.sets) {
+            if of(source) && !place.as_ref().is_some_and(|known| same(known, set)) {
+                tracing::info!(pool = %source.pool, tools = set.tools.len(), "the engine's tools have changed");
+                *place = Some(set.clone());
+                news = true;
+            }
+        }
+        // Whoever was shown nothing yet will be shown this.
+        let Some(before) = state.listed.clone().filter(|_| news) else { return };
+        let after = self.rebuild(&mut state);
+        let texts = |listed: &Listed| {
+            listed.iter().map(|(_, entry)| entry.shown.get().to_owned()).collect::<Vec<_>>()
+        };
+        if texts(&before) != texts(&after) {
+            self.changes.send_modify(|count| *count += 1);
+        }
+    }
+
+    fn rebuild(&self, state: &mut State) -> Arc<Listed> {
+        let pools = self.sources.iter().map(|source| &source.pool).zip(state.sets.iter().map(Option::as_ref));
+        let listed = Arc::new(Listed::new(pools, self.shown.clone()));
+        state.listed = Some(listed.clone());
         listed
     }
 }
@@ -140,38 +223,4 @@ fn same(one: &Toolset, other: &Toolset) -> bool {
     let texts =
         |set: &Toolset| set.tools.iter().map(|tool| tool.definition.get().to_owned()).collect::<Vec<_>>();
     texts(one) == texts(other)
-}
-
-impl Listed {
-    fn new(set: Toolset, scope: Scope) -> Self {
-        let entry = |definition: &RawValue| {
-            let (shown, takes_session) = inject::session_id(definition, scope);
-            Entry { shown, takes_session, engines_own: definition.to_owned(), checker: OnceLock::new() }
-        };
-        let tools = set.tools.iter().map(|tool| (tool.name.clone(), entry(&tool.definition))).collect();
-        Self { set, tools }
-    }
-
-    /// The tools in the engine's order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Entry)> {
-        self.set.tools.iter().filter_map(|tool| self.tools.get_key_value(&tool.name))
-    }
-
-    pub fn get(&self, name: &str) -> Option<(&Arc<str>, &Entry)> {
-        self.tools.get_key_value(name)
-    }
-}
-
-impl Entry {
-    /// Checks a call's arguments, greenroom's own already taken out.
-    pub fn check(&self, arguments: Option<&RawValue>) -> Result<(), Invalid> {
-        let checked = self.checker.get_or_init(|| Checker::new(&self.engines_own)).check(arguments);
-        checked.map_err(|mut invalid| {
-            // Whoever is told what there is should hear of all of it.
-            if let (Invalid::Unknown { known, .. }, true) = (&mut invalid, self.takes_session) {
-                known.push(inject::SESSION_ID.to_owned());
-            }
-            invalid
-        })
-    }
 }

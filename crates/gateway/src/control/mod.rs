@@ -21,14 +21,14 @@ use std::{
 use axum::{Router, routing::get};
 use tokio_util::sync::CancellationToken;
 
-use crate::Gateway;
+use crate::{Gateway, rest};
 
 pub use journal::{Entry, Journal, Read};
 pub use key::{Key, NoKey};
 pub use logs::LogLine;
 pub use problem::{Problem, ProblemBody, fallback};
 pub use sessions::{Closed, Session, Sessions};
-pub use status::{Pool, Status};
+pub use status::{Instance, Pool, Status};
 
 /// How a process serves agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,12 +78,14 @@ pub struct Control {
     pub closing: CancellationToken,
 }
 
-/// The routes, all below `/control/`.
+/// The routes: all below `/control/`, and those of programs below `/api/`.
 pub fn router(control: Arc<Control>) -> Router {
+    let rest = rest::router(control.gateway.clone());
     Router::new()
         .route("/control/status", get(status::show))
         .route("/control/sessions", get(sessions::list))
         .route("/control/sessions/{key}", get(sessions::show).delete(sessions::close))
         .route("/control/logs", get(logs::read))
         .with_state(control)
+        .merge(rest)
 }

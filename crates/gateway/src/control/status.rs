@@ -1,13 +1,13 @@
 //! `GET /control/status`: what the process is, and how full its pools are.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
 use axum::{Json, extract::State};
-use greenroom_fleet::PoolStatus;
+use greenroom_fleet::{InstanceStatus, PoolStatus};
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use crate::time::timestamp;
+use crate::{pools::health, time::timestamp};
 
 /// A process. What another version does not say is empty here, so that versions can ask each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,12 +32,48 @@ pub struct Status {
 #[serde(rename_all = "camelCase", default)]
 pub struct Pool {
     pub name: String,
+    pub description: String,
+    pub is_default: bool,
+    /// Instances come and go as they are needed.
+    pub elastic: bool,
+    /// Instances there are.
     pub instances: usize,
+    pub healthy: usize,
+    /// Instances of which a slot can be lent now.
+    pub available: usize,
+    /// Slots that are lent.
     pub leased: usize,
     pub slots: usize,
     pub waiting: usize,
     /// Open browsers that wait for a session. They are not among the leased.
     pub spares: usize,
+    pub restarts: u64,
+    /// The instances, by number.
+    pub members: Vec<Instance>,
+}
+
+/// An instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Instance {
+    pub id: u32,
+    pub alias: Option<String>,
+    /// `healthy`, `starting` or `failed`.
+    pub status: String,
+    /// It lends nothing more, and stops when its last lease is back.
+    pub draining: bool,
+    pub slots: usize,
+    pub leased: usize,
+    pub spares: usize,
+    /// For how long the oldest of its leases has been out.
+    pub leased_seconds: Option<u64>,
+    pub browser: String,
+    pub headless: bool,
+    pub process_id: Option<u32>,
+    pub restarts: u64,
+    /// Whether it answered when it was last looked at; empty until then.
+    pub responsive: Option<bool>,
+    pub error: Option<String>,
 }
 
 pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<Status> {
@@ -56,12 +92,40 @@ pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<Status> {
 }
 
 fn pool(status: PoolStatus) -> Pool {
+    let now = SystemTime::now();
     Pool {
-        name: status.name,
         instances: status.instances.len(),
+        healthy: status.healthy(),
+        available: status.instances.iter().filter(|instance| instance.is_available()).count(),
+        restarts: status.instances.iter().map(|instance| instance.restarts).sum(),
+        members: status.instances.into_iter().map(|one| instance(one, now)).collect(),
+        name: status.name,
+        description: status.description,
+        is_default: status.is_default,
+        elastic: status.elastic,
         leased: status.leased_slots,
         slots: status.slots,
         waiting: status.waiting,
         spares: status.spares,
+    }
+}
+
+fn instance(status: InstanceStatus, now: SystemTime) -> Instance {
+    let since = |then: SystemTime| now.duration_since(then).unwrap_or_default().as_secs();
+    Instance {
+        id: status.id.0,
+        alias: status.alias,
+        status: health(status.health).to_owned(),
+        draining: status.draining,
+        slots: status.slots,
+        leased: status.leased_slots,
+        spares: status.spares,
+        leased_seconds: status.leased_since.map(since),
+        browser: status.browser,
+        headless: status.headless,
+        process_id: status.process_id,
+        restarts: status.restarts,
+        responsive: status.check.last.map(|_| status.check.responsive),
+        error: status.check.error,
     }
 }

@@ -18,6 +18,7 @@ use crate::{
     connection::{ConnectedAgent, Connection},
     instructions,
     outlet::{Outlet, Reply, Way},
+    progress::Waiting,
     rescue::Failure,
     tools,
     turn::Turns,
@@ -138,7 +139,7 @@ impl Protocol {
             "protocolVersion": revision.as_str(),
             "capabilities": server_capabilities(),
             "serverInfo": server_info(),
-            "instructions": instructions::text(self.gateway.scope, &self.gateway.facts),
+            "instructions": instructions::text(&self.gateway),
         })))
     }
 
@@ -180,7 +181,8 @@ impl Protocol {
 
     async fn call(&self, id: Id, params: Option<Raw>, way: &Way) {
         let connection = self.connection.clone();
-        let agent = ConnectedAgent { connection: connection.clone(), outlet: way.outlet.clone() };
+        let (outlet, waiting) = (way.outlet.clone(), Waiting::of(params.as_deref()));
+        let agent = ConnectedAgent { connection: connection.clone(), outlet, waiting };
         let caller =
             Caller { owner: connection.owner.clone(), connection: Some(connection), agent: Arc::new(agent) };
         let (gateway, turn) = (self.gateway.clone(), self.turns.take());

@@ -1,31 +1,34 @@
-//! `create_new_session`: opens a browser before the first call needs it, under an id of the agent's or ours.
+//! `create_new_session`: opens a browser before the first call needs it, under an id of the agent's or ours, in a pool
+//! and instance of its choice.
 
 use greenroom_core::SessionId;
-use greenroom_fleet::{Target, Whose};
+use greenroom_fleet::Whose;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::OwnTool;
+use super::{BARE, OwnTool};
 use crate::rescue::Failure;
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "create_new_session",
     description: "Open a new isolated browser; returns its sessionId",
     session: Some("An id of your choice"),
-    read_only: false,
-    usable: |_| true,
+    places: true,
     run: |context| {
         Box::pin(async move {
-            let id = match context.session.clone() {
+            let id = match context.selected.session.clone() {
                 Some(id) => id,
                 None => fresh()?,
             };
             context.knowingly(&Whose::Named(id.clone()));
-            let agent = context.agent();
-            context.gateway.fleet.create(context.permit, id.clone(), Target::default(), agent).await?;
-            Ok(json!({ "sessionId": id }))
+            let (agent, target) = (context.agent(), context.selected.target.clone());
+            let gateway = context.gateway;
+            let created = gateway.fleet.create(context.permit, id.clone(), target, agent).await;
+            created.map_err(|error| Failure::of(gateway, &error))?;
+            Ok(json!({ "sessionId": id }).into())
         })
     },
+    ..BARE
 };
 
 /// Eight hex digits of randomness: an agent repeats its id with every call, so a whole UUID would cost tokens.

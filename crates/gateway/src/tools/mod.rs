@@ -1,28 +1,32 @@
 //! greenroom's own tools, one file each. They cost tokens in every conversation, so they say little, and each is
 //! shown only where it can be used.
 
+mod browser_execute_bulk;
+mod browser_pool_status;
 mod create_new_session;
 mod session_close;
 mod session_list;
 mod session_renew;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use greenroom_core::{Agent, BoxFuture, Fields, Owner, Permit, Raw, SessionId, raw::encode, settings::Scope};
+use greenroom_core::{Agent, BoxFuture, Fields, Owner, Permit, Raw, raw::encode, settings::Scope};
 use greenroom_fleet::Whose;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Gateway,
     call::Caller,
-    catalog::Invalid,
+    catalog::{Checker, INSTANCE, Invalid, POOL, SESSION_ID, Takes},
     rescue::{self, Failure},
-    route::Request,
+    route::{Request, Selected},
+    shape,
 };
 
 pub(crate) use session_list::state_name;
 
-type Run = for<'a> fn(Context<'a>) -> BoxFuture<'a, Result<Value, Failure>>;
+type Run = for<'a> fn(Context<'a>) -> BoxFuture<'a, Result<Said, Failure>>;
 
 /// A tool of greenroom's own.
 pub(crate) struct OwnTool {
@@ -30,21 +34,89 @@ pub(crate) struct OwnTool {
     description: &'static str,
     /// Whether it takes a `sessionId`, and if so what it says of it.
     session: Option<&'static str>,
+    /// Whether it takes a pool and an instance to choose.
+    places: bool,
+    /// Its other parameters, as a JSON schema: `properties` and what else there is.
+    schema: fn() -> Value,
     read_only: bool,
+    /// Whether it runs tools of engines, and needs their list.
+    pub(crate) runs_others: bool,
     /// Whether it is worth its tokens under this configuration.
     usable: fn(&Gateway) -> bool,
     run: Run,
 }
 
-const TOOLS: [&OwnTool; 4] =
-    [&session_list::TOOL, &create_new_session::TOOL, &session_close::TOOL, &session_renew::TOOL];
+/// What most tools have in common: a look at something, without arguments.
+const BARE: OwnTool = OwnTool {
+    name: "",
+    description: "",
+    session: None,
+    places: false,
+    schema: || json!({ "properties": {} }),
+    read_only: false,
+    runs_others: false,
+    usable: |_| true,
+    run: |_| Box::pin(async { Ok(Value::Null.into()) }),
+};
+
+const TOOLS: [&OwnTool; 6] = [
+    &browser_execute_bulk::TOOL,
+    &browser_pool_status::TOOL,
+    &session_list::TOOL,
+    &create_new_session::TOOL,
+    &session_close::TOOL,
+    &session_renew::TOOL,
+];
+
+/// What checks the arguments of each; made when first needed.
+static CHECKERS: [OnceLock<Checker>; TOOLS.len()] = [const { OnceLock::new() }; TOOLS.len()];
+
+/// What a tool answers.
+pub(crate) struct Said {
+    text: String,
+    /// The same for programs, if that is promised.
+    structured: Option<Raw>,
+    notes: Vec<String>,
+    /// It did not come to what was asked for, though there is something to say.
+    pub(crate) failed: bool,
+}
+
+impl From<Value> for Said {
+    fn from(value: Value) -> Self {
+        let text = match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        Self::text(text)
+    }
+}
+
+impl Said {
+    fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), structured: None, notes: Vec::new(), failed: false }
+    }
+
+    pub(crate) fn to_result(&self) -> Raw {
+        let mut result = Fields::default();
+        result.set("content", encode(&json!([{ "type": "text", "text": self.text }])));
+        if let Some(structured) = &self.structured {
+            result.set("structuredContent", structured.clone());
+        }
+        if self.failed {
+            result.set("isError", encode(&true));
+        }
+        shape::annotate(result.to_raw(), &self.notes)
+    }
+}
 
 /// What a tool works with.
 pub(crate) struct Context<'a> {
     gateway: &'a Gateway,
     caller: &'a Caller,
     permit: Permit,
-    session: Option<SessionId>,
+    selected: Selected,
+    /// As it came, selectors taken out, arguments checked.
+    request: Request,
 }
 
 impl Context<'_> {
@@ -63,9 +135,18 @@ impl Context<'_> {
         }
     }
 
+    /// The arguments. They were checked, so a failure here is a schema that says less than it should.
+    fn arguments<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        let text = self.request.arguments().map_or("{}", RawValue::get);
+        serde_json::from_str(text).map_err(|error| {
+            let invalid = Invalid::Wrong { name: "arguments".to_owned(), why: error.to_string() };
+            Failure::invalid_arguments(&self.request.tool, &invalid)
+        })
+    }
+
     /// The session that is meant: the named one, or where connections have one, this connection's.
     fn whose(&self) -> Result<Whose, Failure> {
-        match (&self.session, self.gateway.scope, &self.caller.connection) {
+        match (&self.selected.session, self.gateway.scope, &self.caller.connection) {
             (Some(id), _, _) => Ok(Whose::Named(id.clone())),
             (None, Scope::Connection, Some(connection)) => Ok(Whose::Connection(connection.id)),
             (None, _, _) => Err(Failure::which_session()),
@@ -84,7 +165,8 @@ pub(crate) fn names(gateway: &Gateway) -> impl Iterator<Item = &'static str> {
 
 /// Their definitions, as far as this owner may use them.
 pub(crate) fn definitions(gateway: &Gateway, owner: &Owner) -> Vec<Raw> {
-    usable(gateway).filter(|tool| gateway.policy.shows(owner, tool.name)).map(OwnTool::definition).collect()
+    let shown = usable(gateway).filter(|tool| gateway.policy.shows(owner, tool.name));
+    shown.map(|tool| tool.definition(gateway)).collect()
 }
 
 fn usable(gateway: &Gateway) -> impl Iterator<Item = &'static OwnTool> {
@@ -92,17 +174,32 @@ fn usable(gateway: &Gateway) -> impl Iterator<Item = &'static OwnTool> {
 }
 
 impl OwnTool {
-    fn definition(&self) -> Raw {
-        let mut properties = Fields::default();
+    fn definition(&self, gateway: &Gateway) -> Raw {
+        let mut schema = Fields::default();
+        schema.set("type", encode("object"));
+        let own = self.own_schema();
+        let mut properties = own.read::<Fields>("properties").ok().flatten().unwrap_or_default();
         if let Some(description) = self.session {
-            properties.set("sessionId", encode(&json!({ "type": "string", "description": description })));
+            properties.set(SESSION_ID, encode(&json!({ "type": "string", "description": description })));
         }
+        if self.places {
+            gateway.catalog.shown().places().for_each(|(name, parameter)| properties.set(name, parameter));
+        }
+        for (name, value) in own.iter() {
+            schema.set(name, value.to_owned());
+        }
+        schema.set("properties", properties.to_raw());
+        schema.set("additionalProperties", encode(&false));
         encode(&json!({
             "name": self.name,
             "description": self.description,
-            "inputSchema": { "type": "object", "properties": properties, "additionalProperties": false },
-            "annotations": { "readOnlyHint": self.read_only, "openWorldHint": false },
+            "inputSchema": schema,
+            "annotations": { "readOnlyHint": self.read_only, "openWorldHint": self.runs_others },
         }))
+    }
+
+    fn own_schema(&self) -> Fields {
+        Fields::open(&encode(&(self.schema)())).unwrap_or_default()
     }
 
     pub(crate) async fn run(
@@ -110,35 +207,33 @@ impl OwnTool {
         gateway: &Gateway,
         caller: &Caller,
         mut request: Request,
-    ) -> Result<Raw, Failure> {
+    ) -> Result<Said, Failure> {
         let permit = gateway.policy.permit(&caller.owner, self.name)?;
-        let session = match self.session {
-            Some(_) => request.take_session().map_err(|error| match rescue::unroutable(error) {
-                Ok(failure) => failure,
-                Err(_) => Failure::invalid_arguments(self.name, &Invalid::NotAnObject),
-            })?,
-            None => None,
-        };
-        self.check(request.arguments())?;
-        let value = (self.run)(Context { gateway, caller, permit, session }).await?;
-        let text = match &value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        Ok(encode(&json!({ "content": [{ "type": "text", "text": text }] })))
+        let takes = Takes { session: self.session.is_some(), pool: self.places, instance: self.places };
+        let selected = request.take_selectors(takes).map_err(|error| match rescue::unroutable(error) {
+            Ok(failure) => failure,
+            Err(_) => Failure::invalid_arguments(self.name, &Invalid::NotAnObject),
+        })?;
+        self.check(&request, gateway)?;
+        (self.run)(Context { gateway, caller, permit, selected, request }).await
     }
 
-    /// What is left of the arguments must be nothing.
-    fn check(&self, arguments: Option<&RawValue>) -> Result<(), Failure> {
-        let Some(arguments) = arguments else { return Ok(()) };
-        let known = if self.session.is_some() { vec!["sessionId".to_owned()] } else { Vec::new() };
-        let invalid = match Fields::open(arguments) {
-            Err(_) => Invalid::NotAnObject,
-            Ok(fields) => match fields.names().next() {
-                None => return Ok(()),
-                Some(name) => Invalid::Unknown { name: name.to_owned(), known },
-            },
-        };
-        Err(Failure::invalid_arguments(self.name, &invalid))
+    /// What is left of the arguments must be what the schema says.
+    fn check(&self, request: &Request, gateway: &Gateway) -> Result<(), Failure> {
+        let Some(place) = TOOLS.iter().position(|tool| tool.name == self.name) else { return Ok(()) };
+        let checker = CHECKERS[place].get_or_init(|| {
+            let mut schema = self.own_schema();
+            schema.set("additionalProperties", encode(&false));
+            Checker::new(&encode(&json!({ "inputSchema": schema })))
+        });
+        checker.check(request.arguments()).map_err(|mut invalid| {
+            if let Invalid::Unknown { known, .. } = &mut invalid {
+                known.extend(self.session.map(|_| SESSION_ID.to_owned()));
+                let shown: Vec<_> = gateway.catalog.shown().places().map(|(name, _)| name).collect();
+                let places = [POOL, INSTANCE].into_iter().filter(|name| self.places && shown.contains(name));
+                known.extend(places.map(ToOwned::to_owned));
+            }
+            Failure::invalid_arguments(self.name, &invalid)
+        })
     }
 }

@@ -3,19 +3,18 @@
 use greenroom_fleet::{SessionState, SessionStatus};
 use serde_json::{Value, json};
 
-use super::{Context, OwnTool};
+use super::{BARE, Context, OwnTool, Said};
 use crate::{rescue::Failure, time::timestamp};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "session_list",
     description: "List browser sessions",
-    session: None,
     read_only: true,
-    usable: |_| true,
     run: |context| Box::pin(async move { run(&context) }),
+    ..BARE
 };
 
-fn run(context: &Context<'_>) -> Result<Value, Failure> {
+fn run(context: &Context<'_>) -> Result<Said, Failure> {
     let own = context.caller.connection.as_ref().map(|connection| connection.id);
     let sessions: Vec<_> = context
         .gateway
@@ -26,7 +25,7 @@ fn run(context: &Context<'_>) -> Result<Value, Failure> {
         .filter(|status| status.connection.is_none_or(|id| Some(id) == own))
         .map(|status| show(&status))
         .collect();
-    Ok(json!({ "sessions": sessions }))
+    Ok(json!({ "sessions": sessions }).into())
 }
 
 fn show(status: &SessionStatus) -> Value {

@@ -3,24 +3,28 @@
 use greenroom_core::port::human;
 use serde_json::json;
 
-use super::OwnTool;
+use super::{BARE, OwnTool};
 
-pub(super) const TOOL: OwnTool = OwnTool {
-    name: "session_renew",
-    description: "Extend a session's lifetime",
-    session: Some("Which session"),
-    read_only: false,
-    usable: |gateway| gateway.facts.max_lifetime.is_some(),
-    run: |context| {
-        Box::pin(async move {
-            context.gateway.fleet.renew(context.owner(), &context.whose()?)?;
-            let facts = &context.gateway.facts;
-            let idle = human(facts.idle_timeout);
-            Ok(json!(match facts.max_lifetime {
-                Some(lifetime) =>
-                    format!("session renewed: it ends in {}, or after {idle} without a call", human(lifetime)),
-                None => format!("session renewed: it ends after {idle} without a call"),
-            }))
-        })
-    },
-};
+pub(super) const TOOL: OwnTool =
+    OwnTool {
+        name: "session_renew",
+        description: "Extend a session's lifetime",
+        session: Some("Which session"),
+        usable: |gateway| gateway.facts.max_lifetime.is_some(),
+        run: |context| {
+            Box::pin(async move {
+                context.gateway.fleet.renew(context.owner(), &context.whose()?)?;
+                let facts = &context.gateway.facts;
+                let idle = human(facts.idle_timeout);
+                Ok(json!(match facts.max_lifetime {
+                    Some(lifetime) => format!(
+                        "session renewed: it ends in {}, or after {idle} without a call",
+                        human(lifetime)
+                    ),
+                    None => format!("session renewed: it ends after {idle} without a call"),
+                })
+                .into())
+            })
+        },
+        ..BARE
+    };

@@ -22,7 +22,7 @@ pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"))
 }
 
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|kind| {
         let kind = kind.split(';').next().unwrap_or_default().trim();
         kind.eq_ignore_ascii_case("application/json")

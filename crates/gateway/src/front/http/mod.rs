@@ -27,9 +27,10 @@ use axum::{
 use greenroom_core::Owner;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{Gateway, connection::Reach};
+use crate::{Gateway, connection::Reach, rest};
 
 pub use check::Rules;
+pub(crate) use headers::is_json;
 pub use join::{FRONT, Hello, PROTOCOL, Welcome};
 pub use listen::{attend, serve};
 pub use probes::Probes;
@@ -61,9 +62,12 @@ impl Door {
     }
 }
 
-/// Everything that is served at a door, and refusals of everything else.
+/// Everything that is served at a door, programs' ways in too, and refusals of everything else.
 pub fn site(door: Arc<Door>) -> Router {
+    let names = middleware::from_fn_with_state(door.clone(), check::names);
+    let rest = rest::router(door.gateway.clone()).layer(DefaultBodyLimit::disable()).layer(names);
     router(door)
+        .merge(rest)
         .fallback(|| async { refusal::not_found() })
         .method_not_allowed_fallback(|| async { refusal::wrong_method() })
 }

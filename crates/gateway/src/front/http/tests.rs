@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{session::Session, *};
-use crate::{Catalog, Facts, Metrics, outlet::Way};
+use crate::{Catalog, Facts, Metrics, Source, outlet::Way};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -110,16 +110,17 @@ fn door(idle_timeout: Duration) -> (Door, tempfile::TempDir) {
         spare_pause: Duration::ZERO,
     };
     let settings = FleetSettings { pool, call_timeout: DAY, idle_timeout, max_lifetime: None };
-    let facts = Facts { slots: 4, instances_max: 1, idle_timeout, max_lifetime: None, headless: true };
+    let facts = Facts { idle_timeout, max_lifetime: None, headless: true, declared: false };
+    let source = Source { pool: "DEFAULT".into(), engine: engine.clone(), several: false };
     let gateway = Gateway {
-        fleet: Fleet::new(settings, engine.clone()),
-        catalog: Catalog::new(engine, Scope::Connection, folder.path().to_owned()),
+        fleet: Fleet::new(settings, engine),
+        catalog: Catalog::new(vec![source], Scope::Connection, folder.path().to_owned()),
         policy: Policy::new(&[], &[], BTreeSet::new(), false).unwrap(),
         scope: Scope::Connection,
         facts,
         folder: PathBuf::from("/"),
         parking: crate::Parking::default(),
-        metrics: Metrics::default(),
+        metrics: Arc::new(Metrics::new(false)),
     };
     let door = Door {
         gateway: Arc::new(gateway),

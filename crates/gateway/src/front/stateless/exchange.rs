@@ -7,12 +7,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use greenroom_core::{Agent, BoxFuture, Fields, NoAnswer, Raw, raw::encode};
+use greenroom_core::{Agent, BoxFuture, Fields, NoAnswer, Queued, Raw, raw::encode};
 use greenroom_mcp::message;
 use serde_json::json;
 use tokio::sync::{Notify, oneshot};
 
-use crate::{connection::has, outlet::Outlet};
+use crate::{
+    connection::has,
+    outlet::Outlet,
+    progress::{self, Waiting},
+};
 
 pub(super) struct Exchange {
     state: Mutex<State>,
@@ -126,6 +130,7 @@ pub(super) struct StatelessAgent {
     pub(super) capabilities: Raw,
     pub(super) log_level: Option<String>,
     pub(super) roots: Vec<PathBuf>,
+    pub(super) waiting: Waiting,
 }
 
 impl Agent for StatelessAgent {
@@ -164,6 +169,12 @@ impl Agent for StatelessAgent {
 
     fn log_level(&self) -> Option<String> {
         self.log_level.clone()
+    }
+
+    fn queued(&self, queued: Queued<'_>) {
+        if let Some(notice) = self.waiting.notice(queued) {
+            self.tell(progress::METHOD, Some(notice));
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::{
     connection::Connection,
     instructions,
     outlet::Outlet,
+    progress::Waiting,
     turn::Turn,
 };
 
@@ -70,7 +71,7 @@ fn discovered(gateway: &Gateway) -> Fields {
     let mut answer = Fields::default();
     answer.set("supportedVersions", encode(&SPOKEN));
     answer.set("capabilities", encode(&server_capabilities()));
-    answer.set("instructions", encode(&instructions::text(gateway.scope, &gateway.facts)));
+    answer.set("instructions", encode(&instructions::text(gateway)));
     answer.set("_meta", encode(&json!({ "io.modelcontextprotocol/serverInfo": server_info() })));
     answer
 }
@@ -103,6 +104,7 @@ fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, outlet: Outlet
         capabilities: request.capabilities.clone(),
         log_level: request.log_level.clone(),
         roots: asker.roots,
+        waiting: Waiting::of(request.params.as_deref()),
     };
     let caller = Caller { owner: asker.owner.clone(), connection: asker.connection, agent: Arc::new(agent) };
     let (gateway, params, turn) = (gateway.clone(), request.params.clone(), asker.turn);

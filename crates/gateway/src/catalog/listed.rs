@@ -1,0 +1,141 @@
+//! A tool list over several pools, ready to be shown and checked against.
+//!
+//! It is the union of what the pools offer, in the order of the pools; a tool that several have is shown as the first of
+//! them describes it, and checked as the one that is called describes it. A pool that could not be asked yet offers
+//! nothing here and refuses nothing: its engine judges when it runs.
+
+use std::sync::{Arc, OnceLock};
+
+use greenroom_core::{Raw, Toolset};
+use indexmap::IndexMap;
+use serde_json::value::RawValue;
+
+use super::{
+    arguments::{Checker, Invalid},
+    inject::{self, Shown, Takes},
+};
+
+/// A tool list.
+pub struct Listed {
+    tools: IndexMap<Arc<str>, Entry>,
+    /// Pools whose tools are not known.
+    unknown: Vec<Arc<str>>,
+    shown: Shown,
+}
+
+/// A tool of the list.
+pub struct Entry {
+    /// As clients see it.
+    pub shown: Raw,
+    /// Which selectors are greenroom's here; a tool that has such a parameter itself keeps it.
+    pub(crate) takes: Takes,
+    /// What the pools that have it say of it; usually all the same. Never empty.
+    variants: Vec<Variant>,
+}
+
+/// One description of a tool, and the pools that have it so.
+struct Variant {
+    definition: Raw,
+    pools: Vec<Arc<str>>,
+    checker: OnceLock<Checker>,
+}
+
+impl Listed {
+    /// The lists of the pools, in their order; `None` for one that is not known.
+    pub(super) fn new<'a>(
+        pools: impl Iterator<Item = (&'a Arc<str>, Option<&'a Toolset>)>,
+        shown: Shown,
+    ) -> Self {
+        let (mut tools, mut unknown) = (IndexMap::<Arc<str>, Entry>::new(), Vec::new());
+        for (pool, set) in pools {
+            let Some(set) = set else {
+                unknown.push(pool.clone());
+                continue;
+            };
+            for tool in &set.tools {
+                let entry = tools.entry(tool.name.clone()).or_insert_with(|| {
+                    let (shown, takes) = shown.add_to(&tool.definition);
+                    Entry { shown, takes, variants: Vec::new() }
+                });
+                // An engine that lists a name twice means the first.
+                if entry.variant(pool).is_none() {
+                    entry.add(&tool.definition, pool);
+                }
+            }
+        }
+        Self { tools, unknown, shown }
+    }
+
+    /// The tools in the order of the pools and their engines.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Entry)> {
+        self.tools.iter()
+    }
+
+    pub fn get(&self, name: &str) -> Option<(&Arc<str>, &Entry)> {
+        self.tools.get_key_value(name)
+    }
+
+    /// The pools that have a tool, if this one has not.
+    pub(crate) fn elsewhere<'a>(&self, entry: &'a Entry, pool: &str) -> Option<Vec<&'a str>> {
+        if self.unknown.iter().any(|unknown| **unknown == *pool) || entry.variant(pool).is_some() {
+            return None;
+        }
+        Some(entry.pools().collect())
+    }
+
+    /// Whether it matters which pool a call of this tool is for.
+    pub(crate) fn differs(&self, entry: &Entry) -> bool {
+        entry.variants.len() > 1 || entry.pools().count() < self.shown.pools.len()
+    }
+
+    /// Checks a call's arguments as the pool describes the tool, greenroom's own already taken out. Without a pool the
+    /// description that is shown counts.
+    pub(crate) fn check(
+        &self,
+        entry: &Entry,
+        pool: Option<&str>,
+        arguments: Option<&RawValue>,
+    ) -> Result<(), Invalid> {
+        let Some(variant) = pool.and_then(|pool| entry.variant(pool)).or(entry.variants.first()) else {
+            return Ok(());
+        };
+        variant.checker.get_or_init(|| Checker::new(&variant.definition)).check(arguments).map_err(
+            |mut invalid| {
+                // Whoever is told what there is should hear of all of it.
+                if let Invalid::Unknown { known, .. } = &mut invalid {
+                    if entry.takes.session {
+                        known.push(inject::SESSION_ID.to_owned());
+                    }
+                    let own = |name: &str| match name {
+                        inject::POOL => entry.takes.pool,
+                        _ => entry.takes.instance,
+                    };
+                    let places = self.shown.places().map(|(name, _)| name).filter(|name| own(name));
+                    known.extend(places.map(ToOwned::to_owned));
+                }
+                invalid
+            },
+        )
+    }
+}
+
+impl Entry {
+    fn add(&mut self, definition: &RawValue, pool: &Arc<str>) {
+        let same = self.variants.iter_mut().find(|variant| variant.definition.get() == definition.get());
+        match same {
+            Some(variant) => variant.pools.push(pool.clone()),
+            None => {
+                let (definition, pools) = (definition.to_owned(), vec![pool.clone()]);
+                self.variants.push(Variant { definition, pools, checker: OnceLock::new() });
+            }
+        }
+    }
+
+    fn variant(&self, pool: &str) -> Option<&Variant> {
+        self.variants.iter().find(|variant| variant.pools.iter().any(|name| **name == *pool))
+    }
+
+    fn pools(&self) -> impl Iterator<Item = &str> {
+        self.variants.iter().flat_map(|variant| variant.pools.iter().map(|name| &**name))
+    }
+}

@@ -1,0 +1,95 @@
+//! What greenroom itself tells a client of a call's progress: where it stands while it waits for a browser, and how many
+//! of several commands are done.
+//!
+//! Nothing is told unless the client gave the call a progress token. What is told is bounded, and the places in a queue
+//! stay below what engines send later, since progress must increase.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use greenroom_core::{Fields, Queued, Raw, raw::encode};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::route;
+
+/// The notification that carries it.
+pub(crate) const METHOD: &str = "notifications/progress";
+
+/// Its parameters. The token goes back as the client wrote it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Progress<'a, N> {
+    progress_token: &'a RawValue,
+    progress: N,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+/// So many of so many are done.
+pub(crate) fn done(progress_token: &RawValue, done: usize, total: usize) -> Raw {
+    encode(&Progress { progress_token, progress: done, total: Some(total), message: None })
+}
+
+/// How many times a call is told its place. Values are thousandths, so the last one stays below a half, and an engine
+/// that counts its own steps comes after it. Whoever has been told so often knows that the queue moves.
+const TOLD_MAX: u32 = 400;
+
+/// What one call has been told.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    token: Option<Raw>,
+    told: AtomicU32,
+}
+
+impl Waiting {
+    /// For a call with these parameters.
+    pub(crate) fn of(params: Option<&RawValue>) -> Self {
+        // Most calls do not have the word: then nothing is taken apart.
+        let params = params.filter(|params| params.get().contains("progressToken"));
+        let token = params.and_then(|params| route::progress_token(&Fields::open(params).ok()?));
+        Self { token, told: AtomicU32::new(0) }
+    }
+
+    /// The parameters of the notification that tells the place, if it is to be told.
+    pub(crate) fn notice(&self, queued: Queued<'_>) -> Option<Raw> {
+        let progress_token = self.token.as_deref()?;
+        let told = self.told.fetch_add(1, Ordering::Relaxed) + 1;
+        if told > TOLD_MAX {
+            // Stays where it is, however long the queue moves.
+            self.told.store(TOLD_MAX, Ordering::Relaxed);
+            return None;
+        }
+        let Queued { pool, place, waiting } = queued;
+        let message = format!("waiting for a browser: place {place} of {waiting} in pool \"{pool}\"");
+        let progress = f64::from(told) / 1000.0;
+        Some(encode(&Progress { progress_token, progress, total: None, message: Some(message) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(params: &str) -> Waiting {
+        Waiting::of(Some(&greenroom_core::raw::parse(params.to_owned()).unwrap()))
+    }
+
+    /// The place is told with the client's own token and a value that grows; never without a token, and not for ever.
+    #[test]
+    fn places_are_told() {
+        let queued = |place| Queued { pool: "DEFAULT", place, waiting: 5 };
+        let told = waiting(r#"{"name":"t","_meta":{"progressToken":"a\u0062"}}"#);
+        assert_eq!(
+            told.notice(queued(2)).unwrap().get(),
+            r#"{"progressToken":"a\u0062","progress":0.001,"message":"waiting for a browser: place 2 of 5 in pool \"DEFAULT\""}"#
+        );
+        assert!(told.notice(queued(1)).unwrap().get().contains(r#""progress":0.002,"#));
+        let more = (0..2 * TOLD_MAX).filter_map(|_| told.notice(queued(1))).count();
+        assert_eq!(more, 398);
+        for silent in [r#"{"name":"t"}"#, r#"{"_meta":{}}"#, r#"{"_meta":{"progressToken":null}}"#] {
+            assert!(waiting(silent).notice(queued(1)).is_none(), "{silent}");
+        }
+    }
+}

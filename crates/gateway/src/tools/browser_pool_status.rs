@@ -1,0 +1,38 @@
+//! `browser_pool_status`: the pools, their instances, and how they are. Shown where pools are declared, answered
+//! everywhere.
+
+use std::time::SystemTime;
+
+use greenroom_core::raw;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{BARE, Context, OwnTool, Said};
+use crate::{pools::Pools, rescue::Failure};
+
+pub(super) const TOOL: OwnTool = OwnTool {
+    name: "browser_pool_status",
+    description: "Health and leases of browser pools and instances",
+    schema: || json!({ "properties": { "pool_name": { "type": "string", "description": "Only this pool" } } }),
+    read_only: true,
+    usable: |gateway| gateway.facts.declared,
+    run: |context| Box::pin(async move { run(&context) }),
+    ..BARE
+};
+
+#[derive(Default, Deserialize)]
+struct Arguments {
+    #[serde(default)]
+    pool_name: Option<String>,
+}
+
+fn run(context: &Context<'_>) -> Result<Said, Failure> {
+    let fleet = &context.gateway.fleet;
+    let arguments: Arguments = context.arguments()?;
+    let statuses = match arguments.pool_name {
+        Some(name) => vec![fleet.pool(&name).map_err(|error| Failure::of(context.gateway, &error))?],
+        None => fleet.pools(),
+    };
+    let pools = raw::encode(&Pools::new(&statuses, SystemTime::now()));
+    Ok(Said::text(pools.get()))
+}

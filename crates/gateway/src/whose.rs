@@ -1,0 +1,94 @@
+//! Which session a call belongs to, and what its caller must hear of that session beside the answer. The same for a
+//! single call and for several at once.
+
+use std::sync::atomic::Ordering;
+
+use greenroom_core::{SessionId, settings::Scope};
+use greenroom_fleet::{Ended, Note, Target, Whose};
+
+use crate::{Gateway, call::Caller, connection::Connection, rescue::Failure};
+
+/// What to say when calls without `sessionId` overlap: probably two agents share a connection unawares.
+const OVERLAP: &str = "hint: calls without sessionId overlapped on this connection and shared one browser; if several agents use it, each should give its own sessionId";
+
+/// The session that a call with this `sessionId` is for.
+pub(crate) fn whose(
+    gateway: &Gateway,
+    caller: &Caller,
+    session: Option<SessionId>,
+) -> Result<Whose, Failure> {
+    match (session, gateway.scope, &caller.connection) {
+        (Some(id), _, _) => Ok(Whose::Named(id)),
+        (None, Scope::Connection, Some(connection)) => Ok(Whose::Connection(connection.id)),
+        (None, Scope::Connection, None) => Err(Failure::stateless()),
+        (None, Scope::Call, _) => Ok(Whose::NoOne),
+        (None, Scope::Explicit, _) => Err(Failure::session_required()),
+    }
+}
+
+/// The pool that a call will run in: the one it names, its session's, or the default one. A session that is just being
+/// made or ended may turn out to live elsewhere; then the fleet or the engine judges.
+pub(crate) fn pool_of(gateway: &Gateway, caller: &Caller, whose: &Whose, target: &Target) -> String {
+    if let Some(pool) = &target.pool {
+        return pool.clone();
+    }
+    let (id, connection) = match whose {
+        Whose::Named(id) => (Some(id), None),
+        Whose::Connection(connection) => (None, Some(*connection)),
+        Whose::NoOne => return gateway.fleet.default_pool().to_owned(),
+    };
+    let sessions = gateway.fleet.list(&caller.owner);
+    let own = sessions.into_iter().find(|status| match id {
+        Some(id) => status.id.as_ref() == Some(id),
+        None => status.id.is_none() && status.connection == connection,
+    });
+    own.map_or_else(|| gateway.fleet.default_pool().to_owned(), |status| status.pool)
+}
+
+/// What a caller must hear with its answer.
+pub(crate) fn notes(
+    caller: &Caller,
+    whose: &Whose,
+    mut notes: Vec<Note>,
+    unnamed: Option<Unnamed<'_>>,
+) -> Vec<String> {
+    // Another of its owner's windows may have begun the session anew; this client has not heard of it.
+    let lost = caller.connection.as_ref().is_some_and(|connection| connection.takes_leave_of(whose));
+    if lost && !notes.iter().any(|note| matches!(note, Note::Restarted(_))) {
+        notes.push(Note::Restarted(Ended::Server));
+    }
+    let mut notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
+    if unnamed.is_some_and(|unnamed| unnamed.overlapped()) {
+        notes.push(OVERLAP.to_owned());
+    }
+    notes
+}
+
+/// Counts a call without `sessionId` in a connection's own session, and knows whether it met another.
+pub(crate) struct Unnamed<'a> {
+    connection: &'a Connection,
+    meetings_before: usize,
+}
+
+impl<'a> Unnamed<'a> {
+    /// To be held until the call has its answer.
+    pub(crate) fn begin(caller: &'a Caller, whose: &Whose) -> Option<Self> {
+        let (Some(connection), Whose::Connection(_)) = (&caller.connection, whose) else { return None };
+        let meetings_before = connection.meetings.load(Ordering::Relaxed);
+        if connection.unnamed.fetch_add(1, Ordering::Relaxed) > 0 {
+            // The one that came first shall hear of it too.
+            connection.meetings.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(Self { connection, meetings_before })
+    }
+
+    fn overlapped(&self) -> bool {
+        self.connection.meetings.load(Ordering::Relaxed) != self.meetings_before
+    }
+}
+
+impl Drop for Unnamed<'_> {
+    fn drop(&mut self) {
+        self.connection.unnamed.fetch_sub(1, Ordering::Relaxed);
+    }
+}
