@@ -35,6 +35,9 @@ pub enum Verb {
     /// Look at sessions, or close one
     #[command(subcommand)]
     Sessions(SessionsVerb),
+    /// Look at pools of browsers, or change one
+    #[command(subcommand)]
+    Pool(PoolVerb),
     /// Show what running greenrooms have logged lately
     Logs(verb::logs::Args),
     /// Look at the configuration
@@ -59,6 +62,20 @@ pub enum SessionsVerb {
     Show(verb::sessions::WhichArgs),
     /// Close a session and free its browser; its agent is told with its next call
     Close(verb::sessions::WhichArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PoolVerb {
+    /// List the pools of every greenroom that runs
+    List(verb::pool::ListArgs),
+    /// Print all that is known of a pool, and its instances
+    Show(verb::pool::WhichArgs),
+    /// Give a pool more instances, or fewer; no lease that is out is cut
+    Scale(verb::pool::ScaleArgs),
+    /// Start instances again: failed ones now, running ones when their leases are back
+    Restart(verb::pool::InstanceArgs),
+    /// Lend no more of instances, and stop them when their leases are back
+    Drain(verb::pool::InstanceArgs),
 }
 
 /// Settings given as flags: key and value.

@@ -28,7 +28,7 @@ use greenroom_gateway::control::Journal;
 use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
-    args::{Cli, ConfigVerb, Flags, SessionsVerb, Verb},
+    args::{Cli, ConfigVerb, Flags, PoolVerb, SessionsVerb, Verb},
     config::Surroundings,
     report::Hinted,
 };
@@ -93,6 +93,15 @@ async fn dispatch(
         }
         Verb::Sessions(SessionsVerb::Show(args)) => verb::sessions::show(&settings, &args).await,
         Verb::Sessions(SessionsVerb::Close(args)) => verb::sessions::close(&settings, &args).await,
+        Verb::Pool(PoolVerb::List(args)) => verb::pool::list(&settings, &surroundings, &args).await,
+        Verb::Pool(PoolVerb::Show(args)) => verb::pool::show(&settings, &surroundings, &args).await,
+        Verb::Pool(PoolVerb::Scale(args)) => verb::pool::scale(&settings, &args).await,
+        Verb::Pool(PoolVerb::Restart(args)) => {
+            verb::pool::command(&settings, &args, verb::pool::Command::Restart).await
+        }
+        Verb::Pool(PoolVerb::Drain(args)) => {
+            verb::pool::command(&settings, &args, verb::pool::Command::Drain).await
+        }
         Verb::Logs(args) => verb::logs::run(&settings, &args).await,
         Verb::Config(ConfigVerb::Show(args)) => verb::config::show(&settings, &args),
     }

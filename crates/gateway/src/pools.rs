@@ -153,3 +153,125 @@ pub(crate) fn without_hope(pool: &PoolStatus) -> Option<FleetError> {
     let why = pool.instances.iter().find_map(|instance| instance.check.error.clone());
     Some(FleetError::NoHealthy { pool: pool.name.clone(), is_default: pool.is_default, why })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use greenroom_core::InstanceId;
+    use greenroom_fleet::Check;
+    use std::time::Duration;
+
+    /// 2026-01-02T10:15:30.123Z and so many milliseconds.
+    fn at(ms: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_348_930_123 + ms)
+    }
+
+    fn instance(id: u32, alias: Option<&str>, health: Health, leased: Option<u64>) -> InstanceStatus {
+        InstanceStatus {
+            id: InstanceId(id),
+            alias: alias.map(ToOwned::to_owned),
+            health,
+            draining: false,
+            slots: 1,
+            leased_slots: usize::from(leased.is_some()),
+            spares: 0,
+            leased_since: leased.map(at),
+            browser: "chromium".to_owned(),
+            headless: true,
+            process_id: Some(12_345 + id),
+            check: Check { last: Some(at(1_333)), responsive: health == Health::Healthy, error: None },
+            restarts: 0,
+        }
+    }
+
+    fn pool(name: &str, is_default: bool, instances: Vec<InstanceStatus>) -> PoolStatus {
+        PoolStatus {
+            name: name.to_owned(),
+            description: String::new(),
+            is_default,
+            elastic: false,
+            slots: instances.len(),
+            leased_slots: 0,
+            instances,
+            spares: 0,
+            waiting: 0,
+        }
+    }
+
+    fn sessionless() -> PoolStatus {
+        let error = Some("Process exited unexpectedly (code 1)".to_owned());
+        let check = Check { last: Some(at(0)), responsive: false, error };
+        let failed = InstanceStatus { check, ..instance(2, None, Health::Failed, None) };
+        let lazy = InstanceStatus {
+            check: Check::default(),
+            process_id: None,
+            ..instance(3, None, Health::Starting, None)
+        };
+        let half = InstanceStatus { slots: 2, ..instance(4, None, Health::Healthy, Some(100)) };
+        let instances = vec![
+            instance(0, None, Health::Healthy, Some(0)),
+            instance(1, Some("debug_browser"), Health::Healthy, None),
+            failed,
+            lazy,
+            half,
+        ];
+        let description = "General web scraping and navigation".to_owned();
+        PoolStatus { description, ..pool("SESSIONLESS", true, instances) }
+    }
+
+    /// Every field by its name, in its order, with nulls where nothing is known; an instance with a free slot is not
+    /// leased, and a failed one has no process.
+    #[test]
+    fn field_for_field() {
+        let pools = Pools::new(&[sessionless()], at(1_523));
+        let pool = serde_json::to_value(&pools.pools[0]).unwrap();
+        let mut head = pool.as_object().unwrap().clone();
+        let instances = head.shift_remove("instances").unwrap();
+        assert_eq!(
+            serde_json::to_string(&head).unwrap(),
+            r#"{"name":"SESSIONLESS","description":"General web scraping and navigation","is_default":true,"total_instances":5,"healthy_instances":3,"leased_instances":1,"available_instances":2}"#
+        );
+        assert_eq!(
+            instances[0].to_string(),
+            r#"{"id":"0","alias":null,"status":"healthy","leased":true,"lease_duration_ms":1523,"lease_started_at":"2026-01-02T10:15:30.123Z","browser":"chromium","headless":true,"process_id":12345,"health_check":{"last_check":"2026-01-02T10:15:31.456Z","responsive":true,"error":null},"slots":1,"leased_slots":1}"#
+        );
+        assert_eq!(
+            instances[2].to_string(),
+            r#"{"id":"2","alias":null,"status":"failed","leased":false,"lease_duration_ms":null,"lease_started_at":null,"browser":"chromium","headless":true,"process_id":null,"health_check":{"last_check":"2026-01-02T10:15:30.123Z","responsive":false,"error":"Process exited unexpectedly (code 1)"},"slots":1,"leased_slots":0}"#
+        );
+        assert_eq!(instances[3]["status"], "starting");
+        assert_eq!(instances[3]["health_check"]["last_check"], serde_json::Value::Null);
+        let half = &instances[4];
+        assert_eq!((&half["leased"], &half["leased_slots"]), (&false.into(), &1.into()));
+        assert_eq!(half["lease_duration_ms"], serde_json::Value::Null);
+    }
+
+    /// The summary adds up what is shown, over all pools or over the one that was asked for.
+    #[test]
+    fn sums() {
+        let isolated = pool("ISOLATED", false, vec![instance(0, None, Health::Healthy, None)]);
+        let all = Pools::new(&[sessionless(), isolated.clone()], at(0));
+        assert_eq!(
+            serde_json::to_string(&all.summary).unwrap(),
+            r#"{"total_pools":2,"total_instances":6,"healthy_instances":4,"failed_instances":1,"leased_instances":1,"available_instances":3}"#
+        );
+        let one = Pools::new(&[isolated], at(0)).summary;
+        assert_eq!((one.total_pools, one.total_instances), (1, 1));
+    }
+
+    /// A pool is given up only when every instance has failed; then it says so in the words that were promised.
+    #[test]
+    fn hope() {
+        let failed = || instance(0, None, Health::Failed, None);
+        let says = |pool: PoolStatus| without_hope(&pool).map(|error| error.to_string());
+        assert_eq!(
+            says(pool("MAIN", true, vec![failed(), failed()])).unwrap(),
+            "Default pool 'MAIN' has no healthy instances. Specify explicit pool or restart failed instances."
+        );
+        for other in [Health::Starting, Health::Healthy] {
+            assert_eq!(says(pool("MAIN", true, vec![failed(), instance(1, None, other, None)])), None);
+        }
+        let elastic = PoolStatus { elastic: true, ..pool("DEFAULT", true, Vec::new()) };
+        assert_eq!(says(elastic), None);
+    }
+}

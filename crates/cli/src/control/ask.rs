@@ -4,11 +4,17 @@
 use std::{io, path::Path, time::Duration};
 
 use bytes::Bytes;
-use greenroom_gateway::control::ProblemBody;
+use greenroom_gateway::{control::ProblemBody, rest};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Method, Request, Response, body::Incoming, client::conn::http1, header::HOST};
+use hyper::{
+    Method, Request, Response,
+    body::Incoming,
+    client::conn::http1,
+    header::{CONTENT_TYPE, HOST},
+};
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 use tokio::{net::UnixStream, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -70,6 +76,12 @@ impl Asker {
         self.ask(Method::GET, path, ANSWER_WITHIN).await
     }
 
+    /// Tells it to do something, which it does at once or promises.
+    pub async fn post<T: DeserializeOwned>(&mut self, path: &str, body: &Value) -> Result<T, AskError> {
+        let body = Full::from(Bytes::from(body.to_string()));
+        self.exchange(Method::POST, path, body, ANSWER_WITHIN).await
+    }
+
     /// Asks for something that takes up to `within`.
     pub async fn ask<T: DeserializeOwned>(
         &mut self,
@@ -77,8 +89,18 @@ impl Asker {
         path: &str,
         within: Duration,
     ) -> Result<T, AskError> {
+        self.exchange(method, path, Full::default(), within).await
+    }
+
+    async fn exchange<T: DeserializeOwned>(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Full<Bytes>,
+        within: Duration,
+    ) -> Result<T, AskError> {
         let answer = async {
-            let response = self.send(method, path).await?;
+            let response = self.send(method, path, body).await?;
             let bytes = whole(response).await?;
             serde_json::from_slice(&bytes).map_err(|error| AskError::Broken(error.to_string()))
         };
@@ -87,16 +109,22 @@ impl Asker {
 
     /// Asks for an answer that goes on and on. Only its beginning has a deadline.
     pub async fn stream(&mut self, path: &str) -> Result<Incoming, AskError> {
-        let begun = timeout(ANSWER_WITHIN, self.send(Method::GET, path)).await;
+        let begun = timeout(ANSWER_WITHIN, self.send(Method::GET, path, Full::default())).await;
         begun.unwrap_or(Err(AskError::Silent(ANSWER_WITHIN))).map(Response::into_body)
     }
 
-    async fn send(&mut self, method: Method, path: &str) -> Result<Response<Incoming>, AskError> {
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Full<Bytes>,
+    ) -> Result<Response<Incoming>, AskError> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(HOST, "greenroom")
-            .body(Full::default())
+            .header(CONTENT_TYPE, "application/json")
+            .body(body)
             .map_err(|error| AskError::Broken(error.to_string()))?;
         self.requests.ready().await.map_err(|_| AskError::Nobody)?;
         let response = self.requests.send_request(request).await.map_err(|error| {
@@ -117,13 +145,19 @@ async fn whole(response: Response<Incoming>) -> Result<Bytes, AskError> {
 }
 
 async fn refusal(response: Response<Incoming>) -> AskError {
+    /// As below `/control`, or as below `/api`.
     #[derive(Deserialize)]
-    struct Body {
-        error: ProblemBody,
+    #[serde(untagged)]
+    enum Body {
+        Control { error: ProblemBody },
+        Rest(rest::ProblemBody),
     }
     let status = response.status();
     match whole(response).await.map(|bytes| serde_json::from_slice(&bytes)) {
-        Ok(Ok(Body { error })) => AskError::Refused(error),
+        Ok(Ok(Body::Control { error })) => AskError::Refused(error),
+        Ok(Ok(Body::Rest(rest::ProblemBody { error, message, .. }))) => {
+            AskError::Refused(ProblemBody { code: error, message, hint: None })
+        }
         Ok(Err(_)) => AskError::Broken(format!("status {status}")),
         Err(error) => error,
     }

@@ -5,6 +5,7 @@ pub mod demo;
 pub mod doctor;
 pub mod logs;
 pub mod mcp;
+pub mod pool;
 pub mod serve;
 pub mod sessions;
 pub mod setup;

@@ -2,6 +2,7 @@
 //! to be known of the terminal.
 
 pub mod logs;
+pub mod pools;
 pub mod sessions;
 pub mod status;
 pub mod table;

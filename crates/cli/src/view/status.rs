@@ -4,6 +4,7 @@ use greenroom_gateway::control::{Pool, Session, Status};
 use serde::Serialize;
 
 use super::{
+    pools::{pools as pool_table, trouble},
     sessions::sessions,
     terminal::{Paint, Terminal},
     words::{clean, count, span},
@@ -30,7 +31,7 @@ fn one(look: &Look, terminal: Terminal) -> String {
             } else {
                 text += &sessions(&rows, INDENT, terminal);
             }
-            text + &status.pools.iter().map(pool).collect::<String>()
+            text + &pools(status, terminal)
         }
         Look::Unanswered { neighbour, why } => {
             let server =
@@ -48,8 +49,20 @@ fn heading(status: &Status, terminal: Terminal) -> String {
     format!("{name}  {}  pid {}  up {up}{listen}\n", clean(&status.kind), status.pid)
 }
 
+/// A line for a pool that looks after itself; a table of those that were declared, and what is wrong in them.
+fn pools(status: &Status, terminal: Terminal) -> String {
+    let declared: Vec<_> =
+        status.pools.iter().filter(|pool| !pool.elastic).map(|pool| (status.pid, pool)).collect();
+    let mut text: String = status.pools.iter().filter(|pool| pool.elastic).map(pool).collect();
+    if !declared.is_empty() {
+        text += &pool_table(&declared, INDENT, terminal);
+        text += &declared.iter().map(|(_, pool)| trouble(pool, INDENT)).collect::<String>();
+    }
+    text
+}
+
 fn pool(pool: &Pool) -> String {
-    let Pool { name, instances, leased, slots, waiting, spares } = pool;
+    let Pool { name, instances, leased, slots, waiting, spares, .. } = pool;
     let spares = match spares {
         0 => String::new(),
         1 => ", 1 spare".to_owned(),
@@ -100,6 +113,7 @@ impl<'a> From<&'a Look> for Shown<'a> {
 mod tests {
     use super::*;
     use crate::control::Neighbour;
+    use greenroom_gateway::control::Instance;
 
     fn neighbour(pid: u32) -> Neighbour {
         Neighbour { pid, socket: "/run/control.sock".into(), server: None }
@@ -127,8 +141,10 @@ mod tests {
             instances: 1,
             leased: 4,
             slots: 128,
-            waiting: 0,
             spares: 1,
+            elastic: true,
+            is_default: true,
+            ..Pool::default()
         }];
         let status = Status { version: "0.1.0".to_owned(), pools, ..Status::default() };
         let sessions = vec![
@@ -139,7 +155,24 @@ mod tests {
         ];
         let others = vec![session(Some("prices"), "ann", "idle", "\x1b]0;owned\x07", "http://shop.test/")];
         let stdio = Status { pid: 4242, kind: "stdio".to_owned(), uptime_seconds: 750, ..status.clone() };
+        let declared = |name: &str, is_default: bool, failed: bool| {
+            let error = failed.then(|| "Process exited unexpectedly (code 1)".to_owned());
+            let state = if failed { "failed" } else { "healthy" };
+            let member = Instance { status: state.to_owned(), slots: 1, error, ..Instance::default() };
+            let healthy = usize::from(!failed);
+            Pool {
+                name: name.to_owned(),
+                is_default,
+                instances: 1,
+                healthy,
+                available: healthy,
+                slots: 1,
+                members: vec![member],
+                ..Pool::default()
+            }
+        };
         let server = Status {
+            pools: vec![declared("CHROMIUM", true, false), declared("FIREFOX", false, true)],
             pid: 4300,
             kind: "server".to_owned(),
             uptime_seconds: 187_300,

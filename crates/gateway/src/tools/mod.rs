@@ -60,12 +60,12 @@ const BARE: OwnTool = OwnTool {
 };
 
 const TOOLS: [&OwnTool; 6] = [
-    &browser_execute_bulk::TOOL,
-    &browser_pool_status::TOOL,
     &session_list::TOOL,
     &create_new_session::TOOL,
     &session_close::TOOL,
     &session_renew::TOOL,
+    &browser_execute_bulk::TOOL,
+    &browser_pool_status::TOOL,
 ];
 
 /// What checks the arguments of each; made when first needed.

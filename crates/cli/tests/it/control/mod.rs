@@ -5,6 +5,7 @@ mod close;
 mod faults;
 mod http;
 mod logs;
+mod pool;
 mod sessions;
 mod status;
 mod watch;

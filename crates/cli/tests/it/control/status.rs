@@ -56,10 +56,17 @@ async fn two_greenrooms_at_once() {
     assert_eq!(process["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(process["dataFolder"], stage.data().display().to_string());
     assert_eq!(process["sessionCount"], 1);
+    let mut pool = process["pools"][0].clone();
+    let members = pool.as_object_mut().unwrap().remove("members").unwrap();
     assert_eq!(
-        process["pools"],
-        json!([{"name": "DEFAULT", "instances": 1, "leased": 1, "slots": 128, "waiting": 0, "spares": 0}])
+        pool,
+        json!({
+            "name": "DEFAULT", "description": "", "isDefault": true, "elastic": true, "instances": 1, "healthy": 1,
+            "available": 1, "leased": 1, "slots": 128, "waiting": 0, "spares": 0, "restarts": 0,
+        })
     );
+    assert_eq!((&members[0]["id"], &members[0]["status"]), (&json!(0), &json!("healthy")), "{members}");
+    assert_eq!((&members[0]["slots"], &members[0]["leased"]), (&json!(16), &json!(1)), "{members}");
     let text = ask(&stage, &["status"]).await.stdout;
     assert!(
         text.contains(&format!("pid {}", one.pid())) && text.contains(&format!("pid {}", two.pid())),

@@ -12,6 +12,7 @@ mod limits;
 mod loss;
 mod order;
 mod own_tools;
+mod places;
 mod policy;
 mod scope;
 mod spares;

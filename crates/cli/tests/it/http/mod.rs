@@ -5,6 +5,7 @@ mod faults;
 mod handshake;
 mod input;
 mod listen;
+mod pools;
 mod probes;
 mod refuse;
 mod resume;

@@ -1,0 +1,260 @@
+//! Pools, as a table and one by one, and what came of changing one.
+
+use greenroom_gateway::{
+    control::{Instance, Pool},
+    rest::{Changed, Scaled},
+};
+
+use super::{
+    table::{Cell, table},
+    terminal::{Paint, Terminal},
+    words::{clean, count, span},
+};
+
+/// A table of pools, with the process of each where several are shown.
+pub fn pools(rows: &[(u32, &Pool)], indent: &str, terminal: Terminal) -> String {
+    let several = rows.iter().any(|(pid, _)| Some(*pid) != rows.first().map(|(first, _)| *first));
+    let mut heads = vec!["POOL", "HEALTHY", "AVAILABLE", "LEASED", "WAITING", "RESTARTS", "DESCRIPTION"];
+    if several {
+        heads.insert(0, "PID");
+    }
+    let cells = |(pid, pool): &(u32, &Pool)| {
+        let mut cells = row(pool);
+        if several {
+            cells.insert(0, Cell::plain(pid.to_string()));
+        }
+        cells
+    };
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    table(&heads, &rows, indent, terminal)
+}
+
+fn row(pool: &Pool) -> Vec<Cell> {
+    vec![
+        Cell::Text(Paint::Bold, name(pool)),
+        Cell::Number(format!("{} of {}", pool.healthy, pool.instances)),
+        Cell::Number(pool.available.to_string()),
+        Cell::Number(format!("{} of {}", pool.leased, pool.slots)),
+        Cell::Number(pool.waiting.to_string()),
+        Cell::Number(pool.restarts.to_string()),
+        Cell::plain(clean(&pool.description)),
+    ]
+}
+
+/// What a pool is called: its name, and whether it is the default one.
+pub fn name(pool: &Pool) -> String {
+    format!("{}{}", clean(&pool.name), if pool.is_default { " (default)" } else { "" })
+}
+
+/// All that is known of a pool: a line for each fact, and its instances.
+pub fn pool(pid: u32, kind: &str, pool: &Pool, terminal: Terminal) -> String {
+    let size = if pool.elastic { "; they come and go as they are needed" } else { "" };
+    let facts = [
+        ("pool", name(pool)),
+        ("description", clean(&pool.description)),
+        ("process", format!("pid {pid}, {}", clean(kind))),
+        (
+            "instances",
+            format!("{}, {} healthy, {} available{size}", pool.instances, pool.healthy, pool.available),
+        ),
+        (
+            "slots",
+            format!(
+                "{} of {} leased, {} spare, {} waiting",
+                pool.leased, pool.slots, pool.spares, pool.waiting
+            ),
+        ),
+        ("restarts", pool.restarts.to_string()),
+    ];
+    let facts = facts.into_iter().map(|(fact, value)| {
+        let value = if value.is_empty() { "-" } else { &value };
+        format!("{fact:11}  {value}\n")
+    });
+    let mut text: String = facts.collect();
+    if !pool.members.is_empty() {
+        text += "\n";
+        text += &instances(&pool.members, "", terminal);
+    }
+    text
+}
+
+/// A table of a pool's instances.
+fn instances(members: &[Instance], indent: &str, terminal: Terminal) -> String {
+    let heads = ["ID", "ALIAS", "STATUS", "LEASED", "FOR", "BROWSER", "PROCESS", "RESTARTS", "NOTE"];
+    let rows: Vec<_> = members
+        .iter()
+        .map(|one| {
+            let paint = match one.status.as_str() {
+                "healthy" => Paint::Green,
+                "failed" => Paint::Red,
+                _ => Paint::Dim,
+            };
+            let dash = || "-".to_owned();
+            let browser = format!("{}{}", clean(&one.browser), if one.headless { "" } else { " (window)" });
+            vec![
+                Cell::Text(Paint::Bold, one.id.to_string()),
+                Cell::plain(one.alias.as_deref().map_or_else(dash, clean)),
+                Cell::Text(paint, clean(&one.status)),
+                Cell::Number(format!("{} of {}", one.leased, one.slots)),
+                Cell::Number(one.leased_seconds.map_or_else(dash, span)),
+                Cell::plain(browser),
+                Cell::Number(one.process_id.map_or_else(dash, |pid| pid.to_string())),
+                Cell::Number(one.restarts.to_string()),
+                Cell::plain(note(one)),
+            ]
+        })
+        .collect();
+    table(&heads, &rows, indent, terminal)
+}
+
+/// What is out of the ordinary with an instance; usually nothing.
+fn note(instance: &Instance) -> String {
+    let mut notes = Vec::new();
+    if instance.draining {
+        notes.push("draining".to_owned());
+    }
+    if instance.status == "healthy" && instance.responsive == Some(false) {
+        notes.push("does not respond".to_owned());
+    }
+    notes.extend(instance.error.as_deref().map(clean));
+    notes.join(", ")
+}
+
+/// A line for each instance that is out of the ordinary.
+pub fn trouble(pool: &Pool, indent: &str) -> String {
+    let odd = pool.members.iter().filter(|one| one.status == "failed" || one.draining);
+    odd.map(|one| {
+        let alias = one.alias.as_deref().map(|alias| format!(" ({})", clean(alias))).unwrap_or_default();
+        let note = note(one);
+        let failed = match (one.status == "failed", note.is_empty()) {
+            (false, _) => note,
+            (true, true) => "failed".to_owned(),
+            (true, false) => format!("failed: {note}"),
+        };
+        format!("{indent}{} instance {}{alias} {failed}\n", clean(&pool.name), one.id)
+    })
+    .collect()
+}
+
+pub fn scaled(pid: u32, Scaled { pool, from, to, draining }: &Scaled) -> String {
+    let leaving = match draining.as_slice() {
+        [] => String::new(),
+        leaving => format!("; {} when their leases are back", left(leaving)),
+    };
+    let pool = clean(pool);
+    format!("pool \"{pool}\" (pid {pid}): {} now, {from} before{leaving}\n", count(*to, "instance"))
+}
+
+fn left(ids: &[String]) -> String {
+    let ids: Vec<_> = ids.iter().map(|id| clean(id)).collect();
+    format!("{} leave", ids.join(", "))
+}
+
+pub fn restarted(pid: u32, changed: &Changed) -> String {
+    told(pid, changed, "restarting", "those that are leased when their leases are back")
+}
+
+pub fn drained(pid: u32, changed: &Changed) -> String {
+    told(pid, changed, "draining", "`greenroom pool restart` brings them back")
+}
+
+fn told(pid: u32, Changed { pool, instances }: &Changed, what: &str, after: &str) -> String {
+    let pool = clean(pool);
+    if instances.is_empty() {
+        return format!("pool \"{pool}\" (pid {pid}): nothing to do\n");
+    }
+    let ids: Vec<_> = instances.iter().map(|id| clean(id)).collect();
+    format!("pool \"{pool}\" (pid {pid}): {what} {}; {after}\n", ids.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chromium() -> Pool {
+        let instance = |id, alias: Option<&str>, status: &str, leased| Instance {
+            id,
+            alias: alias.map(ToOwned::to_owned),
+            status: status.to_owned(),
+            slots: 1,
+            leased,
+            leased_seconds: (leased > 0).then_some(75),
+            browser: "chromium".to_owned(),
+            headless: true,
+            process_id: (status != "failed").then_some(12_345 + id),
+            responsive: Some(status == "healthy"),
+            ..Instance::default()
+        };
+        let failed = Instance {
+            error: Some("Process exited unexpectedly (code 1)\x1b[2J".to_owned()),
+            restarts: 3,
+            ..instance(2, None, "failed", 0)
+        };
+        let draining = Instance { draining: true, ..instance(1, Some("debug_browser"), "healthy", 1) };
+        Pool {
+            name: "CHROMIUM".to_owned(),
+            description: "General-purpose web scraping and navigation".to_owned(),
+            is_default: true,
+            instances: 3,
+            healthy: 2,
+            available: 1,
+            leased: 1,
+            slots: 3,
+            waiting: 4,
+            restarts: 3,
+            members: vec![instance(0, None, "healthy", 0), draining, failed],
+            ..Pool::default()
+        }
+    }
+
+    fn firefox() -> Pool {
+        Pool {
+            name: "FIREFOX".to_owned(),
+            instances: 2,
+            healthy: 2,
+            available: 2,
+            slots: 2,
+            ..Pool::default()
+        }
+    }
+
+    const WIDE: Terminal = Terminal { colour: false, columns: Some(110), rows: None };
+
+    /// Pools stand one below the other, with their processes where there are several.
+    #[test]
+    fn many() {
+        let (one, other) = (chromium(), firefox());
+        let same = pools(&[(7, &one), (7, &other)], "", WIDE);
+        let apart = pools(&[(7, &one), (8, &other)], "", WIDE);
+        insta::assert_snapshot!(format!("{same}\n{apart}\n{}", trouble(&one, "  ")));
+    }
+
+    /// One pool is shown whole; what somebody else wrote cannot drive the terminal.
+    #[test]
+    fn one() {
+        insta::assert_snapshot!(pool(7, "server", &chromium(), WIDE));
+    }
+
+    /// What was done is said, and what remains to be done.
+    #[test]
+    fn changes() {
+        let scaled = |draining: &[&str]| {
+            let draining = draining.iter().map(|id| (*id).to_owned()).collect();
+            super::scaled(7, &Scaled { pool: "A".to_owned(), from: 3, to: 1, draining })
+        };
+        assert_eq!(scaled(&[]), "pool \"A\" (pid 7): 1 instance now, 3 before\n");
+        assert_eq!(
+            scaled(&["1", "2"]),
+            "pool \"A\" (pid 7): 1 instance now, 3 before; 1, 2 leave when their leases are back\n"
+        );
+        let changed = |ids: &[&str]| Changed {
+            pool: "A".to_owned(),
+            instances: ids.iter().map(|id| (*id).to_owned()).collect(),
+        };
+        assert_eq!(
+            restarted(7, &changed(&["0", "1"])),
+            "pool \"A\" (pid 7): restarting 0, 1; those that are leased when their leases are back\n"
+        );
+        assert_eq!(drained(7, &changed(&[])), "pool \"A\" (pid 7): nothing to do\n");
+    }
+}

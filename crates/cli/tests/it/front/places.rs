@@ -1,0 +1,49 @@
+//! Which pool and which instance a call runs in, where there is no choice: the built-in pool alone.
+
+use greenroom_testkit::text_of;
+use serde_json::{Value, json};
+
+use super::stage::{Stage, failure, tools};
+
+/// Where there is no choice nothing is shown, and what names the one pool there is is accepted; other names are refused
+/// with what there is.
+#[tokio::test]
+async fn one_pool_needs_no_name() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let listed = Value::from(tools(&client).await).to_string();
+    assert!(!listed.contains("browser_pool") && !listed.contains("browser_instance"));
+    for place in [json!({"browser_pool": "DEFAULT"}), json!({"browser_pool": null, "browser_instance": null})]
+    {
+        let mut arguments = json!({"text": "a"});
+        arguments.as_object_mut().unwrap().extend(place.as_object().unwrap().clone());
+        assert_eq!(text_of(&client.call("echo", arguments).await), "a");
+    }
+    let (code, text) = failure(&client.call("echo", json!({"text": "a", "browser_pool": 7})).await);
+    assert_eq!(
+        (code.as_str(), text.as_str()),
+        ("no_such_pool", "`browser_pool` must be the name of a pool, as text")
+    );
+}
+
+/// `browser_pool_status` answers where it is not shown, with every pool or the one that is asked for.
+#[tokio::test]
+async fn the_status_of_pools() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    client.call("echo", json!({"text": "a"})).await;
+    for arguments in [json!({}), json!({"pool_name": "DEFAULT"})] {
+        let said: Value =
+            serde_json::from_str(&text_of(&client.call("browser_pool_status", arguments).await)).unwrap();
+        assert_eq!(
+            (&said["pools"][0]["name"], &said["summary"]["total_pools"]),
+            (&json!("DEFAULT"), &json!(1))
+        );
+    }
+    let (code, text) = failure(&client.call("browser_pool_status", json!({"pool_name": "X"})).await);
+    assert_eq!(code, "no_such_pool");
+    assert!(text.starts_with(r#"no such pool: "X"; there is "DEFAULT""#), "{text}");
+    let (code, text) = failure(&client.call("browser_pool_status", json!({"pool": "X"})).await);
+    assert_eq!(code, "invalid_arguments");
+    assert!(text.ends_with("hint: this tool takes `pool_name`"), "{text}");
+}
