@@ -1,6 +1,7 @@
 //! The stdio front from outside: the real `greenroom mcp`, real MCP clients, and the fake engine behind it.
 
 mod bad_input;
+mod bulk;
 mod catalog;
 mod cost;
 mod expiry;

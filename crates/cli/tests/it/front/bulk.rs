@@ -1,0 +1,248 @@
+//! `browser_execute_bulk`: several commands, one browser, one answer.
+
+use greenroom_testkit::{Client, text_of};
+use serde_json::{Value, json};
+
+use super::stage::{Stage, failure, pid, pid_of};
+
+const BULK: &str = "browser_execute_bulk";
+
+/// What a bulk call came to: its JSON as text, which programs get the same way.
+#[track_caller]
+fn outcome(answer: &Value) -> Value {
+    let result = &answer["result"];
+    let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    let said: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(said, result["structuredContent"]);
+    let failed = said["success"] == false;
+    assert_eq!(result["isError"] == true, failed, "{answer}");
+    let total = said["total_count"].as_u64().unwrap();
+    for list in ["results", "errors"] {
+        assert_eq!(said[list].as_array().unwrap().len() as u64, total, "{said}");
+    }
+    said
+}
+
+async fn bulk(client: &Client, arguments: Value) -> Value {
+    outcome(&client.call(BULK, arguments).await)
+}
+
+fn echo(text: &str) -> Value {
+    json!({"tool": "echo", "args": {"text": text}})
+}
+
+fn fail(message: &str) -> Value {
+    json!({"tool": "fail", "args": {"message": message}})
+}
+
+/// Commands run in order in one browser, and only results that are wanted come back.
+#[tokio::test]
+async fn commands_run_in_order() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let commands = json!([
+        {"tool": "set", "args": {"key": "k", "value": "v"}},
+        {"tool": "get", "args": {"key": "k"}, "return_result": true},
+        {"tool": "pid"},
+    ]);
+    let said = bulk(&client, json!({"commands": commands, "sessionId": "a"})).await;
+    assert_eq!(
+        said,
+        json!({
+            "success": true, "executed_count": 3, "total_count": 3,
+            "results": [null, {"content": [{"type": "text", "text": "v"}]}, null],
+            "errors": [null, null, null], "stopped_at": null,
+        })
+    );
+    let said =
+        bulk(&client, json!({"commands": commands, "sessionId": "a", "return_all_results": true})).await;
+    let process = said["results"][2]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(process, pid(&client, "a").await.to_string());
+}
+
+/// Without a session one browser is held for all commands, also when others come between them.
+#[tokio::test]
+async fn one_browser_for_all() {
+    let stage = Stage::new().set("sessions.scope", "call");
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let commands = json!([{"tool": "pid"}, {"tool": "wait", "args": {"file": gate.path()}}, {"tool": "pid"}]);
+    let held = client.start_call(BULK, json!({"commands": commands, "return_all_results": true})).await;
+    gate.arrived(1).await;
+    let other = pid_of(&client.call("pid", json!({})).await).to_string();
+    gate.open();
+    let said = outcome(&held.response().await);
+    let process = |n: usize| said["results"][n]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(process(0), process(2));
+    assert_ne!(process(0), other);
+}
+
+/// Nobody's call comes between the commands, not even one of the same session.
+#[tokio::test]
+async fn nobody_comes_between() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let commands = json!([
+        {"tool": "set", "args": {"key": "k", "value": "bulk"}},
+        {"tool": "wait", "args": {"file": gate.path()}},
+        {"tool": "get", "args": {"key": "k"}, "return_result": true},
+    ]);
+    let held = client.start_call(BULK, json!({"commands": commands, "sessionId": "a"})).await;
+    let other = client.start_call("set", json!({"key": "k", "value": "other", "sessionId": "a"})).await;
+    gate.arrived(1).await;
+    gate.open();
+    let said = outcome(&held.response().await);
+    assert_eq!(said["results"][2]["content"][0]["text"], "bulk");
+    other.response().await;
+    assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "a"})).await), "other");
+}
+
+/// A failed command ends the rest, unless told otherwise; what failed says why, in either way a tool can fail.
+#[tokio::test]
+async fn failures() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let commands = json!([echo("a"), fail("no luck"), echo("b")]);
+    let said = bulk(&client, json!({"commands": commands, "return_all_results": true})).await;
+    assert_eq!((&said["executed_count"], &said["stopped_at"]), (&json!(2), &json!(1)), "{said}");
+    assert_eq!(said["errors"], json!([null, "no luck", null]));
+    assert_eq!(said["results"][0]["content"][0]["text"], "a");
+    assert_eq!((&said["results"][1], &said["results"][2]), (&Value::Null, &Value::Null));
+
+    let rpc = json!({"tool": "rpc_error", "args": {"code": -32_000, "message": "broken"}});
+    let commands =
+        json!([fail("no luck"), rpc, {"tool": "echo", "args": {"text": "b"}, "return_result": true}]);
+    let said = bulk(&client, json!({"commands": commands, "stop_on_error": false})).await;
+    assert_eq!((&said["executed_count"], &said["stopped_at"]), (&json!(3), &Value::Null), "{said}");
+    assert_eq!(said["errors"], json!(["no luck", "broken", null]));
+    assert_eq!(said["results"][2]["content"][0]["text"], "b");
+}
+
+/// A browser that dies under a command ends the rest, whatever was wished, and the next call says so.
+#[tokio::test]
+async fn a_browser_dies() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let commands = json!([echo("a"), {"tool": "die"}, echo("b")]);
+    let said = bulk(&client, json!({"commands": commands, "stop_on_error": false, "sessionId": "a"})).await;
+    assert_eq!((&said["executed_count"], &said["stopped_at"]), (&json!(2), &json!(1)), "{said}");
+    let error = said["errors"][1].as_str().unwrap();
+    assert!(error.starts_with("the session was lost during this call: the engine process ended"), "{error}");
+    assert_eq!((&said["errors"][0], &said["errors"][2]), (&Value::Null, &Value::Null));
+    let answer = client.call(BULK, json!({"commands": [echo("c")], "sessionId": "a"})).await;
+    outcome(&answer);
+    let note = answer["result"]["content"][1]["text"].as_str().unwrap();
+    assert!(note.starts_with("session restarted: "), "{note}");
+}
+
+/// Everything is checked before anything runs, and what is wrong is named with its command.
+#[tokio::test]
+async fn nothing_runs_before_all_is_checked() {
+    let stage = Stage::new().set("tools.deny", "sleep");
+    let client = stage.client().await;
+    for (command, code, expected) in [
+        (
+            json!({"tool": "ecoh"}),
+            "unknown_tool",
+            "commands[1]: unknown tool: \"ecoh\"; did you mean \"echo\"?",
+        ),
+        (
+            json!({"tool": "echo", "args": {"txet": "a"}}),
+            "invalid_arguments",
+            "commands[1]: unknown argument: `txet` (tool \"echo\")",
+        ),
+        (
+            json!({"tool": "fail"}),
+            "invalid_arguments",
+            "commands[1]: missing argument: `message` (tool \"fail\")",
+        ),
+        (
+            json!({"tool": "sleep", "args": {"ms": 1}}),
+            "tool_refused",
+            "commands[1]: tool \"sleep\" is switched off",
+        ),
+        (
+            json!({"tool": BULK, "args": {"commands": []}}),
+            "invalid_arguments",
+            "commands[1]: \"browser_execute_bulk\" cannot be one of several commands",
+        ),
+        (
+            json!({"tool": "session_list"}),
+            "invalid_arguments",
+            "commands[1]: \"session_list\" cannot be one of several",
+        ),
+        (
+            json!({"tool": "echo", "args": {"text": "a", "sessionId": "b"}}),
+            "invalid_arguments",
+            "commands[1]: `sessionId` belongs beside `commands`",
+        ),
+        (
+            json!({"tool": "echo", "args": {"text": "a", "browser_instance": 0}}),
+            "invalid_arguments",
+            "commands[1]: `browser_instance` belongs beside `commands`",
+        ),
+        (json!({"args": {}}), "invalid_arguments", "wrong argument: `commands.1`"),
+        (json!({"tool": "echo", "args": []}), "invalid_arguments", "wrong argument: `commands.1.args`"),
+        (json!({"tool": "echo", "arguments": {}}), "invalid_arguments", "wrong argument: `commands.1`"),
+        (json!(7), "invalid_arguments", "wrong argument: `commands.1`"),
+    ] {
+        let answer = client.call(BULK, json!({"commands": [echo("a"), command]})).await;
+        let (got, text) = failure(&answer);
+        assert_eq!(got, code, "{text}");
+        assert!(text.starts_with(expected), "{text}");
+    }
+    for commands in [json!([]), json!(vec![echo("a"); 101]), json!("echo"), Value::Null] {
+        let (code, text) = failure(&client.call(BULK, json!({"commands": commands})).await);
+        assert_eq!(code, "invalid_arguments");
+        assert!(text.starts_with("wrong argument: `commands`"), "{text}");
+    }
+    let (_, text) = failure(&client.call(BULK, json!({})).await);
+    assert!(text.starts_with("missing argument: `commands`"), "{text}");
+    assert_eq!(stage.log().count("tools/call echo"), 0);
+}
+
+/// A client that asks for progress hears how many commands are done; progress inside a command is not mixed in.
+#[tokio::test]
+async fn progress() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let commands = json!([echo("a"), {"tool": "progress", "args": {"steps": 3}}]);
+    let params = json!({
+        "name": BULK, "arguments": {"commands": commands},
+        "_meta": {"progressToken": 12_345_678_901_234_567_u64, "k": 1},
+    });
+    outcome(&client.request("tools/call", params).await);
+    for done in [1, 2] {
+        let told = client.next_notification("notifications/progress").await;
+        let expected = json!({"progressToken": 12_345_678_901_234_567_u64, "progress": done, "total": 2});
+        assert_eq!(told["params"], expected);
+    }
+    assert_eq!(client.notifications_left("notifications/progress"), 0);
+}
+
+/// Arguments reach the engine as they were written, and so do the client's other words about the call.
+#[tokio::test]
+async fn arguments_pass_untouched() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let sent = r#"{"name":"browser_execute_bulk","arguments":{"commands":[{"tool":"params","args":{"any":{"a":1e400, "b":[1.0]}},"return_result":true}]},"_meta":{"k":[1,  2],"progressToken":"p"}}"#;
+    let line = client.start_raw("tools/call", Some(sent)).await.line().await;
+    let answer = r#"{"content":[{"type":"text","text":"{\"name\":\"params\",\"arguments\":{\"any\":{\"a\":1e400, \"b\":[1.0]}},\"_meta\":{\"k\":[1,  2]}}"}]}"#;
+    assert!(line.contains(&format!(r#""results":[{answer}]"#)), "{line}");
+}
+
+/// A bulk call that is cancelled stops behind the command that runs.
+#[tokio::test]
+async fn cancelled() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let commands = json!([{"tool": "wait", "args": {"file": gate.path()}}, echo("never")]);
+    let held = client.start_call(BULK, json!({"commands": commands, "sessionId": "a"})).await;
+    gate.arrived(1).await;
+    client.cancel(held.id()).await;
+    gate.open();
+    pid(&client, "a").await;
+    assert_eq!(stage.log().count("tools/call echo"), 0);
+}
