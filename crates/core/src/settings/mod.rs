@@ -16,15 +16,18 @@ mod kind;
 mod list;
 mod nearest;
 mod path;
+mod pools;
 mod problem;
 mod reference;
 mod resolve;
 mod table;
 mod viewport;
+mod web;
 
-pub use choice::{Browser, Cap, EngineKind, Scope};
-pub use declare::{Section, Setting};
+pub use choice::{Browser, Cap, EngineKind, ImageResponses, LeaseStrategy, Scope};
+pub use declare::{Reach, Section, Setting};
 pub use kind::Shape;
+pub use pools::{DeclaredInstance, DeclaredPool};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use resolve::{
