@@ -1,7 +1,7 @@
 //! Reads the text of a `.env` file: the few lines that are greenroom's, and no others. The file belongs to another
 //! program as often as not, so what is not ours may look as it likes.
 
-use super::resolve::is_ours;
+use super::variables::is_ours;
 
 /// A line that is ours: its variable, and its value unless the line has none.
 pub(super) fn variables(text: &str) -> Vec<(String, Option<String>)> {

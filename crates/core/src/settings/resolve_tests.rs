@@ -1,7 +1,9 @@
 //! Tests of the merge: one source against another, and every problem it reports.
 
+use std::{ffi::OsString, path::PathBuf};
+
 use super::*;
-use crate::settings::{Scope, Viewport};
+use crate::settings::Viewport;
 
 fn sources() -> Sources {
     Sources {
