@@ -31,6 +31,11 @@ mod variables;
 mod viewport;
 mod web;
 
+#[cfg(test)]
+mod pools_examples;
+#[cfg(test)]
+mod pools_tests;
+
 pub use choice::{Browser, Cap, EngineKind, ImageResponses, LeaseStrategy, Scope};
 pub use declare::{Reach, Section, Setting};
 pub use key::Level;

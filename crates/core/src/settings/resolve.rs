@@ -85,7 +85,7 @@ pub fn resolve(sources: &Sources) -> Result<Resolved, Problems> {
 }
 
 /// What the sources say, as far as it can be understood, and all that is wrong with it.
-fn merge(sources: &Sources) -> (Resolved, Vec<Problem>) {
+pub(super) fn merge(sources: &Sources) -> (Resolved, Vec<Problem>) {
     let defaults = Settings::defaults(sources.data_dir.clone().unwrap_or_default());
     let mut merge = Merge {
         sources,
@@ -243,4 +243,4 @@ impl Merge<'_> {
 
 #[cfg(test)]
 #[path = "resolve_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use super::*;
 use crate::settings::Viewport;
 
-fn sources() -> Sources {
+pub(in crate::settings) fn sources() -> Sources {
     Sources {
         data_dir: Some("/home/me/.local/share/greenroom".into()),
         working_dir: "/project".into(),
@@ -14,21 +14,21 @@ fn sources() -> Sources {
     }
 }
 
-fn file(text: &str, trusted: bool) -> Vec<ConfigFile> {
+pub(in crate::settings) fn file(text: &str, trusted: bool) -> Vec<ConfigFile> {
     vec![ConfigFile { path: "/project/greenroom.toml".into(), text: text.to_owned(), trusted }]
 }
 
-fn dotenv(text: &str) -> Option<DotEnv> {
+pub(in crate::settings) fn dotenv(text: &str) -> Option<DotEnv> {
     Some(DotEnv { path: "/project/.env".into(), text: text.to_owned() })
 }
 
-fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+pub(in crate::settings) fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
     variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
 }
 
 /// The messages of all problems, hints after an arrow.
 #[track_caller]
-fn problems(sources: &Sources) -> Vec<String> {
+pub(in crate::settings) fn problems(sources: &Sources) -> Vec<String> {
     let Problems(problems) = resolve(sources).map(|resolved| resolved.settings).unwrap_err();
     let hint = |problem: &Problem| problem.hint().map_or_else(String::new, |hint| format!(" -> {hint}"));
     problems.iter().map(|problem| format!("{problem}{}", hint(problem))).collect()
