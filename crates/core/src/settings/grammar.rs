@@ -17,7 +17,7 @@ const POOL_NAME_MAX: usize = 64;
 
 /// The options of the engine that were read as `PLAYWRIGHT_<KEY>` once. Playwright has many variables of its own that start
 /// like this, so no other name is taken for one of ours.
-const OLD_KEYS: [&str; 23] = [
+const OLD_KEYS: [&str; 25] = [
     "HEADLESS",
     "BROWSER",
     "WSL_WINDOWS",
@@ -36,11 +36,13 @@ const OLD_KEYS: [&str; 23] = [
     "OUTPUT_DIR",
     "TIMEOUT_ACTION",
     "TIMEOUT_NAVIGATION",
+    "TIMEOUT_SETTLE",
     "IMAGE_RESPONSES",
     "USER_AGENT",
     "INIT_SCRIPT",
     "IGNORE_HTTPS_ERRORS",
     "EXTENSION",
+    "EXECUTABLE_PATH",
 ];
 
 /// What a variable sets.

@@ -24,6 +24,7 @@ mod pools;
 mod pools_toml;
 mod problem;
 mod reference;
+mod reference_pools;
 mod resolve;
 mod source;
 mod table;
