@@ -1,5 +1,5 @@
-//! What settings demand of each other, in the built-in pool or in each declared one. Called by `resolve` when every source
-//! is read.
+//! What settings demand of each other, in the built-in pool or in each declared one. Called by `resolve` when every
+//! source is read.
 
 use std::collections::BTreeSet;
 
@@ -176,8 +176,8 @@ impl Subject<'_> {
         problems
     }
 
-    /// Whether a conflict of these keys is to be told here: no key has a problem of its own, and an instance brought at least
-    /// one of them, or it is the whole pool's.
+    /// Whether a conflict of these keys is to be told here: no key has a problem of its own, and an instance brought
+    /// at least one of them, or it is the whole pool's.
     fn is_own(&self, keys: &[&str]) -> bool {
         let drafts = self.resolved.drafts();
         let is_wrong = |key: &&str| {

@@ -1,5 +1,5 @@
-//! Declarations of pools while the sources are read: what was said of each pool and each instance, and where. `compose.rs`
-//! makes pools of them.
+//! Declarations of pools while the sources are read: what was said of each pool and each instance, and where.
+//! `compose.rs` makes pools of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
-//! The names of variables that configure pools: `PW_MCP_PROXY_<KEY>` for all, `PW_MCP_PROXY__<POOL>_<KEY>` for one pool,
-//! `PW_MCP_PROXY__<POOL>__<ID>_<KEY>` for one instance.
+//! The names of variables that configure pools: `PW_MCP_PROXY_<KEY>` for all, `PW_MCP_PROXY__<POOL>_<KEY>` for one
+//! pool, `PW_MCP_PROXY__<POOL>__<ID>_<KEY>` for one instance.
 //!
-//! Pool names may hold single underscores, so where the name ends and the key begins is a question: the longest known key at
-//! the end wins. Also here: the names that variables had before they had this prefix.
+//! Pool names may hold single underscores, so where the name ends and the key begins is a question: the longest known
+//! key at the end wins. Also here: the names that variables had before they had this prefix.
 
 use super::{
     key::{Key, spell},
@@ -15,8 +15,8 @@ pub(super) const PREFIX: &str = "PW_MCP_PROXY_";
 /// The longest name of a pool. Names stand in every tool's description and in metrics.
 const POOL_NAME_MAX: usize = 64;
 
-/// The options of the engine that were read as `PLAYWRIGHT_<KEY>` once. Playwright has many variables of its own that start
-/// like this, so no other name is taken for one of ours.
+/// The options of the engine that were read as `PLAYWRIGHT_<KEY>` once. Playwright has many variables of its own that
+/// start like this, so no other name is taken for one of ours.
 const OLD_KEYS: [&str; 25] = [
     "HEADLESS",
     "BROWSER",
@@ -102,7 +102,8 @@ pub(super) fn bad_pool_name(name: &str, site: &str) -> Problem {
     Problem::Pool {
         message: format!("`{name}` cannot be the name of a pool: {site}"),
         hint: format!(
-            "pools are named with uppercase letters and digits, and single underscores inside, such as `MY_POOL`; at most {POOL_NAME_MAX} of them"
+            "pools are named with uppercase letters and digits, and single underscores inside, such as `MY_POOL`; at \
+             most {POOL_NAME_MAX} of them"
         ),
     }
 }

@@ -1,5 +1,5 @@
-//! The keys of declared pools: the settings of `[pool]`, and four that only a declaration has. Each belongs to some of the three
-//! levels, global, pool and instance, and says so where it is refused.
+//! The keys of declared pools: the settings of `[pool]`, and four that only a declaration has. Each belongs to some
+//! of the three levels, global, pool and instance, and says so where it is refused.
 
 use super::{
     SETTINGS,
@@ -9,8 +9,8 @@ use super::{
     source::Site,
 };
 
-/// How many instances a pool may declare: far more than one machine can run, and few enough that a typing mistake starts no
-/// million processes.
+/// How many instances a pool may declare: far more than one machine can run, and few enough that a typing mistake
+/// starts no million processes.
 pub(super) const INSTANCES: Whole = Whole(1..=1024);
 
 /// Where a value of a declared pool was set; the later ones beat the earlier.

@@ -33,8 +33,8 @@ impl Settings {
 }
 
 impl Pool {
-    /// What a declared pool has that sets nothing: one persistent browser per instance, where the built-in pool shares one
-    /// among many isolated sessions.
+    /// What a declared pool has that sets nothing: one persistent browser per instance, where the built-in pool
+    /// shares one among many isolated sessions.
     pub fn declared_defaults() -> Self {
         Self {
             isolated: false,

@@ -1,8 +1,8 @@
 //! Merges the sources of configuration: defaults < TOML < `.env` < environment < flags. A wrong value is a problem even
 //! where a higher source would hide it, and all problems are reported at once.
 //!
-//! Called once by the cli, which reads the files and the environment. Variables stand in `variables.rs`, the tables of pools in
-//! `pools_toml.rs`.
+//! Called once by the cli, which reads the files and the environment. Variables stand in `variables.rs`, the tables
+//! of pools in `pools_toml.rs`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -208,8 +208,8 @@ impl Merge<'_> {
         self.problems.push(Problem::Guarded { key: setting.key.to_owned(), place, instead });
     }
 
-    /// The same for a value of a declared pool. What a file may not say is said in the user's own file, which lies under
-    /// it; a variable would replace the file's whole pool.
+    /// The same for a value of a declared pool. What a file may not say is said in the user's own file, which lies
+    /// under it; a variable would replace the file's whole pool.
     pub(super) fn guarded_in_pool(&mut self, spot: &Spot, site: &Site) {
         self.drafts.spoil(spot, site);
         let id = spot.instance.map(|id| id.to_string());

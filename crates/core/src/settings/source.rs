@@ -2,7 +2,8 @@
 
 use std::{ffi::OsString, fmt, path::PathBuf};
 
-/// The variable and the flag that name the config file. They are no settings, since they decide where settings are read.
+/// The variable and the flag that name the config file. They are no settings, since they decide where settings are
+/// read.
 pub const CONFIG_VARIABLE: &str = "GREENROOM_CONFIG";
 pub const CONFIG_FLAG: &str = "config";
 

@@ -1,5 +1,5 @@
-//! Reads variables, of the environment and of `.env`: which are greenroom's, what each of them sets, and which wins where
-//! a setting has several.
+//! Reads variables, of the environment and of `.env`: which are greenroom's, what each of them sets, and which wins
+//! where a setting has several.
 
 use std::path::{Path, PathBuf};
 
@@ -16,14 +16,14 @@ use super::{
 
 const PREFIX: &str = "GREENROOM_";
 
-/// Names that start like ours and are no settings: the mark of greenroom's children, one of which may be a greenroom, and
-/// what steers its tests.
+/// Names that start like ours and are no settings: the mark of greenroom's children, one of which may be a greenroom,
+/// and what steers its tests.
 fn is_aside(variable: &str) -> bool {
     matches!(variable, "GREENROOM_RUN" | "GREENROOM_SOAK") || variable.starts_with("GREENROOM_TEST_")
 }
 
-/// Whether a variable is greenroom's, so that one nobody knows is a mistake: `GREENROOM_*`, `PW_MCP_PROXY_*`, other names of
-/// settings, and names that settings once had.
+/// Whether a variable is greenroom's, so that one nobody knows is a mistake: `GREENROOM_*`, `PW_MCP_PROXY_*`, other
+/// names of settings, and names that settings once had.
 pub fn is_ours(variable: &str) -> bool {
     let prefixed = variable.starts_with(PREFIX) && !is_aside(variable);
     prefixed
