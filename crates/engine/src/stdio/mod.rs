@@ -181,7 +181,8 @@ impl Instance for Processes {
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.0.lose(Lost::Shutdown);
-            self.0.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // Held until the end: dropped here, it would be killed.
+            let _ready = self.0.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut ends = JoinSet::new();
             for living in self.0.living() {
                 ends.spawn(async move { living.stop(grace).await });
