@@ -81,7 +81,8 @@ impl House {
         let run = Arc::new(RunFolder::claim(data).with_context(place)?);
         let launcher = Launcher::start(run.tag()).context("cannot start the launcher's thread")?;
         let ports = Ports::new(&run);
-        let proxy = Proxy::start(Arc::new(ports.clone())).await.context("cannot start the egress proxy")?;
+        let proxy =
+            Proxy::start(Arc::new(ports.clone()), None).await.context("cannot start the egress proxy")?;
         let proxy_port = ports.hold(proxy.address().port()).with_context(place)?;
 
         let (tools_changed, catalog_slot) = later();
