@@ -16,6 +16,7 @@ use greenroom_core::{
 use greenroom_egress::Proxy;
 use greenroom_engine::{
     CustomEngine, Offer, PlaywrightEngine, PlaywrightOptions, ToolsChanged,
+    browser::Wanted,
     launcher::Launcher,
     ports::{PortGuard, Ports},
     run_folder::{self, RunFolder},
@@ -80,7 +81,8 @@ impl House {
         let run = Arc::new(RunFolder::claim(data).with_context(place)?);
         let launcher = Launcher::start(run.tag()).context("cannot start the launcher's thread")?;
         let ports = Ports::new(&run);
-        let proxy = Proxy::start(Arc::new(ports.clone())).await.context("cannot start the egress proxy")?;
+        let proxy =
+            Proxy::start(Arc::new(ports.clone()), None).await.context("cannot start the egress proxy")?;
         let proxy_port = ports.hold(proxy.address().port()).with_context(place)?;
 
         let (tools_changed, catalog_slot) = later(DEFAULT_POOL);
@@ -200,8 +202,9 @@ fn options(settings: &Settings, surroundings: &Surroundings) -> PlaywrightOption
         node: settings.node.clone(),
         places: surroundings.places(),
         slots: pool.slots,
+        own_node: settings.tools.r#unsafe,
         headless: pool.headless,
-        browser: pool.browser.into(),
+        browser: Wanted::from(pool.browser).into(),
         executable_path: pool.executable_path.clone(),
         no_sandbox: pool.no_sandbox,
         viewport: (pool.viewport_size.width, pool.viewport_size.height),
@@ -213,6 +216,17 @@ fn options(settings: &Settings, surroundings: &Surroundings) -> PlaywrightOption
         user_agent: pool.user_agent.clone(),
         device: pool.device.clone(),
         ignore_https_errors: pool.ignore_https_errors,
+        isolated: true,
+        user_data_dir: None,
+        storage_state: None,
+        allowed_origins: Vec::new(),
+        blocked_origins: Vec::new(),
+        init_scripts: Vec::new(),
+        image_responses: None,
+        save_session: false,
+        output_dir: None,
+        extension: false,
+        wsl_windows: false,
     }
 }
 
@@ -223,7 +237,8 @@ fn custom(
     tools_changed: ToolsChanged,
 ) -> anyhow::Result<CustomEngine> {
     let (program, args) = settings.pool.command.split_first().context("`pool.command` is empty")?;
-    Ok(CustomEngine { program: program.into(), args: args.to_vec(), launcher, run, tools_changed })
+    let (program, args, slots) = (program.into(), args.to_vec(), settings.pool.slots);
+    Ok(CustomEngine { program, args, slots, launcher, run, tools_changed })
 }
 
 fn policy(settings: &Settings, catalog: &Catalog) -> anyhow::Result<Policy> {

@@ -190,7 +190,12 @@ pub trait Instance: Send + Sync {
     /// Asks the engine and its browser for a sign of life, beside whatever calls are running. Whoever asks decides how
     /// long that may take.
     fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>>;
-    /// The processes this instance started and still owns, the one that people would look for first.
+    /// Who did not answer the last [`Instance::ping`], for whoever has given up waiting for it. `None` where nobody is
+    /// waited for, or nobody knows.
+    fn silent(&self) -> Option<Arc<str>> {
+        None
+    }
+    /// The processes this instance started and still owns: the engine's, then the browser's.
     fn process_ids(&self) -> Vec<u32>;
     /// Ends the instance: politely within `grace`, then by force. Returns when nothing of it is left.
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()>;

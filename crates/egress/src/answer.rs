@@ -11,7 +11,7 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
 
-use crate::dial::NoConnection;
+use crate::{chain::Unhelpful, dial::NoConnection};
 
 /// A body on its way to a browser, streamed.
 pub(crate) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
@@ -27,14 +27,29 @@ pub(crate) enum NotCarried {
     NoConnection(#[from] NoConnection),
     #[error("{host} gave no usable answer: {source}")]
     BadSite { host: String, source: hyper::Error },
+    #[error(transparent)]
+    Unhelpful(#[from] Unhelpful),
 }
 
+/// What a host is told that no header or request line can hold.
+pub(crate) const NOT_A_HOST: NotCarried = NotCarried::NotForProxy("the request's host is not one");
+
 impl NotCarried {
+    /// Whether the upstream proxy is at fault, and not what was asked of it: then other requests fail too.
+    pub(crate) fn blames_upstream(&self) -> bool {
+        match self {
+            Self::NoConnection(NoConnection::NoUpstream(_)) => true,
+            Self::Unhelpful(unhelpful) => !matches!(unhelpful, Unhelpful::Refused { .. }),
+            Self::NoConnection(_) | Self::NotForProxy(_) | Self::BadSite { .. } => false,
+        }
+    }
+
     pub(crate) fn into_response(self) -> Response<Body> {
         let status = match &self {
             Self::NotForProxy(_) => StatusCode::BAD_REQUEST,
             Self::NoConnection(NoConnection::Blocked { .. }) => StatusCode::FORBIDDEN,
             Self::NoConnection(_) | Self::BadSite { .. } => StatusCode::BAD_GATEWAY,
+            Self::Unhelpful(unhelpful) => unhelpful.status(),
         };
         let mut response = Response::new(text(format!("greenroom: {self}\n")));
         *response.status_mut() = status;

@@ -79,8 +79,19 @@ async fn answer(request: Request<Incoming>, dialer: &Dialer, afterwards: &Afterw
     } else {
         forward::carry(request, dialer, afterwards).await
     };
-    answered.unwrap_or_else(|reason| {
-        tracing::debug!(%reason, "not carried");
-        reason.into_response()
-    })
+    match answered {
+        Ok(response) => {
+            dialer.upstream_works();
+            response
+        }
+        Err(reason) => {
+            match dialer.upstream() {
+                Some(upstream) if reason.blames_upstream() && dialer.upstream_fails() => {
+                    tracing::warn!(%upstream, %reason, "browsers cannot go out");
+                }
+                _ => tracing::debug!(%reason, "not carried"),
+            }
+            reason.into_response()
+        }
+    }
 }

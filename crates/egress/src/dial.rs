@@ -4,28 +4,37 @@
 //! order. Nothing resolves a second time, so a name that answers differently the next moment (DNS rebinding)
 //! changes nothing. A name with even one blocked address is refused as a whole: no honest name is half
 //! greenroom's own. Called by [`crate::tunnel`] and [`crate::forward`].
+//!
+//! With an upstream proxy the same verdicts come first, and then the connection goes to the upstream, whose
+//! own address nobody judges: it is the operator's choice. **The upstream resolves names again**, so there
+//! DNS rebinding is up to it: a name may be judged here by one address and reached there at another, and a
+//! name that only the upstream can resolve is judged by its spelling alone. It is trusted with that. Two
+//! things it is not trusted with. An address is told to it as it was judged, not as it was spelt, so that it
+//! cannot read another one. And if it runs on this machine, its loopback is ours, so no name leads through it
+//! to a port number of greenroom's own.
 
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use greenroom_core::{net::Blocked, port::human};
 use tokio::{net::TcpStream, time::timeout};
 
-use crate::gate::Gate;
+use crate::{gate::Gate, host, upstream::Upstream};
 
 /// How long one address may take to accept: the first SYN and its repeats after 1 s and 3 s. A dead address
 /// in front of a living one then still leaves a page time to load within an engine's usual 30 to 60 s.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long a name may take to resolve: the system resolver's own two attempts of 5 s. Past that nothing
 /// new happens.
-const LOOKUP_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const LOOKUP_WITHIN: Duration = Duration::from_secs(10);
 
 /// How many addresses of a name are tried. With [`CONNECT_WITHIN`] each, the whole wait stays within 30 s.
-const ADDRESSES_MAX: usize = 6;
+pub(crate) const ADDRESSES_MAX: u32 = 6;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -36,33 +45,75 @@ pub(crate) enum NoConnection {
     Unresolved { host: String, source: io::Error },
     #[error("{host}:{port} cannot be reached: {source}")]
     Unreachable { host: String, port: u16, source: io::Error },
+    #[error("the upstream proxy cannot be reached: {0}")]
+    NoUpstream(#[source] io::Error),
 }
 
 pub(crate) struct Dialer {
     gate: Gate,
+    upstream: Option<Upstream>,
+    /// Whether it was at fault the last time.
+    upstream_failed: AtomicBool,
+}
+
+/// A connection for one judged request.
+pub(crate) enum Line<'a> {
+    ToSite(TcpStream),
+    /// `host` is how the upstream is to be told of the site: a name, or an address in its usual spelling.
+    ToUpstream {
+        stream: TcpStream,
+        upstream: &'a Upstream,
+        host: String,
+    },
 }
 
 impl Dialer {
-    pub(crate) fn new(gate: Gate) -> Self {
-        Self { gate }
+    pub(crate) fn new(gate: Gate, upstream: Option<Upstream>) -> Self {
+        Self { gate, upstream, upstream_failed: AtomicBool::new(false) }
     }
 
-    /// Connects to `host`, a name or a literal with or without brackets.
-    pub(crate) async fn dial(&self, host: &str, port: u16) -> Result<TcpStream, NoConnection> {
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    pub(crate) fn upstream(&self) -> Option<&Upstream> {
+        self.upstream.as_ref()
+    }
+
+    /// Something came through.
+    pub(crate) fn upstream_works(&self) {
+        self.upstream_failed.store(false, Ordering::Relaxed);
+    }
+
+    /// The upstream is at fault; `true` if that is news, so that a page of a hundred requests is told once.
+    pub(crate) fn upstream_fails(&self) -> bool {
+        !self.upstream_failed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Connects to `host`, a name or a literal with or without brackets, or to the upstream on its behalf.
+    pub(crate) async fn dial(&self, host: &str, port: u16) -> Result<Line<'_>, NoConnection> {
+        let bare = host::bare(host);
         let blocked = |reason| NoConnection::Blocked { host: host.to_owned(), port, reason };
         self.gate.admit_name(bare).map_err(blocked)?;
-        let addresses = resolve(bare, port)
-            .await
-            .map_err(|source| NoConnection::Unresolved { host: host.to_owned(), source })?;
-        for address in &addresses {
+        let found = resolve(bare, port).await;
+        for address in found.iter().flatten() {
             self.gate.admit(bare, *address).map_err(blocked)?;
         }
-        connect(&addresses).await.map_err(|source| NoConnection::Unreachable {
-            host: host.to_owned(),
-            port,
-            source,
-        })
+        let unresolved = |source| NoConnection::Unresolved { host: host.to_owned(), source };
+        let Some(upstream) = &self.upstream else {
+            let unreachable = |source| NoConnection::Unreachable { host: host.to_owned(), port, source };
+            let stream = connect(&found.map_err(unresolved)?).await.map_err(unreachable)?;
+            return Ok(Line::ToSite(stream));
+        };
+
+        let there = resolve(upstream.host(), upstream.port()).await.map_err(NoConnection::NoUpstream)?;
+        let told = if host::is_name(bare) {
+            if there.iter().any(|address| self.gate.is_own(SocketAddr::new(address.ip(), port))) {
+                return Err(blocked(Blocked::OwnPort));
+            }
+            bare.to_owned()
+        } else {
+            let first = found.and_then(|found| found.first().copied().ok_or_else(no_address));
+            host::literal(first.map_err(unresolved)?.ip())
+        };
+        let stream = connect(&there).await.map_err(NoConnection::NoUpstream)?;
+        Ok(Line::ToUpstream { stream, upstream, host: told })
     }
 }
 
@@ -85,8 +136,8 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 
 /// The first connection that succeeds, or what the last address tried had to say.
 async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in addresses.iter().take(ADDRESSES_MAX) {
+    let mut last = no_address();
+    for address in addresses.iter().take(ADDRESSES_MAX as usize) {
         match timeout(CONNECT_WITHIN, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 // Without this, small frames of an interactive page wait for each other's acknowledgement.
@@ -99,6 +150,10 @@ async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+fn no_address() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "the name has no address")
 }
 
 fn late(what: &str, within: Duration) -> io::Error {

@@ -4,6 +4,8 @@
 //! Each request has its own connection to its site, judged for it and ended with it: plain HTTP is rare on
 //! the web, and a kept connection would outlive its verdict. The site has no deadline for its answer, as a
 //! long poll may take minutes; the browser's patience bounds it, and a browser that leaves ends it.
+//! With an upstream proxy the connection goes there and the request stays in absolute form; what the upstream
+//! answers in its own name, but for a wish for credentials, cannot be told from the site's and passes as that.
 //! An `Upgrade` that the site accepts turns the connection into a tunnel.
 
 use std::{
@@ -22,14 +24,15 @@ use hyper::{
         CONNECTION, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
         TRANSFER_ENCODING, UPGRADE,
     },
-    http::uri::Scheme,
+    http::uri::{Parts, PathAndQuery, Scheme},
 };
 use hyper_util::rt::TokioIo;
 
 use crate::{
-    answer::{self, Body, NotCarried},
+    answer::{self, Body, NOT_A_HOST, NotCarried},
+    chain::{self, Unhelpful},
     connection::{Afterwards, HEAD_BYTES_MAX, HEADERS_MAX},
-    dial::Dialer,
+    dial::{Dialer, Line},
     tunnel,
 };
 
@@ -54,12 +57,25 @@ pub(crate) async fn carry(
     dialer: &Dialer,
     afterwards: &Afterwards,
 ) -> Result<Response<Body>, NotCarried> {
-    let (host, port) = to_origin_form(&mut request)?;
+    let (host, port) = site_of(request.uri())?;
     let upgrade = strip(request.headers_mut());
     let browser = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
 
-    let bad_site = |source| NotCarried::BadSite { host: host.clone(), source };
-    let stream = dialer.dial(&host, port).await?;
+    let (stream, through) = match dialer.dial(&host, port.unwrap_or(80)).await? {
+        Line::ToSite(stream) => {
+            address(&mut request, &host, port, None)?;
+            (stream, None)
+        }
+        Line::ToUpstream { stream, upstream, host } => {
+            address(&mut request, &host, port, Some(Scheme::HTTP))?;
+            chain::authorize(&mut request, upstream);
+            (stream, Some(upstream))
+        }
+    };
+    let bad_site = |source| match through {
+        None => NotCarried::BadSite { host: host.clone(), source },
+        Some(_) => Unhelpful::NoAnswer(source).into(),
+    };
     let (mut sender, site) = http1::Builder::new()
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
@@ -75,6 +91,9 @@ pub(crate) async fn carry(
         _ = &mut site => (sent.await, None),
     };
     let mut response = answered.map_err(bad_site)?;
+    if through.is_some() && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+        return Err(Unhelpful::Credentials.into());
+    }
 
     let accepted = strip(response.headers_mut());
     if response.status() == StatusCode::SWITCHING_PROTOCOLS
@@ -95,24 +114,38 @@ pub(crate) async fn carry(
     Ok(response.map(|body| Answer { body, site }.boxed_unsync()))
 }
 
-/// Rewrites an absolute-form request as its site expects it, and says where that is.
-fn to_origin_form(request: &mut Request<Incoming>) -> Result<(String, u16), NotCarried> {
-    let uri = request.uri();
+/// The host and port that an absolute-form request names.
+fn site_of(uri: &Uri) -> Result<(String, Option<u16>), NotCarried> {
     let Some(host) = uri.host().map(str::to_owned) else {
         return Err(NotCarried::NotForProxy("a request must name its site, as in GET http://host/path"));
     };
     if uri.scheme() != Some(&Scheme::HTTP) {
         return Err(NotCarried::NotForProxy("only http:// is carried in the open; use CONNECT for the rest"));
     }
-    let authority = uri.port().map_or_else(|| host.clone(), |port| format!("{host}:{port}"));
-    let port = uri.port_u16().unwrap_or(80);
-    let not_a_host = |_| NotCarried::NotForProxy("the request's host is not one");
-    let authority = HeaderValue::try_from(authority).map_err(not_a_host)?;
-    let path = uri.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from);
-    *request.uri_mut() = path;
+    Ok((host, uri.port_u16()))
+}
+
+/// Addresses the request as its next reader expects it: in origin form for a site, or with the scheme in
+/// absolute form for a proxy. `Host` says in both what the request line said.
+fn address(
+    request: &mut Request<Incoming>,
+    host: &str,
+    port: Option<u16>,
+    scheme: Option<Scheme>,
+) -> Result<(), NotCarried> {
+    let authority = port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let mut parts = Parts::default();
+    parts.authority = match &scheme {
+        Some(_) => Some(authority.parse().map_err(|_| NOT_A_HOST)?),
+        None => None,
+    };
+    parts.scheme = scheme;
+    parts.path_and_query = Some(path);
+    *request.uri_mut() = Uri::from_parts(parts).map_err(|_| NOT_A_HOST)?;
     *request.version_mut() = Version::HTTP_11;
-    request.headers_mut().insert(HOST, authority);
-    Ok((host, port))
+    request.headers_mut().insert(HOST, HeaderValue::try_from(authority).map_err(|_| NOT_A_HOST)?);
+    Ok(())
 }
 
 /// Removes what concerns one hop only. An `Upgrade` concerns both when it is really asked for: it stays, and

@@ -1,7 +1,7 @@
 //! The gate: whether a browser may connect to an address. The only place of this crate that knows policy.
 //!
 //! It is asked twice: for the name, before anything is resolved, and for each address, before anything is
-//! dialled. The verdicts themselves are [`greenroom_core::net`]'s; the gate adds what only a running proxy
+//! dialled. An upstream proxy changes nothing in that; only what follows a verdict. The verdicts themselves are [`greenroom_core::net`]'s; the gate adds what only a running proxy
 //! knows, its own port and which addresses are this machine's. Presets, lists and policies per session
 //! belong behind these two methods.
 
@@ -47,6 +47,11 @@ impl Gate {
             return Err(Blocked::OwnPort);
         }
         Ok(())
+    }
+
+    /// Is this one of greenroom's own ports?
+    pub(crate) fn is_own(&self, address: SocketAddr) -> bool {
+        self.admit("", address) == Err(Blocked::OwnPort)
     }
 }
 

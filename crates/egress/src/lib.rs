@@ -5,15 +5,21 @@
 //! the spelling of a URL, nor a redirect, nor a name that changes its mind leads around the verdict. It
 //! refuses greenroom's own ports, its own port among them, and cloud metadata services.
 //!
+//! It may have to go out through a proxy itself, an [`Upstream`]. Then the verdicts are the same and come
+//! first, but the last word on where a name leads is the upstream's; `dial` says what that means.
+//!
 //! It does not look into what it carries, keeps nothing, and speaks HTTP/1.1 only: `CONNECT` in `tunnel`,
 //! absolute-form requests in `forward`. Whoever starts browsers starts it first, and ends it last.
 
 mod answer;
+mod chain;
 mod connection;
 mod dial;
 mod forward;
 mod gate;
+mod host;
 mod tunnel;
+mod upstream;
 
 use std::{
     io,
@@ -29,6 +35,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
+pub use crate::upstream::{Upstream, UpstreamError};
 use crate::{dial::Dialer, gate::Gate};
 
 /// Connections served at once; further ones wait in the listener's backlog. Chromium opens at most 32
@@ -53,11 +60,12 @@ pub struct Proxy {
 
 impl Proxy {
     /// Starts a proxy on a free loopback port. `own` is asked anew for every connection, so ports may come
-    /// and go while it runs.
-    pub async fn start(own: Arc<dyn OwnPorts>) -> io::Result<Self> {
+    /// and go while it runs. With an `upstream` everything that is not refused goes out through that proxy,
+    /// whether it answers or not: nothing is tried directly.
+    pub async fn start(own: Arc<dyn OwnPorts>, upstream: Option<Upstream>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let dialer = Arc::new(Dialer::new(Gate::new(own, address.port())));
+        let dialer = Arc::new(Dialer::new(Gate::new(own, address.port()), upstream));
         let (stop, stopped) = oneshot::channel();
         let (count, connections) = watch::channel(0);
         let task = tokio::spawn(listen(listener, dialer, count, stopped));

@@ -16,8 +16,9 @@ use tokio::{
 
 use crate::{
     answer::{self, Body, NotCarried},
+    chain,
     connection::Afterwards,
-    dial::Dialer,
+    dial::{Dialer, Line},
 };
 
 /// How long the other side may still be silent once one side has ended. A socket that was closed looks like
@@ -28,7 +29,7 @@ const LINGER: Duration = Duration::from_secs(30);
 /// One direction's buffer: a TLS record is at most 16 KiB, so each passes in one piece.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Connects to the site; the tunnel itself starts after the answer is out.
+/// Connects to the site, or to the upstream that connects to it; the tunnel itself starts after the answer is out.
 pub(crate) async fn open(
     request: Request<Incoming>,
     dialer: &Dialer,
@@ -37,14 +38,28 @@ pub(crate) async fn open(
     let (Some(host), Some(port)) = (request.uri().host(), request.uri().port_u16()) else {
         return Err(NotCarried::NotForProxy("CONNECT wants host:port"));
     };
-    let site = dialer.dial(host, port).await?;
+    match dialer.dial(host, port).await? {
+        Line::ToSite(site) => follow(request, site, afterwards),
+        Line::ToUpstream { stream, upstream, host } => {
+            let site = chain::tunnel(stream, upstream, &format!("{host}:{port}")).await?;
+            follow(request, TokioIo::new(site), afterwards);
+        }
+    }
+    Ok(Response::new(answer::empty()))
+}
+
+/// Sets what follows the answer.
+fn follow(
+    request: Request<Incoming>,
+    site: impl AsyncRead + AsyncWrite + Send + 'static,
+    afterwards: &Afterwards,
+) {
     let browser = hyper::upgrade::on(request);
     afterwards.set(async move {
         if let Ok(browser) = browser.await {
             join(TokioIo::new(browser), site).await;
         }
     });
-    Ok(Response::new(answer::empty()))
 }
 
 /// Carries bytes between the two until they are done with each other.

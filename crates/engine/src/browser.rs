@@ -172,6 +172,8 @@ impl From<settings::Browser> for Wanted {
             settings::Browser::Chromium => Self::Only(Kind::Chromium),
             settings::Browser::Chrome => Self::Only(Kind::Chrome),
             settings::Browser::Msedge => Self::Only(Kind::Edge),
+            // Their engine starts these; nothing is looked for here.
+            settings::Browser::Firefox | settings::Browser::Webkit => Self::Any,
         }
     }
 }

@@ -1,7 +1,12 @@
 //! A Chromium that greenroom started: own profile folder, debugging port chosen by the system, own flags, and
 //! every connection through the egress proxy, loopback included.
 
-use std::{net::SocketAddr, path::Path, sync::Once, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Once,
+    time::Duration,
+};
 
 use greenroom_core::{Lost, StartError, port::human};
 use tokio::time::timeout;
@@ -11,7 +16,8 @@ use crate::{
     launcher::{Launcher, Spec},
     ports::{PortGuard, Ports},
     process::{Listen, Process},
-    run_folder::{RunFolder, Scratch, unwritable},
+    profile::Profile,
+    run_folder::{RunFolder, unwritable},
 };
 
 /// How long Chromium may take until it listens for its debugger. Usual is half a second, on a busy machine a
@@ -64,6 +70,16 @@ pub struct ChromiumSpec {
     pub no_sandbox: Option<bool>,
     pub window: (u32, u32),
     pub proxy: SocketAddr,
+    /// What is the browser's own because an engine sets it only for contexts that it makes.
+    pub own: Option<OwnContext>,
+}
+
+/// A browser whose default context is used, with a profile that stays.
+#[derive(Debug, Clone)]
+pub struct OwnContext {
+    pub profile: PathBuf,
+    pub user_agent: Option<String>,
+    pub ignore_certificate_errors: bool,
 }
 
 /// A running Chromium.
@@ -71,7 +87,7 @@ pub struct Chromium {
     process: Process,
     /// The WebSocket address of its debugger.
     pub endpoint: String,
-    profile: Scratch,
+    profile: Profile,
     _port: PortGuard,
 }
 
@@ -82,7 +98,10 @@ impl Chromium {
         ports: &Ports,
         spec: &ChromiumSpec,
     ) -> Result<Self, StartError> {
-        let profile = run.fresh("profiles").map_err(|error| unwritable(run, &error))?;
+        let profile = match &spec.own {
+            Some(own) => Profile::keep(&own.profile)?,
+            None => Profile::Fresh(run.fresh("profiles").map_err(|error| unwritable(run, &error))?),
+        };
         let command = command(spec, profile.path());
         let path = spec.browser.path.display();
         let (process, _, ready) = Process::start(launcher, "chromium", command, LISTEN)
@@ -123,9 +142,9 @@ impl Chromium {
         &self.process
     }
 
-    /// Ends the browser and removes its profile.
+    /// Ends the browser and removes its profile, if that is not to stay.
     pub async fn stop(&self, grace: Duration) {
-        self.process.stop(grace).await;
+        self.process.stop_leader(grace).await;
         self.profile.clear().await;
     }
 }
@@ -140,6 +159,9 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
     command = command.arg(crashes).arg(user_data).arg(format!("--proxy-server=http://{}", spec.proxy));
     let (width, height) = spec.window;
     if spec.headless {
+        if spec.own.is_some() {
+            command = command.arg(format!("--window-size={width},{height}"));
+        }
         // No first page either: nobody uses it, and an engine that attaches would wait for it if it had crashed.
         command = command.args(["--hide-scrollbars", "--mute-audio", "--no-startup-window"]);
         if spec.browser.kind != Kind::HeadlessShell {
@@ -148,6 +170,16 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
     } else {
         // A browser with windows ends with its last one, so it keeps one of its own.
         command = command.arg(format!("--window-size={width},{height}")).arg("about:blank");
+    }
+    if let Some(own) = &spec.own {
+        // After a crash the browser would ask, and wait, whether to show the old tabs.
+        command = command.arg("--hide-crash-restore-bubble");
+        if let Some(user_agent) = &own.user_agent {
+            command = command.arg(format!("--user-agent={user_agent}"));
+        }
+        if own.ignore_certificate_errors {
+            command = command.arg("--ignore-certificate-errors");
+        }
     }
     if spec.no_sandbox.unwrap_or_else(is_root) {
         say_no_sandbox();

@@ -1,34 +1,21 @@
 //! The custom engine: any MCP server that is started by a command and speaks over stdio.
 //!
-//! Each seat is a process of its own, so sessions are as far apart as processes are. There is no browser that
-//! greenroom could watch; a seat is lost when its process ends.
+//! Each seat is a process of its own, so sessions are as far apart as processes are; see [`crate::stdio`].
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
-use greenroom_core::{
-    Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Reply, Seat, StartError, Toolset,
-    Unwell, View,
-};
-use greenroom_mcp::link::child;
-use tokio::sync::watch;
+use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, Seat, StartError, Toolset};
 
 use crate::{
     launcher::{Launcher, Spec},
-    loss::{explain, lost_with, settle},
     process::{Listen, Pipes, Process},
-    run_folder::{RunFolder, Scratch, unwritable},
-    upstream::{self, ToolsChanged, Upstream},
+    run_folder::RunFolder,
+    seat_folder::SeatFolder,
+    stdio::{Kind, ProcessSeat, Processes},
+    upstream::{self, ToolsChanged},
 };
 
-/// How long a server may take to end by itself once its stdin is closed.
+/// How long a server that was only asked for its tools may take to end by itself.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
 /// A server to be started by command.
@@ -36,13 +23,15 @@ const STOP_GRACE: Duration = Duration::from_millis(500);
 pub struct CustomEngine {
     pub program: PathBuf,
     pub args: Vec<String>,
+    /// How many seats an instance has. With one the instance is its process.
+    pub slots: usize,
     pub launcher: Launcher,
     pub run: Arc<RunFolder>,
     pub tools_changed: ToolsChanged,
 }
 
 impl CustomEngine {
-    async fn spawn(&self) -> Result<(Process, Pipes), StartError> {
+    async fn start_process(&self) -> Result<(Process, Pipes), StartError> {
         let spec = Spec::new(&self.program).args(&self.args).pipes();
         let name = self.program.file_name().map_or_else(|| "engine".into(), |name| name.to_string_lossy());
         let (process, pipes, _) =
@@ -66,18 +55,13 @@ impl Engine for CustomEngine {
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         Box::pin(async move {
-            let (process, pipes) = self.spawn().await?;
+            let (process, pipes) = self.start_process().await?;
             upstream::tools_of(process, pipes, STOP_GRACE).await
         })
     }
 
     fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
-        let engine = self.clone();
-        Box::pin(async move {
-            let (lost, _) = watch::channel(None);
-            let looked = AtomicBool::new(false);
-            Ok(Arc::new(CustomInstance { engine, lost, looked }) as Arc<dyn Instance>)
-        })
+        Box::pin(Processes::start(Box::new(self.clone()), self.slots))
     }
 
     /// A server hears once, in the handshake, what it may ask. One that was told of nobody must not serve an agent
@@ -87,101 +71,32 @@ impl Engine for CustomEngine {
     }
 }
 
-/// A place where seats are opened; the processes are theirs.
-struct CustomInstance {
-    engine: CustomEngine,
-    lost: watch::Sender<Option<Lost>>,
-    /// Whether the tools have been looked at. A command can mean another program than it did when its list was kept,
-    /// so the first process of an instance is asked.
-    looked: AtomicBool,
-}
-
-impl CustomInstance {
-    async fn open_in(&self, folder: &Path, agent: Arc<dyn Agent>) -> Result<(Upstream, Process), StartError> {
-        let engine = &self.engine;
-        let (process, pipes) = engine.spawn().await?;
-        let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
-        let handshake = Upstream::open(peer, inbound, folder, agent, Some(engine.tools_changed.clone()));
-        let upstream = explain(&process, handshake).await?;
-        if !self.looked.swap(true, Ordering::Relaxed) {
-            upstream.look_at_tools().await;
-        }
-        Ok((upstream, process))
-    }
-}
-
-impl Instance for CustomInstance {
-    fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
-        Box::pin(async move {
-            let run = &self.engine.run;
-            let folder = run.fresh("seats").map_err(|error| unwritable(run, &error))?;
-            let (upstream, process) = self.open_in(folder.path(), agent).await?;
-            let (view, _) = watch::channel(View::default());
-            Ok(Box::new(CustomSeat { upstream, lost: lost_with(&process), process, folder, view })
-                as Box<dyn Seat>)
-        })
+impl Kind for CustomEngine {
+    fn spawn(&self) -> BoxFuture<'_, Result<(Process, Pipes), StartError>> {
+        Box::pin(self.start_process())
     }
 
-    fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        self.lost.subscribe()
+    fn folder(&self) -> Result<SeatFolder, StartError> {
+        SeatFolder::make(&self.run, None)
     }
 
-    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn tools_changed(&self) -> Option<ToolsChanged> {
+        Some(self.tools_changed.clone())
     }
 
-    fn process_ids(&self) -> Vec<u32> {
-        Vec::new()
+    fn suits(&self, agent: &dyn Agent) -> bool {
+        self.spare_suits(agent)
     }
 
-    fn stop(&self, _: Duration) -> BoxFuture<'_, ()> {
-        self.lost.send_replace(Some(Lost::Shutdown));
-        Box::pin(std::future::ready(()))
-    }
-}
-
-struct CustomSeat {
-    upstream: Upstream,
-    process: Process,
-    lost: watch::Receiver<Option<Lost>>,
-    folder: Scratch,
-    view: watch::Sender<View>,
-}
-
-impl Seat for CustomSeat {
-    fn call<'a>(&'a mut self, call: Call, agent: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
-        Box::pin(async move {
-            let mut lost = self.lost.clone();
-            let gone = tokio::select! {
-                answer = self.upstream.call(&call.params, agent) => match answer {
-                    Ok(body) => return Ok(Reply { body, artifacts: Vec::new() }),
-                    Err(gone) => gone,
-                },
-                lost = lost.wait_for(Option::is_some) => return Err(lost.ok().and_then(|lost| lost.clone()).unwrap_or(Lost::Shutdown)),
-            };
-            Err(settle(&mut lost, gone).await)
-        })
+    fn has_close(&self) -> Option<bool> {
+        None
     }
 
-    fn own_wait(&self, _: &Call) -> Duration {
-        Duration::ZERO
+    fn answers_beside_calls(&self) -> bool {
+        false
     }
 
-    fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        self.lost.clone()
-    }
-
-    fn view(&self) -> watch::Receiver<View> {
-        self.view.subscribe()
-    }
-
-    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            let Self { upstream, process, folder, .. } = *self;
-            upstream.close().await;
-            drop(upstream);
-            process.stop(STOP_GRACE).await;
-            folder.clear().await;
-        })
+    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
+        Box::new(seat)
     }
 }

@@ -101,6 +101,9 @@ const NEEDED: &[&str] = &[
     "DBUS_SESSION_BUS_ADDRESS",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
+    // By these a Linux on Windows finds the way to Windows programs.
+    "WSL_INTEROP",
+    "WSL_DISTRO_NAME",
 ];
 const NEEDED_PREFIXES: &[&str] = &["LC_", "XDG_", "FONTCONFIG_"];
 

@@ -16,9 +16,12 @@ mod observer;
 pub mod playwright;
 pub mod ports;
 pub mod process;
+mod profile;
 pub mod run_folder;
+mod seat_folder;
+mod stdio;
 mod upstream;
 
 pub use custom::CustomEngine;
-pub use playwright::{PlaywrightEngine, PlaywrightOptions};
+pub use playwright::{PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions};
 pub use upstream::{Offer, ToolsChanged};

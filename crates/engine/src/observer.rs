@@ -41,10 +41,22 @@ pub(crate) struct Observer {
 }
 
 enum Command {
-    Sync(oneshot::Sender<BTreeSet<String>>),
+    Sync(oneshot::Sender<Contexts>),
     Refresh(oneshot::Sender<()>),
     Watch(String, oneshot::Sender<Watched>),
     Forget(String),
+}
+
+/// The contexts of a browser.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Contexts {
+    /// Those that were made, the default one not counted.
+    #[serde(rename = "browserContextIds")]
+    pub(crate) made: BTreeSet<String>,
+    /// The browser's own, of its profile. Older browsers do not name it.
+    #[serde(rename = "defaultBrowserContextId")]
+    pub(crate) default: Option<String>,
 }
 
 impl Observer {
@@ -65,11 +77,16 @@ impl Observer {
         Ok(Self { client, commands, _task: task })
     }
 
-    /// The browser's contexts, the default one not counted. `None` when the browser is gone.
-    pub(crate) async fn sync(&self) -> Option<BTreeSet<String>> {
+    /// The browser's contexts. `None` when the browser is gone.
+    pub(crate) async fn sync(&self) -> Option<Contexts> {
         let (reply, contexts) = oneshot::channel();
         self.commands.send(Command::Sync(reply)).await.ok()?;
         contexts.await.ok()
+    }
+
+    /// Asks the browser for a sign of life, beside whatever the observer itself waits for.
+    pub(crate) async fn ping(&self) -> Result<(), greenroom_cdp::Error> {
+        self.client.call("Browser.getVersion", &json!({})).await.map(|_| ())
     }
 
     /// Resolves when nothing is observed any more: the browser is gone, or does not answer.
@@ -99,7 +116,7 @@ impl Observer {
     /// Stops following a context and makes sure that it is gone.
     pub(crate) async fn dispose(&self, context: &str) {
         let _ = self.commands.send(Command::Forget(context.to_owned())).await;
-        let there = self.sync().await.is_some_and(|contexts| contexts.contains(context));
+        let there = self.sync().await.is_some_and(|contexts| contexts.made.contains(context));
         if there
             && let Err(error) = self
                 .client
@@ -108,6 +125,46 @@ impl Observer {
         {
             tracing::debug!(%error, context, "cannot dispose of a context");
         }
+    }
+}
+
+impl Observer {
+    /// Closes the tabs of a context that stays, and stops following it. Returns when they are gone, for which a page
+    /// that hangs needs half a second. With `leave_one` an empty tab takes their place: a browser with windows ends
+    /// with its last one.
+    pub(crate) async fn close_tabs(
+        &self,
+        context: &str,
+        leave_one: bool,
+    ) -> Result<(), greenroom_cdp::Error> {
+        let gone = || greenroom_cdp::Error::from(greenroom_cdp::Closed::ByBrowser);
+        let mut old = self.tabs(context).await?;
+        if leave_one {
+            self.client.call("Target.createTarget", &json!({ "url": "about:blank" })).await?;
+        }
+        for tab in &old {
+            // One that is gone by now is refused.
+            let _ = self.client.call("Target.closeTarget", &json!({ "targetId": tab })).await;
+        }
+        let mut watched = self.watch(context).await.ok_or_else(gone)?;
+        loop {
+            watched.view.mark_unchanged();
+            let now = self.tabs(context).await?;
+            old.retain(|tab| now.contains(tab));
+            if old.is_empty() {
+                break;
+            }
+            watched.view.changed().await.map_err(|_| gone())?;
+        }
+        let _ = self.commands.send(Command::Forget(context.to_owned())).await;
+        Ok(())
+    }
+
+    async fn tabs(&self, context: &str) -> Result<Vec<String>, greenroom_cdp::Error> {
+        let answer = self.client.call("Target.getTargets", &json!({})).await?;
+        let targets = serde_json::from_str::<Targets>(answer.get()).map(|targets| targets.target_infos);
+        let ours = |info: &TargetInfo| info.r#type == "page" && info.browser_context_id == context;
+        Ok(targets.into_iter().flatten().filter(ours).map(|info| info.target_id).collect())
     }
 }
 
@@ -144,6 +201,12 @@ struct TargetInfo {
     browser_context_id: String,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Targets {
+    target_infos: Vec<TargetInfo>,
+}
+
 impl Task {
     async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         loop {
@@ -175,25 +238,15 @@ impl Task {
         }
     }
 
-    async fn sync(&mut self) -> Option<BTreeSet<String>> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Contexts {
-            browser_context_ids: BTreeSet<String>,
-        }
+    async fn sync(&mut self) -> Option<Contexts> {
         let answer = self.client.call("Target.getBrowserContexts", &json!({})).await.ok()?;
         while let Some(event) = self.events.try_next() {
             self.event(&event);
         }
-        serde_json::from_str::<Contexts>(answer.get()).ok().map(|contexts| contexts.browser_context_ids)
+        serde_json::from_str(answer.get()).ok()
     }
 
     async fn refresh(&mut self) {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Targets {
-            target_infos: Vec<TargetInfo>,
-        }
         let Ok(answer) = self.client.call("Target.getTargets", &json!({})).await else { return };
         // What happened before the answer is older than it, and would overwrite it later.
         while let Some(event) = self.events.try_next() {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use greenroom_mcp::lines::{Line, Lines};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{ChildStdin, ChildStdout},
@@ -134,11 +134,22 @@ impl Process {
 
     /// Ends the group: SIGTERM, `grace`, SIGKILL. Returns when the child has been reaped.
     pub async fn stop(&self, grace: Duration) {
+        self.end(grace, signal_group).await;
+    }
+
+    /// Ends the group as [`Process::stop`] does, but only its leader hears SIGTERM. For a browser: it ends its helpers
+    /// itself, after the one for the network has written the cookies down.
+    pub async fn stop_leader(&self, grace: Duration) {
+        self.end(grace, signal_leader).await;
+    }
+
+    async fn end(&self, grace: Duration, signal: fn(u32, Signal)) {
         if self.exit.borrow().is_some() {
             return;
         }
-        signal_group(self.pid, Signal::TERM);
+        signal(self.pid, Signal::TERM);
         if tokio::time::timeout(grace, self.wait()).await.is_err() {
+            tracing::debug!(process = self.name, pid = self.pid, "did not end when asked, killed");
             signal_group(self.pid, Signal::KILL);
             self.wait().await;
         }
@@ -154,10 +165,17 @@ impl Drop for Process {
     }
 }
 
+// The process or the group may be gone already; then there is nothing to do.
+
 fn signal_group(pid: u32, signal: Signal) {
     if let Some(group) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // The group may be gone already; then there is nothing to do.
         let _ = kill_process_group(group, signal);
+    }
+}
+
+fn signal_leader(pid: u32, signal: Signal) {
+    if let Some(leader) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(leader, signal);
     }
 }
 

@@ -132,11 +132,18 @@ impl Upstream {
         })
     }
 
-    /// Looks at the tools of an engine that has just started, before a call can change them.
-    pub(crate) async fn look_at_tools(&self) {
-        if let Some(changed) = self.tools_changed.clone() {
-            look(self.peer.clone(), changed, Offer::AtStart).await;
+    /// Looks at the tools of an engine that has just started, before a call can change them, and returns their names.
+    pub(crate) async fn look_at_tools(&self) -> Vec<Arc<str>> {
+        match self.tools_changed.clone() {
+            Some(changed) => look(self.peer.clone(), changed, Offer::AtStart).await,
+            None => Vec::new(),
         }
+    }
+
+    /// Waits for a sign of life, for as long as whoever asks likes to. Any answer is one: a server without `ping` says
+    /// so, and lives.
+    pub(crate) async fn ping(&self) -> Result<(), Gone> {
+        self.peer.request("ping", None).await.map(|_| ())
     }
 
     /// Passes a `tools/call` on and returns the engine's answer, untouched.
@@ -318,7 +325,8 @@ impl Pump {
                 Some(Inbound::Notification { method, params }) => match method.as_str() {
                     "notifications/tools/list_changed" => {
                         if let Some(changed) = self.tools_changed.clone() {
-                            asking.spawn(look(self.peer.clone(), changed, Offer::Announced));
+                            let looking = look(self.peer.clone(), changed, Offer::Announced);
+                            asking.spawn(async move { drop(looking.await) });
                         }
                     }
                     "notifications/cancelled" => {
@@ -368,11 +376,18 @@ async fn pass_on(peer: Arc<Peer>, agent: Arc<dyn Agent>, id: Id, method: String,
     }
 }
 
-/// Asks the engine for its tools and tells of them.
-async fn look(peer: Arc<Peer>, changed: ToolsChanged, offer: fn(Toolset) -> Offer) {
+/// Asks the engine for its tools, tells of them, and returns their names.
+async fn look(peer: Arc<Peer>, changed: ToolsChanged, offer: fn(Toolset) -> Offer) -> Vec<Arc<str>> {
     match list_tools(&peer).await.map_err(StartError::from) {
-        Ok(tools) => changed(offer(tools)),
-        Err(error) => tracing::warn!(%error, "the engine does not say what its tools are"),
+        Ok(tools) => {
+            let names = tools.tools.iter().map(|tool| tool.name.clone()).collect();
+            changed(offer(tools));
+            names
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the engine does not say what its tools are");
+            Vec::new()
+        }
     }
 }
 

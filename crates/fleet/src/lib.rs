@@ -6,16 +6,24 @@
 
 mod error;
 mod fleet;
+#[cfg(test)]
+mod model;
 mod pool;
+mod queue;
 mod registry;
 mod seat;
 mod session;
 mod status;
 mod target;
 
+/// What [`queue`] is built on; the model checker has its own.
+mod sync {
+    pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+}
+
 pub use error::{FleetError, LeaseTimeout};
 pub use fleet::{Fleet, FleetSettings, SessionState, SessionStatus, Whose};
-pub use pool::{PoolSettings, Readiness};
+pub use pool::{InstanceSettings, PoolSettings, Readiness, Size};
 pub use session::{Answer, Bulk, BulkAnswer, Ended, Note, Ran};
 pub use status::{Check, Health, InstanceStatus, PoolStatus};
 pub use target::{Scaled, Target, Watcher};

@@ -1,9 +1,9 @@
-//! Which sessions there are, which loose ones rest on the shelf, and what became of those that ended. Plain state;
-//! the fleet holds it behind its one lock.
+//! Which sessions there are, and what became of those that ended. Plain state; the fleet holds it behind its one lock.
 
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
 
@@ -20,7 +20,7 @@ const EPITAPHS_MAX: usize = 1024;
 pub(crate) enum Key {
     Named(Owner, SessionId),
     Connection(Owner, ConnectionId),
-    /// A slot lent for one call; between calls it waits for its owner's next one.
+    /// A call without a session: a slot lent for it alone.
     Loose(Owner, u64),
 }
 
@@ -29,6 +29,25 @@ impl Key {
         match self {
             Self::Named(owner, _) | Self::Connection(owner, _) | Self::Loose(owner, _) => owner,
         }
+    }
+
+    /// What its owner calls it.
+    pub(crate) fn label(&self) -> String {
+        match self {
+            Self::Named(_, id) => format!("session \"{id}\""),
+            Self::Connection(_, id) => format!("connection {}", id.0),
+            Self::Loose(_, n) => format!("call {n}"),
+        }
+    }
+
+    /// Who asks for a slot, as a number: the session, or the owner where there is none.
+    pub(crate) fn caller(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        match self {
+            Self::Loose(owner, _) => owner.hash(&mut hasher),
+            other => other.hash(&mut hasher),
+        }
+        hasher.finish()
     }
 }
 
@@ -45,8 +64,6 @@ impl fmt::Display for Key {
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(crate) sessions: HashMap<Key, Handle>,
-    /// Loose sessions without a call, earliest returned first.
-    pub(crate) shelf: VecDeque<Key>,
     epitaphs: HashMap<Key, Ended>,
     /// Keys of `epitaphs` in order, oldest first.
     epitaph_order: VecDeque<Key>,
@@ -54,13 +71,8 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// The owner's loose session that was returned first, or a new one.
-    pub(crate) fn take_loose(&mut self, owner: &Owner) -> Key {
-        if let Some(at) = self.shelf.iter().position(|key| key.owner() == owner)
-            && let Some(key) = self.shelf.remove(at)
-        {
-            return key;
-        }
+    /// A key for one call without a session.
+    pub(crate) fn loose(&mut self, owner: &Owner) -> Key {
         self.next_loose += 1;
         Key::Loose(owner.clone(), self.next_loose)
     }
@@ -72,9 +84,6 @@ impl Registry {
             return false;
         }
         self.sessions.remove(key);
-        if let Key::Loose(..) = key {
-            self.shelf.retain(|other| other != key);
-        }
         if let Some(epitaph) = epitaph {
             self.bury(key, epitaph);
         }

@@ -1,4 +1,7 @@
-//! `greenroom config show`: the settings in force and where each came from, as a table or as JSON.
+//! `greenroom config show`: the settings in force and where each came from, then the declared pools, as tables or as
+//! JSON.
+
+mod pools;
 
 use std::{
     io::{self, Write},
@@ -10,48 +13,64 @@ use serde_json::json;
 
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
-    /// Print an array of objects instead of a table
+    /// Print an object with `settings` and `pools` instead of tables
     #[arg(long)]
     pub json: bool,
 }
 
 pub fn show(resolved: &Resolved, args: &ShowArgs) -> anyhow::Result<ExitCode> {
-    let text = if args.json { as_json(resolved)? } else { as_table(resolved) };
+    let text = if args.json { as_json(resolved)? } else { as_tables(resolved) };
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn as_json(resolved: &Resolved) -> serde_json::Result<String> {
-    let rows: Vec<_> = SETTINGS
+    let settings: Vec<_> = SETTINGS
         .iter()
         .map(|setting| {
-            let origin = resolved.origin(setting.key);
-            let kind = match origin {
-                Origin::Default => "default",
-                Origin::File(_) => "file",
-                Origin::DotEnv(_) => "dotenv",
-                Origin::Env(_) => "environment",
-                Origin::Flag(_) => "flag",
-            };
-            let name = (*origin != Origin::Default).then(|| origin.to_string());
             json!({
                 "key": setting.key,
                 "value": setting.json(&resolved.settings),
-                "source": { "kind": kind, "name": name },
+                "source": source(resolved.origin(setting.key)),
             })
         })
         .collect();
-    Ok(serde_json::to_string_pretty(&rows)? + "\n")
+    let pools: Vec<_> = resolved.settings.pools.iter().map(|pool| pools::as_json(resolved, pool)).collect();
+    Ok(serde_json::to_string_pretty(&json!({ "settings": settings, "pools": pools }))? + "\n")
 }
 
-fn as_table(resolved: &Resolved) -> String {
-    let head = ["KEY".to_owned(), "VALUE".to_owned(), "SOURCE".to_owned()];
+fn source(origin: &Origin) -> serde_json::Value {
+    let kind = match origin {
+        Origin::Default => "default",
+        Origin::File(_) => "file",
+        Origin::DotEnv(_) => "dotenv",
+        Origin::Env(_) => "environment",
+        Origin::Flag(_) => "flag",
+    };
+    let name = (*origin != Origin::Default).then(|| origin.to_string());
+    json!({ "kind": kind, "name": name })
+}
+
+fn as_tables(resolved: &Resolved) -> String {
     let rows = SETTINGS.iter().map(|setting| {
         let origin = resolved.origin(setting.key).to_string();
         [setting.key.to_owned(), setting.show(&resolved.settings), origin]
     });
-    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
+    let mut text = table(["KEY", "VALUE", "SOURCE"], rows);
+    for pool in &resolved.settings.pools {
+        text += &pools::as_tables(resolved, pool);
+    }
+    text
+}
+
+/// Rows under their heads, in columns.
+fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let rows: Vec<_> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (keys, values) = (width(0), width(1));
-    rows.iter().map(|[key, value, origin]| format!("{key:keys$}  {value:values$}  {origin}\n")).collect()
+    let widths: Vec<_> = (0..N).map(width).collect();
+    let line = |row: &[String; N]| {
+        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        cells.join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
 }

@@ -169,6 +169,70 @@ fn show_json() {
     assert_snapshot!(place.run(&["config", "show", "--json", "--pool-timeout-settle=0"]));
 }
 
+/// The third example of the pools' specification.
+const THREE_LEVELS: &str = "\
+PW_MCP_PROXY_HEADLESS=true
+PW_MCP_PROXY_BROWSER=chromium
+PW_MCP_PROXY_TIMEOUT=30000
+PW_MCP_PROXY__BROWSERS_INSTANCES=3
+PW_MCP_PROXY__BROWSERS_IS_DEFAULT=true
+PW_MCP_PROXY__BROWSERS__0_BROWSER=msedge
+PW_MCP_PROXY__BROWSERS__0_ALIAS=edge_main
+PW_MCP_PROXY__BROWSERS__1_BROWSER=firefox
+PW_MCP_PROXY__BROWSERS__1_ALIAS=firefox_debug
+PW_MCP_PROXY__BROWSERS__1_HEADLESS=false
+";
+
+/// Each declared pool is shown with its instances, the level of each value, and every key that was set with where.
+#[test]
+fn pools() {
+    let place = place().file("cwd/.env", THREE_LEVELS);
+    let place = place
+        .env("PW_MCP_PROXY__SPARE_INSTANCES", "1")
+        .env("PW_MCP_PROXY__SPARE_DESCRIPTION", "When the others are busy")
+        .env("PW_MCP_PROXY__SPARE_TIMEOUT", "1m");
+    let output = place.run(SHOW);
+    assert_eq!(lines(&output, &["sessions.scope"]), "sessions.scope call default");
+    let (_, pools) = output.split_once("\n\n").unwrap();
+    assert_snapshot!(pools);
+}
+
+/// For programs: every key of a pool with its level, and what each instance has for itself.
+#[test]
+fn pools_json() {
+    let output = place().file("cwd/.env", THREE_LEVELS).run(&["config", "show", "--json"]);
+    let (_, pools) = output.split_once("  \"pools\": ").unwrap();
+    let (pools, _) = pools.rsplit_once('}').unwrap();
+    let pools: serde_json::Value = serde_json::from_str(pools).unwrap();
+    let [pool] = pools.as_array().unwrap().as_slice() else { panic!("{pools}") };
+    let setting = |key: &str| {
+        let all = pool["settings"].as_array().unwrap();
+        all.iter().find(|setting| setting["key"] == key).unwrap().clone()
+    };
+    assert_snapshot!(
+        serde_json::to_string_pretty(&serde_json::json!([
+            pool["name"],
+            setting("instances"),
+            setting("timeout"),
+            setting("user_data_dir"),
+            pool["instances"]
+        ]))
+        .unwrap()
+    );
+}
+
+/// Mistakes in the declaration of pools stop the start, all of them at once, each with what to do.
+#[test]
+fn pools_with_mistakes() {
+    let place = place()
+        .file("cwd/.env", "PLAYWRIGHT_HEADLESS=false\nPW_MCP_PROXY__B_COMMAND=evil\n")
+        .env("PW_MCP_PROXY_INSTANCES", "3")
+        .env("PW_MCP_PROXY__A_INSTANCES", "1")
+        .env("PW_MCP_PROXY__A__1_HEADLESS", "maybe")
+        .env("PW_MCP_PROXY__A_SLOTS", "2");
+    assert_snapshot!(place.run(&["mcp"]));
+}
+
 /// The data folder is where the platform wants it.
 #[test]
 fn platform_data_folder() {

@@ -57,7 +57,7 @@ words! {
         Custom = "custom",
     }
 
-    /// Which Chromium is started.
+    /// Which browser is started.
     Browser {
         /// The best one that is installed.
         Auto = "auto",
@@ -69,6 +69,32 @@ words! {
         Chrome = "chrome",
         /// Microsoft Edge.
         Msedge = "msedge",
+        /// Playwright's Firefox, which its engine starts.
+        Firefox = "firefox",
+        /// Playwright's WebKit, which its engine starts.
+        Webkit = "webkit",
+    }
+
+    /// Whether answers carry images.
+    ImageResponses {
+        /// Beside their text.
+        Allow = "allow",
+        /// Never.
+        Omit = "omit",
+        /// Instead of their text, where there are any.
+        Only = "only",
+    }
+
+    /// Which free instance a caller gets who named none.
+    LeaseStrategy {
+        /// The one that was given back first.
+        Fifo = "fifo",
+        /// The next one in turn.
+        RoundRobin = "round_robin",
+        /// The one that was lent least often.
+        LeastUsed = "least_used",
+        /// The one that the same owner had last.
+        Sticky = "sticky",
     }
 
     /// A further group of the engine's tools.
@@ -130,10 +156,11 @@ mod tests {
         let kind = Choice::<Browser>::ANY;
         assert_eq!(text(&kind, "headless-shell"), Ok(Browser::HeadlessShell));
         assert_eq!(toml(&kind, "\"msedge\""), Ok(Browser::Msedge));
-        for wrong in ["", "Chrome", "firefox", "headless_shell"] {
+        for wrong in ["", "Chrome", "opera", "headless_shell"] {
             assert_eq!(text(&kind, wrong), Err(Wrong(None)), "{wrong}");
         }
         assert_eq!(toml(&kind, "1"), Err(Wrong(None)));
-        assert_eq!(kind.allowed(), "one of `auto`, `headless-shell`, `chromium`, `chrome`, `msedge`");
+        let words = "`auto`, `headless-shell`, `chromium`, `chrome`, `msedge`, `firefox`, `webkit`";
+        assert_eq!(kind.allowed(), format!("one of {words}"));
     }
 }

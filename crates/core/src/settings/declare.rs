@@ -3,7 +3,7 @@
 
 use super::{
     kind::{Given, Shape, Wrong},
-    table::Settings,
+    table::{Pool, Settings},
 };
 
 /// One setting, as everything but the code that uses its value sees it.
@@ -17,11 +17,25 @@ pub struct Setting {
     pub guarded: bool,
     /// A second variable that sets it; [`Setting::variable`] wins.
     pub alias: Option<&'static str>,
+    /// Of a setting of pools: how far down it may be set.
+    pub reach: Reach,
+    pub(super) copy: fn(&Settings, &mut Settings),
     pub(super) set: fn(&mut Settings, Given<'_>) -> Result<(), Wrong>,
     pub(super) show: fn(&Settings) -> String,
     pub(super) json: fn(&Settings) -> serde_json::Value,
     pub(super) allowed: fn() -> String,
     pub(super) shape: fn() -> Shape,
+}
+
+/// Down to which level of the pools a setting may be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Only for the pool that is there when none is declared.
+    BuiltIn,
+    /// For all pools and for each, but not for one instance: a pool has one list of tools and one queue.
+    Pool,
+    /// For all pools, for each, and for each instance.
+    Instance,
 }
 
 /// A group of settings: a TOML table and a struct. The first has no name: its keys stand at the top.
@@ -44,6 +58,26 @@ impl Setting {
     /// The name of its section; empty for keys at the top.
     pub fn section(&self) -> &'static str {
         self.key.split_once('.').map_or("", |(section, _)| section)
+    }
+
+    /// Its key without the section: `slots` for `pool.slots`.
+    pub fn name(&self) -> &'static str {
+        self.key.rsplit_once('.').map_or(self.key, |(_, name)| name)
+    }
+
+    /// Whether it is one of the settings of pools.
+    pub fn is_of_pools(&self) -> bool {
+        self.section() == "pool"
+    }
+
+    /// The value it has in a pool, as people write it.
+    pub fn show_in(&self, pool: &Pool) -> String {
+        self.show(&Settings::around(pool.clone()))
+    }
+
+    /// The value it has in a pool, for programs.
+    pub fn json_in(&self, pool: &Pool) -> serde_json::Value {
+        self.json(&Settings::around(pool.clone()))
     }
 
     /// Its value as people write it.
@@ -90,6 +124,8 @@ macro_rules! settings {
         pub struct Settings {
             $( $(#[doc = $doc])+ pub $field: $type, )*
             $( $(#[doc = $section_doc])+ pub $section: $Section, )*
+            /// The pools that were declared, by name. When there are none, one pool is made of `pool`.
+            pub pools: Vec<DeclaredPool>,
         }
 
         $(
@@ -104,6 +140,7 @@ macro_rules! settings {
                 Self {
                     $( $field: $default, )*
                     $( $section: $Section { $( $s_field: $s_default, )* }, )*
+                    pools: Vec::new(),
                 }
             }
         }
@@ -131,6 +168,8 @@ macro_rules! settings {
                 doc: $doc,
                 guarded: false,
                 alias: None,
+                reach: Reach::Instance,
+                copy: |from, to| to.$($place)+.clone_from(&from.$($place)+),
                 set: |settings, given| {
                     settings.$($place)+ = $kind.parse(given)?;
                     Ok(())

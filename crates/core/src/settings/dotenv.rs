@@ -1,7 +1,7 @@
 //! Reads the text of a `.env` file: the few lines that are greenroom's, and no others. The file belongs to another
 //! program as often as not, so what is not ours may look as it likes.
 
-use super::resolve::is_ours;
+use super::variables::is_ours;
 
 /// A line that is ours: its variable, and its value unless the line has none.
 pub(super) fn variables(text: &str) -> Vec<(String, Option<String>)> {
@@ -15,7 +15,8 @@ fn line(line: &str) -> Option<(String, Option<String>)> {
         Some((name, value)) => (name.trim_end(), Some(value.trim())),
         None => (line, None),
     };
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    // Characters that no shell would take in a name too, so that `my-pool` in one of ours is told and not passed over.
+    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
     (is_name && is_ours(name)).then(|| (name.to_owned(), value.and_then(unquote)))
 }
 
@@ -76,6 +77,7 @@ HEADLESS=false
 HEADLESS_MODE=x
 GREENROOM_NODE
 GREENROOM_DATA_DIR="open
+PW_MCP_PROXY__my-pool_INSTANCES=1
 "#;
         let read = variables(text);
         let read: Vec<_> = read.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect();
@@ -91,6 +93,7 @@ GREENROOM_DATA_DIR="open
                 ("HEADLESS", Some("false")),
                 ("GREENROOM_NODE", None),
                 ("GREENROOM_DATA_DIR", None),
+                ("PW_MCP_PROXY__my-pool_INSTANCES", Some("1")),
             ]
         );
     }

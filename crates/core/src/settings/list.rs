@@ -108,7 +108,10 @@ impl Kind for Argv {
 }
 
 /// The items of a TOML array or a JSON array of strings; any other text is split.
-fn items(given: Given<'_>, split: fn(&str) -> Result<Vec<String>, Wrong>) -> Result<Vec<String>, Wrong> {
+pub(super) fn items(
+    given: Given<'_>,
+    split: fn(&str) -> Result<Vec<String>, Wrong>,
+) -> Result<Vec<String>, Wrong> {
     match given.written {
         Written::Toml(value) => value
             .as_array()
@@ -119,7 +122,7 @@ fn items(given: Given<'_>, split: fn(&str) -> Result<Vec<String>, Wrong>) -> Res
 }
 
 /// Splits at commas, but not at those within the braces of a glob. Empty items are dropped.
-fn split_at_commas(text: &str) -> Vec<String> {
+pub(super) fn split_at_commas(text: &str) -> Vec<String> {
     let mut depth = 0_usize;
     text.split(|c| {
         match c {

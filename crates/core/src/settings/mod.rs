@@ -9,26 +9,43 @@
 mod address;
 mod check;
 mod choice;
+mod compose;
 mod declare;
 mod dotenv;
+mod draft;
 mod duration;
+mod grammar;
+mod key;
 mod kind;
 mod list;
 mod nearest;
 mod path;
+mod pools;
+mod pools_toml;
 mod problem;
 mod reference;
+mod reference_pools;
 mod resolve;
+mod source;
 mod table;
+mod variables;
 mod viewport;
+mod web;
 
-pub use choice::{Browser, Cap, EngineKind, Scope};
-pub use declare::{Section, Setting};
+#[cfg(test)]
+mod pools_examples;
+#[cfg(test)]
+mod pools_tests;
+
+pub use choice::{Browser, Cap, EngineKind, ImageResponses, LeaseStrategy, Scope};
+pub use declare::{Reach, Section, Setting};
+pub use key::Level;
 pub use kind::Shape;
+pub use pools::{DeclaredInstance, DeclaredPool};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
-pub use resolve::{
-    CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, Resolved, Sources, is_ours, resolve,
-};
+pub use resolve::{Resolved, resolve};
+pub use source::{CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, Sources};
 pub use table::{Pool, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools};
+pub use variables::is_ours;
 pub use viewport::Viewport;

@@ -3,6 +3,11 @@
 /// The nearest of `names` to `wrong`, both in any spelling of separators and case: a name whose last part it is, else
 /// the one with the fewest typing mistakes, if those are few.
 pub(super) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    closest(wrong, names).map(|(_, name)| name)
+}
+
+/// The same, with how many typing mistakes are between them.
+pub(super) fn closest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<(usize, &'a str)> {
     let plain = |name: &str| name.to_lowercase().replace(['.', '-'], "_");
     let wrong = plain(wrong);
     // A third of the letters: two mistakes in a short name are a different name, three in a long one are not.
@@ -17,7 +22,6 @@ pub(super) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>)
         })
         .filter(|(mistakes, _)| *mistakes <= mistakes_max)
         .min_by_key(|(mistakes, _)| *mistakes)
-        .map(|(_, name)| name)
 }
 
 #[cfg(test)]

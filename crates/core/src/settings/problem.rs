@@ -14,15 +14,31 @@ pub enum Problem {
     /// A variable whose value is no text: not UTF-8, or a line of `.env` without `=` or with an open quote.
     #[error("`{variable}` in {place} has no readable value")]
     NoText { variable: String, place: String },
-    #[error("`{key}` cannot be `{value}` (from {place}): expected {allowed}{}", because(.why))]
-    Value { key: String, value: String, place: String, allowed: String, why: Option<String> },
+    #[error("`{key}` cannot be `{value}`{}: expected {allowed}{}", from(.place), because(.why))]
+    Value {
+        key: String,
+        value: String,
+        /// Where it stands, unless `key` is the name of a variable.
+        place: Option<String>,
+        allowed: String,
+        why: Option<String>,
+    },
     /// A setting that a file in the working directory may not make, since that file may be anybody's.
     #[error("`{key}` may not be set by a file in the working directory (from {place})")]
     Guarded { key: String, place: String, instead: String },
     #[error("{message}")]
     Conflict { message: String, hint: String },
+    /// A pool that cannot be what its declaration says.
+    #[error("{message}")]
+    Pool { message: String, hint: String },
+    #[error("`{variable}` in {place} is now `{new}`")]
+    Renamed { variable: String, place: String, new: String },
     #[error("there is no place for `data_dir`: the home folder is unknown")]
     NoDataDir { instead: String },
+}
+
+fn from(place: &Option<String>) -> String {
+    place.as_ref().map_or_else(String::new, |place| format!(" (from {place})"))
 }
 
 fn because(why: &Option<String>) -> String {
@@ -40,7 +56,8 @@ impl Problem {
             }
             Self::NoText { .. } => Some("values are UTF-8 text on one line: `NAME=value`".to_owned()),
             Self::Guarded { instead, .. } | Self::NoDataDir { instead } => Some(instead.clone()),
-            Self::Conflict { hint, .. } => Some(hint.clone()),
+            Self::Conflict { hint, .. } | Self::Pool { hint, .. } => Some(hint.clone()),
+            Self::Renamed { new, .. } => Some(format!("rename it to `{new}`")),
             Self::Syntax { .. } | Self::Value { .. } => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{SECTIONS, SETTINGS, Setting, Settings};
+use super::{SECTIONS, SETTINGS, Setting, Settings, reference_pools};
 
 const INTRO: &str = "\
 # Configuration
@@ -25,7 +25,8 @@ Later ones win:
 5. flags
 
 A setting has one name in three spellings: the key `pool.slots` in TOML, `GREENROOM_POOL_SLOTS` in `.env` and the environment,
-`--pool-slots` as a flag.
+`--pool-slots` as a flag. Settings of `[pool]` have a fourth, `PW_MCP_PROXY_SLOTS`, and can be set for each of several
+[declared pools](#declared-pools).
 
 ```toml
 # ~/.config/greenroom/greenroom.toml
@@ -72,7 +73,7 @@ pub fn reference() -> String {
             page += &row(setting, &defaults);
         }
     }
-    page
+    page + &reference_pools::section()
 }
 
 fn row(setting: &Setting, defaults: &Settings) -> String {

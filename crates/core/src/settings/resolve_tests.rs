@@ -1,9 +1,11 @@
 //! Tests of the merge: one source against another, and every problem it reports.
 
-use super::*;
-use crate::settings::{Scope, Viewport};
+use std::{ffi::OsString, path::PathBuf};
 
-fn sources() -> Sources {
+use super::*;
+use crate::settings::Viewport;
+
+pub(in crate::settings) fn sources() -> Sources {
     Sources {
         data_dir: Some("/home/me/.local/share/greenroom".into()),
         working_dir: "/project".into(),
@@ -12,21 +14,21 @@ fn sources() -> Sources {
     }
 }
 
-fn file(text: &str, trusted: bool) -> Vec<ConfigFile> {
+pub(in crate::settings) fn file(text: &str, trusted: bool) -> Vec<ConfigFile> {
     vec![ConfigFile { path: "/project/greenroom.toml".into(), text: text.to_owned(), trusted }]
 }
 
-fn dotenv(text: &str) -> Option<DotEnv> {
+pub(in crate::settings) fn dotenv(text: &str) -> Option<DotEnv> {
     Some(DotEnv { path: "/project/.env".into(), text: text.to_owned() })
 }
 
-fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+pub(in crate::settings) fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
     variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
 }
 
 /// The messages of all problems, hints after an arrow.
 #[track_caller]
-fn problems(sources: &Sources) -> Vec<String> {
+pub(in crate::settings) fn problems(sources: &Sources) -> Vec<String> {
     let Problems(problems) = resolve(sources).map(|resolved| resolved.settings).unwrap_err();
     let hint = |problem: &Problem| problem.hint().map_or_else(String::new, |hint| format!(" -> {hint}"));
     problems.iter().map(|problem| format!("{problem}{}", hint(problem))).collect()
@@ -180,13 +182,19 @@ fn guarded_settings() {
             "tools.webmcp",
             "pool.command",
             "pool.executable_path",
+            "pool.extension",
+            "pool.user_data_dir",
+            "pool.storage_state",
             "pool.no_sandbox",
             "pool.caps",
+            "pool.init_script",
+            "pool.proxy_server",
+            "pool.output_dir",
             "pool.ignore_https_errors"
         ]
     );
 
-    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[pool]\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true";
+    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[pool]\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true\nextension = true\nuser_data_dir = '/x'\nstorage_state = '/x'\ninit_script = ['/x']\nproxy_server = 'http://x:1'\noutput_dir = '/x'";
     let found = problems(&Sources { files: file(text, false), ..sources() });
     assert_eq!(found.len(), guarded.len(), "{found:?}");
     assert!(found.contains(

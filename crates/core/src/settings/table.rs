@@ -11,13 +11,15 @@ use std::{
 
 use super::{
     address::Address,
-    choice::{Browser, Cap, Choice, EngineKind, Scope},
-    declare::{Section, Setting, settings},
+    choice::{Browser, Cap, Choice, EngineKind, ImageResponses, LeaseStrategy, Scope},
+    declare::{Reach, Section, Setting, settings},
     duration::Span,
     kind::{Kind, Or, Switch, Text, Whole},
     list::{Argv, Globs, Many},
     path::{Place, Program},
+    pools::DeclaredPool,
     viewport::{Size, Viewport},
+    web::{Origins, ProxyUrl},
 };
 
 settings! {
@@ -35,8 +37,8 @@ settings! {
 
     /// `greenroom serve`: one server for many clients.
     server: Server {
-        /// Where the server listens; port 0 takes a free one. Beyond this machine's own loopback it needs API keys, which
-        /// do not exist yet, so it refuses.
+        /// Where the server listens; port 0 takes a free one. Beyond this machine's own loopback it needs API keys,
+        /// which do not exist yet, so it refuses.
         "server.listen" listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 34501)) => Address;
         /// Further names that clients may call the server by, without ports, such as that of a proxy in front of it.
         "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(Text("HOST")), guarded = true;
@@ -44,8 +46,9 @@ settings! {
 
     /// What an agent sees: named, owned, isolated browsers.
     sessions: Sessions {
-        /// What a call without `sessionId` means: `connection` gives it the session of its MCP connection, `call` lends it
-        /// any free browser, whose page and cookies its owner's next such call may find again, `explicit` refuses it.
+        /// What a call without `sessionId` means: `connection` gives it the session of its MCP connection, `call`
+        /// lends it any free browser, whose page and cookies its owner's next such call may find again, `explicit`
+        /// refuses it. Once pools are declared, the default is `call`.
         "sessions.scope" scope: Scope = Scope::Connection => Choice::<Scope>::ANY;
         /// A session that nobody used for this long is closed. A call in flight keeps its session alive.
         "sessions.idle_timeout" idle_timeout: Duration = Duration::from_secs(300) => Span::POSITIVE;
@@ -60,52 +63,97 @@ settings! {
         /// No tools whose names match one of these globs; beats `tools.allow`.
         "tools.deny" deny: Vec<String> = Vec::new() => Globs, guarded = true;
         /// Also tools that run code in the engine's own process, out of reach of the browser's sandbox. Requires
-        /// `pool.slots = 1`, because such code reaches every session of its process. Says nothing about the tools of a custom engine.
+        /// `pool.slots = 1`, because such code reaches every session of its process. Says nothing about the tools of
+        /// a custom engine.
         "tools.unsafe" r#unsafe: bool = false => Switch, guarded = true;
         /// Also the tools that web pages offer themselves.
         "tools.webmcp" webmcp: bool = false => Switch, guarded = true;
     }
 
-    /// The browsers that sessions are lent from.
+    /// The browsers that sessions are lent from. With declared pools, these are what all of them start from, as far
+    /// as they are set; without, they are the one pool there is.
     pool: Pool {
-        /// What speaks browser tools: `playwright` is the pinned `@playwright/mcp`, `custom` is any MCP server, started by
-        /// `pool.command`.
-        "pool.engine" engine: EngineKind = EngineKind::Playwright => Choice::<EngineKind>::ANY;
+        /// What speaks browser tools: `playwright` is the pinned `@playwright/mcp`, `custom` is any MCP server,
+        /// started by `pool.command`.
+        "pool.engine" engine: EngineKind = EngineKind::Playwright => Choice::<EngineKind>::ANY, reach = Reach::Pool;
         /// The program of the custom engine and its arguments. No shell is involved.
-        "pool.command" command: Vec<String> = Vec::new() => Argv, guarded = true;
-        /// How many isolated sessions one instance holds at once. Each session of the custom engine is a process of its
-        /// own.
+        "pool.command" command: Vec<String> = Vec::new() => Argv, guarded = true, reach = Reach::Pool;
+        /// Each session a browser context of its own, gone with the session. Otherwise an instance is one browser
+        /// with a profile that stays, for one owner.
+        "pool.isolated" isolated: bool = true => Switch;
+        /// How many isolated sessions one instance holds at once; 1 in declared pools. Each session of the custom
+        /// engine is a process of its own.
         "pool.slots" slots: usize = 16 => Whole(1..=256);
         /// How many instances may run at once. One is added when all slots are taken.
-        "pool.instances_max" instances_max: usize = 8 => Whole(1..=1024);
-        /// How many spare seats are kept ready, so that a new session need not wait for its browser. Each takes a slot that
-        /// is not needed otherwise, a new instance's too. `auto` is 1 under `greenroom serve` and 0 under `greenroom mcp`.
-        "pool.warm" warm: Option<usize> = None => Or("auto", Whole(0..=64));
+        "pool.instances_max" instances_max: usize = 8 => Whole(1..=1024), reach = Reach::BuiltIn;
+        /// How many spare seats are kept ready, so that a new session need not wait for its browser. Each takes a
+        /// slot that is not needed otherwise, a new instance's too. `auto` is 1 under `greenroom serve` and 0 under
+        /// `greenroom mcp`.
+        "pool.warm" warm: Option<usize> = None => Or("auto", Whole(0..=64)), reach = Reach::Pool;
+        /// Instances of declared pools start when they are first needed, instead of at the start.
+        "pool.lazy" lazy: bool = false => Switch;
         /// An instance that no session uses is stopped after this long. With `pool.warm` the last one stays.
-        "pool.instance_idle" instance_idle: Duration = Duration::from_secs(300) => Span::POSITIVE;
+        "pool.instance_idle" instance_idle: Duration = Duration::from_secs(300) => Span::POSITIVE, reach = Reach::BuiltIn;
         /// How long a call waits for a free slot; `0` refuses at once.
-        "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30) => Span::FROM_ZERO;
-        /// Deadline of one call. A call that itself asks for a longer wait extends it.
+        "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30) => Span::FROM_ZERO, reach = Reach::Pool;
+        /// Which free instance a caller gets who named none: `fifo` the one given back first, `round_robin` the next
+        /// in turn, `least_used` the one lent least often, `sticky` the one its owner had last. `auto` is `fifo` in
+        /// declared pools; otherwise it fills one instance before the next.
+        "pool.lease_strategy" lease_strategy: Option<LeaseStrategy> = None
+            => Or("auto", Choice::<LeaseStrategy>::ANY), reach = Reach::Pool;
+        /// How often each instance is asked for a sign of life.
+        "pool.health_interval" health_interval: Duration = Duration::from_secs(20) => Span::POSITIVE;
+        /// How long an instance may take to give one.
+        "pool.health_timeout" health_timeout: Duration = Duration::from_secs(5) => Span::POSITIVE;
+        /// How often an instance is restarted within five minutes before it stays failed.
+        "pool.restarts" restarts: usize = 3 => Whole(0..=100);
+        /// Deadline of one call; 30 s in declared pools. A call that itself asks for a longer wait extends it.
         "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE;
         /// Browsers without a window.
         "pool.headless" headless: bool = true => Switch, alias = Some("HEADLESS");
-        /// Which Chromium to start; `auto` takes the best one that is installed.
+        /// Which browser to start; `auto` takes the best Chromium that is installed. `firefox` and `webkit` hold one
+        /// session each.
         "pool.browser" browser: Browser = Browser::Auto => Choice::<Browser>::ANY;
         /// The browser's executable, instead of the one that `pool.browser` finds.
         "pool.executable_path" executable_path: Option<PathBuf> = None => Or("unset", Place), guarded = true;
-        /// Starts the browser without its process sandbox; `auto` does so only when running as root, where Chromium refuses
-        /// to start with it.
+        /// Runs engine and browser on Windows, from within WSL: `cmd.exe` starts the pinned engine there.
+        "pool.wsl_windows" wsl_windows: bool = false => Switch;
+        /// Uses a browser that is already open, through the Playwright extension installed in it.
+        "pool.extension" extension: bool = false => Switch, guarded = true;
+        /// Where the profiles of instances that are not isolated are kept, each in a folder named by its ID; under
+        /// `data_dir` when unset.
+        "pool.user_data_dir" user_data_dir: Option<PathBuf> = None => Or("unset", Place), guarded = true;
+        /// A file with cookies and local storage, as Playwright saves it, that isolated sessions begin with.
+        "pool.storage_state" storage_state: Option<PathBuf> = None => Or("unset", Place), guarded = true;
+        /// Starts the browser without its process sandbox; `auto` does so only when running as root, where Chromium
+        /// refuses to start with it.
         "pool.no_sandbox" no_sandbox: Option<bool> = None => Or("auto", Switch), guarded = true;
         /// The size of a new page, in CSS pixels.
         "pool.viewport_size" viewport_size: Viewport = Viewport { width: 1280, height: 720 } => Size;
         /// Further groups of the engine's tools.
-        "pool.caps" caps: Vec<Cap> = Vec::new() => Many(Choice::<Cap>::ANY), guarded = true;
+        "pool.caps" caps: Vec<Cap> = Vec::new() => Many(Choice::<Cap>::ANY), guarded = true, reach = Reach::Pool;
+        /// Scripts that run in every page before its own.
+        "pool.init_script" init_script: Vec<PathBuf> = Vec::new() => Many(Place), guarded = true;
+        /// The only origins that pages may load from; empty means all. A filter of the engine's, not a wall:
+        /// redirects pass it.
+        "pool.allowed_origins" allowed_origins: Vec<String> = Vec::new() => Origins;
+        /// Origins that pages may not load from; beats `pool.allowed_origins`.
+        "pool.blocked_origins" blocked_origins: Vec<String> = Vec::new() => Origins;
+        /// The proxy that browsers reach the web through, behind greenroom's own.
+        "pool.proxy_server" proxy_server: Option<String> = None => Or("unset", ProxyUrl), guarded = true;
+        /// Keeps a log of each session in its folder, as the engine writes it.
+        "pool.save_session" save_session: bool = false => Switch;
+        /// Where files that the engine names itself are put, instead of the session's own folder.
+        "pool.output_dir" output_dir: Option<PathBuf> = None => Or("unset", Place), guarded = true;
+        /// Whether answers carry images: `allow`, `omit`, or `only` for the image without its text.
+        "pool.image_responses" image_responses: ImageResponses = ImageResponses::Allow => Choice::<ImageResponses>::ANY;
         /// How long one action, such as a click, may take in the engine; the engine's own default when unset.
         "pool.timeout_action" timeout_action: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
         /// How long a navigation may take in the engine; the engine's own default when unset.
         "pool.timeout_navigation" timeout_navigation: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
-        /// How long a page is let settle after an action, however little it does. When unset, greenroom observes the page
-        /// and goes on as soon as no timer, request, navigation or animation of that action is left, after 500 ms at the latest.
+        /// How long a page is let settle after an action, however little it does. When unset, greenroom observes the
+        /// page and goes on as soon as no timer, request, navigation or animation of that action is left, after 500
+        /// ms at the latest.
         "pool.timeout_settle" timeout_settle: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
         /// The user agent that browsers send, instead of their own.
         "pool.user_agent" user_agent: Option<String> = None => Or("unset", Text("TEXT"));

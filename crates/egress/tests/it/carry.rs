@@ -1,6 +1,9 @@
 //! What the proxy carries, and how little it changes.
 
-use tokio::{io::AsyncWriteExt, net::TcpListener};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpListener, TcpSocket},
+};
 
 use crate::{Peer, listener, proxy, within};
 
@@ -192,9 +195,13 @@ async fn a_declined_upgrade_is_an_ordinary_answer() {
 #[tokio::test]
 async fn the_next_address_is_tried() {
     within(async {
-        let Ok(site) = TcpListener::bind("[::1]:0").await else { return }; // No IPv6 here, no second address.
+        // Bound and never listening: the first address stays dead, and its port is nobody else's meanwhile,
+        // the proxy's least of all.
+        let dead = TcpSocket::new_v4().unwrap();
+        dead.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = dead.local_addr().unwrap().port();
+        let Ok(site) = TcpListener::bind(("::1", port)).await else { return }; // No IPv6 here, no second address.
         let proxy = proxy().await;
-        let port = site.local_addr().unwrap().port();
         for name in ["localhost", "app.LocalHost."] {
             let mut browser = Peer::tunnel(&proxy, &format!("{name}:{port}")).await;
             let mut site = Peer::accept(&site).await;

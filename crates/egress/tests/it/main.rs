@@ -5,6 +5,7 @@
 mod carry;
 mod life;
 mod refuse;
+mod upstream;
 
 use std::{
     collections::HashSet,
@@ -45,7 +46,7 @@ impl OwnPorts for Own {
 }
 
 async fn proxy() -> Proxy {
-    Proxy::start(Own::of(&[])).await.unwrap()
+    Proxy::start(Own::of(&[]), None).await.unwrap()
 }
 
 async fn listener() -> (TcpListener, SocketAddr) {

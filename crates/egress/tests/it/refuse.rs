@@ -9,8 +9,46 @@ use greenroom_egress::Proxy;
 
 use crate::{Own, Peer, ask, connections, listener, proxy, within};
 
+/// Spellings of this machine.
+pub(crate) const THIS_MACHINE: [&str; 20] = [
+    "127.0.0.1",
+    "127.0.0.2",
+    "localhost",
+    "LOCALHOST",
+    "localhost.",
+    "deep.app.localhost",
+    "127.1",
+    "2130706433",
+    "0x7f000001",
+    "0x7f.1",
+    "0177.0.0.1",
+    "0.0.0.0",
+    "0",
+    "[::1]",
+    "[::]",
+    "[0:0:0:0:0:0:0:1]",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:7f00:1]",
+    "[::127.0.0.1]",
+    "[64:ff9b::127.0.0.1]",
+];
+
+/// Metadata services by name and by address.
+pub(crate) const METADATA: [&str; 10] = [
+    "metadata.google.internal",
+    "Metadata.Google.",
+    "metadata.aws.amazon.com",
+    "instance-data",
+    "169.254.169.254",
+    "2852039166",
+    "0xa9fea9fe",
+    "[::ffff:169.254.169.254]",
+    "[fd00:ec2::254]",
+    "100.100.100.200",
+];
+
 /// A listener on every address of this machine, which a test wants to stay unvisited.
-fn trap() -> (TcpListener, u16) {
+pub(crate) fn trap() -> (TcpListener, u16) {
     let trap = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0")).unwrap();
     trap.set_nonblocking(true).unwrap();
     let port = trap.local_addr().unwrap().port();
@@ -18,7 +56,7 @@ fn trap() -> (TcpListener, u16) {
 }
 
 /// Asks for `host:port` both ways a browser can, and wants the same refusal.
-async fn refused(proxy: &Proxy, host: &str, port: u16, word: &str) {
+pub(crate) async fn refused(proxy: &Proxy, host: &str, port: u16, word: &str) {
     for (method, target) in [
         ("GET", format!("http://{host}:{port}/json/version")),
         ("POST", format!("http://{host}:{port}/mcp")),
@@ -36,29 +74,8 @@ async fn refused(proxy: &Proxy, host: &str, port: u16, word: &str) {
 async fn own_ports_under_every_spelling() {
     within(async {
         let (trap, port) = trap();
-        let proxy = Proxy::start(Own::of(&[port])).await.unwrap();
-        for host in [
-            "127.0.0.1",
-            "127.0.0.2",
-            "localhost",
-            "LOCALHOST",
-            "localhost.",
-            "deep.app.localhost",
-            "127.1",
-            "2130706433",
-            "0x7f000001",
-            "0x7f.1",
-            "0177.0.0.1",
-            "0.0.0.0",
-            "0",
-            "[::1]",
-            "[::]",
-            "[0:0:0:0:0:0:0:1]",
-            "[::ffff:127.0.0.1]",
-            "[::ffff:7f00:1]",
-            "[::127.0.0.1]",
-            "[64:ff9b::127.0.0.1]",
-        ] {
+        let proxy = Proxy::start(Own::of(&[port]), None).await.unwrap();
+        for host in THIS_MACHINE {
             refused(&proxy, host, port, "own-port").await;
         }
         assert_eq!(trap.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -71,7 +88,7 @@ async fn own_ports_under_every_spelling() {
 async fn own_ports_through_the_machines_other_addresses() {
     within(async {
         let (trap, port) = trap();
-        let proxy = Proxy::start(Own::of(&[port])).await.unwrap();
+        let proxy = Proxy::start(Own::of(&[port]), None).await.unwrap();
         // Connecting a datagram socket sends nothing; it tells which address this machine would speak from.
         for (any, elsewhere) in [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")] {
             let Ok(socket) = UdpSocket::bind(any) else { continue };
@@ -107,7 +124,7 @@ async fn the_proxy_is_not_reached_through_itself() {
 async fn a_new_own_port_counts_at_once() {
     within(async {
         let own = Own::of(&[]);
-        let proxy = Proxy::start(own.clone()).await.unwrap();
+        let proxy = Proxy::start(own.clone(), None).await.unwrap();
         let (site, address) = listener().await;
         Peer::tunnel(&proxy, &address.to_string()).await;
         Peer::accept(&site).await;
@@ -123,7 +140,7 @@ async fn a_new_own_port_counts_at_once() {
 async fn a_redirect_does_not_lead_around() {
     within(async {
         let (trap, own) = trap();
-        let proxy = Proxy::start(Own::of(&[own])).await.unwrap();
+        let proxy = Proxy::start(Own::of(&[own]), None).await.unwrap();
         let (site, address) = listener().await;
         let mut browser = Peer::to(proxy.address()).await;
         browser.say(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
@@ -145,18 +162,7 @@ async fn a_redirect_does_not_lead_around() {
 async fn metadata_services() {
     within(async {
         let proxy = proxy().await;
-        for host in [
-            "metadata.google.internal",
-            "Metadata.Google.",
-            "metadata.aws.amazon.com",
-            "instance-data",
-            "169.254.169.254",
-            "2852039166",
-            "0xa9fea9fe",
-            "[::ffff:169.254.169.254]",
-            "[fd00:ec2::254]",
-            "100.100.100.200",
-        ] {
+        for host in METADATA {
             refused(&proxy, host, 80, "metadata").await;
         }
     })

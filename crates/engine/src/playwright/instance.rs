@@ -1,40 +1,34 @@
-//! One Chromium, its observer, and with several slots the Node process that serves them all.
+//! One Chromium, its observer, and the Node process that serves all seats, unless each has its own.
 
-use std::{collections::BTreeSet, net::TcpListener, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{
-    Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, Unwell, port::human, raw::encode,
-};
-use greenroom_mcp::link::{child, http::Endpoint};
+use greenroom_core::{Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, Unwell, raw::encode};
+use greenroom_mcp::link::child;
 use serde_json::json;
 use tokio::{
-    sync::{Mutex, oneshot, watch},
+    sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot, watch},
     task::JoinSet,
     time::timeout,
 };
 use tokio_util::task::TaskTracker;
 
 use super::{
-    PlaywrightEngine, STOP_GRACE,
-    seat::{PlaywrightSeat, failure},
-    settle, start_node, with_temp,
+    PlaywrightEngine, STOP_GRACE, command, pulse::Pulse, seat::PlaywrightSeat, server::Server, settle,
+    shape::failure, start_node, window, with_temp,
 };
 use crate::{
+    browser::Wanted,
     chromium::Chromium,
     launcher::Spec,
     loss::explain,
     observer::{Observer, Watched},
-    ports::PortGuard,
-    process::{Pipes, Process},
+    process::Process,
     run_folder::{Scratch, unwritable},
     upstream::{self, Upstream},
 };
 
-/// How long Node may take until it listens. Usual is half a second, on a busy machine a few.
-const READY: Duration = Duration::from_secs(20);
-
-/// How often a port is chosen anew when somebody else was faster to take it.
-const PORT_TRIES: usize = 3;
+/// How long the tabs of a default context may take to close. A page that hangs takes half a second.
+const TABS: Duration = Duration::from_secs(5);
 
 /// How long Node may take to shake hands with one more seat, and to make its context. Usual is 20 ms and 130 ms,
 /// on a busy machine some seconds; a Node that needs longer hangs, and with it all its seats.
@@ -52,8 +46,11 @@ pub(super) struct Shared {
     pub(super) engine: PlaywrightEngine,
     pub(super) chromium: Chromium,
     pub(super) observer: Observer,
-    /// The Node process of all seats; with one slot the seat has its own.
+    /// The Node process of all seats, unless each has its own.
     node: Option<Server>,
+    pulse: Pulse,
+    /// Whose turn it is in a browser's default context; `None` where each seat has a context of its own.
+    turns: Option<Arc<Semaphore>>,
     /// Contexts are made one at a time, so that the new one is known to be this seat's.
     opening: Mutex<()>,
     /// Seats that are being opened or closed. Neither is ever given up half-way: what a seat has would belong to
@@ -63,25 +60,19 @@ pub(super) struct Shared {
     pub(super) lost: watch::Sender<Option<Lost>>,
 }
 
-struct Server {
-    process: Process,
-    endpoint: Endpoint,
-    /// Unused, but open: Node is not to find its standard streams closed.
-    _pipes: Pipes,
-    _port: PortGuard,
-}
-
 impl PlaywrightInstance {
-    pub(super) async fn start(engine: PlaywrightEngine) -> Result<Self, StartError> {
+    pub(super) async fn start(engine: PlaywrightEngine, wanted: Wanted) -> Result<Self, StartError> {
         // Everything that can be missing is looked for before anything is started.
         let command = engine.command()?;
-        let spec = engine.chromium()?;
+        let spec = engine.chromium(wanted)?;
         let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
-        settle::write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
+        settle::write(folder.path())
+            .and_then(|()| window::write(folder.path(), engine.options.viewport))
+            .map_err(|error| unwritable(&engine.run, &error))?;
         let chromium = Chromium::start(&engine.launcher, &engine.run, &engine.ports, &spec).await?;
         let attached = async {
             let observer = Observer::connect(&chromium.endpoint).await?;
-            let node = if engine.options.slots > 1 {
+            let node = if !engine.options.own_node {
                 let command = in_folder(&engine, command, folder.path());
                 Some(Server::start(&engine, command, &chromium).await?)
             } else {
@@ -97,8 +88,10 @@ impl PlaywrightInstance {
             }
         };
         let (lost, lost_receiver) = watch::channel(None);
-        let (opening, tasks) = (Mutex::default(), TaskTracker::new());
-        let shared = Arc::new(Shared { engine, chromium, observer, node, opening, tasks, folder, lost });
+        let turns = (!engine.options.isolated).then(|| Arc::new(Semaphore::new(1)));
+        let (opening, tasks, pulse) = (Mutex::default(), TaskTracker::new(), Pulse::default());
+        let shared =
+            Arc::new(Shared { engine, chromium, observer, node, pulse, turns, opening, tasks, folder, lost });
         let mut watcher = JoinSet::new();
         watcher.spawn(shared.clone().watch());
         Ok(Self { shared, lost: lost_receiver, _watcher: watcher })
@@ -210,15 +203,36 @@ impl Shared {
             return Err(StartError::new(format!("the engine cannot make a context: {text}")));
         }
         let after = self.observer.sync().await.ok_or_else(gone)?;
-        let new: BTreeSet<_> = after.difference(&before).collect();
+        let new: BTreeSet<_> = after.made.difference(&before.made).collect();
         let context = match (new.first(), new.len()) {
-            (Some(context), 1) => (*context).clone(),
+            (None, 0) if !self.engine.options.isolated => after.default.ok_or_else(|| {
+                StartError::new("the browser does not say which its own context is")
+                    .hint("use a newer browser, or set `isolated` to true")
+            })?,
+            (Some(context), 1) if self.engine.options.isolated => (*context).clone(),
             (_, count) => {
-                return Err(StartError::new(format!("the engine made {count} contexts instead of one")));
+                return Err(StartError::new(format!("the engine made {count} contexts more than it should")));
             }
         };
         let watched = self.observer.watch(&context).await.ok_or_else(gone)?;
         Ok((context, watched))
+    }
+
+    /// Makes sure that nothing is left of what a seat did: the context is gone, or the tabs of the default one are.
+    pub(super) async fn give_up_context(&self, context: &str) {
+        if self.engine.options.isolated {
+            return self.observer.dispose(context).await;
+        }
+        let headed = !self.engine.options.headless;
+        if !matches!(timeout(TABS, self.observer.close_tabs(context, headed)).await, Ok(Ok(()))) {
+            // The next seat must not find the tabs of this one.
+            self.lose(Lost::Hung(TABS));
+        }
+    }
+
+    /// Waits until the browser's default context is nobody's.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.turns.clone()?.acquire_owned().await.ok()
     }
 
     /// A connection to the engine for one seat, with the seat's own process where it has one.
@@ -226,77 +240,29 @@ impl Shared {
         &self,
         folder: &Path,
         agent: Arc<dyn Agent>,
-    ) -> Result<(Upstream, Option<Process>), StartError> {
+    ) -> Result<(Arc<Upstream>, Option<Process>), StartError> {
         let changed = self.engine.tools_changed();
         if let Some(node) = &self.node {
             let (peer, inbound) = node.endpoint.connect();
             let handshake = Upstream::open(peer, inbound, folder, agent, changed);
-            return Ok((self.answer(handshake).await?, None));
+            return Ok((Arc::new(self.answer(handshake).await?), None));
         }
         let spec = in_folder(&self.engine, self.engine.command()?, self.folder.path()).pipes();
-        let (process, pipes, _) = start_node(&self.engine.launcher, attach(spec, &self.chromium)).await?;
+        let spec = command::attach(spec, &self.chromium.endpoint);
+        let (process, pipes, _) = start_node(&self.engine.launcher, spec).await?;
         let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
         let upstream = explain(&process, Upstream::open(peer, inbound, folder, agent, changed)).await?;
+        let upstream = Arc::new(upstream);
+        self.pulse.add(process.pid(), &upstream);
         Ok((upstream, Some(process)))
-    }
-}
-
-impl Server {
-    async fn start(
-        engine: &PlaywrightEngine,
-        command: Spec,
-        chromium: &Chromium,
-    ) -> Result<Self, StartError> {
-        let mut last = StartError::new("no free port");
-        for _ in 0..PORT_TRIES {
-            // The port is closed to browsers before anything listens there, so it is chosen here and not by Node.
-            let port = free_port().map_err(|error| StartError::new(format!("no free port: {error}")))?;
-            let guard = engine.ports.hold(port).map_err(|error| unwritable(&engine.run, &error))?;
-            let spec = attach(command.clone(), chromium)
-                .args(["--host", "127.0.0.1", "--port"])
-                .arg(port.to_string())
-                // The engine would end a session whose pings go unanswered; we watch it ourselves.
-                .env("PLAYWRIGHT_MCP_PING_TIMEOUT_MS", "0")
-                .pipes();
-            let (process, pipes, ready) = start_node(&engine.launcher, spec).await?;
-            let address = explain(&process, async {
-                match timeout(READY, ready).await {
-                    Ok(Ok(address)) => Ok(address),
-                    Ok(Err(_)) => Err(StartError::new("the engine ended before it listened")),
-                    Err(_) => {
-                        Err(StartError::new(format!("the engine did not listen within {}", human(READY))))
-                    }
-                }
-            });
-            match address.await {
-                Ok(address) => {
-                    let uri = format!("{address}/mcp").parse().map_err(|_| {
-                        StartError::new(format!("the engine listens on a strange address: `{address}`"))
-                    })?;
-                    return Ok(Self { process, endpoint: Endpoint::new(uri), _pipes: pipes, _port: guard });
-                }
-                Err(error) => last = error,
-            }
-            // Another try helps only if somebody else was faster to take the port.
-            if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-                break;
-            }
-        }
-        Err(last)
     }
 }
 
 /// The engine's command with what it finds and keeps in the instance's folder.
 fn in_folder(engine: &PlaywrightEngine, command: Spec, folder: &Path) -> Spec {
-    with_temp(settle::configure(command, engine.options.timeout_settle, folder), folder)
-}
-
-fn attach(spec: Spec, chromium: &Chromium) -> Spec {
-    spec.arg("--cdp-endpoint").arg(&chromium.endpoint)
-}
-
-fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    let options = &engine.options;
+    let command = if options.isolated { command } else { window::configure(command, folder) };
+    with_temp(settle::configure(command, options.timeout_settle, folder), folder)
 }
 
 impl Instance for PlaywrightInstance {
@@ -325,16 +291,19 @@ impl Instance for PlaywrightInstance {
 
     fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
         Box::pin(async move {
-            match self.shared.observer.sync().await {
-                Some(_) => Ok(()),
-                None => Err(Unwell("the browser's debugger is gone".into())),
-            }
+            let Shared { pulse, node, observer, folder, .. } = &*self.shared;
+            pulse.take(node.as_ref().map(|node| &node.endpoint), observer, folder.path()).await
         })
+    }
+
+    fn silent(&self) -> Option<Arc<str>> {
+        self.shared.pulse.silent()
     }
 
     fn process_ids(&self) -> Vec<u32> {
         let node = self.shared.node.as_ref().map(|node| node.process.pid());
-        std::iter::once(self.shared.chromium.process().pid()).chain(node).collect()
+        let nodes = node.into_iter().chain(self.shared.pulse.nodes());
+        nodes.chain([self.shared.chromium.process().pid()]).collect()
     }
 
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {
@@ -342,7 +311,7 @@ impl Instance for PlaywrightInstance {
             self.shared.lose(Lost::Shutdown);
             let node = async {
                 if let Some(node) = &self.shared.node {
-                    node.process.stop(STOP_GRACE).await;
+                    node.process.stop(grace).await;
                 }
             };
             tokio::join!(node, self.shared.chromium.stop(grace));

@@ -1,31 +1,31 @@
 //! The playwright engine: Microsoft's `@playwright/mcp`, attached to a Chromium that greenroom started.
 //!
-//! With several slots one Node process serves all seats over HTTP on loopback, a context each; with one slot the
-//! seat has a Node process of its own over stdio, so that code run in it reaches nobody else.
+//! One Node process serves all seats over HTTP on loopback, a context each; where agents may run code in it, each seat
+//! has a Node of its own over stdio, so that such code reaches nobody else. Firefox, WebKit, the user's own browser and
+//! browsers of Windows are started by their engine ([`launched`]): one process, one seat, and nothing to observe.
 
+mod command;
 mod files;
 mod instance;
+mod launched;
+mod options;
+mod pulse;
 mod seat;
+mod server;
 mod settle;
+mod shape;
 mod text;
+mod window;
 
-use std::{
-    collections::BTreeSet,
-    ffi::OsString,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset};
 
 use crate::{
-    browser::{self, Places, Wanted},
-    chromium::ChromiumSpec,
+    browser::{self, Wanted},
+    chromium::{ChromiumSpec, OwnContext},
     install,
     launcher::{Launcher, Spec},
-    node,
     ports::Ports,
     process::{Listen, Process},
     run_folder::RunFolder,
@@ -33,37 +33,13 @@ use crate::{
 };
 
 use instance::PlaywrightInstance;
+pub use options::{PlaywrightBrowser, PlaywrightOptions};
 
 /// How long Node may take to end by itself once asked.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-/// How Node keeps its memory. By itself it takes what suits a busy server: 16 MB for each half of the young objects,
-/// four worker threads, and arenas of the allocator for them all. The engine mostly waits; with these it takes 26 MB
-/// of 125 less at 12 sessions, and no more time even for a snapshot of 600 KB. Below 8 MB a half it does take more.
-const NODE_FLAGS: [&str; 2] = ["--max-semi-space-size=8", "--v8-pool-size=1"];
-const NODE_ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
-
-/// What can be set about the engine and its browser.
-#[derive(Debug, Clone)]
-pub struct PlaywrightOptions {
-    pub data_folder: PathBuf,
-    pub node: Option<PathBuf>,
-    pub places: Places,
-    pub slots: usize,
-    pub headless: bool,
-    pub browser: Wanted,
-    pub executable_path: Option<PathBuf>,
-    pub no_sandbox: Option<bool>,
-    pub viewport: (u32, u32),
-    pub caps: Vec<String>,
-    pub webmcp: bool,
-    pub timeout_action: Option<Duration>,
-    pub timeout_navigation: Option<Duration>,
-    pub timeout_settle: Option<Duration>,
-    pub user_agent: Option<String>,
-    pub device: Option<String>,
-    pub ignore_https_errors: bool,
-}
+/// The tool that closes the context and leaves the session empty.
+const CLOSE: &str = "browser_close";
 
 /// The engine with all it needs to start instances. Cheap to clone.
 #[derive(Clone)]
@@ -78,52 +54,38 @@ pub struct PlaywrightEngine {
 }
 
 impl PlaywrightEngine {
-    /// `node cli.js` with the options of every use; nothing is started yet.
+    /// The engine's command for every use; nothing is started yet.
     fn command(&self) -> Result<Spec, StartError> {
-        let options = &self.options;
-        let cli = install::locate(&options.data_folder)?.cli;
-        let node = node::locate(options.node.as_deref(), &options.places.search_path)?;
-        let (width, height) = options.viewport;
-        let (arenas, count) = NODE_ARENAS;
-        let mut spec = Spec::new(node).few_variables().env(arenas, count).args(NODE_FLAGS).arg(cli);
-        spec = spec.args(["--isolated", "--idle-timeout", "0"]);
-        match &options.device {
-            Some(device) => spec = spec.arg("--device").arg(device),
-            None => spec = spec.arg("--viewport-size").arg(format!("{width}x{height}")),
+        if self.options.engine_starts_browser() {
+            command::starting(&self.options, self.proxy)
+        } else {
+            command::attached(&self.options)
         }
-        for (flag, value) in [
-            ("--timeout-action", options.timeout_action),
-            ("--timeout-navigation", options.timeout_navigation),
-        ] {
-            if let Some(value) = value {
-                spec = spec.arg(flag).arg(value.as_millis().to_string());
-            }
-        }
-        if !options.caps.is_empty() {
-            spec = spec.arg("--caps").arg(options.caps.join(","));
-        }
-        if let Some(user_agent) = &options.user_agent {
-            spec = spec.arg("--user-agent").arg(user_agent);
-        }
-        if options.ignore_https_errors {
-            spec = spec.arg("--ignore-https-errors");
-        }
-        if !options.webmcp {
-            spec = spec.arg("--no-webmcp");
-        }
-        Ok(spec)
     }
 
-    fn chromium(&self) -> Result<ChromiumSpec, StartError> {
+    fn chromium(&self, wanted: Wanted) -> Result<ChromiumSpec, StartError> {
         let options = &self.options;
         let explicit = options.executable_path.as_deref();
-        let browser = browser::find(&options.places, options.headless, options.browser, explicit)?;
+        let browser = browser::find(&options.places, options.headless, wanted, explicit)?;
+        let own = match (&options.user_data_dir, options.isolated) {
+            (_, true) => None,
+            (Some(profile), false) => Some(OwnContext {
+                profile: profile.clone(),
+                user_agent: options.user_agent.clone(),
+                ignore_certificate_errors: options.ignore_https_errors,
+            }),
+            (None, false) => {
+                return Err(StartError::new("a browser whose profile is kept needs a folder for it")
+                    .hint("set `user_data_dir`, or `isolated` to true"));
+            }
+        };
         Ok(ChromiumSpec {
             browser,
             headless: options.headless,
             no_sandbox: options.no_sandbox,
             window: options.viewport,
             proxy: self.proxy,
+            own,
         })
     }
 
@@ -160,7 +122,12 @@ impl Engine for PlaywrightEngine {
     fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
         let engine = self.clone();
         Box::pin(async move {
-            let instance = PlaywrightInstance::start(engine).await?;
+            engine.options.check()?;
+            let wanted = match engine.options.browser {
+                PlaywrightBrowser::Chromium(wanted) if !engine.options.engine_starts_browser() => wanted,
+                _ => return launched::start(engine).await,
+            };
+            let instance = PlaywrightInstance::start(engine, wanted).await?;
             Ok(Arc::new(instance) as Arc<dyn Instance>)
         })
     }

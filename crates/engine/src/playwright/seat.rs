@@ -2,63 +2,56 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{
-    Agent, Artifact, ArtifactKind, BoxFuture, Call, Fields, Lost, Raw, Reply, Seat, StartError, View,
-    raw::encode,
-};
+use greenroom_core::{Agent, BoxFuture, Call, Lost, Nobody, Reply, Seat, StartError, View, raw::encode};
 use serde_json::json;
 use tokio::{
-    sync::{oneshot, watch},
+    sync::{OwnedSemaphorePermit, oneshot, watch},
     task::JoinSet,
     time::timeout,
 };
 
 use super::{
-    STOP_GRACE,
-    files::{self, Outgoing, Place},
+    CLOSE, STOP_GRACE,
+    files::{self, Place},
     instance::Shared,
-    text,
+    shape::{failed, failure, own_wait, shape},
 };
-use crate::{
-    loss::settle,
-    observer::Watched,
-    process::Process,
-    run_folder::{Scratch, unwritable},
-    upstream::Upstream,
-};
+use crate::{loss::settle, observer::Watched, process::Process, seat_folder::SeatFolder, upstream::Upstream};
 
 /// How long the engine may take to end one MCP session: usual are milliseconds. One that needs longer may hang.
-const GOODBYE: Duration = Duration::from_secs(3);
+const GOODBYE: Duration = Duration::from_secs(2);
 
-/// A call may ask for a longer wait than the deadline, but not for one that would hold its slot for ever.
-const OWN_WAIT_MAX: Duration = Duration::from_secs(3600);
-
-/// The tool that closes the context and leaves the session empty.
-const CLOSE: &str = "browser_close";
+/// How long the engine may take to close a context before its session is ended anyway. Usual are milliseconds. With
+/// [`GOODBYE`] this stays below the five seconds that a seat has to close.
+const FAREWELL: Duration = Duration::from_millis(2_500);
 
 pub(super) struct PlaywrightSeat {
     instance: Arc<Shared>,
     upstream: Arc<Upstream>,
-    /// The seat's own Node, in an instance with one slot.
+    /// The seat's own Node, where seats have one each.
     process: Option<Process>,
-    folder: Scratch,
+    folder: SeatFolder,
     /// `None` while the session is empty: before its first page, and after `browser_close`.
     context: Option<String>,
     view: watch::Sender<View>,
     lost: watch::Sender<Option<Lost>>,
+    /// In a browser's default context there is one seat at a time; the next has to wait for the end of this one.
+    _turn: Option<OwnedSemaphorePermit>,
     /// Follows the instance, the seat's process and its context.
     watchers: JoinSet<()>,
 }
 
 impl PlaywrightSeat {
     pub(super) async fn open(instance: Arc<Shared>, agent: Arc<dyn Agent>) -> Result<Self, StartError> {
-        let run = &instance.engine.run;
-        let folder = run.fresh("seats").map_err(|error| unwritable(run, &error))?;
+        let turn = instance.turn().await;
+        let engine = &instance.engine;
+        let folder = SeatFolder::make(&engine.run, engine.options.output_dir.as_deref())?;
         let (upstream, process) = instance.connect(folder.path(), agent.clone()).await?;
         let mut seat = Self {
             instance,
-            upstream: Arc::new(upstream),
+            upstream,
             process,
+            _turn: turn,
             folder,
             context: None,
             view: watch::Sender::new(View::default()),
@@ -101,7 +94,7 @@ impl PlaywrightSeat {
         self.instance.tasks.spawn(async move {
             let made = instance.new_context(&upstream, agent).await;
             if let Err(Ok((unwanted, _))) = deliver.send(made) {
-                instance.observer.dispose(&unwanted).await;
+                instance.give_up_context(&unwanted).await;
             }
         });
         let panicked = |_| StartError::new("the engine's adapter panicked");
@@ -166,24 +159,30 @@ impl PlaywrightSeat {
         } else if &*call.tool == CLOSE
             && let Some(context) = self.context.take()
         {
-            self.instance.observer.dispose(&context).await;
+            self.instance.give_up_context(&context).await;
             self.view.send_replace(View::default());
         } else {
             self.instance.observer.refresh().await;
         }
-        Ok(self.shape(body, outgoing).await)
+        Ok(shape(body, outgoing, self.folder.path()).await)
     }
 
-    /// Gives everything back. On an instance that is lost there is nobody to say goodbye to.
+    /// Gives everything back: the context, the session with the engine, the process. On an instance that is lost there
+    /// is nobody to say goodbye to.
     async fn give_back(self: Box<Self>) {
-        let Self { instance, upstream, process, folder, context, mut watchers, .. } = *self;
+        let Self { instance, upstream, process, folder, context, mut watchers, _turn, .. } = *self;
         watchers.shutdown().await;
         let goodbye = async {
+            if context.is_some() {
+                let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
+                // What the engine does not close in time, the browser is told to close below.
+                let _ = timeout(FAREWELL, upstream.call(&close, Arc::new(Nobody))).await;
+            }
             if timeout(GOODBYE, upstream.close()).await.is_err() {
                 instance.check_engine().await;
             }
             if let Some(context) = &context {
-                instance.observer.dispose(context).await;
+                instance.give_up_context(context).await;
             }
         };
         tokio::select! {
@@ -204,51 +203,6 @@ impl PlaywrightSeat {
         let watched = self.instance.observer.watch(context).await?;
         watched.crashed.borrow().clone()
     }
-
-    /// Reads what the answer links to, and hands out the file that the agent asked for.
-    async fn shape(&self, body: Result<Raw, Raw>, outgoing: Option<Outgoing>) -> Reply {
-        let Ok(result) = &body else { return Reply { body, artifacts: Vec::new() } };
-        let keep = outgoing.as_ref().map(|outgoing| outgoing.agent_name.as_str());
-        let mut artifacts = text::artifacts(result.get(), self.folder.path(), keep).await;
-        if let Some(outgoing) = outgoing {
-            if let Err(error) = files::take_out(&outgoing, self.folder.path()).await {
-                let name = outgoing.agent_name;
-                return failed(
-                    "file_refused",
-                    &format!("the result was made but cannot be written: {error}: `{name}`"),
-                );
-            }
-            if outgoing.engine_name != outgoing.agent_name {
-                for (at, _) in result.get().match_indices(&outgoing.engine_name) {
-                    let link = at..at + outgoing.engine_name.len();
-                    artifacts.push(Artifact {
-                        kind: ArtifactKind::Path,
-                        link,
-                        text: outgoing.agent_name.clone(),
-                    });
-                }
-                artifacts.sort_by_key(|artifact| artifact.link.start);
-            }
-        }
-        Reply { body, artifacts }
-    }
-}
-
-/// The text of a failed answer.
-pub(super) fn failure(body: &Result<Raw, Raw>) -> Result<(), String> {
-    let result = body.as_ref().map_err(|error| error.get().to_owned())?;
-    let is_error = Fields::open(result).ok().and_then(|fields| fields.read::<bool>("isError").ok().flatten());
-    if is_error == Some(true) { Err(result.get().to_owned()) } else { Ok(()) }
-}
-
-/// A failed tool of our own making, with a code that stays the same.
-fn failed(code: &str, message: &str) -> Reply {
-    let body = encode(&json!({
-        "content": [{ "type": "text", "text": format!("### Error\n{message}") }],
-        "isError": true,
-        "_meta": { "greenroom/error": { "code": code, "retryable": false } },
-    }));
-    Reply { body: Ok(body), artifacts: Vec::new() }
 }
 
 impl Seat for PlaywrightSeat {
@@ -256,15 +210,8 @@ impl Seat for PlaywrightSeat {
         Box::pin(self.run(call, agent))
     }
 
-    /// `browser_wait_for` says itself how long it takes, in seconds.
     fn own_wait(&self, call: &Call) -> Duration {
-        if &*call.tool != "browser_wait_for" {
-            return Duration::ZERO;
-        }
-        let arguments =
-            Fields::open(&call.params).ok().and_then(|params| params.read::<Fields>("arguments").ok()?);
-        let seconds = arguments.and_then(|arguments| arguments.read::<f64>("time").ok()?).unwrap_or_default();
-        Duration::try_from_secs_f64(seconds).unwrap_or_default().min(OWN_WAIT_MAX)
+        own_wait(call)
     }
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {

@@ -41,6 +41,14 @@ pub(super) fn configure(spec: Spec, set: Option<Duration>, instance: &Path) -> S
     spec.arg("--timeout-settle").arg(set.unwrap_or(LONGEST).as_millis().to_string())
 }
 
+/// Has the engine settle as a user set it, or as it does by itself.
+pub(super) fn fixed(spec: Spec, set: Option<Duration>) -> Spec {
+    match set {
+        Some(set) => spec.arg("--timeout-settle").arg(set.as_millis().to_string()),
+        None => spec,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

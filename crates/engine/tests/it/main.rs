@@ -2,4 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on is to fail there")]
 
+mod custom;
 mod install;
+mod order;
+mod stage;
+mod windows;

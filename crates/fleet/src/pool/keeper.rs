@@ -1,70 +1,133 @@
-//! The lives of spares, and the keeper that sees to it that there are as many as wanted.
-//!
-//! Each spare is a task that owns its lease and its seat until somebody takes both. It is never a used seat, never
-//! makes anybody wait, and goes with its instance.
+//! Sees to it that there are as many spares as wanted: seats that are opened ahead, so that a new session has its
+//! browser at once. A spare is never a used seat and never makes anybody wait.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::Duration,
+};
 
-use greenroom_core::{InstanceId, Nobody, Seat, StartError, lease::Spared};
+use greenroom_core::{Nobody, StartError};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Lease, Pool, Slot, spares::Claim};
+use super::{Lease, Pool};
 use crate::seat;
 
-/// What those who keep spares share, beside the list.
+/// How long it takes until another spare is made after one failed or died; each further one doubles it.
+const BACKOFF: Duration = Duration::from_secs(1);
+
+/// The longest such pause. What has failed for minutes is a missing or broken program; a try a minute finds out
+/// soon enough that it was mended, and costs nothing meanwhile. A spare that lived this long was a good one.
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// What those who keep seats share.
 #[derive(Default)]
 pub(super) struct Keeping {
     /// Wakes the keeper: a slot may have become free, or a spare is missing.
     pub(super) wake: Notify,
-    /// Ends the keeper and all spares.
     closing: CancellationToken,
     pub(super) tasks: TaskTracker,
+    state: Mutex<State>,
 }
 
-/// A spare's place on the list, held by its task. Dropping it takes the spare off, also when the task panics.
-struct Listed {
-    pool: Arc<Pool>,
-    number: u64,
+#[derive(Default)]
+struct State {
+    /// How many there should be; 0 until the pool is started.
+    wanted: usize,
+    opening: usize,
+    /// How many failed or died in a row.
+    failures: u32,
+    /// No further one is made before this.
+    not_before: Option<Instant>,
+    /// Why the last one could not be opened.
+    trouble: Option<StartError>,
+    /// One was opened at least.
+    opened: bool,
 }
 
-impl Drop for Listed {
-    fn drop(&mut self) {
-        self.pool.lock().spares.remove(self.number);
-        self.pool.keeping.wake.notify_one();
+impl Keeping {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn wanted(&self) -> usize {
+        self.lock().wanted
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.is_cancelled()
+    }
+
+    /// Resolves when no more seats are kept.
+    pub(super) async fn closing(&self) {
+        self.closing.cancelled().await;
+    }
+
+    pub(super) fn trouble(&self) -> Option<StartError> {
+        self.lock().trouble.clone()
+    }
+
+    /// Whether the first one is being opened: before that nobody knows whether a seat can be.
+    pub(super) fn is_first_opening(&self) -> bool {
+        let state = self.lock();
+        !state.opened && state.opening > 0
+    }
+
+    /// Somebody got a seat: what kept spares from being opened is over.
+    pub(super) fn seated(&self) {
+        self.lock().trouble = None;
+    }
+}
+
+impl State {
+    /// Notes that a spare failed after living this long. Several that fail together count once.
+    fn failed(&mut self, lived: Duration) {
+        let now = Instant::now();
+        if self.not_before.is_some_and(|at| at > now) {
+            return;
+        }
+        self.failures = if lived >= BACKOFF_MAX { 0 } else { self.failures };
+        let pause = BACKOFF.saturating_mul(2_u32.saturating_pow(self.failures)).min(BACKOFF_MAX);
+        self.failures += 1;
+        self.not_before = Some(now + pause);
     }
 }
 
 impl Pool {
-    /// Starts the first instance, and from now on keeps as many spares as the settings want.
-    pub(crate) fn start_now(self: &Arc<Self>) {
-        let mut state = self.lock();
-        if self.settings.warm > 0 && state.spares.wanted == 0 {
-            state.spares.wanted = self.settings.warm;
-            self.keeping.tasks.spawn(self.clone().keep());
+    /// From now on keeps so many spares.
+    pub(super) fn keep_spares(self: &Arc<Self>, wanted: usize) {
+        let first = {
+            let mut state = self.keeping.lock();
+            std::mem::replace(&mut state.wanted, wanted) == 0 && wanted > 0
+        };
+        if first {
+            self.keeping.tasks.spawn(self.clone().keep_on());
         }
-        // A slot that is taken and given back leaves its instance starting.
-        if state.instances.is_empty()
-            && let Some(Spared { instance: id, start: true }) = state.ledger.spare()
-        {
-            self.start(&mut state, id);
-            drop(state);
-            drop(Lease { pool: self.clone(), id });
-        }
+        self.keeping.wake.notify_one();
     }
 
-    /// Ends every spare, and makes no more.
-    pub(crate) fn give_up_spares(&self) {
+    /// Makes no more spares, keeps no more seats, and begins to close those that are kept.
+    pub(crate) fn give_up_seats(self: &Arc<Self>) {
+        if self.keeping.is_closing() {
+            return;
+        }
         self.keeping.closing.cancel();
+        let pool = self.clone();
+        self.keeping.tasks.spawn(async move {
+            pool.clear_out(|_| true).await;
+        });
     }
 
     /// The keeper.
-    async fn keep(self: Arc<Self>) {
+    async fn keep_on(self: Arc<Self>) {
         loop {
             let again = self.replenish();
+            if self.keeping.wanted() == 0 {
+                return;
+            }
             tokio::select! {
                 () = self.keeping.closing.cancelled() => return,
                 () = self.keeping.wake.notified() => {}
@@ -76,119 +139,80 @@ impl Pool {
     /// Makes the spares that are missing, if nobody looks for a seat and there is room. Returns when to come again,
     /// if that is a matter of time.
     fn replenish(self: &Arc<Self>) -> Option<Instant> {
-        let mut state = self.lock();
-        state.remove_dead();
-        while state.spares.len() < state.spares.wanted && state.seeking == 0 {
-            if let Some(at) = state.spares.not_before
-                && at > Instant::now()
-            {
-                return Some(at);
-            }
-            let Spared { instance: id, start } = state.ledger.spare()?;
-            if start {
-                self.start(&mut state, id);
-            }
-            let number = state.spares.number();
-            let claimed = state.spares.add(number, id, false);
-            state.note_idleness(id);
-            let lease = Lease { pool: self.clone(), id };
-            self.keeping.tasks.spawn(self.clone().spare(number, lease, claimed));
-        }
-        None
-    }
-
-    /// The life of a spare.
-    async fn spare(self: Arc<Self>, number: u64, mut lease: Lease, mut claimed: Claim) {
-        let listed = Listed { pool: self.clone(), number };
-        let opened = tokio::select! {
-            opened = open(&lease) => opened,
-            () = self.keeping.closing.cancelled() => return,
-        };
-        let mut seat = match opened {
-            Ok(seat) => seat,
-            Err(error) => {
-                tracing::warn!(pool = self.settings.name, instance = %lease.id, %error, "no spare");
-                self.spare_failed(number, Duration::ZERO, Some(error));
-                return keep_promise(&mut claimed, lease);
-            }
-        };
-        self.spare_is_ready(number, lease.id);
-        let born = Instant::now();
-        let mut lost = seat.lost();
         loop {
-            let deliver = tokio::select! {
-                biased;
-                why = seat::died(&mut lost) => {
-                    tracing::info!(pool = self.settings.name, instance = %lease.id, %why, "spare lost");
-                    self.spare_failed(number, born.elapsed(), None);
+            {
+                let spares = self.kept().spares();
+                let state = self.keeping.lock();
+                let enough = spares + state.opening >= state.wanted;
+                if enough || self.seeking.load(Ordering::Relaxed) > 0 {
+                    return None;
+                }
+                if let Some(at) = state.not_before
+                    && at > Instant::now()
+                {
+                    return Some(at);
+                }
+            }
+            let used = self.kept().slots();
+            let spare = self.queue.spare(|id, slot| !used.contains(&(id, slot)));
+            self.start_wanted();
+            let Ok(lease) = spare else { return None };
+            let Some(place) = self.place(lease.instance()) else { return None };
+            let lease = Lease::new(self.clone(), place, lease);
+            self.keeping.lock().opening += 1;
+            self.keeping.tasks.spawn(self.clone().open_spare(lease));
+        }
+    }
+
+    async fn open_spare(self: Arc<Self>, lease: Lease) {
+        let opened = match lease.place.instance() {
+            Some(instance) => tokio::select! {
+                opened = seat::open(instance.as_ref(), Arc::new(Nobody)) => opened.map_err(StartError::from),
+                () = self.keeping.closing.cancelled() => Err(StartError::new("greenroom is shutting down")),
+            },
+            None => Err(StartError::new("the instance is gone")),
+        };
+        self.keeping.lock().opening -= 1;
+        match opened {
+            Ok(seat) => {
+                tracing::info!(pool = %self.name, instance = %lease.id, "spare ready");
+                {
+                    let mut state = self.keeping.lock();
+                    (state.trouble, state.opened) = (None, true);
+                }
+                if let Some((lease, seat)) = self.keep(lease, seat, None, None) {
                     seat::close(seat).await;
-                    return keep_promise(&mut claimed, lease);
+                    drop(lease);
                 }
-                deliver = &mut claimed => deliver.ok(),
-                () = self.keeping.closing.cancelled() => None,
-            };
-            let Some(deliver) = deliver else { break };
-            let id = lease.id;
-            match deliver.send(Slot { lease, seat: Some(seat) }) {
-                Ok(()) => {
-                    tracing::info!(pool = self.settings.name, instance = %id, "spare handed out");
-                    self.lock().spares.succeeded(self.settings.spare_pause);
-                    return;
+            }
+            Err(error) => {
+                if !self.keeping.is_closing() {
+                    tracing::warn!(pool = %self.name, instance = %lease.id, %error, "no spare");
+                    self.spare_failed(Duration::ZERO, Some(error));
                 }
-                // Whoever was to have it has left, and it is a spare again, if one is needed.
-                Err(Slot { lease: back, seat: Some(unused) }) => {
-                    (lease, seat) = (back, unused);
-                    match self.list_again(number, id) {
-                        Some(anew) => claimed = anew,
-                        None => break,
-                    }
-                }
-                Err(Slot { seat: None, .. }) => return,
+                drop(lease);
             }
         }
-        drop(listed);
-        seat::close(seat).await;
-        drop(lease);
+        self.keeping.wake.notify_one();
     }
 
-    fn spare_is_ready(&self, number: u64, id: InstanceId) {
-        tracing::info!(pool = self.settings.name, instance = %id, "spare ready");
-        self.lock().spares.is_ready(number);
-    }
-
-    /// Takes a spare off the list that failed. One that was given up was not meant to last.
-    fn spare_failed(&self, number: u64, lived: Duration, why: Option<StartError>) {
-        let mut state = self.lock();
-        if state.spares.remove(number) {
-            state.spares.failed(lived);
+    pub(super) fn spare_failed(&self, lived: Duration, why: Option<StartError>) {
+        let mut state = self.keeping.lock();
+        if state.wanted == 0 {
+            return;
         }
-        state.spares.trouble = why.or(state.spares.trouble.take());
+        state.failed(lived);
+        state.trouble = why.or(state.trouble.take());
     }
 
-    fn list_again(&self, number: u64, id: InstanceId) -> Option<Claim> {
-        let mut state = self.lock();
-        let is_needed = state.spares.len() < state.spares.wanted && !state.ledger.is_waited_for();
-        if !is_needed || !state.instances.contains_key(&id) {
-            return None;
+    /// A spare came into somebody's hands. If they were good ones, those before it failed for a reason that is gone. Its
+    /// successor waits a moment.
+    pub(super) fn spare_taken(&self, suited: bool) {
+        let pause = self.settings().spare_pause;
+        let mut state = self.keeping.lock();
+        if suited {
+            state.failures = 0;
+            state.not_before = Some(Instant::now() + pause);
         }
-        let claimed = state.spares.add(number, id, true);
-        state.note_idleness(id);
-        Some(claimed)
-    }
-}
-
-async fn open(lease: &Lease) -> Result<Box<dyn Seat>, StartError> {
-    match lease.instance().await? {
-        Some(instance) => Ok(seat::open(instance.as_ref(), Arc::new(Nobody)).await?),
-        None => Err(StartError::new("the instance is gone")),
-    }
-}
-
-/// Whoever was promised a spare that failed gets its slot at least, if it is worth anything.
-fn keep_promise(claimed: &mut Claim, lease: Lease) {
-    if let Ok(deliver) = claimed.try_recv()
-        && lease.is_alive()
-    {
-        let _ = deliver.send(Slot { lease, seat: None });
     }
 }

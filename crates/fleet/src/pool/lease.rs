@@ -1,99 +1,72 @@
-//! Slots on their way to whoever wants one: leases, places in the queue, promised spares. Each is given back by
-//! dropping it, whatever happens to its holder.
+//! Slots on their way to whoever wants one, and back. A lease is given back by dropping it, whatever happens to its
+//! holder.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::SystemTime,
+};
 
-use greenroom_core::{Instance, InstanceId, Seat, StartError, lease::WaiterId};
-use tokio::{runtime::Handle, sync::oneshot};
+use greenroom_core::{Instance, InstanceId, Seat};
+use tokio::time::Instant;
 
-use super::{Phase, Pool};
-use crate::seat;
+use super::{Pool, place::Place};
+use crate::queue;
 
-/// The exclusive right to a slot. Dropping it gives the slot back.
+/// The exclusive right to a slot of an instance. Dropping it gives the slot back.
 pub(crate) struct Lease {
     pub(super) pool: Arc<Pool>,
+    pub(super) place: Arc<Place>,
+    /// `None` once it is given back.
+    inner: Option<queue::Lease>,
     pub(crate) id: InstanceId,
+    pub(super) slot: usize,
 }
 
-/// A slot, with the open seat in it if it was a spare's.
+/// A slot, and what is in it.
 pub(crate) struct Slot {
     pub(crate) lease: Lease,
-    pub(crate) seat: Option<Box<dyn Seat>>,
+    pub(crate) instance: Arc<dyn Instance>,
+    pub(crate) found: Found,
+}
+
+/// What a slot was found with.
+pub(crate) enum Found {
+    Nothing,
+    /// An open seat that serves whoever asked.
+    Seat(Box<dyn Seat>),
+    /// An open seat that does not: it has to be closed before another is opened.
+    Leftover(Box<dyn Seat>),
 }
 
 impl Lease {
-    /// The instance, once it is ready. `None` if it left the pool after the slot was lent; another one may do.
-    pub(crate) async fn instance(&self) -> Result<Option<Arc<dyn Instance>>, StartError> {
-        let phase = self.pool.lock().instances.get(&self.id).map(|entry| entry.phase.clone());
-        let Some(mut phase) = phase else { return Ok(None) };
-        match phase.wait_for(|phase| !matches!(phase, Phase::Starting)).await.as_deref() {
-            Ok(Phase::Ready(instance)) => Ok(Some(instance.clone())),
-            Ok(Phase::Failed(error)) => Err(error.clone()),
-            Ok(Phase::Starting) | Err(_) => Ok(None),
-        }
+    pub(super) fn new(pool: Arc<Pool>, place: Arc<Place>, inner: queue::Lease) -> Self {
+        let (id, slot) = (inner.instance(), inner.slot());
+        Self { pool, place, inner: Some(inner), id, slot }
+    }
+
+    /// From now on it is shown as leased.
+    pub(super) fn begins(&self) {
+        self.place.lock().leased.insert(self.slot, SystemTime::now());
     }
 
     /// Whether the slot is still worth something.
     pub(crate) fn is_alive(&self) -> bool {
-        let mut state = self.pool.lock();
-        state.remove_dead();
-        state.instances.contains_key(&self.id)
+        self.place.instance().is_some() && self.inner.as_ref().is_some_and(queue::Lease::is_valid)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.pool.give_back(self.id);
-    }
-}
-
-/// A place in the queue. Dropping it leaves the queue and returns what was granted but not taken.
-pub(super) struct Place {
-    pub(super) pool: Arc<Pool>,
-    pub(super) waiter: WaiterId,
-    pub(super) granted: oneshot::Receiver<InstanceId>,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        {
-            let mut state = self.pool.lock();
-            state.waiters.remove(&self.waiter);
-            state.ledger.forget(self.waiter);
+        if self.inner.as_ref().is_some_and(queue::Lease::is_valid) {
+            let mut state = self.place.lock();
+            state.leased.remove(&self.slot);
+            state.idle_since = Instant::now();
         }
-        if let Ok(id) = self.granted.try_recv() {
-            self.pool.give_back(id);
+        drop(self.inner.take());
+        if self.pool.queue.with(|ledger| ledger.out(self.id)) == 0 {
+            self.place.emptied.notify_one();
         }
-    }
-}
-
-/// A spare that was promised to somebody. Its task hands it over as soon as its seat is open.
-pub(super) struct Promise {
-    pub(super) pool: Arc<Pool>,
-    pub(super) coming: oneshot::Receiver<Slot>,
-}
-
-impl Promise {
-    /// The slot, usually with its seat. `None` if the spare is gone; then there is nothing to give back either.
-    pub(super) async fn kept(mut self) -> Option<Slot> {
-        (&mut self.coming).await.ok()
-    }
-}
-
-impl Drop for Promise {
-    /// A spare that was handed over in the moment in which its taker left is closed, and only then is its slot
-    /// free.
-    fn drop(&mut self) {
-        self.coming.close();
-        if let Ok(Slot { lease, seat: Some(seat) }) = self.coming.try_recv()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            let closing = async move {
-                seat::close(seat).await;
-                drop(lease);
-            };
-            self.pool.keeping.tasks.spawn_on(closing, &runtime);
-        }
+        self.pool.keeping.wake.notify_one();
     }
 }
 
@@ -102,7 +75,7 @@ pub(crate) struct Seeking(pub(super) Arc<Pool>);
 
 impl Drop for Seeking {
     fn drop(&mut self) {
-        self.0.lock().seeking -= 1;
+        self.0.seeking.fetch_sub(1, Ordering::Relaxed);
         self.0.keeping.wake.notify_one();
     }
 }

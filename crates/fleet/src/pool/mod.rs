@@ -1,273 +1,398 @@
-//! A pool: instances of one engine, and the leases on their slots.
+//! A pool: places for instances, and the leases on their slots.
 //!
-//! The ledger decides, this shell carries it out: it starts instances ([`instance`] has their lives), hands slots
-//! to those who wait, and keeps spares ([`spares`], [`keeper`]). A lease is given back by dropping it, whatever happens to its
-//! holder; a waiter that leaves gives back what it may just have been handed.
+//! The queue decides who gets which slot, this shell carries out what follows from it: [`tend`] has the lives of
+//! instances, [`health`] looks after them, [`kept`] has the open seats in free slots and [`keeper`] opens some ahead,
+//! [`scale`] changes a pool while it runs.
 
-mod instance;
+mod budget;
+mod health;
 mod keeper;
+mod kept;
 mod lease;
-mod spares;
+mod place;
+mod scale;
+mod settings;
 mod status;
+mod tend;
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use greenroom_core::{
-    Agent, Engine, InstanceId, StartError,
-    lease::{Asked, Figures, Grant, Ledger, Limits, WaiterId},
+    InstanceId, Queued, StartError,
+    lease::{Changes, Hope, Ledger, Refused, WaiterId, Want},
 };
 use tokio::{
-    sync::oneshot,
-    time::{Instant, timeout},
+    sync::{Notify, Semaphore, watch},
+    time::{Instant, timeout_at},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{
-    instance::{Entry, Phase},
-    keeper::Keeping,
-    lease::{Place, Promise},
-    spares::Spares,
+use self::{keeper::Keeping, kept::Kept, place::Place};
+use crate::{
+    error::{FleetError, LeaseTimeout},
+    queue::{self, Answer, Queue, Refusal, Waiting},
+    status::Health,
+    target::Watcher,
 };
-use crate::error::{FleetError, LeaseTimeout};
 
-pub(crate) use self::lease::{Lease, Seeking, Slot};
-pub use self::status::Readiness;
+pub(crate) use self::{
+    kept::Taker,
+    lease::{Found, Lease, Seeking, Slot},
+};
+pub use self::{
+    settings::{InstanceSettings, PoolSettings, Size},
+    status::Readiness,
+};
 
-#[derive(Debug, Clone)]
-pub struct PoolSettings {
-    pub name: String,
-    pub limits: Limits,
-    pub lease_timeout: Duration,
-    /// An instance without leases is stopped after this.
-    pub instance_idle: Duration,
-    /// How many spares are kept, once the pool has been started.
-    pub warm: usize,
-    /// How long the successor of a spare that was handed out waits.
-    pub spare_pause: Duration,
-}
+/// How often a caller that waits hears where it stands, at most. Often enough to see the queue move.
+const QUEUED_EVERY: Duration = Duration::from_millis(250);
 
 pub(crate) struct Pool {
-    pub(crate) settings: PoolSettings,
-    engine: Arc<dyn Engine>,
-    state: Mutex<State>,
+    pub(crate) name: Arc<str>,
+    settings: Mutex<Arc<PoolSettings>>,
+    queue: Arc<Queue>,
+    places: Mutex<BTreeMap<InstanceId, Arc<Place>>>,
+    kept: Mutex<Kept>,
     keeping: Keeping,
+    /// How many look for a seat now.
+    seeking: AtomicUsize,
+    /// How the start of an instance last ended.
+    last_start: Mutex<Option<Result<(), StartError>>>,
+    /// The pool has been started: what is not lazy runs.
+    opened: Mutex<bool>,
+    /// An instance has started, or failed to.
+    start_over: Notify,
+    /// Counts how often the machine woke up.
+    woke: watch::Sender<u64>,
+    /// How many instances may be started at a time, in all pools.
+    starts: Arc<Semaphore>,
+    watcher: Arc<dyn Watcher>,
     closing: CancellationToken,
     tasks: TaskTracker,
 }
 
-struct State {
-    ledger: Ledger,
-    instances: HashMap<InstanceId, Entry>,
-    waiters: HashMap<WaiterId, oneshot::Sender<InstanceId>>,
-    spares: Spares,
-    /// How many look for a seat now.
-    seeking: usize,
-    /// How the start of an instance last ended.
-    last_start: Option<Result<(), StartError>>,
-}
-
-/// What a request for a slot comes to.
-enum Answer {
-    Lent(Lease),
-    /// A spare, as soon as its seat is open. Usually it is.
-    Promised(Promise),
-    Wait(Place),
+/// What somebody asks a pool for.
+pub(crate) struct Request<'a> {
+    /// This instance and no other.
+    pub(crate) key: Option<InstanceId>,
+    /// Who asks, for the strategy `sticky`.
+    pub(crate) caller: u64,
+    pub(crate) taker: Taker<'a>,
 }
 
 impl Pool {
-    pub(crate) fn new(settings: PoolSettings, engine: Arc<dyn Engine>) -> Arc<Self> {
-        let state = State {
-            ledger: Ledger::new(settings.limits),
-            instances: HashMap::new(),
-            waiters: HashMap::new(),
-            spares: Spares::default(),
-            seeking: 0,
-            last_start: None,
+    pub(crate) fn new(
+        settings: PoolSettings,
+        starts: Arc<Semaphore>,
+        watcher: Arc<dyn Watcher>,
+    ) -> Arc<Self> {
+        let count = match settings.size {
+            Size::Elastic { instances_max, .. } => instances_max,
+            Size::Fixed(count) => count,
         };
+        let mut ledger = Ledger::new(settings.strategy);
+        let mut places = BTreeMap::new();
+        for number in 0..u32::try_from(count).unwrap_or(u32::MAX) {
+            let made = (settings.instance)(InstanceId(number));
+            // Cold until the pool is started.
+            let Some(id) = ledger.add(made.slots, true) else { break };
+            places.insert(id, Place::new(id, made));
+        }
         Arc::new(Self {
-            settings,
-            engine,
-            state: Mutex::new(state),
+            name: settings.name.as_str().into(),
+            settings: Mutex::new(Arc::new(settings)),
+            queue: Queue::new(ledger),
+            places: Mutex::new(places),
+            kept: Mutex::default(),
             keeping: Keeping::default(),
+            seeking: AtomicUsize::new(0),
+            last_start: Mutex::default(),
+            opened: Mutex::new(false),
+            start_over: Notify::new(),
+            woke: watch::Sender::new(0),
+            starts,
+            watcher,
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn settings(&self) -> Arc<PoolSettings> {
+        lock(&self.settings).clone()
     }
 
-    pub(crate) fn figures(&self) -> Figures {
-        self.lock().ledger.figures()
+    fn places(&self) -> MutexGuard<'_, BTreeMap<InstanceId, Arc<Place>>> {
+        lock(&self.places)
     }
 
-    /// Whether a spare is as good for this agent as a seat opened for it.
-    pub(crate) fn spare_suits(&self, agent: &dyn Agent) -> bool {
-        self.engine.spare_suits(agent)
+    fn place(&self, id: InstanceId) -> Option<Arc<Place>> {
+        self.places().get(&id).cloned()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        lock(&self.kept)
+    }
+
+    fn last_start(&self, error: Option<&StartError>) {
+        *lock(&self.last_start) = Some(error.map_or(Ok(()), |error| Err(error.clone())));
+    }
+
+    /// The instance that is called so, by number or alias.
+    pub(crate) fn resolve(&self, name: &str) -> Result<InstanceId, FleetError> {
+        let places = self.places();
+        if let Some(place) = places.values().find(|place| place.is_called(name)) {
+            return Ok(place.id);
+        }
+        let known = places
+            .values()
+            .flat_map(|place| [Some(place.id.to_string()), place.settings().alias].into_iter().flatten());
+        Err(FleetError::NoInstance {
+            pool: self.name.to_string(),
+            name: name.to_owned(),
+            known: known.collect(),
+        })
+    }
+
+    /// The deadline of a call on this instance.
+    pub(crate) fn call_timeout(&self, id: InstanceId) -> Duration {
+        self.place(id).map_or(Duration::MAX, |place| place.settings().call_timeout)
+    }
+
+    /// Lets the tasks of the places run. Nothing is started by that.
+    fn open(self: &Arc<Self>) {
+        let mut opened = lock(&self.opened);
+        if std::mem::replace(&mut *opened, true) || self.closing.is_cancelled() {
+            return;
+        }
+        for place in self.places().values() {
+            self.attend(place);
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        *lock(&self.opened)
+    }
+
+    /// Has a place tended, and its instance started unless it is lazy or comes and goes.
+    fn attend(self: &Arc<Self>, place: &Arc<Place>) {
+        self.tasks.spawn(self.clone().tend(place.clone()));
+        if !self.settings().is_elastic() && !place.settings().lazy {
+            self.queue.with(|ledger| ledger.starting(place.id));
+            place.wanted.notify_one();
+        }
+    }
+
+    /// Starts every instance that is not lazy, of an elastic pool the first, and from now on keeps as many spares as the
+    /// settings want.
+    pub(crate) fn start_now(self: &Arc<Self>) {
+        self.open();
+        let settings = self.settings();
+        if settings.is_elastic() {
+            // What is wanted for a spare starts an instance, whether or not it comes to one.
+            if self.queue.figures().instances == 0 {
+                drop(self.queue.spare(|_, _| true));
+            }
+            self.start_wanted();
+        }
+        self.keep_spares(settings.warm);
     }
 
     /// To be held by whoever looks for a seat, until it has one.
     pub(crate) fn seek(self: &Arc<Self>) -> Seeking {
-        self.lock().seeking += 1;
+        self.seeking.fetch_add(1, Ordering::Relaxed);
         Seeking(self.clone())
     }
 
-    /// Somebody got a seat: what kept spares from being opened is over.
+    /// Somebody got a seat.
     pub(crate) fn seated(&self) {
-        self.lock().spares.trouble = None;
+        self.keeping.seated();
     }
 
-    /// Takes a slot, with a spare's seat if there is one and it suits, waiting for a slot if need be. `when_full`
-    /// is called once before waiting and may free one.
-    pub(crate) async fn lease(
+    /// Takes a slot, waiting for one if need be.
+    pub(crate) async fn lease(self: &Arc<Self>, request: Request<'_>) -> Result<Slot, FleetError> {
+        let began = Instant::now();
+        let outcome = self.seek_slot(&request, began).await;
+        let waited = began.elapsed();
+        match &outcome {
+            Ok(slot) => self.watcher.leased(&self.name, slot.lease.id, waited),
+            Err(why) => self.watcher.not_leased(&self.name, why, waited),
+        }
+        outcome
+    }
+
+    async fn seek_slot(self: &Arc<Self>, request: &Request<'_>, began: Instant) -> Result<Slot, FleetError> {
+        self.open();
+        let settings = self.settings();
+        let mut waiter = None;
+        loop {
+            let spare_suits = request
+                .key
+                .or(self.any_place())
+                .and_then(|id| self.place(id))
+                .is_some_and(|place| place.settings().engine.spare_suits(request.taker.agent));
+            let answer = match waiter {
+                None => self.queue.ask(Want {
+                    key: request.key,
+                    prefer: self.prefer(&request.taker, spare_suits),
+                    caller: Some(request.caller),
+                }),
+                Some(waiter) => self.queue.ask_again(waiter),
+            };
+            self.start_wanted();
+            let lease = match answer {
+                Answer::Lent(lease) => lease,
+                Answer::Refused(why) => return Err(self.why_refused(request.key, why)),
+                Answer::Waits(waiting) => {
+                    waiter = Some(waiting.waiter);
+                    self.wait(waiting, request, began + settings.lease_timeout).await?
+                }
+            };
+            if let Some(slot) = self.take_up(lease, request, spare_suits) {
+                return Ok(slot);
+            }
+        }
+    }
+
+    fn any_place(&self) -> Option<InstanceId> {
+        self.places().keys().next().copied()
+    }
+
+    /// What there is in a slot that was lent. `None`, if its instance died a moment ago: then it is out of the pool now.
+    fn take_up(
         self: &Arc<Self>,
+        lease: queue::Lease,
+        request: &Request<'_>,
         spare_suits: bool,
-        when_full: impl FnOnce(),
-    ) -> Result<Slot, FleetError> {
-        let mut place = loop {
-            match self.ask(spare_suits)? {
-                Answer::Lent(lease) => return Ok(Slot { lease, seat: None }),
-                // One that is gone is looked for once only: no spare is made while somebody seeks.
-                Answer::Promised(promise) => {
-                    if let Some(slot) = promise.kept().await {
-                        return Ok(slot);
+    ) -> Option<Slot> {
+        let place = self.place(lease.instance())?;
+        let instance = place.instance();
+        // Looked at after the instance was: so it is the one that the lease is about.
+        if !lease.is_valid() {
+            return None;
+        }
+        let lease = Lease::new(self.clone(), place.clone(), lease);
+        let Some(instance) = instance else {
+            drop(lease);
+            // Its task will see it too, and say what becomes of it; until then it lends nothing.
+            self.change(|ledger| ledger.lost(place.id, Hope::Soon));
+            return None;
+        };
+        lease.begins();
+        let found = self.find(&lease, &request.taker, spare_suits);
+        Some(Slot { lease, instance, found })
+    }
+
+    async fn wait(
+        self: &Arc<Self>,
+        mut waiting: Waiting,
+        request: &Request<'_>,
+        deadline: Instant,
+    ) -> Result<queue::Lease, FleetError> {
+        let mut said = None;
+        loop {
+            let place = waiting.place();
+            if let Some((place, all)) = place.filter(|place| said != Some(*place)) {
+                said = Some((place, all));
+                request.taker.agent.queued(Queued { pool: &self.name, place, waiting: all });
+            }
+            let next = (Instant::now() + QUEUED_EVERY).min(deadline);
+            match timeout_at(next, &mut waiting).await {
+                Ok(Ok(lease)) => return Ok(lease),
+                Ok(Err(why)) => return Err(self.why_refused(request.key, why)),
+                Err(_) if Instant::now() < deadline => {}
+                // Time is over, but a slot is on its way: an instance starts, or the house is nearly done with one.
+                Err(_) if self.is_coming(waiting.waiter) => {
+                    let over = self.start_over.notified();
+                    tokio::select! {
+                        lease = &mut waiting => return lease.map_err(|why| self.why_refused(request.key, why)),
+                        () = over, if self.is_coming(waiting.waiter) => {}
+                        () = tokio::time::sleep(QUEUED_EVERY) => {}
                     }
                 }
-                Answer::Wait(place) => break place,
-            }
-        };
-        when_full();
-        match timeout(self.settings.lease_timeout, &mut place.granted).await {
-            Ok(Ok(id)) => Ok(Slot { lease: Lease { pool: self.clone(), id }, seat: None }),
-            Ok(Err(_)) => Err(FleetError::ShuttingDown),
-            Err(_) => {
-                drop(place);
-                let Figures { leased, slots, waiting, .. } = self.figures();
-                let (pool, waited) = (self.settings.name.clone(), self.settings.lease_timeout);
-                Err(LeaseTimeout {
-                    pool,
-                    waited,
-                    leased,
-                    slots,
-                    waiting,
-                    instance: None,
-                    holders: Vec::new(),
+                Err(_) => {
+                    drop(waiting);
+                    return Err(self.too_late(request.key));
                 }
-                .into())
             }
         }
     }
 
-    fn ask(self: &Arc<Self>, spare_suits: bool) -> Result<Answer, FleetError> {
-        let mut state = self.lock();
-        if self.closing.is_cancelled() {
-            return Err(FleetError::ShuttingDown);
-        }
-        state.remove_dead();
-        let promise = |coming| Ok(Answer::Promised(Promise { pool: self.clone(), coming }));
-        let others_wait = state.ledger.is_waited_for();
-        if spare_suits
-            && !others_wait
-            && let Some(coming) = state.claim_soonest()
-        {
-            return promise(coming);
-        }
-        let id = match state.ledger.ask() {
-            Asked::Lent(id) => id,
-            Asked::Start(id) => {
-                self.start(&mut state, id);
-                id
-            }
-            Asked::Wait(waiter) => {
-                // A spare's slot is anybody's, also of one whom its seat does not suit.
-                if !others_wait && let Some(coming) = state.claim_any() {
-                    state.ledger.forget(waiter);
-                    return promise(coming);
-                }
-                let (sender, granted) = oneshot::channel();
-                state.waiters.insert(waiter, sender);
-                return Ok(Answer::Wait(Place { pool: self.clone(), waiter, granted }));
-            }
+    fn is_coming(&self, waiter: WaiterId) -> bool {
+        self.queue.with(|ledger| ledger.is_coming(waiter))
+    }
+
+    fn too_late(&self, key: Option<InstanceId>) -> FleetError {
+        let figures = self.queue.figures();
+        let (leased, slots) = match key {
+            Some(id) => self.queue.with(|ledger| ledger.lent(id)),
+            None => (figures.leased, figures.slots),
         };
-        state.note_idleness(id);
-        Ok(Answer::Lent(Lease { pool: self.clone(), id }))
+        let (pool, waited) = (self.name.to_string(), self.settings().lease_timeout);
+        let waiting = figures.waiting;
+        LeaseTimeout { pool, waited, leased, slots, waiting, instance: key, holders: Vec::new() }.into()
     }
 
-    fn give_back(self: &Arc<Self>, id: InstanceId) {
-        {
-            let mut state = self.lock();
-            state.remove_dead();
-            let grant = state.ledger.give_back(id);
-            self.carry_out(&mut state, grant);
-            state.note_idleness(id);
-        }
-        self.keeping.wake.notify_one();
-    }
-
-    /// Hands out a grant, and whatever follows from one that nobody took.
-    fn carry_out(self: &Arc<Self>, state: &mut State, mut grant: Option<Grant>) {
-        while let Some(Grant { waiter, instance, start }) = grant {
-            if start {
-                self.start(state, instance);
+    fn why_refused(&self, key: Option<InstanceId>, why: Refusal) -> FleetError {
+        let pool = self.name.to_string();
+        let said = |id| self.place(id).and_then(|place| place.lock().why.clone());
+        match why {
+            Refusal::Closed => FleetError::ShuttingDown,
+            Refusal::Start(error) => error.into(),
+            Refusal::Refused(Refused::Hopeless) => {
+                let whys = self.places().values().find_map(|place| place.lock().why.clone());
+                FleetError::NoHealthy { pool, is_default: self.settings().is_default, why: whys }
             }
-            let taken = state.waiters.remove(&waiter).is_some_and(|waiter| waiter.send(instance).is_ok());
-            grant = if taken { state.ledger.serve() } else { state.ledger.give_back(instance) };
-            state.note_idleness(instance);
-        }
-    }
-
-    fn remove(self: &Arc<Self>, id: InstanceId) {
-        {
-            let mut state = self.lock();
-            state.ledger.remove(id);
-            state.instances.remove(&id);
-            if !self.closing.is_cancelled() {
-                let grant = state.ledger.serve();
-                self.carry_out(&mut state, grant);
+            Refusal::Refused(Refused::Gone(id)) => match key {
+                Some(id) => self.resolve(&id.to_string()).err().unwrap_or(FleetError::ShuttingDown),
+                None => FleetError::InstanceDown { pool, instance: id, why: "it left the pool".to_owned() },
+            },
+            Refusal::Refused(Refused::Draining(instance)) => {
+                FleetError::InstanceDown { pool, instance, why: "it is being drained".to_owned() }
+            }
+            Refusal::Refused(Refused::Failed(instance)) => {
+                let why = said(instance).unwrap_or_else(|| "it has failed".to_owned());
+                FleetError::InstanceDown { pool, instance, why }
             }
         }
-        self.keeping.wake.notify_one();
     }
 
-    /// Stops every instance, its spares first. Returns when nothing of them is left.
-    pub(crate) async fn shutdown(&self) {
-        self.give_up_spares();
+    /// Changes the ledger and carries out what follows from it.
+    fn change(&self, change: impl FnOnce(&mut Ledger) -> Changes) {
+        self.queue.change(change);
+        self.start_wanted();
+    }
+
+    /// Has the instances started that are needed now.
+    fn start_wanted(&self) {
+        while let Some(id) = self.queue.with(Ledger::take_start) {
+            if let Some(place) = self.place(id) {
+                place.wanted.notify_one();
+            }
+        }
+    }
+
+    /// Stops every instance, its seats first. Returns when nothing of them is left.
+    pub(crate) async fn shutdown(self: &Arc<Self>) {
+        self.give_up_seats();
+        self.queue.close();
         self.keeping.tasks.close();
         self.keeping.tasks.wait().await;
         self.closing.cancel();
-        self.lock().waiters.clear();
         self.tasks.close();
         self.tasks.wait().await;
+        for place in self.places().values() {
+            place.went(Health::Failed, None);
+        }
     }
 }
 
-impl State {
-    /// Takes out the instances that are dead though their tasks have not come to it yet: a dead one is never
-    /// lent.
-    fn remove_dead(&mut self) {
-        let dead: Vec<_> = self.instances.extract_if(|_, entry| entry.is_dead()).map(|(id, _)| id).collect();
-        for id in dead {
-            self.ledger.remove(id);
-        }
-    }
-
-    /// After anything was lent or given back: an instance's idle time begins when only spares are left, and ends
-    /// with the first slot that is lent.
-    fn note_idleness(&self, id: InstanceId) {
-        let idle = self.ledger.is_idle(id, self.spares.in_instance(id));
-        if let Some(entry) = self.instances.get(&id) {
-            entry.idle.send_if_modified(|since| {
-                let news = since.is_some() != idle;
-                if news {
-                    *since = idle.then(Instant::now);
-                }
-                news
-            });
-        }
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

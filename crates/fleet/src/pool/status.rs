@@ -1,9 +1,12 @@
-//! What a pool looks like from outside: whether it can take calls, and how full it is.
+//! What a pool says of itself.
 
-use greenroom_core::{StartError, lease::Figures};
+use greenroom_core::StartError;
 
-use super::Pool;
-use crate::status::{Check, Health, InstanceStatus, PoolStatus};
+use super::{Pool, lock, place::Place};
+use crate::{
+    error::FleetError,
+    status::{Health, InstanceStatus, PoolStatus},
+};
 
 /// Whether a pool can take calls.
 #[derive(Debug, Clone)]
@@ -17,68 +20,106 @@ pub enum Readiness {
 
 impl Pool {
     pub(crate) fn status(&self) -> PoolStatus {
-        let state = self.lock();
-        let Figures { leased, slots, waiting, .. } = state.ledger.figures();
-        let instances: Vec<_> = state
-            .ledger
-            .lent()
-            .map(|(id, leased)| InstanceStatus {
-                id,
-                alias: None,
-                health: match state.instances.get(&id).is_some_and(|entry| entry.is_ready()) {
-                    true => Health::Healthy,
-                    false => Health::Starting,
-                },
-                draining: false,
-                slots: self.settings.limits.slots,
-                leased_slots: leased - state.spares.ready_in(id),
-                spares: state.spares.ready_in(id),
-                leased_since: None,
-                browser: String::new(),
-                headless: true,
-                process_id: None,
-                check: Check::default(),
-                restarts: 0,
-            })
-            .collect();
-        let spares = instances.iter().map(|instance| instance.spares).sum();
+        let settings = self.settings();
+        let elastic = settings.is_elastic();
+        let places: Vec<_> = self.places().values().cloned().collect();
+        let figures = self.queue.figures();
+        let shown = places.iter().filter(|place| !elastic || self.is_there(place));
+        let instances: Vec<_> = shown.map(|place| self.instance_status(place)).collect();
         PoolStatus {
-            name: self.settings.name.clone(),
-            description: String::new(),
-            is_default: true,
-            elastic: true,
+            name: self.name.to_string(),
+            description: settings.description.clone(),
+            is_default: settings.is_default,
+            elastic,
             instances,
+            slots: figures.slots,
+            leased_slots: figures.leased,
+            spares: self.kept().spares(),
+            waiting: figures.waiting,
+        }
+    }
+
+    /// Whether an instance runs or is being started.
+    fn is_there(&self, place: &Place) -> bool {
+        place.lock().instance.is_some() || self.queue.with(|ledger| ledger.is_starting(place.id))
+    }
+
+    fn instance_status(&self, place: &Place) -> InstanceStatus {
+        let (leased_slots, slots) = self.queue.with(|ledger| ledger.lent(place.id));
+        let spares = self.kept().spares_in(place.id);
+        let state = place.lock();
+        let dead = state.instance.as_ref().and_then(|instance| instance.lost().borrow().clone());
+        let mut check = state.check.clone();
+        let health = match &dead {
+            // Its task has not come to it yet.
+            Some(why) => {
+                (check.responsive, check.error) = (false, Some(why.to_string()));
+                Health::Failed
+            }
+            None => state.health,
+        };
+        let runs = health == Health::Healthy;
+        InstanceStatus {
+            id: place.id,
+            alias: state.settings.alias.clone(),
+            health,
+            draining: state.draining,
             slots,
-            leased_slots: leased - spares,
+            leased_slots,
             spares,
-            waiting,
+            leased_since: state.leased.values().min().copied().filter(|_| leased_slots > 0),
+            browser: state.settings.browser.clone(),
+            headless: state.settings.headless,
+            process_id: state
+                .instance
+                .as_ref()
+                .filter(|_| runs)
+                .and_then(|instance| instance.process_ids().first().copied()),
+            check,
+            restarts: state.restarts,
         }
     }
 
     pub(crate) fn readiness(&self) -> Readiness {
-        let state = self.lock();
+        let places: Vec<_> = self.places().values().cloned().collect();
+        let any_up = places.iter().any(|place| place.instance().is_some() && place.is_up());
+        let last_start = lock(&self.last_start).clone();
+        if !self.settings().is_elastic() {
+            let any_starting = places.iter().any(|place| place.lock().health == Health::Starting);
+            return match (any_up, any_starting) {
+                (true, _) => Readiness::Ready,
+                (false, true) => Readiness::Starting,
+                (false, false) => Readiness::Failed(self.no_healthy()),
+            };
+        }
         // Why no instance starts says more than that no spare can be opened in it.
-        if let (Some(Err(error)), true) =
-            (&state.last_start, state.instances.values().all(|entry| !entry.is_ready()))
-        {
+        if let (Some(Err(error)), false) = (&last_start, any_up) {
             return Readiness::Failed(error.clone());
         }
-        if let Some(error) = &state.spares.trouble {
-            return Readiness::Failed(error.clone());
+        if let Some(error) = self.keeping.trouble() {
+            return Readiness::Failed(error);
         }
         // A session that was faster shows that a seat can be opened, too.
-        let all_spares = state.ledger.figures().leased == state.spares.len();
-        if state.spares.is_first_opening() && all_spares {
+        if self.keeping.is_first_opening() && self.queue.figures().leased == 0 {
             return Readiness::Starting;
         }
-        if state.instances.values().any(|entry| entry.is_ready() && !entry.is_dead()) {
-            return Readiness::Ready;
+        // One that ran was stopped for want of work; the next call starts another.
+        let nothing = !places.iter().any(|place| self.is_there(place));
+        match (any_up, last_start) {
+            (true, _) => Readiness::Ready,
+            (false, Some(Ok(()))) if nothing => Readiness::Ready,
+            (false, _) => Readiness::Starting,
         }
-        match &state.last_start {
-            Some(Err(error)) => Readiness::Failed(error.clone()),
-            // It ran, and was stopped for want of work; the next call starts another.
-            Some(Ok(())) if state.instances.is_empty() => Readiness::Ready,
-            Some(Ok(())) | None => Readiness::Starting,
+    }
+
+    /// No instance is healthy, in the words for it.
+    fn no_healthy(&self) -> StartError {
+        let why = self.places().values().find_map(|place| place.lock().why.clone());
+        let (pool, is_default) = (self.name.to_string(), self.settings().is_default);
+        let error = StartError::new(FleetError::NoHealthy { pool, is_default, why: why.clone() }.to_string());
+        match why {
+            Some(why) => error.hint(why),
+            None => error,
         }
     }
 }

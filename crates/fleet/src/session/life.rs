@@ -1,19 +1,20 @@
-//! The life of a session: wait for a slot, open a seat, run calls one after the other, end.
+//! The life of a session: wait for a slot, open a seat, run calls one after the other, end. A call without a session
+//! lives the same way, for that call alone, and leaves its seat in the slot for its owner's next one.
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Instance, Lost, Seat, StartError};
+use greenroom_core::{Agent, Call, InstanceId, Lost, Reply, Seat, StartError};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Ended, Job, Note, Shared, panicked};
+use super::{Answer, Asker, Bulk, BulkAnswer, Ended, Home, Job, Note, Ran, Shared, Work, panicked};
 use crate::{
     error::FleetError,
     fleet::Inner,
-    pool::{Lease, Slot},
+    pool::{Found, Lease, Request, Slot, Taker},
     registry::Key,
     seat::{self, NoSeat, died},
 };
@@ -29,6 +30,7 @@ const WARN_MAX: Duration = Duration::from_secs(60);
 /// Everything a session's task owns.
 pub(crate) struct Life {
     pub(crate) fleet: Arc<Inner>,
+    pub(crate) home: Home,
     pub(crate) key: Key,
     pub(crate) shared: Arc<Shared>,
     pub(crate) jobs: mpsc::Receiver<Job>,
@@ -36,16 +38,6 @@ pub(crate) struct Life {
     pub(crate) notes: Vec<Note>,
     /// Set when everything is given back.
     pub(crate) ended: watch::Sender<bool>,
-}
-
-/// What a session that looks for a seat may find.
-enum Found {
-    /// An open seat that belonged to nobody.
-    Spare(Lease, Box<dyn Seat>),
-    /// A slot of an instance that runs.
-    Instance(Lease, Arc<dyn Instance>),
-    /// A slot of an instance that is gone.
-    Gone,
 }
 
 /// How a session came to its end.
@@ -60,18 +52,11 @@ enum End {
     Failed(FleetError),
 }
 
-/// What a session does after a call.
-enum Next {
-    Stay,
-    /// Somebody else waits for its slot.
-    Yield,
-}
-
 /// An end, with the call it interrupted. That call hears of it once the session has left the registry: an
 /// agent that calls again at once must get a new session, not the remains of this one.
 struct Ending {
     end: End,
-    last: Option<(oneshot::Sender<Result<Answer, FleetError>>, FleetError)>,
+    last: Option<Finish>,
     unserved: Option<Job>,
 }
 
@@ -79,6 +64,42 @@ impl From<End> for Ending {
     fn from(end: End) -> Self {
         Self { end, last: None, unserved: None }
     }
+}
+
+/// What a job came to, still to be said.
+enum Finish {
+    Call(Asker<Answer>, Result<Answer, FleetError>),
+    Bulk(Asker<BulkAnswer>, Result<BulkAnswer, FleetError>),
+    Open(Asker<()>),
+    /// Nobody waits for it.
+    Nothing,
+}
+
+impl Finish {
+    /// Says it. Returns notes that nobody heard.
+    fn say(self) -> Option<Vec<Note>> {
+        match self {
+            Self::Call(asker, outcome) => {
+                asker.send(outcome).err().and_then(Result::ok).map(|unheard| unheard.notes)
+            }
+            Self::Bulk(asker, outcome) => {
+                asker.send(outcome).err().and_then(Result::ok).map(|unheard| unheard.notes)
+            }
+            Self::Open(asker) => {
+                // Whoever left meanwhile hears nothing, which is what it wanted.
+                let _ = asker.send(Ok(()));
+                None
+            }
+            Self::Nothing => None,
+        }
+    }
+}
+
+/// Why a call has no reply.
+enum NoReply {
+    Lost(Lost),
+    /// The session was told to end.
+    Stopped,
 }
 
 impl Drop for Life {
@@ -94,46 +115,41 @@ impl Drop for Life {
 impl Life {
     pub(crate) async fn run(mut self) {
         match self.open().await {
-            Ok((first, lease, mut seat)) => {
+            Ok((first, lease, seat)) => {
                 tracing::info!(session = %self.key, instance = %lease.id, "session opened");
-                let ending = self.serve(first, &mut *seat).await;
-                self.leave(ending);
-                if !seat::close(seat).await {
-                    tracing::warn!(session = %self.key, instance = %lease.id, "seat did not close in time");
+                if let Key::Loose(..) = self.key {
+                    self.serve_once(first, lease, seat).await;
+                } else {
+                    self.serve_all(first, lease, seat).await;
                 }
-                drop(lease);
             }
             Err(ending) => self.leave(ending),
         }
         self.ended.send_replace(true);
     }
 
-    /// Takes a slot and opens a seat in it, or takes a spare, which is both.
+    /// Takes a slot and opens a seat in it, or takes the one that is open there.
     async fn open(&mut self) -> Result<(Job, Lease, Box<dyn Seat>), Ending> {
         let Some(mut job) = self.jobs.recv().await else { return Err(End::Closed.into()) };
-        let _seeking = self.fleet.pool.seek();
+        let _seeking = self.home.pool.seek();
         let mut last = StartError::new("no instance could be used");
-        let mut tries = 0..OPEN_TRIES;
-        while !tries.is_empty() {
-            let (lease, instance) = match self.find(&mut job).await {
-                Ok(Found::Spare(lease, seat)) => match self.fit(&job, lease, seat).await {
-                    Ok((lease, seat)) => return Ok((job, lease, seat)),
-                    Err(Some(own)) => own,
-                    // That a spare died says nothing about the others, and they are few.
-                    Err(None) => continue,
-                },
-                Ok(Found::Instance(lease, instance)) => (lease, instance),
-                Ok(Found::Gone) => {
-                    tries.next();
-                    continue;
-                }
+        for _ in 0..OPEN_TRIES {
+            let Slot { lease, instance, found } = match self.find(&mut job).await {
+                Ok(slot) => slot,
                 Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
             };
-            tries.next();
+            match found {
+                Found::Seat(seat) => {
+                    self.sit_down(&lease, seat.as_ref());
+                    return Ok((job, lease, seat));
+                }
+                Found::Leftover(seat) => drop(seat::close(seat).await),
+                Found::Nothing => {}
+            }
             // From here on the browser makes a context. A caller that leaves or closes the session does not
             // interrupt that: half a context would belong to no one. A shutdown does, and ends the browser too.
             let opened = tokio::select! {
-                opened = seat::open(instance.as_ref(), job.agent()) => opened,
+                opened = seat::open(instance.as_ref(), job.agent.clone()) => opened,
                 () = self.fleet.closing.cancelled() => {
                     return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
                 }
@@ -153,44 +169,24 @@ impl Life {
     }
 
     fn sit_down(&self, lease: &Lease, seat: &dyn Seat) {
-        self.fleet.pool.seated();
+        self.home.pool.seated();
         self.shared.update(|state| {
             state.instance = Some(lease.id);
             state.view = Some(seat.view());
         });
     }
 
-    /// Takes a spare's seat, unless it was lost a moment ago or does not suit: then it is closed, and what is left
-    /// is its slot, if its instance lives.
-    async fn fit(
-        &self,
-        job: &Job,
-        lease: Lease,
-        seat: Box<dyn Seat>,
-    ) -> Result<(Lease, Box<dyn Seat>), Option<(Lease, Arc<dyn Instance>)>> {
-        let is_lost = seat.lost().borrow().is_some();
-        if !is_lost && self.fleet.pool.spare_suits(job.agent().as_ref()) {
-            self.sit_down(&lease, seat.as_ref());
-            return Ok((lease, seat));
-        }
-        seat::close(seat).await;
-        match lease.instance().await {
-            Ok(Some(instance)) if lease.is_alive() => Err(Some((lease, instance))),
-            Ok(_) | Err(_) => Err(None),
-        }
-    }
-
-    /// Takes a slot and waits until its instance is ready, for as long as anybody waits for it.
-    async fn find(&mut self, job: &mut Job) -> Result<Found, End> {
-        let fleet = self.fleet.clone();
-        let spare_suits = fleet.pool.spare_suits(job.agent().as_ref());
-        let mut ready = Box::pin(async {
-            let Slot { lease, seat } = fleet.pool.lease(spare_suits, || fleet.reclaim()).await?;
-            if let Some(seat) = seat {
-                return Ok(Found::Spare(lease, seat));
-            }
-            let instance = lease.instance().await?;
-            Ok(instance.map_or(Found::Gone, |instance| Found::Instance(lease, instance)))
+    /// Takes a slot, for as long as anybody waits for it.
+    async fn find(&mut self, job: &mut Job) -> Result<Slot, End> {
+        let (pool, owner, agent) = (self.home.pool.clone(), self.key.owner().clone(), job.agent.clone());
+        let (key, caller, is_loose) = (self.home.key, self.key.caller(), matches!(self.key, Key::Loose(..)));
+        let mut slot = Box::pin(async move {
+            pool.lease(Request {
+                key,
+                caller,
+                taker: Taker { owner: &owner, agent: agent.as_ref(), is_loose },
+            })
+            .await
         });
         loop {
             tokio::select! {
@@ -205,19 +201,51 @@ impl Life {
                         None => return Err(End::Closed),
                     }
                 }
-                ready = &mut ready => return ready.map_err(End::Failed),
+                slot = &mut slot => return slot.map_err(|error| End::Failed(self.fleet.with_holders(error, &self.home, self.key.owner()))),
             }
         }
     }
 
-    async fn serve(&mut self, first: Job, seat: &mut dyn Seat) -> Ending {
+    /// Runs the one call there is, and leaves the seat in its slot for the owner's next one.
+    async fn serve_once(&mut self, job: Job, lease: Lease, mut seat: Box<dyn Seat>) {
+        let mut lost = seat.lost();
+        match self.job(job, lease.id, &mut *seat, &mut lost).await {
+            Ok(finish) => {
+                self.leave(End::Closed.into());
+                let (owner, longest) = (self.key.owner().clone(), self.fleet.settings.idle_timeout);
+                // Before the answer: whoever calls again at once shall find this browser.
+                let rest = self.home.pool.keep(lease, seat, Some(owner), Some(longest));
+                finish.say();
+                if let Some((lease, seat)) = rest {
+                    seat::close(seat).await;
+                    drop(lease);
+                }
+            }
+            Err(ending) => self.close(ending, lease, seat).await,
+        }
+    }
+
+    async fn serve_all(&mut self, first: Job, lease: Lease, mut seat: Box<dyn Seat>) {
+        let ending = self.serve(first, lease.id, &mut *seat).await;
+        self.close(ending, lease, seat).await;
+    }
+
+    async fn close(&mut self, ending: Ending, lease: Lease, seat: Box<dyn Seat>) {
+        self.leave(ending);
+        if !seat::close(seat).await {
+            tracing::warn!(session = %self.key, instance = %lease.id, "seat did not close in time");
+        }
+        drop(lease);
+    }
+
+    async fn serve(&mut self, first: Job, instance: InstanceId, seat: &mut dyn Seat) -> Ending {
         let mut lost = seat.lost();
         let mut next = Some(first);
         loop {
             if let Some(job) = next.take() {
-                match self.job(job, seat, &mut lost).await {
-                    Ok(Next::Stay) => {}
-                    Ok(Next::Yield) => return End::Closed.into(),
+                match self.job(job, instance, seat, &mut lost).await {
+                    // Notes that nobody heard are said again with the next answer.
+                    Ok(finish) => self.notes.extend(finish.say().unwrap_or_default()),
                     Err(ending) => return ending,
                 }
             }
@@ -242,63 +270,92 @@ impl Life {
     async fn job(
         &mut self,
         job: Job,
+        instance: InstanceId,
         seat: &mut dyn Seat,
         lost: &mut watch::Receiver<Option<Lost>>,
-    ) -> Result<Next, Ending> {
+    ) -> Result<Finish, Ending> {
         if job.is_abandoned() {
-            return Ok(self.rest());
+            return Ok(Finish::Nothing);
         }
         if self.stop.is_cancelled() {
             return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
         }
         self.shared.used();
-        let (call, agent, reply, flight) = match job {
-            Job::Call { call, agent, reply, flight } => (call, agent, reply, flight),
-            Job::Open { reply, flight, .. } => {
-                drop(flight);
-                let next = self.rest();
-                let _ = reply.send(Ok(()));
-                return Ok(next);
-            }
-        };
-        let deadline = self.fleet.settings.call_timeout.saturating_add(seat.own_wait(&call));
-        // The engine is never told of a cancellation: it would not stop, and its answer is the only sign that
-        // the page is free again. So the seat stays busy, answered or not.
-        let outcome = tokio::select! {
-            biased;
-            outcome = seat.call(call, agent) => outcome,
-            why = died(lost) => Err(why),
-            () = sleep(deadline) => Err(Lost::Hung(deadline)),
-            () = self.stop.cancelled() => {
-                let last = Some((reply, self.fleet.why_closed()));
-                return Err(Ending { end: End::Closed, last, unserved: None });
-            }
+        let Job { work, agent, flight } = job;
+        let ran = Ran { pool: self.home.pool.name.clone(), instance };
+        let outcome = match work {
+            Work::Open(asker) => Ok(Finish::Open(asker)),
+            Work::Call(call, asker) => match self.one(call, agent, instance, seat, lost).await {
+                Ok(reply) => Ok(Finish::Call(asker, Ok(Answer { reply, notes: self.notes_now(), ran }))),
+                Err(NoReply::Lost(lost)) => {
+                    Err((End::LostUnder(lost.clone()), Finish::Call(asker, Err(FleetError::Lost(lost)))))
+                }
+                Err(NoReply::Stopped) => {
+                    Err((End::Closed, Finish::Call(asker, Err(self.fleet.why_closed()))))
+                }
+            },
+            Work::Bulk(bulk, asker) => self.bulk(bulk, asker, agent, ran, seat, lost).await,
         };
         self.shared.used();
         drop(flight);
-        match outcome {
-            Ok(answer) => {
-                let notes = self.notes_now();
-                let instance = self.shared.state().instance.unwrap_or(greenroom_core::InstanceId(0));
-                let ran = super::Ran { pool: self.fleet.settings.pool.name.as_str().into(), instance };
-                // Before the answer: whoever calls again at once shall find this browser on the shelf.
-                let next = self.rest();
-                // Notes that nobody heard are said again with the next answer.
-                if let Err(Ok(unheard)) = reply.send(Ok(Answer { reply: answer, notes, ran })) {
-                    self.notes = unheard.notes;
-                }
-                Ok(next)
-            }
-            Err(lost) => {
-                let last = Some((reply, FleetError::Lost(lost.clone())));
-                Err(Ending { end: End::LostUnder(lost), last, unserved: None })
-            }
+        outcome.map_err(|(end, last)| Ending { end, last: Some(last), unserved: None })
+    }
+
+    async fn one(
+        &self,
+        call: Call,
+        agent: Arc<dyn Agent>,
+        instance: InstanceId,
+        seat: &mut dyn Seat,
+        lost: &mut watch::Receiver<Option<Lost>>,
+    ) -> Result<Reply, NoReply> {
+        let deadline = self.home.pool.call_timeout(instance).saturating_add(seat.own_wait(&call));
+        // The engine is never told of a cancellation: it would not stop, and its answer is the only sign that
+        // the page is free again. So the seat stays busy, answered or not.
+        tokio::select! {
+            biased;
+            outcome = seat.call(call, agent) => outcome.map_err(NoReply::Lost),
+            why = died(lost) => Err(NoReply::Lost(why)),
+            () = sleep(deadline) => Err(NoReply::Lost(Lost::Hung(deadline))),
+            () = self.stop.cancelled() => Err(NoReply::Stopped),
         }
     }
 
-    /// A session between two calls.
-    fn rest(&self) -> Next {
-        if self.fleet.should_yield(&self.key, &self.shared) { Next::Yield } else { Next::Stay }
+    /// Several calls, one after the other. A caller that leaves ends it after the one that runs.
+    async fn bulk(
+        &mut self,
+        bulk: Bulk,
+        asker: Asker<BulkAnswer>,
+        agent: Arc<dyn Agent>,
+        ran: Ran,
+        seat: &mut dyn Seat,
+        lost: &mut watch::Receiver<Option<Lost>>,
+    ) -> Result<Finish, (End, Finish)> {
+        let mut replies = Vec::with_capacity(bulk.calls.len());
+        for call in bulk.calls {
+            if asker.is_closed() {
+                break;
+            }
+            match self.one(call, agent.clone(), ran.instance, seat, lost).await {
+                Ok(reply) => {
+                    let failed = reply.is_failure();
+                    replies.push(reply);
+                    (bulk.progress)(replies.len());
+                    if failed && bulk.stop_on_error {
+                        break;
+                    }
+                }
+                Err(NoReply::Lost(lost)) => {
+                    let error = Some(FleetError::Lost(lost.clone()));
+                    let answer = BulkAnswer { replies, lost: error, notes: self.notes_now(), ran };
+                    return Err((End::LostUnder(lost), Finish::Bulk(asker, Ok(answer))));
+                }
+                Err(NoReply::Stopped) => {
+                    return Err((End::Closed, Finish::Bulk(asker, Err(self.fleet.why_closed()))));
+                }
+            }
+        }
+        Ok(Finish::Bulk(asker, Ok(BulkAnswer { replies, lost: None, notes: self.notes_now(), ran })))
     }
 
     fn notes_now(&mut self) -> Vec<Note> {
@@ -335,8 +392,8 @@ impl Life {
             }
         };
         let waiting = self.fleet.forget(&self.key, &self.shared, epitaph, &mut self.jobs);
-        if let Some((reply, error)) = ending.last {
-            let _ = reply.send(Err(error));
+        if let Some(last) = ending.last {
+            last.say();
         }
         for job in ending.unserved.into_iter().chain(waiting) {
             job.fail(error.clone());

@@ -19,9 +19,9 @@ use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     time::Instant,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
 
-use crate::{error::FleetError, fleet::FleetSettings};
+use crate::{error::FleetError, fleet::FleetSettings, pool::Pool};
 
 pub(crate) use life::Life;
 
@@ -118,65 +118,67 @@ pub(crate) fn panicked() -> Lost {
     Lost::Protocol("its adapter panicked".into())
 }
 
-/// What the task is asked to do.
-pub(crate) enum Job {
-    Call {
-        call: Call,
-        agent: Arc<dyn Agent>,
-        reply: oneshot::Sender<Result<Answer, FleetError>>,
-        flight: Flight,
-    },
-    /// Only open the browser.
-    Open { agent: Arc<dyn Agent>, reply: oneshot::Sender<Result<(), FleetError>>, flight: Flight },
+/// What the task is asked to do, and by whom.
+pub(crate) struct Job {
+    pub(crate) work: Work,
+    pub(crate) agent: Arc<dyn Agent>,
+    pub(crate) flight: Flight,
 }
+
+pub(crate) enum Work {
+    Call(Call, Asker<Answer>),
+    Bulk(Bulk, Asker<BulkAnswer>),
+    /// Only open the browser.
+    Open(Asker<()>),
+}
+
+/// Where an answer goes. A caller that leaves drops its end.
+pub(crate) type Asker<T> = oneshot::Sender<Result<T, FleetError>>;
 
 impl Job {
     /// Nobody waits for it any more.
     fn is_abandoned(&self) -> bool {
-        match self {
-            Self::Call { reply, .. } => reply.is_closed(),
-            Self::Open { reply, .. } => reply.is_closed(),
+        match &self.work {
+            Work::Call(_, reply) => reply.is_closed(),
+            Work::Bulk(_, reply) => reply.is_closed(),
+            Work::Open(reply) => reply.is_closed(),
         }
     }
 
     /// Resolves when nobody waits for it any more.
     async fn abandoned(&mut self) {
-        match self {
-            Self::Call { reply, .. } => reply.closed().await,
-            Self::Open { reply, .. } => reply.closed().await,
-        }
-    }
-
-    fn agent(&self) -> Arc<dyn Agent> {
-        match self {
-            Self::Call { agent, .. } | Self::Open { agent, .. } => agent.clone(),
+        match &mut self.work {
+            Work::Call(_, reply) => reply.closed().await,
+            Work::Bulk(_, reply) => reply.closed().await,
+            Work::Open(reply) => reply.closed().await,
         }
     }
 
     /// The same call, queued in another session.
     pub(crate) fn moved(self, flight: Flight) -> Self {
-        match self {
-            Self::Call { call, agent, reply, .. } => Self::Call { call, agent, reply, flight },
-            Self::Open { agent, reply, .. } => Self::Open { agent, reply, flight },
-        }
+        Self { flight, ..self }
     }
 
     /// A caller that left meanwhile hears nothing, which is what it wanted.
     pub(crate) fn fail(self, error: FleetError) {
-        match self {
-            Self::Call { reply, .. } => drop(reply.send(Err(error))),
-            Self::Open { reply, .. } => drop(reply.send(Err(error))),
+        match self.work {
+            Work::Call(_, reply) => drop(reply.send(Err(error))),
+            Work::Bulk(_, reply) => drop(reply.send(Err(error))),
+            Work::Open(reply) => drop(reply.send(Err(error))),
         }
     }
 }
 
-/// Counts a call as in flight from its acceptance to its end.
-pub(crate) struct Flight(Arc<Shared>);
+/// Counts a call as in flight from its acceptance to its end, for its session and for the fleet.
+pub(crate) struct Flight(
+    Arc<Shared>,
+    #[allow(dead_code, reason = "dropping it is what it is for")] TaskTrackerToken,
+);
 
 impl Flight {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, token: TaskTrackerToken) -> Self {
         shared.in_flight.fetch_add(1, Ordering::Relaxed);
-        Self(shared.clone())
+        Self(shared.clone(), token)
     }
 }
 
@@ -186,8 +188,17 @@ impl Drop for Flight {
     }
 }
 
+/// Where a session is to live.
+#[derive(Clone)]
+pub(crate) struct Home {
+    pub(crate) pool: Arc<Pool>,
+    /// In this instance and no other.
+    pub(crate) key: Option<InstanceId>,
+}
+
 /// The registry's end of a session.
 pub(crate) struct Handle {
+    pub(crate) home: Home,
     pub(crate) jobs: mpsc::Sender<Job>,
     pub(crate) shared: Arc<Shared>,
     /// Asks the session to end now.

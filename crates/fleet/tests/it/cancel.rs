@@ -77,10 +77,10 @@ async fn a_caller_that_left_the_queue_opens_nothing() {
     let stage = Stage::new(1, 1);
     stage.create("a").await.unwrap();
     let left = stage.begin("b", "click").await;
-    assert_eq!(stage.fleet.figures().waiting, 1);
+    assert_eq!(stage.waiting(), 1);
     left.abort();
     settle().await;
-    assert_eq!((stage.fleet.figures().waiting, stage.sessions()), (0, 1));
+    assert_eq!((stage.waiting(), stage.sessions()), (0, 1));
     stage.close("a").await.unwrap();
     settle().await;
     assert_eq!((stage.world.counts().opens, stage.leased()), (1, 0));
@@ -140,7 +140,7 @@ async fn the_session_keeps_its_place_for_the_next_caller() {
     let other = stage.begin("c", "hold").await;
     first.abort();
     settle().await;
-    assert_eq!(stage.fleet.figures().waiting, 2);
+    assert_eq!(stage.waiting(), 2);
     stage.close("a").await.unwrap();
     assert_eq!(second.await.unwrap().unwrap().seat, 2);
     assert!(!stage.world.holds_any().await);
@@ -209,6 +209,6 @@ async fn leaving_at_the_lease_timeout() {
     left.abort();
     advance(MS).await;
     settle().await;
-    assert_eq!((stage.fleet.figures().waiting, stage.leased(), stage.sessions()), (0, 1, 1));
+    assert_eq!((stage.waiting(), stage.leased(), stage.sessions()), (0, 1, 1));
     stage.end().await;
 }

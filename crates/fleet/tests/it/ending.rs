@@ -57,7 +57,7 @@ async fn a_slow_close_holds_up_no_answer() {
     assert!(!closing.is_finished());
     assert_eq!((stage.leased(), stage.sessions()), (1, 0));
     let next = stage.begin("a", "click").await;
-    assert_eq!(stage.fleet.figures().waiting, 1);
+    assert_eq!(stage.waiting(), 1);
     stage.world.closing.open();
     closing.await.unwrap().unwrap();
     assert_eq!(next.await.unwrap().unwrap().seat, 2);
@@ -98,7 +98,7 @@ async fn closed_before_it_began() {
     assert!(matches!(opening.await.unwrap(), Err(FleetError::Closed)));
     let counts = stage.world.counts();
     assert_eq!((counts.opened, counts.closes, counts.calls), (1, 1, 0));
-    assert_eq!((stage.leased(), stage.fleet.figures().waiting), (0, 0));
+    assert_eq!((stage.leased(), stage.waiting()), (0, 0));
     stage.end().await;
 }
 
@@ -167,8 +167,8 @@ async fn a_thousand_sessions_leave_nothing() {
     let counts = stage.world.counts();
     assert_eq!((counts.opened, counts.closes, counts.calls, counts.dropped), (1000, 1000, 1000, 0));
     assert_eq!((counts.started, counts.seats_max), (10, 10));
-    let figures = stage.fleet.figures();
-    assert_eq!((figures.leased, figures.waiting, figures.instances), (0, 0, 10));
+    let figures = stage.pool();
+    assert_eq!((figures.leased_slots, figures.waiting, figures.instances.len()), (0, 0, 10));
     assert_eq!((stage.sessions(), stage.world.open_seats().len()), (0, 0));
     stage.end().await;
 }

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use greenroom_core::Owner;
-use greenroom_fleet::{Ended, FleetSettings, Note};
+use greenroom_fleet::{Ended, Note};
 use tokio::time::{Instant, advance, sleep, sleep_until};
 
-use crate::stage::{CALL, IDLE, MS, Stage, settings, settle};
+use crate::stage::{CALL, IDLE, MS, Stage, settle, with_call_timeout};
 
 const LIFETIME: Duration = Duration::from_secs(400);
 
 fn mortal() -> Stage {
-    Stage::with(FleetSettings { max_lifetime: Some(LIFETIME), ..settings(1, 1) })
+    Stage::tuned(1, 1, |settings| settings.max_lifetime = Some(LIFETIME))
 }
 
 /// An idle session ends exactly when its time is over, and the next call says so.
@@ -34,7 +34,7 @@ async fn idle_sessions_end() {
 /// A call starts the idle time anew, and a call longer than the idle time keeps its session alive.
 #[tokio::test(start_paused = true)]
 async fn a_call_keeps_its_session() {
-    let stage = Stage::with(FleetSettings { call_timeout: IDLE * 4, ..settings(1, 1) });
+    let stage = Stage::tuned(1, 1, |settings| with_call_timeout(settings, IDLE * 4));
     stage.call("a", "click").await.unwrap();
     sleep(IDLE - MS).await;
     stage.call("a", "click").await.unwrap();
@@ -53,7 +53,7 @@ async fn a_call_keeps_its_session() {
 /// A long call keeps its session also when its caller left.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_keeps_its_session() {
-    let stage = Stage::with(FleetSettings { call_timeout: IDLE * 4, ..settings(1, 1) });
+    let stage = Stage::tuned(1, 1, |settings| with_call_timeout(settings, IDLE * 4));
     stage.begin("a", "hold").await.abort();
     sleep(IDLE * 2).await;
     stage.world.held().await.answer();
@@ -219,7 +219,7 @@ async fn a_renewal_extends_both() {
     sleep(IDLE).await;
     settle().await;
     assert_eq!(stage.sessions(), 0, "the last renewal ends as well");
-    let short = Stage::with(FleetSettings { max_lifetime: Some(MS * 500), ..settings(1, 1) });
+    let short = Stage::tuned(1, 1, |settings| settings.max_lifetime = Some(MS * 500));
     short.create("a").await.unwrap();
     assert_eq!(short.renew("a").unwrap(), MS * 500, "whichever comes first");
     short.end().await;

@@ -8,7 +8,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -82,6 +85,7 @@ struct State {
     fail_opens: VecDeque<OpenError>,
     instances: BTreeMap<InstanceId, watch::Sender<Option<Lost>>>,
     stopped: Vec<InstanceId>,
+    stopped_twice: usize,
     lose_when_looked_at: Option<u64>,
     seats: BTreeMap<u64, SeatEnds>,
     log: Vec<(u64, String)>,
@@ -217,6 +221,10 @@ impl World {
         self.state().seats.keys().copied().collect()
     }
 
+    pub fn stopped_twice(&self) -> usize {
+        self.state().stopped_twice
+    }
+
     pub fn stopped(&self) -> Vec<InstanceId> {
         self.state().stopped.clone()
     }
@@ -262,7 +270,8 @@ impl Engine for FakeEngine {
             let lost = watch::Sender::new(None);
             self.0.state().instances.insert(id, lost.clone());
             self.0.count(|counts| counts.started += 1);
-            Ok(Arc::new(FakeInstance { world: self.0.clone(), id, lost }) as Arc<dyn Instance>)
+            Ok(Arc::new(FakeInstance { world: self.0.clone(), id, lost, stopped: AtomicBool::new(false) })
+                as Arc<dyn Instance>)
         })
     }
 
@@ -275,6 +284,7 @@ impl Engine for FakeEngine {
 struct FakeInstance {
     world: Arc<World>,
     id: InstanceId,
+    stopped: AtomicBool,
     lost: watch::Sender<Option<Lost>>,
 }
 
@@ -321,6 +331,9 @@ impl Instance for FakeInstance {
     fn stop(&self, _grace: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.world.state().stopped.push(self.id);
+            if self.stopped.swap(true, Ordering::Relaxed) {
+                self.world.state().stopped_twice += 1;
+            }
             self.world.count(|counts| counts.stops += 1);
             self.world.stopping.pass().await;
         })

@@ -25,7 +25,7 @@ async fn a_lease_times_out_with_figures() {
     for call in others {
         assert!(matches!(call.await.unwrap(), Err(FleetError::Lease(_))));
     }
-    assert_eq!((stage.sessions(), stage.fleet.figures().waiting), (4, 0));
+    assert_eq!((stage.sessions(), stage.waiting()), (4, 0));
     stage.close("a").await.unwrap();
     stage.call("e", "click").await.unwrap();
     stage.end().await;
@@ -57,7 +57,7 @@ async fn a_pool_grows_to_its_maximum() {
     let stage = Stage::new(2, 3);
     for (id, instances) in [("a", 1), ("b", 1), ("c", 2), ("d", 2), ("e", 3), ("f", 3)] {
         stage.create(id).await.unwrap();
-        assert_eq!(stage.fleet.figures().instances, instances, "{id}");
+        assert_eq!(stage.pool().instances.len(), instances, "{id}");
     }
     assert!(matches!(stage.create("g").await, Err(FleetError::Lease(_))));
     assert_eq!((stage.world.counts().starts, stage.world.counts().seats_max), (3, 2));
@@ -98,7 +98,7 @@ async fn an_idle_instance_retires() {
     assert_eq!(stage.world.counts().stops, 0, "used again, its time began anew");
     advance(MS).await;
     settle().await;
-    assert_eq!((stage.world.stopped(), stage.fleet.figures().instances), (vec![InstanceId(0)], 0));
+    assert_eq!((stage.world.stopped(), stage.pool().instances.len()), (vec![InstanceId(0)], 0));
     stage.call("d", "click").await.unwrap();
     assert_eq!(stage.world.counts().starts, 2);
     stage.end().await;
@@ -137,21 +137,23 @@ async fn an_instance_started_for_nobody_retires() {
     settle().await;
     stage.world.starting.open();
     stage.world.until(|counts| counts.stops == 1).await;
-    assert_eq!(stage.fleet.figures().instances, 0);
+    assert_eq!(stage.pool().instances.len(), 0);
     stage.end().await;
 }
 
-/// Those who wait behind an instance that fails to start are served by the next one.
+/// Those who wait for an instance that fails to start hear why, at once and all of them; the next call tries anew.
 #[tokio::test(start_paused = true)]
-async fn waiters_outlive_a_failed_start() {
+async fn waiters_hear_of_a_failed_start() {
     let stage = Stage::new(1, 1);
     stage.world.starting.shut();
     stage.world.fail_start("no chromium");
     let first = stage.begin("a", "click").await;
     let second = stage.begin("b", "click").await;
     stage.world.starting.open();
-    assert!(matches!(first.await.unwrap(), Err(FleetError::Start(_))));
-    assert_eq!(second.await.unwrap().unwrap().seat, 1);
+    for waiter in [first, second] {
+        assert!(matches!(waiter.await.unwrap(), Err(FleetError::Start(_))));
+    }
+    assert_eq!(stage.call("b", "click").await.unwrap().seat, 1);
     assert_eq!(stage.world.counts().starts, 2);
     stage.end().await;
 }

@@ -1,7 +1,7 @@
 //! Browsers that die or hang, under a call and between calls.
 
 use greenroom_core::{InstanceId, Lost, raw::parse};
-use greenroom_fleet::{Ended, FleetError};
+use greenroom_fleet::{Ended, FleetError, Target};
 use tokio::time::{Instant, advance};
 
 use crate::{
@@ -142,7 +142,7 @@ async fn a_tool_error_destroys_nothing() {
         let answer = tokio::spawn({
             let (fleet, permit) = (stage.fleet.clone(), permit(&greenroom_core::Owner::local(), "hold"));
             let agent = std::sync::Arc::new(crate::fake::FakeAgent);
-            async move { fleet.call(permit, named("a"), call("hold", "{}"), agent).await }
+            async move { fleet.call(permit, named("a"), Target::default(), call("hold", "{}"), agent).await }
         });
         stage.world.held().await.answer_with(body.clone());
         let answer = answer.await.unwrap().unwrap();
@@ -242,7 +242,7 @@ async fn a_dead_instance_is_never_lent() {
         let first = stage.begin("w1", "hold").await;
         let second = stage.begin("w2", "hold").await;
         let opens = stage.world.counts().opens;
-        stage.world.lose_instance(InstanceId(round * 2), &crash());
+        stage.world.lose_instance(InstanceId(0), &crash());
         let newcomer = stage.begin("w3", "hold").await;
         for (id, waiter) in [("w1", first), ("w2", second), ("w3", newcomer)] {
             stage.world.held().await.answer();
@@ -251,7 +251,7 @@ async fn a_dead_instance_is_never_lent() {
         }
         assert_eq!(stage.world.counts().opens, opens + 3, "no try on the dead one");
         // It dies while it lends nothing, and somebody asks at once.
-        stage.world.lose_instance(InstanceId(round * 2 + 1), &crash());
+        stage.world.lose_instance(InstanceId(0), &crash());
         stage.call("w4", "click").await.unwrap();
         assert_eq!(stage.world.counts().opens, opens + 4);
         stage.close("w4").await.unwrap();
@@ -282,9 +282,8 @@ async fn an_adapter_panics() {
 async fn a_start_panics() {
     let stage = Stage::new(1, 1);
     stage.world.fail_start("panic");
-    stage.world.fail_start("panic");
     assert!(matches!(stage.call("a", "click").await, Err(FleetError::Start(_))));
-    assert_eq!(stage.fleet.figures().instances, 0);
+    assert_eq!(stage.pool().instances.len(), 0);
     stage.call("a", "click").await.unwrap();
     stage.end().await;
 }

@@ -21,7 +21,7 @@ async fn everything_ends() {
     // The loose slot goes to the first of these; the second waits.
     calls.push(stage.begin("reclaims", "click").await);
     calls.push(stage.begin("waits", "click").await);
-    assert_eq!((stage.leased(), stage.fleet.figures().waiting), (4, 1));
+    assert_eq!((stage.leased(), stage.waiting()), (4, 1));
     let began = Instant::now();
     stage.end().await;
     assert_eq!(began.elapsed().as_millis(), 0);

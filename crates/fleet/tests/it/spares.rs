@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, InstanceId, Owner, View};
-use greenroom_fleet::{FleetError, FleetSettings, InstanceState, PoolSettings, Readiness, Whose};
+use greenroom_fleet::{FleetError, Health, Readiness, Target, Whose};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     fake::{Askable, FakeAgent, call},
-    stage::{IDLE, INSTANCE_IDLE, MS, Outcome, Said, Stage, named, permit, settings, settle},
+    stage::{IDLE, INSTANCE_IDLE, MS, Outcome, Said, Stage, named, permit, settle},
 };
 
 /// A started fleet with so many spares, all ready as far as there is room.
@@ -21,28 +21,28 @@ pub async fn warm(warm: usize, slots: usize, instances_max: usize) -> Stage {
 
 /// Spares that could be handed out now.
 pub fn spares(stage: &Stage) -> usize {
-    stage.fleet.status().spares
+    stage.pool().spares
 }
 
 /// A call of an agent whom a spare suits, or does not.
 async fn call_by(stage: &Stage, agent: Arc<dyn Agent>, id: &str, tool: &str) -> Outcome {
     let permit = permit(&Owner::local(), tool);
-    stage.fleet.call(permit, named(id), call(tool, "{}"), agent).await.map(Said::new)
+    stage.fleet.call(permit, named(id), Target::default(), call(tool, "{}"), agent).await.map(Said::new)
 }
 
-/// A spare holds a slot, the next session gets it without opening anything, and another takes its place.
+/// A spare is not leased, the next session gets it without opening anything, and another takes its place.
 #[tokio::test(start_paused = true)]
 async fn a_session_gets_the_spare() {
     let stage = warm(1, 4, 1).await;
-    assert_eq!((spares(&stage), stage.leased(), stage.sessions()), (1, 1, 0));
+    assert_eq!((spares(&stage), stage.leased(), stage.sessions()), (1, 0, 0));
     stage.world.opening.shut();
     let said = stage.call("a", "click").await.unwrap();
     assert_eq!((said.seat, said.notes), (1, vec![]));
     settle().await;
-    assert_eq!((spares(&stage), stage.leased()), (0, 2), "handed out, and another is on its way");
+    assert_eq!((spares(&stage), stage.leased()), (0, 1), "handed out, and another is on its way");
     stage.world.opening.open();
     settle().await;
-    assert_eq!((spares(&stage), stage.leased(), stage.world.counts().opened), (1, 2, 2));
+    assert_eq!((spares(&stage), stage.leased(), stage.world.counts().opened), (1, 1, 2));
     stage.create("b").await.unwrap();
     assert_eq!(stage.call("b", "click").await.unwrap().seat, 2);
     settle().await;
@@ -67,7 +67,7 @@ async fn many_at_once_and_one_spare() {
     seats.sort_unstable();
     assert_eq!(seats, [1, 2, 3, 4, 5, 6]);
     settle().await;
-    assert_eq!((spares(&stage), stage.leased()), (1, 7));
+    assert_eq!((spares(&stage), stage.leased()), (1, 6));
     stage.end().await;
 }
 
@@ -84,7 +84,7 @@ async fn a_used_seat_is_never_a_spare() {
     let mut called: Vec<_> = stage.world.log().into_iter().map(|(seat, _)| seat).collect();
     called.dedup();
     assert_eq!(called.len(), 10, "ten sessions, ten seats");
-    assert_eq!((spares(&stage), stage.leased()), (2, 2));
+    assert_eq!((spares(&stage), stage.leased()), (2, 0));
     stage.end().await;
 }
 
@@ -93,11 +93,12 @@ async fn a_used_seat_is_never_a_spare() {
 #[tokio::test(start_paused = true)]
 async fn a_spare_never_makes_anybody_wait() {
     for suits in [true, false] {
-        let pool = PoolSettings { lease_timeout: Duration::ZERO, warm: 2, ..settings(2, 1).pool };
-        let stage = Stage::with(FleetSettings { pool, ..settings(2, 1) });
+        let stage = Stage::tuned(2, 1, |settings| {
+            (settings.pools[0].lease_timeout, settings.pools[0].warm) = (Duration::ZERO, 2);
+        });
         stage.fleet.start();
         settle().await;
-        assert_eq!((spares(&stage), stage.leased()), (2, 2), "full");
+        assert_eq!((spares(&stage), stage.leased()), (2, 0));
         let agent = || -> Arc<dyn Agent> { if suits { Arc::new(FakeAgent) } else { Arc::new(Askable) } };
         let began = Instant::now();
         for id in ["a", "b"] {
@@ -116,7 +117,7 @@ async fn a_spare_never_makes_anybody_wait() {
         assert!(matches!(error, FleetError::Lease(_)), "sessions keep theirs: {error}");
         stage.close("a").await.unwrap();
         settle().await;
-        assert_eq!((spares(&stage), stage.leased()), (1, 2), "there is room for one again");
+        assert_eq!((spares(&stage), stage.leased()), (1, 1), "there is room for one again");
         stage.end().await;
     }
 }
@@ -126,8 +127,9 @@ async fn a_spare_never_makes_anybody_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_spare_that_opens_is_promised() {
     for slots in [1, 4] {
-        let pool = PoolSettings { lease_timeout: Duration::ZERO, warm: 1, ..settings(slots, 1).pool };
-        let stage = Stage::with(FleetSettings { pool, ..settings(slots, 1) });
+        let stage = Stage::tuned(slots, 1, |settings| {
+            (settings.pools[0].lease_timeout, settings.pools[0].warm) = (Duration::ZERO, 1);
+        });
         stage.world.starting.shut();
         stage.world.opening.shut();
         stage.fleet.start();
@@ -156,9 +158,9 @@ async fn a_running_instance_is_quicker_than_a_starting_spare() {
     let began = Instant::now();
     assert_eq!(stage.call("c", "click").await.unwrap().seat, 3);
     assert_eq!(began.elapsed().as_millis(), 0);
-    let status = stage.fleet.status();
-    assert_eq!(status.instances.iter().map(|one| one.leased).collect::<Vec<_>>(), [2, 1]);
-    assert_eq!(status.instances[1].state, InstanceState::Starting);
+    let status = stage.pool();
+    assert_eq!(status.instances.iter().map(|one| one.leased_slots).collect::<Vec<_>>(), [2, 0]);
+    assert_eq!(status.instances[1].health, Health::Starting);
     stage.end().await;
 }
 
@@ -171,7 +173,7 @@ async fn a_promise_that_nobody_waits_for() {
     settle().await;
     stage.begin("a", "click").await.abort();
     settle().await;
-    assert_eq!((stage.leased(), stage.fleet.figures().waiting), (1, 0));
+    assert_eq!((stage.leased(), stage.waiting()), (0, 0));
     stage.world.opening.open();
     settle().await;
     assert_eq!((spares(&stage), stage.world.counts().opened), (1, 1));
@@ -195,7 +197,7 @@ async fn left_in_the_moment_of_handing_over() {
         settle().await;
         let _ = stage.close("a").await;
         settle().await;
-        assert_eq!((stage.leased(), stage.world.open_seats().len()), (1, 1), "after {turns} turns");
+        assert_eq!((stage.leased(), stage.world.open_seats().len()), (0, 1), "after {turns} turns");
     }
     stage.fleet.shutdown().await;
     assert_eq!((stage.world.open_seats().len(), stage.world.counts().dropped), (0, 0));
@@ -240,24 +242,21 @@ async fn no_spare_while_somebody_opens() {
     stage.end().await;
 }
 
-/// A spare whose taker left goes to whoever waits for a slot, but only when its seat is closed.
+/// A spare that is being opened goes to the first who waits for its slot; one that left meanwhile is passed over.
 #[tokio::test(start_paused = true)]
 async fn a_promise_that_was_left_serves_those_who_wait() {
     let stage = Stage::warm(1, 1, 1);
     stage.world.opening.shut();
-    stage.world.closing.shut();
     stage.fleet.start();
     settle().await;
     let promised = stage.begin("a", "click").await;
     let waiting = stage.begin("b", "click").await;
-    assert_eq!(stage.fleet.figures().waiting, 1);
+    assert_eq!(stage.waiting(), 2);
     promised.abort();
     settle().await;
+    assert_eq!(stage.waiting(), 1);
     stage.world.opening.open();
-    settle().await;
-    assert_eq!((stage.world.counts().closes, stage.fleet.figures().waiting), (1, 1));
-    stage.world.closing.open();
-    assert_eq!(waiting.await.unwrap().unwrap().seat, 2);
+    assert_eq!(waiting.await.unwrap().unwrap().seat, 1);
     assert_eq!(stage.world.counts().seats_max, 1);
     stage.end().await;
 }
@@ -306,7 +305,7 @@ async fn idle_instances_with_spares() {
     sleep(INSTANCE_IDLE).await;
     settle().await;
     assert_eq!(stage.world.stopped(), [InstanceId(1)], "now there is");
-    assert_eq!((spares(&stage), stage.fleet.figures().instances, stage.leased()), (1, 1, 2));
+    assert_eq!((spares(&stage), stage.pool().instances.len(), stage.leased()), (1, 1, 1));
     assert_eq!(stage.world.counts().starts, 2);
     stage.end().await;
 }
@@ -329,7 +328,7 @@ async fn a_pool_without_spares_starts_at_once_too() {
     stage.close("a").await.unwrap();
     sleep(INSTANCE_IDLE).await;
     settle().await;
-    assert_eq!((stage.world.counts().stops, stage.fleet.figures().instances), (1, 0));
+    assert_eq!((stage.world.counts().stops, stage.pool().instances.len()), (1, 0));
     assert!(matches!(stage.fleet.readiness(), Readiness::Ready), "the next call starts another");
     stage.end().await;
 }
@@ -344,15 +343,16 @@ async fn nothing_is_kept_before_the_start() {
     stage.fleet.start();
     stage.fleet.start();
     settle().await;
-    assert_eq!((spares(&stage), stage.leased()), (2, 3));
+    assert_eq!((spares(&stage), stage.leased()), (2, 1));
     stage.end().await;
 }
 
 /// A session's times begin when its spare is handed out, and what its page shows is seen.
 #[tokio::test(start_paused = true)]
 async fn time_begins_when_a_spare_is_handed_out() {
-    let pool = PoolSettings { warm: 1, ..settings(2, 1).pool };
-    let stage = Stage::with(FleetSettings { pool, max_lifetime: Some(IDLE * 2), ..settings(2, 1) });
+    let stage = Stage::tuned(2, 1, |settings| {
+        (settings.pools[0].warm, settings.max_lifetime) = (1, Some(IDLE * 2));
+    });
     stage.fleet.start();
     settle().await;
     sleep(IDLE * 4).await;
@@ -407,16 +407,17 @@ async fn everybodys_sessions() {
 /// A spare's successor waits for its pause, so that it takes nothing from the session that has just begun.
 #[tokio::test(start_paused = true)]
 async fn a_successor_waits() {
-    let pool = PoolSettings { warm: 1, spare_pause: 250 * MS, ..settings(4, 1).pool };
-    let stage = Stage::with(FleetSettings { pool, ..settings(4, 1) });
+    let stage = Stage::tuned(4, 1, |settings| {
+        (settings.pools[0].warm, settings.pools[0].spare_pause) = (1, 250 * MS);
+    });
     stage.fleet.start();
     settle().await;
-    assert_eq!(stage.fleet.status().spares, 1);
+    assert_eq!(stage.pool().spares, 1);
     stage.call("a", "click").await.unwrap();
     tokio::time::sleep(249 * MS).await;
-    assert_eq!((stage.fleet.status().spares, stage.fleet.status().leased), (0, 1));
+    assert_eq!((stage.pool().spares, stage.pool().leased_slots), (0, 1));
     tokio::time::sleep(2 * MS).await;
     settle().await;
-    assert_eq!((stage.fleet.status().spares, stage.fleet.status().leased), (1, 2));
+    assert_eq!((stage.pool().spares, stage.pool().leased_slots), (1, 1));
     stage.end().await;
 }

@@ -2,8 +2,13 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use greenroom_core::{ConnectionId, Fields, Lost, Owner, Permit, Policy, SessionId, lease::Limits};
-use greenroom_fleet::{Answer, Ended, Fleet, FleetError, FleetSettings, Note, PoolSettings, Whose};
+use greenroom_core::{
+    ConnectionId, Fields, InstanceId, Lost, Owner, Permit, Policy, SessionId, lease::Strategy,
+};
+use greenroom_fleet::{
+    Answer, Ended, Fleet, FleetError, FleetSettings, InstanceSettings, Note, PoolSettings, PoolStatus, Size,
+    Target, Whose,
+};
 use tokio::task::JoinHandle;
 
 use crate::fake::{FakeAgent, FakeEngine, World, call};
@@ -12,6 +17,7 @@ pub const LEASE: Duration = Duration::from_secs(5);
 pub const CALL: Duration = Duration::from_secs(30);
 pub const IDLE: Duration = Duration::from_secs(300);
 pub const INSTANCE_IDLE: Duration = Duration::from_secs(60);
+pub const HEALTH: Duration = Duration::from_secs(20);
 pub const MS: Duration = Duration::from_millis(1);
 
 pub type Outcome = Result<Said, FleetError>;
@@ -47,40 +53,72 @@ pub struct Stage {
     pub world: Arc<World>,
 }
 
-pub fn settings(slots: usize, instances_max: usize) -> FleetSettings {
+/// A pool that adds instances by itself.
+pub fn settings_of(world: &Arc<World>, slots: usize, instances_max: usize) -> FleetSettings {
     FleetSettings {
-        pool: PoolSettings {
+        pools: vec![PoolSettings {
             name: "DEFAULT".to_owned(),
-            limits: Limits { slots, instances_max },
+            description: String::new(),
+            is_default: true,
+            size: Size::Elastic { instances_max, idle: INSTANCE_IDLE },
+            instance: instances_of(world, slots),
+            strategy: Strategy::Fill,
             lease_timeout: LEASE,
-            instance_idle: INSTANCE_IDLE,
             warm: 0,
             spare_pause: Duration::ZERO,
-        },
-        call_timeout: CALL,
+            local_only: false,
+        }],
+        starts_max: 64,
         idle_timeout: IDLE,
         max_lifetime: None,
     }
 }
 
+/// Instances of this world, all alike.
+pub fn instances_of(
+    world: &Arc<World>,
+    slots: usize,
+) -> Arc<dyn Fn(InstanceId) -> InstanceSettings + Send + Sync> {
+    let engine = Arc::new(FakeEngine(world.clone()));
+    Arc::new(move |_| InstanceSettings {
+        alias: None,
+        engine: engine.clone(),
+        slots,
+        lazy: false,
+        call_timeout: CALL,
+        restarts: 3,
+        health_interval: HEALTH,
+        health_timeout: Duration::from_secs(5),
+        browser: "chromium".to_owned(),
+        headless: true,
+    })
+}
+
 impl Stage {
     pub fn new(slots: usize, instances_max: usize) -> Self {
-        Self::with(settings(slots, instances_max))
+        Self::tuned(slots, instances_max, |_| {})
     }
 
     /// With so many spares, once it is started.
     pub fn warm(warm: usize, slots: usize, instances_max: usize) -> Self {
-        let settings = settings(slots, instances_max);
-        Self::with(FleetSettings { pool: PoolSettings { warm, ..settings.pool.clone() }, ..settings })
+        Self::tuned(slots, instances_max, |settings| settings.pools[0].warm = warm)
     }
 
-    pub fn with(settings: FleetSettings) -> Self {
+    pub fn tuned(slots: usize, instances_max: usize, tune: impl FnOnce(&mut FleetSettings)) -> Self {
         let world = World::new();
-        Self { fleet: Fleet::new(settings, Arc::new(FakeEngine(world.clone()))), world }
+        let mut settings = settings_of(&world, slots, instances_max);
+        tune(&mut settings);
+        Self { fleet: Fleet::new(settings, Arc::new(())), world }
     }
 
     pub async fn call_as(&self, owner: &Owner, whose: Whose, tool: &str, params: &str) -> Outcome {
-        let answer = self.fleet.call(permit(owner, tool), whose, call(tool, params), Arc::new(FakeAgent));
+        let answer = self.fleet.call(
+            permit(owner, tool),
+            whose,
+            Target::default(),
+            call(tool, params),
+            Arc::new(FakeAgent),
+        );
         answer.await.map(Said::new)
     }
 
@@ -108,7 +146,7 @@ impl Stage {
 
     pub async fn create(&self, id: &str) -> Result<(), FleetError> {
         let permit = permit(&Owner::local(), "create_new_session");
-        self.fleet.create(permit, session(id), Arc::new(FakeAgent)).await
+        self.fleet.create(permit, session(id), Target::default(), Arc::new(FakeAgent)).await
     }
 
     pub async fn close(&self, id: &str) -> Result<(), FleetError> {
@@ -125,7 +163,15 @@ impl Stage {
     }
 
     pub fn leased(&self) -> usize {
-        self.fleet.figures().leased
+        self.pool().leased_slots
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.pool().waiting
+    }
+
+    pub fn pool(&self) -> PoolStatus {
+        self.fleet.pools().swap_remove(0)
     }
 
     /// Shuts down and proves that nothing is left behind.
@@ -136,12 +182,9 @@ impl Stage {
         assert_eq!(counts.started, counts.stops, "every instance is stopped: {counts:?}");
         assert_eq!((counts.dropped, counts.calls_on_lost), (0, 0), "{counts:?}");
         assert_eq!(self.world.open_seats(), [] as [u64; 0]);
-        let mut stopped = self.world.stopped();
-        stopped.sort();
-        stopped.dedup();
-        assert_eq!(stopped.len(), counts.stops, "no instance is stopped twice");
-        let figures = self.fleet.figures();
-        assert_eq!((figures.instances, figures.leased, figures.waiting), (0, 0, 0));
+        assert_eq!(self.world.stopped_twice(), 0, "no instance is stopped twice");
+        let pool = self.pool();
+        assert_eq!((pool.healthy(), pool.leased_slots, pool.waiting, pool.spares), (0, 0, 0, 0));
     }
 }
 
@@ -170,4 +213,10 @@ pub fn permit(owner: &Owner, tool: &str) -> Permit {
 
 pub fn crash() -> Lost {
     Lost::Browser { status: "signal 9".into(), stderr_tail: "".into() }
+}
+
+/// Gives every call of the first pool so long.
+pub fn with_call_timeout(settings: &mut FleetSettings, timeout: Duration) {
+    let made = settings.pools[0].instance.clone();
+    settings.pools[0].instance = Arc::new(move |id| InstanceSettings { call_timeout: timeout, ..made(id) });
 }

@@ -2,7 +2,8 @@
 //!
 //! One line per event, in the order of arrival, from all engines that share the file: `start` when a process
 //! starts, `tools/call NAME` for a tool call, else the bare method of a request or notification; `garbage` for
-//! a line that is no message, `unknown answer` for a response to no question. Tests *count* these.
+//! a line that is no message, `unknown answer` for a response to no question, `SIGTERM` where a flag asks for it. Tests
+//! *count* these.
 
 use std::path::{Path, PathBuf};
 

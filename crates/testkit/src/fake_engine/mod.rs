@@ -24,8 +24,9 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::signal::unix::{SignalKind, signal};
 
-use options::{Options, Start};
+use options::{OnTerm, Options, Start};
 use tools::{Answer, Call};
 use wire::Wire;
 
@@ -86,7 +87,9 @@ pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
         Start::Normal | Start::Hang => {}
     }
     thread::sleep(options.slow_start);
-    Engine::new(wire, options).serve();
+    let engine = Engine::new(wire, options);
+    engine.heed_sigterm();
+    engine.serve();
     ExitCode::SUCCESS
 }
 
@@ -94,6 +97,26 @@ impl Engine {
     fn new(wire: Wire, options: Options) -> Arc<Self> {
         let extra_tools = Mutex::new(options.extra_tools.clone());
         Arc::new(Self { wire, options, values: Mutex::default(), extra_tools, level: Mutex::default() })
+    }
+
+    /// Takes SIGTERM from now on as the flags say. Without such a flag there is no thread for it.
+    fn heed_sigterm(self: &Arc<Self>) {
+        if self.options.on_term == OnTerm::Default {
+            return;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let entered = runtime.enter();
+        let mut signals = signal(SignalKind::terminate()).unwrap();
+        drop(entered);
+        let engine = Arc::clone(self);
+        thread::spawn(move || {
+            while runtime.block_on(signals.recv()).is_some() {
+                engine.wire.note("SIGTERM");
+                if engine.options.on_term == OnTerm::Note {
+                    std::process::exit(0);
+                }
+            }
+        });
     }
 
     fn serve(self: &Arc<Self>) {

@@ -15,6 +15,18 @@ pub(crate) enum Start {
     Hang,
 }
 
+/// What SIGTERM does.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnTerm {
+    /// What it does to every program.
+    #[default]
+    Default,
+    /// `--note-sigterm`: it is noted as `SIGTERM`, then the engine exits.
+    Note,
+    /// `--ignore-sigterm`: it is noted, and nothing else happens.
+    Ignore,
+}
+
 #[derive(Debug)]
 pub(crate) struct Options {
     pub start: Start,
@@ -30,6 +42,7 @@ pub(crate) struct Options {
     pub extra_tools: Vec<String>,
     /// `--no-logging`: no logging capability, and `logging/setLevel` is unknown.
     pub logging: bool,
+    pub on_term: OnTerm,
     /// `--page-size N`: `tools/list` answers at most N tools and a cursor.
     pub page_size: usize,
 }
@@ -45,6 +58,7 @@ impl Options {
             log: None,
             extra_tools: Vec::new(),
             logging: true,
+            on_term: OnTerm::Default,
             page_size: usize::MAX,
         };
         while let Some(flag) = args.next() {
@@ -52,6 +66,8 @@ impl Options {
                 "--die-at-start" => options.start = Start::Die,
                 "--garbage-at-start" => options.start = Start::Garbage,
                 "--hang-at-start" => options.start = Start::Hang,
+                "--note-sigterm" => options.on_term = OnTerm::Note,
+                "--ignore-sigterm" => options.on_term = OnTerm::Ignore,
                 "--no-logging" => options.logging = false,
                 "--stderr" => options.stderr = Some(value(&flag, &mut args)?),
                 "--slow-start" => options.slow_start = Duration::from_millis(value(&flag, &mut args)?),

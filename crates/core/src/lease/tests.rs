@@ -1,0 +1,268 @@
+//! What the ledger promises, case by case. `random.rs` has the same for any order of events.
+
+use super::*;
+
+fn ledger(strategy: Strategy, instances: usize, slots: usize) -> Ledger {
+    let mut ledger = Ledger::new(strategy);
+    for _ in 0..instances {
+        let id = ledger.add(slots, false).unwrap();
+        ledger.started(id);
+    }
+    ledger
+}
+
+fn elastic(instances: usize, slots: usize) -> Ledger {
+    let mut ledger = Ledger::new(Strategy::Fill);
+    for _ in 0..instances {
+        ledger.add(slots, true).unwrap();
+    }
+    ledger
+}
+
+fn any(ledger: &mut Ledger) -> Asked {
+    ledger.ask(Want::default())
+}
+
+fn keyed(ledger: &mut Ledger, id: u32) -> Asked {
+    ledger.ask(Want { key: Some(InstanceId(id)), ..Want::default() })
+}
+
+#[track_caller]
+fn lent(asked: Asked) -> Lent {
+    let Asked::Lent(lent) = asked else { panic!("{asked:?}") };
+    lent
+}
+
+#[track_caller]
+fn waits(asked: Asked) -> WaiterId {
+    let Asked::Wait(waiter) = asked else { panic!("{asked:?}") };
+    waiter
+}
+
+fn takes(ledger: &mut Ledger, count: usize) -> Vec<u32> {
+    (0..count).map(|_| lent(any(ledger)).instance.0).collect()
+}
+
+/// Slots are lent in the order of their return.
+#[test]
+fn fifo_lends_what_was_returned_first() {
+    let mut ledger = ledger(Strategy::Fifo, 4, 1);
+    let leases: Vec<_> = (0..4).map(|_| lent(any(&mut ledger))).collect();
+    for at in [2, 0, 3, 1] {
+        ledger.give_back(leases[at]);
+    }
+    assert_eq!(takes(&mut ledger, 4), [2, 0, 3, 1]);
+}
+
+/// In turn, whatever order they come back in; an instance without room is passed over.
+#[test]
+fn round_robin_goes_round() {
+    let mut ledger = ledger(Strategy::RoundRobin, 3, 1);
+    let first = lent(any(&mut ledger));
+    let second = lent(any(&mut ledger));
+    ledger.give_back(second);
+    ledger.give_back(first);
+    assert_eq!(takes(&mut ledger, 3), [2, 0, 1]);
+}
+
+/// The instance with the fewest leases comes first; among equals, the one that has been so for longest.
+#[test]
+fn least_used_evens_out() {
+    let mut ledger = ledger(Strategy::LeastUsed, 3, 3);
+    let on_0 = lent(keyed(&mut ledger, 0));
+    assert_eq!(takes(&mut ledger, 5), [1, 2, 0, 1, 2]);
+    ledger.give_back(on_0);
+    assert_eq!(takes(&mut ledger, 4), [0, 1, 2, 0]);
+    assert_eq!(ledger.room(), 0);
+}
+
+/// A caller gets the slot that it had last, if that is free.
+#[test]
+fn sticky_remembers() {
+    let mut ledger = ledger(Strategy::Sticky, 3, 1);
+    let as_caller =
+        |ledger: &mut Ledger, caller| lent(ledger.ask(Want { caller: Some(caller), ..Want::default() }));
+    let (one, two) = (as_caller(&mut ledger, 1), as_caller(&mut ledger, 2));
+    ledger.give_back(one);
+    ledger.give_back(two);
+    assert_eq!(as_caller(&mut ledger, 2).instance, two.instance);
+    let elsewhere = as_caller(&mut ledger, 2);
+    assert_ne!(elsewhere.instance, two.instance, "its own is taken, by itself");
+    assert_eq!(as_caller(&mut ledger, 1).instance, one.instance);
+}
+
+/// A slot can be named by whoever knows that it has what the caller wants.
+#[test]
+fn a_preferred_slot() {
+    let mut ledger = ledger(Strategy::Fifo, 2, 2);
+    let prefer = |id, slot| Want { prefer: Some((InstanceId(id), slot)), ..Want::default() };
+    let named = lent(ledger.ask(prefer(1, 1)));
+    assert_eq!((named.instance.0, named.slot), (1, 1));
+    assert_eq!(lent(ledger.ask(prefer(1, 1))).instance.0, 0, "it is taken");
+    assert!(matches!(ledger.ask(prefer(9, 9)), Asked::Lent(_)));
+}
+
+/// Instances are filled one after the other, started when all others are full, and no more are started than are
+/// needed for those who wait.
+#[test]
+fn grows_only_when_full() {
+    let mut ledger = elastic(3, 2);
+    let waiters = [waits(any(&mut ledger)), waits(any(&mut ledger))];
+    assert_eq!((ledger.take_start(), ledger.take_start()), (Some(InstanceId(0)), None));
+    let third = waits(any(&mut ledger));
+    assert_eq!((ledger.take_start(), ledger.take_start()), (Some(InstanceId(1)), None));
+    let granted: Vec<_> = ledger.started(InstanceId(0)).granted.iter().map(|grant| grant.waiter).collect();
+    assert_eq!(granted, waiters);
+    assert_eq!(ledger.started(InstanceId(1)).granted[0].waiter, third);
+    assert_eq!(lent(any(&mut ledger)).instance.0, 1);
+    assert_eq!(ledger.figures(), Figures { instances: 2, leased: 4, slots: 6, waiting: 0 });
+}
+
+/// One who gave up before anything was started starts nothing: what a waiter wants dies with it.
+#[test]
+fn who_left_starts_nothing() {
+    let mut ledger = elastic(2, 1);
+    let first = waits(any(&mut ledger));
+    assert_eq!(ledger.take_start(), Some(InstanceId(0)));
+    let second = waits(any(&mut ledger));
+    assert_eq!(ledger.take_start(), Some(InstanceId(1)));
+    ledger.forget(first);
+    ledger.forget(second);
+    ledger.lost(InstanceId(0), Hope::OnDemand);
+    assert_eq!((ledger.take_start(), ledger.figures().waiting), (None, 0));
+}
+
+/// Waiters are served in order, one that gave up is passed over, and newcomers do not overtake.
+#[test]
+fn waiters_are_served_in_order() {
+    let mut ledger = ledger(Strategy::Fifo, 1, 1);
+    let lease = lent(any(&mut ledger));
+    let [first, second, third] = [0; 3].map(|_| waits(any(&mut ledger)));
+    assert_eq!(
+        [first, second, third].map(|waiter| ledger.place_in_line(waiter)),
+        [Some(1), Some(2), Some(3)]
+    );
+    ledger.forget(second);
+    assert_eq!(ledger.place_in_line(third), Some(2));
+    let grant = ledger.give_back(lease).unwrap();
+    assert_eq!(grant.waiter, first);
+    let grant = ledger.give_back(grant.lent).unwrap();
+    assert_eq!(grant.waiter, third);
+    assert_eq!(ledger.give_back(grant.lent), None);
+    lent(any(&mut ledger));
+}
+
+/// Between one who wants this instance and one who takes any, the one who came first is served first, both ways.
+#[test]
+fn keyed_and_unkeyed_waiters_are_equals() {
+    let mut ledger = ledger(Strategy::Fifo, 2, 1);
+    let leases = [lent(any(&mut ledger)), lent(any(&mut ledger))];
+    let wants_0 = waits(keyed(&mut ledger, 0));
+    let takes_any = waits(any(&mut ledger));
+    let wants_1 = waits(keyed(&mut ledger, 1));
+    let takes_any_too = waits(any(&mut ledger));
+    assert_eq!(ledger.place_in_line(wants_1), Some(2));
+    let first = ledger.give_back(leases[1]).unwrap();
+    assert_eq!(first.waiter, takes_any, "it came before the one who wants this instance");
+    let second = ledger.give_back(leases[0]).unwrap();
+    assert_eq!(second.waiter, wants_0);
+    assert_eq!(ledger.give_back(first.lent).unwrap().waiter, wants_1);
+    assert_eq!(ledger.give_back(second.lent).unwrap().waiter, takes_any_too);
+}
+
+/// Who waited for a slot that turned out dead is served before those who came later.
+#[test]
+fn a_worthless_grant_costs_no_place() {
+    let mut ledger = ledger(Strategy::Fifo, 2, 1);
+    let leases = [lent(any(&mut ledger)), lent(any(&mut ledger))];
+    let [first, second] = [0; 2].map(|_| waits(any(&mut ledger)));
+    assert_eq!(ledger.give_back(leases[0]).unwrap().waiter, first);
+    ledger.lost(InstanceId(0), Hope::Soon);
+    assert_eq!(ledger.ask_again(first), Asked::Wait(first));
+    assert_eq!(ledger.give_back(leases[1]).unwrap().waiter, first);
+    assert_eq!(ledger.started(InstanceId(0)).granted[0].waiter, second);
+}
+
+/// An instance that is gone lends nothing, its leases are void, and those who wait for it alone hear so at once;
+/// the others wait for another one or for its return.
+#[test]
+fn a_dead_instance_lends_nothing() {
+    let mut ledger = ledger(Strategy::Fifo, 1, 1);
+    let lease = lent(any(&mut ledger));
+    let (wants_0, takes_any) = (waits(keyed(&mut ledger, 0)), waits(any(&mut ledger)));
+    let changes = ledger.lost(InstanceId(0), Hope::Soon);
+    assert_eq!(changes.refused, [(wants_0, Refused::Failed(InstanceId(0)))]);
+    assert!(!ledger.is_valid(lease));
+    assert_eq!(ledger.give_back(lease), None);
+    let blocks = waits(keyed(&mut ledger, 0));
+    ledger.starting(InstanceId(0));
+    let granted = ledger.started(InstanceId(0)).granted;
+    assert_eq!(granted[0].waiter, takes_any);
+    assert_eq!(ledger.give_back(granted[0].lent).unwrap().waiter, blocks);
+    assert_eq!(ledger.figures().leased, 1);
+}
+
+/// When no instance is left that could ever lend, everybody hears so, and so does whoever asks later.
+#[test]
+fn no_hope_is_said() {
+    let mut ledger = ledger(Strategy::Fifo, 2, 1);
+    takes(&mut ledger, 2);
+    let waiter = waits(any(&mut ledger));
+    assert_eq!(ledger.lost(InstanceId(0), Hope::None).refused, []);
+    assert_eq!(ledger.lost(InstanceId(1), Hope::None).refused, [(waiter, Refused::Hopeless)]);
+    assert_eq!(any(&mut ledger), Asked::Refused(Refused::Hopeless));
+    assert_eq!(keyed(&mut ledger, 1), Asked::Refused(Refused::Failed(InstanceId(1))));
+    assert_eq!(keyed(&mut ledger, 7), Asked::Refused(Refused::Gone(InstanceId(7))));
+    ledger.starting(InstanceId(1));
+    ledger.started(InstanceId(1));
+    assert_eq!(lent(any(&mut ledger)).instance.0, 1);
+}
+
+/// Draining cuts no lease: it ends when the last one is back. What comes back is not lent again.
+#[test]
+fn draining_cuts_no_lease() {
+    let mut ledger = ledger(Strategy::Fifo, 2, 2);
+    let lease = lent(keyed(&mut ledger, 1));
+    assert_eq!(ledger.drain(InstanceId(1), false), Changes::default());
+    assert!(ledger.is_valid(lease));
+    assert_eq!(takes(&mut ledger, 2), [0, 0]);
+    assert_eq!(keyed(&mut ledger, 1), Asked::Refused(Refused::Draining(InstanceId(1))));
+    let waiter = waits(any(&mut ledger));
+    assert_eq!((ledger.give_back(lease), ledger.out(InstanceId(1))), (None, 0));
+    assert_eq!(ledger.figures(), Figures { instances: 2, leased: 2, slots: 2, waiting: 1 });
+    ledger.remove(InstanceId(1));
+    assert_eq!(ledger.add(2, false), Some(InstanceId(1)), "its number is free again");
+    assert_eq!(ledger.give_back(lease), None, "a lease of its former life is void");
+    assert_eq!(ledger.started(InstanceId(1)).granted[0].waiter, waiter);
+}
+
+/// An instance without leases can be made cold again, one with a lease cannot.
+#[test]
+fn idle_instances_retire() {
+    let mut ledger = elastic(1, 2);
+    waits(any(&mut ledger));
+    ledger.take_start();
+    let lease = ledger.started(InstanceId(0)).granted[0].lent;
+    assert!(!ledger.retire(InstanceId(0)), "it is lent");
+    ledger.give_back(lease);
+    assert!(ledger.retire(InstanceId(0)));
+    waits(any(&mut ledger));
+    assert_eq!(ledger.take_start(), Some(InstanceId(0)));
+}
+
+/// The house takes what is free and suits, the lowest instance first where instances are filled; it makes nobody
+/// wait, has an instance started for it, and what it has is not counted as leased.
+#[test]
+fn the_house_makes_nobody_wait() {
+    let mut ledger = elastic(2, 1);
+    assert_eq!(ledger.spare(|_, _| true), Spared::Soon);
+    assert_eq!((ledger.take_start(), ledger.spare(|_, _| true)), (Some(InstanceId(0)), Spared::Soon));
+    ledger.started(InstanceId(0));
+    assert_eq!(ledger.spare(|_, _| false), Spared::Soon, "another instance is started");
+    let Spared::Slot(spare) = ledger.spare(|_, _| true) else { panic!("a slot is free") };
+    assert_eq!((ledger.figures().leased, ledger.out(InstanceId(0))), (0, 1));
+    let waiter = waits(any(&mut ledger));
+    assert_eq!(ledger.spare(|_, _| true), Spared::NoRoom);
+    assert_eq!(ledger.give_back(spare).unwrap().waiter, waiter);
+    assert_eq!(ledger.take(InstanceId(0), 0), None);
+}

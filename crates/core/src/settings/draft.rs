@@ -1,0 +1,158 @@
+//! Declarations of pools while the sources are read: what was said of each pool and each instance, and where.
+//! `compose.rs` makes pools of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    grammar::Spot,
+    key::{INSTANCES, Key, Level},
+    kind::{Given, Kind, Switch, Text, Wrong},
+    problem::Problem,
+    source::Site,
+    table::{Pool, Settings},
+};
+
+/// All declarations. Those of variables stand apart, because they replace a file's pool of the same name whole: half a
+/// pool from each would be one that nobody wrote.
+#[derive(Default)]
+pub(super) struct Drafts {
+    files: BTreeMap<String, Draft>,
+    variables: BTreeMap<String, Draft>,
+}
+
+/// What was said of one pool.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    /// What mentioned it first.
+    pub declared_by: Site,
+    /// What mentioned the pool of a file that this one replaces.
+    pub replaces: Option<Site>,
+    pub count: Option<usize>,
+    pub is_default: bool,
+    pub description: String,
+    pub own: Layer,
+    /// What was said of single instances, by ID.
+    pub instances: BTreeMap<usize, Layer>,
+}
+
+/// Values on one level of one pool, with where each was set.
+#[derive(Debug, Clone)]
+pub(super) struct Layer {
+    /// What mentioned it first.
+    pub declared_by: Site,
+    /// Of these only the keys in `sites` count.
+    values: Settings,
+    pub alias: Option<String>,
+    pub sites: BTreeMap<&'static str, Site>,
+    /// Keys with a problem of their own, which spare their conflicts with others.
+    pub wrong: BTreeSet<&'static str>,
+}
+
+impl Drafts {
+    /// The draft of a pool that `site` mentions.
+    pub(super) fn declare(&mut self, pool: &str, site: &Site) -> &mut Draft {
+        let drafts = if site.is_in_file() { &mut self.files } else { &mut self.variables };
+        drafts.entry(pool.to_owned()).or_insert_with(|| Draft {
+            declared_by: site.clone(),
+            replaces: None,
+            count: None,
+            is_default: false,
+            description: String::new(),
+            own: Layer::new(site),
+            instances: BTreeMap::new(),
+        })
+    }
+
+    /// Takes a value in.
+    pub(super) fn set(&mut self, spot: &Spot, given: Given<'_>, site: Site) -> Result<(), Problem> {
+        let (key, draft) = (spot.key, self.declare(&spot.pool, &site));
+        let level = if spot.instance.is_some() { Level::Instance } else { Level::Pool };
+        if !key.is_of(level) {
+            return Err(key.refused(level, &spot.pool, &site));
+        }
+        match draft.put(spot, given, &site) {
+            Ok(()) => {
+                draft.layer(spot.instance, &site).sites.insert(key.name(), site);
+                Ok(())
+            }
+            Err(Wrong(why)) => {
+                draft.layer(spot.instance, &site).wrong.insert(key.name());
+                let (value, place, allowed) = (given.display(), site.place(), key.allowed());
+                Err(Problem::Value { key: site.name, value, place, allowed, why })
+            }
+        }
+    }
+
+    /// Notes that something was said which cannot be read, or may not be said there.
+    pub(super) fn spoil(&mut self, spot: &Spot, site: &Site) {
+        self.declare(&spot.pool, site).layer(spot.instance, site).wrong.insert(spot.key.name());
+    }
+
+    /// The pools that count, by name.
+    pub(super) fn in_force(self) -> BTreeMap<String, Draft> {
+        let mut drafts = self.files;
+        for (name, mut draft) in self.variables {
+            draft.replaces = drafts.remove(&name).map(|replaced| replaced.declared_by);
+            drafts.insert(name, draft);
+        }
+        drafts
+    }
+}
+
+impl Draft {
+    /// The level that a value belongs to: the pool's own, or an instance's.
+    pub(super) fn layer(&mut self, instance: Option<usize>, site: &Site) -> &mut Layer {
+        match instance {
+            None => &mut self.own,
+            Some(id) => self.instances.entry(id).or_insert_with(|| Layer::new(site)),
+        }
+    }
+
+    fn put(&mut self, spot: &Spot, given: Given<'_>, site: &Site) -> Result<(), Wrong> {
+        match spot.key {
+            Key::Instances => self.count = Some(INSTANCES.parse(given)?),
+            Key::IsDefault => self.is_default = Switch.parse(given)?,
+            Key::Description => self.description = line(given)?,
+            Key::Alias => self.layer(spot.instance, site).alias = alias(given)?,
+            Key::Setting(setting) => (setting.set)(&mut self.layer(spot.instance, site).values, given)?,
+        }
+        Ok(())
+    }
+}
+
+impl Layer {
+    fn new(site: &Site) -> Self {
+        Self {
+            declared_by: site.clone(),
+            values: Settings::around(Pool::declared_defaults()),
+            alias: None,
+            sites: BTreeMap::new(),
+            wrong: BTreeSet::new(),
+        }
+    }
+
+    /// `pool` with this level's values over it.
+    pub(super) fn over(&self, pool: Pool) -> Pool {
+        let mut whole = Settings::around(pool);
+        for name in self.sites.keys() {
+            if let Some(Key::Setting(setting)) = Key::find(name) {
+                (setting.copy)(&self.values, &mut whole);
+            }
+        }
+        whole.pool
+    }
+}
+
+/// One line of text, or none.
+fn line(given: Given<'_>) -> Result<String, Wrong> {
+    if given.text() == Some("") { Ok(String::new()) } else { Text("TEXT").parse(given) }
+}
+
+/// An alias, unless it is empty. A number would be another instance's ID.
+fn alias(given: Given<'_>) -> Result<Option<String>, Wrong> {
+    let alias = line(given)?;
+    if !alias.is_empty() && alias.chars().all(|c| c.is_ascii_digit()) {
+        return Err(Wrong(Some("numbers are the IDs of instances".to_owned())));
+    }
+    Ok(Some(alias).filter(|alias| !alias.is_empty()))
+}

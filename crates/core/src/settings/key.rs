@@ -1,0 +1,154 @@
+//! The keys of declared pools: the settings of `[pool]`, and four that only a declaration has. Each belongs to some
+//! of the three levels, global, pool and instance, and says so where it is refused.
+
+use super::{
+    SETTINGS,
+    declare::{Reach, Setting},
+    kind::{Kind, Switch, Text, Whole},
+    problem::Problem,
+    source::Site,
+};
+
+/// How many instances a pool may declare: far more than one machine can run, and few enough that a typing mistake
+/// starts no million processes.
+pub(super) const INSTANCES: Whole = Whole(1..=1024);
+
+/// Where a value of a declared pool was set; the later ones beat the earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Nowhere.
+    Default,
+    /// For all pools.
+    Global,
+    /// For all instances of its pool.
+    Pool,
+    /// For one instance.
+    Instance,
+}
+
+impl Level {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Global => "global",
+            Self::Pool => "pool",
+            Self::Instance => "instance",
+        }
+    }
+}
+
+/// What can be said about a declared pool or one of its instances.
+#[derive(Clone, Copy)]
+pub(super) enum Key {
+    Instances,
+    IsDefault,
+    Description,
+    Alias,
+    Setting(&'static Setting),
+}
+
+/// The keys that are no settings of `[pool]`.
+const DECLARING: [Key; 4] = [Key::Instances, Key::IsDefault, Key::Description, Key::Alias];
+
+impl Key {
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let settings = SETTINGS.iter().filter(|setting| setting.is_of_pools()).map(Self::Setting);
+        DECLARING.into_iter().chain(settings)
+    }
+
+    /// The key as TOML has it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Instances => "instances",
+            Self::IsDefault => "is_default",
+            Self::Description => "description",
+            Self::Alias => "alias",
+            Self::Setting(setting) => setting.name(),
+        }
+    }
+
+    /// The key as variables have it.
+    pub(super) fn upper(self) -> String {
+        self.name().to_uppercase()
+    }
+
+    pub(super) fn find(name: &str) -> Option<Self> {
+        Self::all().find(|key| key.name() == name)
+    }
+
+    pub(super) fn find_upper(name: &str) -> Option<Self> {
+        Self::all().find(|key| key.upper() == name)
+    }
+
+    /// One that may not be said of all pools at once.
+    pub(super) fn declaring(name: &str) -> Option<Self> {
+        DECLARING.into_iter().find(|key| key.name() == name)
+    }
+
+    pub(super) fn is_guarded(self) -> bool {
+        matches!(self, Self::Setting(setting) if setting.guarded)
+    }
+
+    /// Whether it may be set on this level.
+    pub(super) fn is_of(self, level: Level) -> bool {
+        match (self, level) {
+            (_, Level::Default) => true,
+            (Self::Setting(setting), Level::Pool) => setting.reach >= Reach::Pool,
+            (Self::Setting(setting), Level::Instance) => setting.reach == Reach::Instance,
+            (Self::Setting(_), Level::Global) | (Self::Alias, Level::Instance) => true,
+            (Self::Instances | Self::IsDefault | Self::Description, level) => level == Level::Pool,
+            (Self::Alias, Level::Global | Level::Pool) => false,
+        }
+    }
+
+    /// Which values it takes, to stand after "expected".
+    pub(super) fn allowed(self) -> String {
+        match self {
+            Self::Instances => INSTANCES.allowed(),
+            Self::IsDefault => Switch.allowed(),
+            Self::Description => Text("TEXT").allowed(),
+            Self::Alias => "a name that is no number".to_owned(),
+            Self::Setting(setting) => setting.allowed(),
+        }
+    }
+
+    /// Why it cannot be set on `level`, where `site` tries to. `pool` is the pool's name, where there is one.
+    pub(super) fn refused(self, level: Level, pool: &str, site: &Site) -> Problem {
+        let upper = self.upper();
+        let spelled = |pool: &str, instance: Option<&str>| spell(site.is_in_file(), pool, instance, self);
+        let (whom, hint) = match (self, level) {
+            (Self::Setting(setting), _) if setting.reach == Reach::BuiltIn => (
+                "per pool",
+                format!("a declared pool has as many instances as its `{}`", Self::Instances.upper()),
+            ),
+            (Self::Alias, Level::Global) => {
+                ("globally", format!("an alias names one instance: `{}`", spelled("<POOL>", Some("<ID>"))))
+            }
+            (Self::Alias, _) => {
+                ("per pool", format!("an alias names one instance: `{}`", spelled(pool, Some("<ID>"))))
+            }
+            (_, Level::Global) => {
+                ("globally", format!("move it to pool level: `{}`", spelled("<POOL>", None)))
+            }
+            (Self::Setting(_), _) => {
+                let own = spelled(pool, None);
+                (
+                    "per instance",
+                    format!("a pool has one list of tools and one queue: set `{own}` for the whole pool"),
+                )
+            }
+            _ => ("per instance", format!("it belongs to the pool: `{}`", spelled(pool, None))),
+        };
+        Problem::Pool { message: format!("{upper} defined {whom}: {site}"), hint }
+    }
+}
+
+/// The name of a value of a declared pool: a dotted key of TOML, or a variable.
+pub(super) fn spell(toml: bool, pool: &str, instance: Option<&str>, key: Key) -> String {
+    match (toml, instance) {
+        (true, None) => format!("pools.{pool}.{}", key.name()),
+        (true, Some(id)) => format!("pools.{pool}.instances.{id}.{}", key.name()),
+        (false, None) => format!("PW_MCP_PROXY__{pool}_{}", key.upper()),
+        (false, Some(id)) => format!("PW_MCP_PROXY__{pool}__{id}_{}", key.upper()),
+    }
+}

@@ -1,0 +1,46 @@
+//! The pools that a configuration declares: named groups of instances, each instance with its own values.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::table::{Pool, Settings};
+
+/// A pool by its name, as `PW_MCP_PROXY__<POOL>_*` or `[pools.<POOL>]` declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredPool {
+    pub name: String,
+    /// What it is for; empty when nobody said.
+    pub description: String,
+    /// Where calls go that name no pool. Exactly one pool has this.
+    pub is_default: bool,
+    /// What an instance without values of its own has, and what instances get that are added later.
+    pub common: Pool,
+    /// By their IDs, from 0 on; at least one.
+    pub instances: Vec<DeclaredInstance>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredInstance {
+    /// A second name beside its ID, never a number, and no other instance's in its pool.
+    pub alias: Option<String>,
+    pub pool: Pool,
+}
+
+impl Settings {
+    /// Settings with this pool and defaults around it, for what works on whole settings.
+    pub(super) fn around(pool: Pool) -> Self {
+        Self { pool, ..Self::defaults(PathBuf::new()) }
+    }
+}
+
+impl Pool {
+    /// What a declared pool has that sets nothing: one persistent browser per instance, where the built-in pool
+    /// shares one among many isolated sessions.
+    pub fn declared_defaults() -> Self {
+        Self {
+            isolated: false,
+            slots: 1,
+            timeout: Duration::from_secs(30),
+            ..Settings::defaults(PathBuf::new()).pool
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a configuration is read from, and what is remembered of where each value stood.
+
+use std::{ffi::OsString, fmt, path::PathBuf};
+
+/// The variable and the flag that name the config file. They are no settings, since they decide where settings are
+/// read.
+pub const CONFIG_VARIABLE: &str = "GREENROOM_CONFIG";
+pub const CONFIG_FLAG: &str = "config";
+
+/// Everything a configuration is made of, unread.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// The platform's data folder for greenroom, the default of `data_dir`; `None` when the home folder is unknown.
+    pub data_dir: Option<PathBuf>,
+    /// Where relative paths of environment, `.env` and flags start.
+    pub working_dir: PathBuf,
+    /// Where the user's own config file is or would be, for hints.
+    pub user_file: Option<PathBuf>,
+    /// Config files, the later ones winning.
+    pub files: Vec<ConfigFile>,
+    pub dotenv: Option<DotEnv>,
+    /// The environment; names that are not [ours](super::is_ours) are ignored.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Flags that were given: key and value.
+    pub flags: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug)]
+pub struct ConfigFile {
+    pub path: PathBuf,
+    pub text: String,
+    /// The user chose it, or it is the user's own; it does not merely lie in the working directory.
+    pub trusted: bool,
+}
+
+#[derive(Debug)]
+pub struct DotEnv {
+    pub path: PathBuf,
+    pub text: String,
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    Default,
+    File(PathBuf),
+    DotEnv(PathBuf),
+    /// The variable's name.
+    Env(String),
+    /// The flag with its dashes.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) | Self::DotEnv(path) => path.display().fmt(f),
+            Self::Env(name) | Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// One place where something about a pool is said: the variable or the dotted key as written there, and its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Site {
+    pub name: String,
+    pub origin: Origin,
+}
+
+impl Site {
+    /// The source, unless the name alone says it.
+    pub(super) fn place(&self) -> Option<String> {
+        match &self.origin {
+            Origin::File(path) | Origin::DotEnv(path) => Some(path.display().to_string()),
+            Origin::Default | Origin::Env(_) | Origin::Flag(_) => None,
+        }
+    }
+
+    pub(super) fn is_in_file(&self) -> bool {
+        matches!(self.origin, Origin::File(_))
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.name)?;
+        self.place().map_or(Ok(()), |place| write!(f, " in {place}"))
+    }
+}

@@ -1,0 +1,161 @@
+//! Reads variables, of the environment and of `.env`: which are greenroom's, what each of them sets, and which wins
+//! where a setting has several.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    SETTINGS, Setting,
+    grammar::{self, Named, Spot},
+    key::{Key, Level},
+    kind::{Given, Written},
+    nearest::nearest,
+    problem::Problem,
+    resolve::{Label, Merge, find},
+    source::{CONFIG_FLAG, CONFIG_VARIABLE, Origin, Site},
+};
+
+const PREFIX: &str = "GREENROOM_";
+
+/// Names that start like ours and are no settings: the mark of greenroom's children, one of which may be a greenroom,
+/// and what steers its tests.
+fn is_aside(variable: &str) -> bool {
+    matches!(variable, "GREENROOM_RUN" | "GREENROOM_SOAK") || variable.starts_with("GREENROOM_TEST_")
+}
+
+/// Whether a variable is greenroom's, so that one nobody knows is a mistake: `GREENROOM_*`, `PW_MCP_PROXY_*`, other
+/// names of settings, and names that settings once had.
+pub fn is_ours(variable: &str) -> bool {
+    let prefixed = variable.starts_with(PREFIX) && !is_aside(variable);
+    prefixed
+        || variable.starts_with(grammar::PREFIX)
+        || grammar::renamed(variable).is_some()
+        || SETTINGS.iter().any(|setting| setting.alias == Some(variable))
+}
+
+/// Where variables stand: the environment, or the `.env` of this path.
+pub(super) struct Variables {
+    pub dotenv: Option<PathBuf>,
+}
+
+impl Variables {
+    fn place(&self) -> String {
+        self.dotenv.as_ref().map_or_else(|| "the environment".to_owned(), |path| path.display().to_string())
+    }
+
+    fn site(&self, name: &str) -> Site {
+        let origin = match &self.dotenv {
+            Some(path) => Origin::DotEnv(path.clone()),
+            None => Origin::Env(name.to_owned()),
+        };
+        Site { name: name.escape_debug().to_string(), origin }
+    }
+}
+
+impl Merge<'_> {
+    pub(super) fn variables(&mut self, from: &Variables, mut variables: Vec<(String, Option<String>)>) {
+        // Whatever the order of the lines, the proper name wins, and the plainest loses.
+        variables.sort_by_key(|(name, _)| (name.starts_with(PREFIX), name.starts_with(grammar::PREFIX)));
+        for (name, value) in variables {
+            if let Some(new) = grammar::renamed(&name) {
+                // As for other plain names: an empty one says nothing.
+                if value.as_deref() != Some("") {
+                    self.problems.push(Problem::Renamed { variable: name, place: from.place(), new });
+                }
+                continue;
+            }
+            match grammar::read(&name) {
+                None => self.setting(from, &name, value.as_deref()),
+                Some(Err(misnamed)) => self.problems.push(misnamed.problem(&name, &from.place())),
+                Some(Ok(Named::Global(Key::Setting(setting)))) => {
+                    let place = from.dotenv.as_ref().map(|path| path.display().to_string());
+                    let label = Label { key: name.clone(), place };
+                    self.assign(from, setting, &name, value.as_deref(), label);
+                }
+                Some(Ok(Named::Global(key))) => {
+                    self.problems.push(key.refused(Level::Global, "", &from.site(&name)));
+                }
+                Some(Ok(Named::Of(spot))) => self.of_pool(from, &spot, &name, value.as_deref()),
+            }
+        }
+    }
+
+    /// A variable of greenroom's own prefix, or a second name.
+    fn setting(&mut self, from: &Variables, name: &str, value: Option<&str>) {
+        let found = SETTINGS.iter().find(|setting| setting.variable() == name || setting.alias == Some(name));
+        // Other programs use plain names too, and an empty one says nothing.
+        if found.is_some_and(|setting| setting.alias == Some(name)) && value == Some("") {
+            return;
+        }
+        let wrong = name.strip_prefix(PREFIX).unwrap_or(name);
+        let declaring = wrong.strip_prefix("POOL_").and_then(|key| Key::declaring(&key.to_lowercase()));
+        match found {
+            Some(setting) => {
+                let place = from.dotenv.as_ref().map(|path| format!("{name} in {}", path.display()));
+                let place = Some(place.unwrap_or_else(|| name.to_owned()));
+                let label = Label { key: setting.key.to_owned(), place };
+                self.assign(from, setting, name, value, label);
+            }
+            // A `.env` that names the config file would make any file beside it a trusted one.
+            None if name == CONFIG_VARIABLE && from.dotenv.is_some() => {
+                self.problems.push(Problem::Guarded {
+                    key: name.to_owned(),
+                    place: from.place(),
+                    instead: format!("set {CONFIG_VARIABLE} in the environment, or give --{CONFIG_FLAG}"),
+                });
+            }
+            None if name == CONFIG_VARIABLE => {}
+            None => match declaring {
+                Some(key) => self.problems.push(key.refused(Level::Global, "", &from.site(name))),
+                None => {
+                    let known = nearest(wrong, SETTINGS.iter().map(|setting| setting.key)).and_then(find);
+                    let nearest = known.map(Setting::variable);
+                    let (variable, place) = (name.to_owned(), from.place());
+                    self.problems.push(Problem::UnknownVariable { variable, place, nearest });
+                }
+            },
+        }
+    }
+
+    fn assign(
+        &mut self,
+        from: &Variables,
+        setting: &'static Setting,
+        name: &str,
+        value: Option<&str>,
+        label: Label,
+    ) {
+        match value {
+            _ if setting.guarded && from.dotenv.is_some() => {
+                self.guarded(setting, format!("{name} in {}", from.place()));
+            }
+            None => {
+                self.wrong.insert(setting.key);
+                self.problems.push(Problem::NoText { variable: name.to_owned(), place: from.place() });
+            }
+            Some(value) => {
+                let base: &Path = &self.sources.working_dir;
+                self.set(
+                    setting,
+                    Given { written: Written::Text(value), base },
+                    from.site(name).origin,
+                    label,
+                );
+            }
+        }
+    }
+
+    fn of_pool(&mut self, from: &Variables, spot: &Spot, name: &str, value: Option<&str>) {
+        let site = from.site(name);
+        match value {
+            _ if spot.key.is_guarded() && from.dotenv.is_some() => self.guarded_in_pool(spot, &site),
+            None => {
+                self.drafts.spoil(spot, &site);
+                self.problems.push(Problem::NoText { variable: site.name, place: from.place() });
+            }
+            Some(value) => {
+                let given = Given { written: Written::Text(value), base: &self.sources.working_dir };
+                self.problems.extend(self.drafts.set(spot, given, site).err());
+            }
+        }
+    }
+}

@@ -1,4 +1,0 @@
-//! Properties of core's decisions, over histories that nobody thought of.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod ledger;

@@ -1,0 +1,106 @@
+//! An upstream that does not help: what browsers are told, and that nobody waits for it without end.
+
+use std::io::ErrorKind;
+
+use super::{asked, chained};
+use crate::{Peer, ask, connections, refuse::trap, within};
+
+/// A refused tunnel is answered with the upstream's status and a sentence. A wish for credentials never
+/// reaches the browser as one, since the browser has none to give.
+#[tokio::test]
+async fn refusals_are_told() {
+    within(async {
+        let (proxy, upstream) = chained("ann:secret@").await;
+        let challenge = "Proxy-Authenticate: Basic realm=\"corp\"\r\nContent-Length: 5\r\n\r\nlogin";
+        for (says, status, told) in [
+            ("403 Forbidden\r\nContent-Length: 2\r\n\r\nno", "403", "refuses 192.0.2.1:443: 403 Forbidden"),
+            ("502 Bad\r\n\r\n", "502", "refuses 192.0.2.1:443: 502 Bad Gateway"),
+            ("302 Found\r\nLocation: http://192.0.2.9/\r\n\r\n", "502", "refuses 192.0.2.1:443: 302 Found"),
+            (&format!("407 Who\r\n{challenge}"), "502", "wants other credentials (407)"),
+        ] {
+            let says = format!("HTTP/1.1 {says}");
+            let answer = asked(&proxy, &upstream, "CONNECT", "192.0.2.1:443", &says).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+            assert!(answer.contains(&format!("greenroom: the upstream proxy {told}")), "{answer}");
+            let lower = answer.to_ascii_lowercase();
+            for hidden in ["proxy-authenticate", "x-greenroom-refused", "location", "secret"] {
+                assert!(!lower.contains(hidden), "{answer}");
+            }
+        }
+        let says = format!("HTTP/1.1 407 Who\r\n{challenge}");
+        let answer = asked(&proxy, &upstream, "GET", "http://192.0.2.1/", &says).await;
+        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("other credentials"), "{answer}");
+        // What else it says to a plain request looks like a site's answer, and is passed on as one.
+        let says = "HTTP/1.1 403 No\r\nContent-Length: 7\r\n\r\nblocked";
+        let answer = asked(&proxy, &upstream, "GET", "http://192.0.2.1/", says).await;
+        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.ends_with("blocked"), "{answer}");
+    })
+    .await;
+}
+
+/// An upstream that is dead, that hangs up or that speaks no HTTP is a 502 that says so, and the site is not
+/// tried directly.
+#[tokio::test]
+async fn a_dead_upstream_is_told() {
+    within(async {
+        let (site, port) = trap();
+        let (proxy, upstream) = chained("").await;
+        let (tunnel, plain) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"));
+        for says in ["", "SSH-2.0-nonsense\r\n\r\n"] {
+            for (method, target) in [("CONNECT", &tunnel), ("GET", &plain)] {
+                let answer = asked(&proxy, &upstream, method, target, says).await;
+                assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+                assert!(answer.contains("the upstream proxy gave no usable answer: "), "{answer}");
+            }
+        }
+        drop(upstream);
+        for (method, target) in [("CONNECT", &tunnel), ("GET", &plain)] {
+            let answer = ask(&proxy, method, target).await;
+            assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+            assert!(answer.contains("the upstream proxy cannot be reached: "), "{answer}");
+        }
+        assert_eq!(site.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    })
+    .await;
+}
+
+/// An upstream that accepts a tunnel's request and then says nothing is not waited for without end.
+#[tokio::test]
+async fn a_silent_upstream_is_given_up() {
+    within(async {
+        let (proxy, upstream) = chained("").await;
+        let mut browser = Peer::to(proxy.address()).await;
+        browser.say("CONNECT 192.0.2.1:443 HTTP/1.1\r\nConnection: close\r\n\r\n").await;
+        let mut silent = Peer::accept(&upstream).await;
+        silent.hear_head().await;
+        tokio::time::pause();
+        let answer = browser.hear_all().await;
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        assert!(answer.contains("the upstream proxy did not answer within 40 s"), "{answer}");
+        assert_eq!(silent.hear_all().await, "");
+    })
+    .await;
+}
+
+/// A browser that leaves takes its connection to the upstream along, before the upstream's answer and after.
+#[tokio::test]
+async fn a_browser_that_leaves_is_forgotten() {
+    within(async {
+        let (proxy, upstream) = chained("").await;
+        for answer in ["", "HTTP/1.1 200 OK\r\n\r\n"] {
+            let mut browser = Peer::to(proxy.address()).await;
+            browser.say("CONNECT 192.0.2.1:443 HTTP/1.1\r\n\r\n").await;
+            let mut site = Peer::accept(&upstream).await;
+            site.hear_head().await;
+            site.say(answer).await;
+            if !answer.is_empty() {
+                browser.hear_head().await;
+            }
+            drop(browser);
+            assert_eq!(site.hear_all().await, "");
+            drop(site);
+            connections(&proxy, 0).await;
+        }
+    })
+    .await;
+}

@@ -1,0 +1,188 @@
+//! The exact command lines, for browsers that this machine has and for those it has not.
+
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+
+use super::*;
+use crate::browser::{Places, System};
+
+/// A data folder with what looks like the engine, and scripts that look like Node and `cmd.exe`.
+struct Machine(tempfile::TempDir);
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Self(tempfile::tempdir().unwrap());
+        let modules =
+            machine.0.path().join("engines/playwright").join(install::version()).join("node_modules");
+        for package in ["@playwright/mcp", "playwright-core"] {
+            fs::create_dir_all(modules.join(package)).unwrap();
+            let manifest = format!(r#"{{"version":"{}"}}"#, install::version());
+            fs::write(modules.join(package).join("package.json"), manifest).unwrap();
+        }
+        fs::write(modules.join("@playwright/mcp/cli.js"), "// the engine").unwrap();
+        for program in ["node", CMD] {
+            let path = machine.0.path().join(program);
+            fs::write(&path, "#!/bin/sh\n").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        machine
+    }
+
+    /// Everything as it is unless set.
+    fn options(&self) -> PlaywrightOptions {
+        let folder = self.0.path().to_owned();
+        PlaywrightOptions {
+            places: Places {
+                system: System::Linux,
+                root: folder.clone(),
+                home: None,
+                search_path: folder.clone().into_os_string(),
+            },
+            data_folder: folder,
+            node: None,
+            slots: 1,
+            own_node: false,
+            headless: true,
+            browser: Wanted::Any.into(),
+            executable_path: None,
+            no_sandbox: None,
+            isolated: true,
+            user_data_dir: None,
+            storage_state: None,
+            viewport: (1280, 720),
+            caps: Vec::new(),
+            webmcp: false,
+            timeout_action: None,
+            timeout_navigation: None,
+            timeout_settle: None,
+            user_agent: None,
+            device: None,
+            ignore_https_errors: false,
+            allowed_origins: Vec::new(),
+            blocked_origins: Vec::new(),
+            init_scripts: Vec::new(),
+            image_responses: None,
+            save_session: false,
+            output_dir: None,
+            extension: false,
+            wsl_windows: false,
+        }
+    }
+
+    /// The command without the paths of this test, and without what each Node has.
+    #[track_caller]
+    fn check(&self, spec: Result<Spec, StartError>, expected: &str) {
+        let spec = spec.unwrap();
+        let words =
+            std::iter::once(spec.program.as_os_str()).chain(spec.args.iter().map(OsString::as_os_str));
+        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        let line = words.join(" ").replace(&format!("{}/", self.0.path().display()), "");
+        let cli = format!("engines/playwright/{}/node_modules/@playwright/mcp/cli.js", install::version());
+        let line = line.replace(&format!("node {} {cli}", NODE_FLAGS.join(" ")), "engine");
+        assert_eq!(line.replace(install::version(), "VERSION"), expected);
+    }
+}
+
+const PROXY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4000);
+
+/// Every option reaches an engine that makes contexts; in a default context those that it would ignore are left out.
+#[test]
+fn attached_to_a_browser_of_ours() {
+    let machine = Machine::new();
+    let plain = machine.options();
+    machine
+        .check(attached(&plain), "engine --idle-timeout 0 --isolated --viewport-size 1280x720 --no-webmcp");
+
+    let all = PlaywrightOptions {
+        storage_state: Some("/state.json".into()),
+        caps: vec!["pdf".into(), "vision".into()],
+        webmcp: true,
+        timeout_action: Some(Duration::from_secs(1)),
+        timeout_navigation: Some(Duration::from_millis(2_500)),
+        user_agent: Some("an agent".into()),
+        device: Some("iPhone 15".into()),
+        ignore_https_errors: true,
+        allowed_origins: vec!["http://a".into(), "http://b".into()],
+        blocked_origins: vec!["http://c".into()],
+        init_scripts: vec!["/one.js".into(), "/two.js".into()],
+        image_responses: Some("omit".into()),
+        save_session: true,
+        output_dir: Some("/output".into()),
+        ..plain
+    };
+    let rest = "--timeout-action 1000 --timeout-navigation 2500 --caps pdf,vision \
+                --allowed-origins http://a;http://b --blocked-origins http://c \
+                --init-script /one.js --init-script /two.js --image-responses omit --save-session";
+    let context = "--isolated --device iPhone 15 --user-agent an agent --ignore-https-errors \
+                   --storage-state /state.json";
+    machine.check(attached(&all), &format!("engine --idle-timeout 0 {context} {rest}"));
+    let kept = PlaywrightOptions { isolated: false, user_data_dir: Some("/profile".into()), ..all };
+    machine.check(attached(&kept), &format!("engine --idle-timeout 0 {rest}"));
+}
+
+/// Firefox and WebKit are started by the engine, behind the egress proxy, with a fresh profile or one that stays.
+#[test]
+fn browsers_that_the_engine_starts() {
+    let machine = Machine::new();
+    let firefox = PlaywrightOptions { browser: PlaywrightBrowser::Firefox, ..machine.options() };
+    let rest = "--proxy-server http://127.0.0.1:4000 --viewport-size 1280x720";
+    machine.check(
+        starting(&firefox, PROXY),
+        &format!("engine --idle-timeout 0 --browser firefox --headless --isolated {rest} --no-webmcp"),
+    );
+    let webkit = PlaywrightOptions {
+        browser: PlaywrightBrowser::Webkit,
+        headless: false,
+        isolated: false,
+        user_data_dir: Some("/profiles/0".into()),
+        executable_path: Some("/opt/webkit".into()),
+        user_agent: Some("x".into()),
+        ..machine.options()
+    };
+    machine.check(
+        starting(&webkit, PROXY),
+        &format!(
+            "engine --idle-timeout 0 --browser webkit --user-data-dir /profiles/0 {rest} --user-agent x \
+             --executable-path /opt/webkit --no-webmcp"
+        ),
+    );
+}
+
+/// With the extension the user's own browser is left as it is.
+#[test]
+fn the_users_own_browser() {
+    let machine = Machine::new();
+    let options = PlaywrightOptions {
+        browser: Wanted::Only(Kind::Edge).into(),
+        extension: true,
+        isolated: false,
+        ..machine.options()
+    };
+    assert!(options.engine_starts_browser());
+    machine
+        .check(starting(&options, PROXY), "engine --idle-timeout 0 --browser msedge --extension --no-webmcp");
+}
+
+/// In Windows npx starts the pinned version, and what `cmd.exe` would take for its own is refused by name.
+#[test]
+fn browsers_of_windows() {
+    let machine = Machine::new();
+    let options = PlaywrightOptions {
+        browser: Wanted::Only(Kind::Edge).into(),
+        headless: false,
+        wsl_windows: true,
+        init_scripts: vec![r"C:\scripts\one.js".into()],
+        ..machine.options()
+    };
+    machine.check(
+        starting(&options, PROXY),
+        r"cmd.exe /c npx -y @playwright/mcp@VERSION --idle-timeout 0 --browser msedge --isolated --proxy-server http://127.0.0.1:4000 --viewport-size 1280x720 --init-script C:\scripts\one.js --no-webmcp",
+    );
+    let special = PlaywrightOptions { user_agent: Some("a & calc.exe".into()), ..options };
+    let refused = starting(&special, PROXY).unwrap_err();
+    assert_eq!(refused.message, "`cmd.exe` cannot pass this on: `a & calc.exe`");
+
+    fs::remove_file(machine.0.path().join(CMD)).unwrap();
+    let missing = starting(&PlaywrightOptions { user_agent: None, ..special }, PROXY).unwrap_err();
+    assert_eq!(missing.message, "Windows cannot be reached: no `cmd.exe` on the search path");
+    assert!(missing.hint.is_some_and(|hint| hint.contains("Windows Subsystem for Linux")));
+}

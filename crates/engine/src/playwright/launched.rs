@@ -1,0 +1,130 @@
+//! Instances whose browser the engine starts, or finds, itself: Firefox, WebKit, the user's own browser through the
+//! engine's extension, and browsers of Windows.
+//!
+//! The instance is one Node process over stdio with one seat. greenroom does not see into such a browser: the view
+//! stays empty, and the seat is lost when the process ends. It still goes out through the egress proxy, the user's own
+//! browser excepted, which has its way already.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::{Agent, BoxFuture, Call, Instance, Lost, Reply, Seat, StartError, View};
+use tokio::sync::watch;
+
+use super::{
+    PlaywrightEngine,
+    files::{self, Place},
+    settle,
+    shape::{failed, own_wait, shape},
+    start_node, with_temp,
+};
+use crate::{
+    process::{Pipes, Process},
+    run_folder::{Scratch, make_private, unwritable},
+    seat_folder::SeatFolder,
+    stdio::{Kind, ProcessSeat, Processes},
+    upstream::ToolsChanged,
+};
+
+struct Launched {
+    engine: PlaywrightEngine,
+    /// Where Node keeps what it writes by itself.
+    folder: Scratch,
+}
+
+/// Starts an instance; the browser comes with its first call.
+pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>, StartError> {
+    let options = &engine.options;
+    let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
+    settle::write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
+    if let Some(profile) =
+        options.user_data_dir.as_ref().filter(|_| !options.wsl_windows && !options.isolated)
+    {
+        make_private(profile).map_err(|error| {
+            StartError::new(format!("cannot use the profile folder: {error}: `{}`", profile.display()))
+                .hint("make it a folder that this user can write, or choose another with `user_data_dir`")
+        })?;
+    }
+    Processes::start(Box::new(Launched { engine, folder }), 1).await
+}
+
+impl Kind for Launched {
+    fn spawn(&self) -> BoxFuture<'_, Result<(Process, Pipes), StartError>> {
+        Box::pin(async move {
+            let (options, folder) = (&self.engine.options, self.folder.path());
+            let spec = self.engine.command()?.pipes();
+            let spec = if options.wsl_windows {
+                // Our scripts and folders are not in Windows.
+                settle::fixed(spec, options.timeout_settle)
+            } else {
+                with_temp(settle::configure(spec, options.timeout_settle, folder), folder)
+            };
+            let (process, pipes, _) = start_node(&self.engine.launcher, spec).await?;
+            Ok((process, pipes))
+        })
+    }
+
+    fn folder(&self) -> Result<SeatFolder, StartError> {
+        SeatFolder::make(&self.engine.run, self.engine.options.output_dir.as_deref())
+    }
+
+    fn tools_changed(&self) -> Option<ToolsChanged> {
+        self.engine.tools_changed()
+    }
+
+    /// This engine asks its client nothing, so it is the same for every agent.
+    fn suits(&self, _: &dyn Agent) -> bool {
+        true
+    }
+
+    fn has_close(&self) -> Option<bool> {
+        Some(true)
+    }
+
+    fn answers_beside_calls(&self) -> bool {
+        true
+    }
+
+    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
+        Box::new(LaunchedSeat { seat: Box::new(seat), engine: self.engine.clone() })
+    }
+}
+
+/// A seat whose files are those of its session, as everywhere.
+struct LaunchedSeat {
+    seat: Box<ProcessSeat>,
+    engine: PlaywrightEngine,
+}
+
+impl LaunchedSeat {
+    async fn run(&mut self, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
+        let place = Place { folder: self.seat.folder(), data: &self.engine.options.data_folder };
+        let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
+            Ok(outgoing) => outgoing,
+            Err(refused) => return Ok(failed("file_refused", &refused.to_string())),
+        };
+        let reply = self.seat.call(call, agent).await?;
+        Ok(shape(reply.body, outgoing, self.seat.folder()).await)
+    }
+}
+
+impl Seat for LaunchedSeat {
+    fn call<'a>(&'a mut self, call: Call, agent: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
+        Box::pin(self.run(call, agent))
+    }
+
+    fn own_wait(&self, call: &Call) -> Duration {
+        own_wait(call)
+    }
+
+    fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        self.seat.lost()
+    }
+
+    fn view(&self) -> watch::Receiver<View> {
+        self.seat.view()
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
+        self.seat.close()
+    }
+}

@@ -1,0 +1,191 @@
+//! What can be set about the playwright engine and its browser, and what must be there before anything starts.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use greenroom_core::StartError;
+use serde::Deserialize;
+
+use crate::browser::{Places, Wanted};
+
+/// What can be set about the engine and its browser.
+#[derive(Debug, Clone)]
+pub struct PlaywrightOptions {
+    pub data_folder: PathBuf,
+    pub node: Option<PathBuf>,
+    pub places: Places,
+    pub slots: usize,
+    /// Whether each seat has a Node of its own, so that code run in it reaches nobody else. For one slot.
+    pub own_node: bool,
+    pub headless: bool,
+    pub browser: PlaywrightBrowser,
+    pub executable_path: Option<PathBuf>,
+    pub no_sandbox: Option<bool>,
+    /// Whether a seat has a fresh context of its own; otherwise it has the browser's default one. For one slot.
+    pub isolated: bool,
+    /// This instance's profile, which stays. Needed where contexts are not isolated and greenroom starts the browser.
+    pub user_data_dir: Option<PathBuf>,
+    /// Cookies and local storage that every isolated context starts with.
+    pub storage_state: Option<PathBuf>,
+    pub viewport: (u32, u32),
+    pub caps: Vec<String>,
+    pub webmcp: bool,
+    pub timeout_action: Option<Duration>,
+    pub timeout_navigation: Option<Duration>,
+    pub timeout_settle: Option<Duration>,
+    pub user_agent: Option<String>,
+    pub device: Option<String>,
+    pub ignore_https_errors: bool,
+    pub allowed_origins: Vec<String>,
+    pub blocked_origins: Vec<String>,
+    pub init_scripts: Vec<PathBuf>,
+    /// What becomes of images in answers: `allow`, `omit` or `only`.
+    pub image_responses: Option<String>,
+    /// Whether the engine writes down each session, beside its other files.
+    pub save_session: bool,
+    /// Where the folders of seats stay when the seats are gone.
+    pub output_dir: Option<PathBuf>,
+    /// Whether the engine attaches to the user's running browser, through its extension there.
+    pub extension: bool,
+    /// Whether engine and browser run in the Windows around this Linux.
+    pub wsl_windows: bool,
+}
+
+/// The browsers that the engine can drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlaywrightBrowser {
+    /// greenroom starts it, and the engine attaches.
+    Chromium(Wanted),
+    /// The engine starts it.
+    Firefox,
+    /// The engine starts it.
+    Webkit,
+}
+
+impl From<Wanted> for PlaywrightBrowser {
+    fn from(wanted: Wanted) -> Self {
+        Self::Chromium(wanted)
+    }
+}
+
+impl PlaywrightOptions {
+    /// Whether the engine starts, or finds, the browser itself. greenroom then does not see into it.
+    pub(super) fn engine_starts_browser(&self) -> bool {
+        self.extension || self.wsl_windows || !matches!(self.browser, PlaywrightBrowser::Chromium(_))
+    }
+
+    /// Looks for what the options name. The engine would fail on it much later, or not at all.
+    pub(super) fn check(&self) -> Result<(), StartError> {
+        // Paths of Windows mean nothing here.
+        if self.wsl_windows {
+            return Ok(());
+        }
+        for script in &self.init_scripts {
+            if !script.is_file() {
+                return Err(StartError::new(format!("no such init script: `{}`", script.display()))
+                    .hint("correct `init_script`; it takes paths of JavaScript files"));
+            }
+        }
+        if let Some(path) = &self.storage_state {
+            check_storage_state(path)?;
+        }
+        if self.device.is_some() && !self.isolated && !self.engine_starts_browser() {
+            return Err(StartError::new("a device can be emulated in isolated contexts only").hint(
+                "set `isolated` to true, or `viewport_size` and `user_agent` in the place of `device`",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What a storage state must have; the engine reads more of it.
+#[derive(Deserialize)]
+struct StorageState {
+    #[serde(default, rename = "cookies")]
+    _cookies: Vec<Cookie>,
+    #[serde(default, rename = "origins")]
+    _origins: Vec<Origin>,
+}
+
+#[derive(Deserialize)]
+struct Cookie {
+    #[serde(rename = "name")]
+    _name: String,
+    #[serde(rename = "value")]
+    _value: String,
+    #[serde(rename = "domain")]
+    _domain: String,
+    #[serde(rename = "path")]
+    _path: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Origin {
+    #[serde(rename = "origin")]
+    _origin: String,
+    #[serde(default, rename = "localStorage")]
+    _local_storage: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    #[serde(rename = "name")]
+    _name: String,
+    #[serde(rename = "value")]
+    _value: String,
+}
+
+fn check_storage_state(path: &Path) -> Result<(), StartError> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).map_err(|error| {
+        StartError::new(format!("cannot read the storage state: {error}: `{shown}`"))
+            .hint("correct `storage_state`; the tool `browser_storage_state` of a pool with the caps `storage` writes such a file")
+    })?;
+    // First as an object: a struct would be read from a list as well.
+    let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
+    object.and_then(|object| StorageState::deserialize(serde_json::Value::Object(object))).map(drop).map_err(
+        |error| {
+            StartError::new(format!("this is no storage state: {error}: `{shown}`"))
+                .hint("it is JSON with a list of `cookies` and a list of `origins`, as playwright saves it")
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A storage state that is missing or is none is refused by name; what playwright saves is taken.
+    #[test]
+    fn storage_states_are_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.json");
+        let missing = check_storage_state(&path).unwrap_err();
+        assert!(
+            missing.message.contains("cannot read the storage state")
+                && missing.message.contains("state.json")
+        );
+        for (text, fine) in [
+            (
+                r#"{"cookies":[{"name":"a","value":"b","domain":"x","path":"/","expires":-1}],"origins":[{"origin":"http://x","localStorage":[{"name":"a","value":"b"}]}]}"#,
+                true,
+            ),
+            ("{}", true),
+            ("", false),
+            ("[]", false),
+            (r#"{"cookies":{}}"#, false),
+            (r#"{"cookies":[{"name":"a"}]}"#, false),
+            (r#"{"origins":[{"localStorage":[]}]}"#, false),
+        ] {
+            fs::write(&path, text).unwrap();
+            let checked = check_storage_state(&path);
+            assert_eq!(checked.is_ok(), fine, "{text}");
+            let named = |error: StartError| error.message.contains("state.json") && error.hint.is_some();
+            assert!(checked.err().is_none_or(named), "{text}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Whether engine and browser still give a sign of life, asked beside whatever calls are running.
+//!
+//! The engine is asked over an MCP session of its own, which is kept and never makes a context; where each seat has a
+//! Node of its own, over the seats' sessions. The browser is asked over the observer's connection. What is still
+//! waited for is noted, so that whoever has given up waiting can say for whom.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex as Plain, PoisonError, Weak},
+};
+
+use greenroom_core::{Nobody, Unwell};
+use greenroom_mcp::link::http::Endpoint;
+use tokio::sync::Mutex;
+
+use crate::{observer::Observer, upstream::Upstream};
+
+const ENGINE: &str = "the engine";
+const BROWSER: &str = "the browser";
+
+#[derive(Default)]
+pub(super) struct Pulse {
+    /// The session that is kept for this. The lock is held while one asks; a second one waits for its turn.
+    session: Mutex<Option<Upstream>>,
+    /// Sessions of seats that have a Node of their own, with its process id.
+    seats: Plain<Vec<(u32, Weak<Upstream>)>>,
+    waited_for: Plain<Vec<&'static str>>,
+}
+
+/// Takes a name off the list once it was heard of. What is dropped unheard stays on it.
+struct Waiting<'a>(&'a Pulse, &'static str);
+
+impl Waiting<'_> {
+    fn heard(self) {
+        self.0.waited_for.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| *name != self.1);
+    }
+}
+
+impl Pulse {
+    /// Counts a seat with a Node of its own.
+    pub(super) fn add(&self, pid: u32, upstream: &Arc<Upstream>) {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        seats.retain(|(_, seat)| seat.strong_count() > 0);
+        seats.push((pid, Arc::downgrade(upstream)));
+    }
+
+    /// The Node processes of the seats that live.
+    pub(super) fn nodes(&self) -> Vec<u32> {
+        self.living().into_iter().map(|(pid, _)| pid).collect()
+    }
+
+    fn living(&self) -> Vec<(u32, Arc<Upstream>)> {
+        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        seats.iter().filter_map(|(pid, seat)| Some((*pid, seat.upgrade()?))).collect()
+    }
+
+    /// Whom the last question did not hear of.
+    pub(super) fn silent(&self) -> Option<Arc<str>> {
+        let waited_for = self.waited_for.lock().unwrap_or_else(PoisonError::into_inner);
+        (!waited_for.is_empty()).then(|| format!("{} did not answer", waited_for.join(" and ")).into())
+    }
+
+    /// Asks both at once; both must answer.
+    pub(super) async fn take(
+        &self,
+        node: Option<&Endpoint>,
+        observer: &Observer,
+        folder: &Path,
+    ) -> Result<(), Unwell> {
+        *self.waited_for.lock().unwrap_or_else(PoisonError::into_inner) = vec![ENGINE, BROWSER];
+        let engine = async {
+            let engine = Waiting(self, ENGINE);
+            match node {
+                Some(endpoint) => self.ask(endpoint, folder).await?,
+                None => self.ask_seats().await?,
+            }
+            engine.heard();
+            Ok(())
+        };
+        let browser = async {
+            let browser = Waiting(self, BROWSER);
+            observer.ping().await.map_err(|error| Unwell(format!("{BROWSER} is unwell: {error}").into()))?;
+            browser.heard();
+            Ok(())
+        };
+        tokio::try_join!(engine, browser).map(|_| ())
+    }
+
+    async fn ask(&self, endpoint: &Endpoint, folder: &Path) -> Result<(), Unwell> {
+        let unwell = |error: &dyn std::fmt::Display| Unwell(format!("{ENGINE} is unwell: {error}").into());
+        let mut session = self.session.lock().await;
+        let upstream = match session.take() {
+            Some(upstream) => session.insert(upstream),
+            None => {
+                let (peer, inbound) = endpoint.connect();
+                let opened = Upstream::open(peer, inbound, folder, Arc::new(Nobody), None);
+                let opened = opened.await.map_err(greenroom_core::StartError::from);
+                session.insert(opened.map_err(|error| unwell(&error))?)
+            }
+        };
+        if let Err(gone) = upstream.ping().await {
+            // Another session may do better next time.
+            *session = None;
+            return Err(unwell(&gone));
+        }
+        Ok(())
+    }
+
+    async fn ask_seats(&self) -> Result<(), Unwell> {
+        for (pid, upstream) in self.living() {
+            upstream
+                .ping()
+                .await
+                .map_err(|gone| Unwell(format!("{ENGINE} is unwell: {gone}: process {pid}").into()))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! The Node process that serves all seats of an instance, over HTTP on loopback.
+
+use std::{net::TcpListener, time::Duration};
+
+use greenroom_core::{StartError, port::human};
+use greenroom_mcp::link::http::Endpoint;
+use tokio::time::timeout;
+
+use super::{PlaywrightEngine, command, start_node};
+use crate::{
+    chromium::Chromium,
+    launcher::Spec,
+    loss::explain,
+    ports::PortGuard,
+    process::{Pipes, Process},
+    run_folder::unwritable,
+};
+
+/// How long Node may take until it listens. Usual is half a second, on a busy machine a few.
+const READY: Duration = Duration::from_secs(20);
+
+/// How often a port is chosen anew when somebody else was faster to take it.
+const PORT_TRIES: usize = 3;
+
+pub(super) struct Server {
+    pub(super) process: Process,
+    pub(super) endpoint: Endpoint,
+    /// Unused, but open: Node is not to find its standard streams closed.
+    _pipes: Pipes,
+    _port: PortGuard,
+}
+
+impl Server {
+    pub(super) async fn start(
+        engine: &PlaywrightEngine,
+        command: Spec,
+        chromium: &Chromium,
+    ) -> Result<Self, StartError> {
+        let mut last = StartError::new("no free port");
+        for _ in 0..PORT_TRIES {
+            // The port is closed to browsers before anything listens there, so it is chosen here and not by Node.
+            let port = free_port().map_err(|error| StartError::new(format!("no free port: {error}")))?;
+            let guard = engine.ports.hold(port).map_err(|error| unwritable(&engine.run, &error))?;
+            let spec = command::attach(command.clone(), &chromium.endpoint)
+                .args(["--host", "127.0.0.1", "--port"])
+                .arg(port.to_string())
+                // The engine would end a session whose pings go unanswered; we watch it ourselves.
+                .env("PLAYWRIGHT_MCP_PING_TIMEOUT_MS", "0")
+                .pipes();
+            let (process, pipes, ready) = start_node(&engine.launcher, spec).await?;
+            let address = explain(&process, async {
+                match timeout(READY, ready).await {
+                    Ok(Ok(address)) => Ok(address),
+                    Ok(Err(_)) => Err(StartError::new("the engine ended before it listened")),
+                    Err(_) => {
+                        Err(StartError::new(format!("the engine did not listen within {}", human(READY))))
+                    }
+                }
+            });
+            match address.await {
+                Ok(address) => {
+                    let uri = format!("{address}/mcp").parse().map_err(|_| {
+                        StartError::new(format!("the engine listens on a strange address: `{address}`"))
+                    })?;
+                    return Ok(Self { process, endpoint: Endpoint::new(uri), _pipes: pipes, _port: guard });
+                }
+                Err(error) => last = error,
+            }
+            // Another try helps only if somebody else was faster to take the port.
+            if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+                break;
+            }
+        }
+        Err(last)
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}

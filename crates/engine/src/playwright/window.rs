@@ -1,0 +1,26 @@
+//! The viewport of a browser's default context.
+//!
+//! The engine sets none there, and the size that a browser is started with is its window's: what a page gets of it
+//! depends on the browser (with a window of 900 by 500 the headless shell gives 900 by 500, Chromium 900 by 413). So
+//! a script that the engine loads for each of its pages sets it.
+
+use std::{io, path::Path};
+
+use crate::launcher::Spec;
+
+/// Below an instance's folder.
+const SCRIPT: &str = "window.cjs";
+
+/// Writes the script into an instance's folder.
+pub(super) fn write(instance: &Path, (width, height): (u32, u32)) -> io::Result<()> {
+    // A page that is gone by then needs none.
+    let script = format!(
+        "exports.default = ({{ page }}) => page.setViewportSize({{ width: {width}, height: {height} }}).catch(() => {{}});\n"
+    );
+    std::fs::write(instance.join(SCRIPT), script)
+}
+
+/// Has the engine load the script that was written.
+pub(super) fn configure(spec: Spec, instance: &Path) -> Spec {
+    spec.arg("--init-page").arg(instance.join(SCRIPT))
+}

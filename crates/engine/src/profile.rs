@@ -1,0 +1,153 @@
+//! Where a Chromium keeps what it knows: in a folder that goes with it, or in one that stays.
+//!
+//! A profile that stays belongs to one browser at a time. greenroom's own lock on it is the kernel's and cannot be
+//! left behind; Chromium's is a link that names host and process, which greenrooms of old, other programs and people
+//! leave there, so it counts only as long as that browser lives. The headless shell has no lock at all.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+use greenroom_core::StartError;
+use rustix::{
+    fs::{FlockOperation, flock},
+    system::uname,
+};
+
+use crate::run_folder::{Scratch, make_private, private_file};
+
+/// greenroom's lock, in the profile.
+const LOCK: &str = "greenroom.lock";
+
+/// Chromium's lock, in the profile: a link to `<host>-<pid>`.
+const CHROMIUM_LOCK: &str = "SingletonLock";
+
+/// A browser's profile folder.
+#[derive(Debug)]
+pub(crate) enum Profile {
+    /// Gone when dropped.
+    Fresh(Scratch),
+    /// Stays, and belongs to this browser until dropped.
+    Kept { path: PathBuf, _lock: File },
+}
+
+impl Profile {
+    /// Takes a profile that stays, and makes it if there is none yet.
+    pub(crate) fn keep(path: &Path) -> Result<Self, StartError> {
+        let unusable = |error: &dyn std::fmt::Display| {
+            StartError::new(format!("cannot use the profile folder: {error}: `{}`", path.display()))
+                .hint("make it a folder that this user can write, or choose another with `user_data_dir`")
+        };
+        make_private(path).map_err(|error| unusable(&error))?;
+        let lock = private_file().create(true).truncate(false).write(true).open(path.join(LOCK));
+        let lock = lock.map_err(|error| unusable(&error))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(in_use(path, "another instance of greenroom").hint(
+                "each instance needs a profile of its own; stop the other one, or choose another `user_data_dir`",
+            ));
+        }
+        if let Some((host, pid)) = owner(path) {
+            let here = uname().nodename().to_string_lossy().into_owned();
+            if host != here {
+                let lock = path.join(CHROMIUM_LOCK);
+                return Err(in_use(path, &format!("a browser on another machine, `{host}`"))
+                    .hint(format!("if that browser has ended, remove `{}`", lock.display())));
+            }
+            if is_browser(pid) {
+                return Err(in_use(path, &format!("a running browser, process {pid}"))
+                    .hint("close that browser, or choose another `user_data_dir`"));
+            }
+        }
+        Ok(Self::Kept { path: path.to_owned(), _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Fresh(folder) => folder.path(),
+            Self::Kept { path, .. } => path,
+        }
+    }
+
+    /// Removes a profile that is not to stay.
+    pub(crate) async fn clear(&self) {
+        if let Self::Fresh(folder) = self {
+            folder.clear().await;
+        }
+    }
+}
+
+fn in_use(path: &Path, by: &str) -> StartError {
+    StartError::new(format!("the profile is in use by {by}: `{}`", path.display()))
+}
+
+/// Host and process that Chromium's lock names.
+fn owner(profile: &Path) -> Option<(String, u32)> {
+    let link = fs::read_link(profile.join(CHROMIUM_LOCK)).ok()?;
+    let (host, pid) = link.to_str()?.rsplit_once('-')?;
+    Some((host.to_owned(), pid.parse().ok()?))
+}
+
+/// Whether this process lives and is a browser, as far as can be seen: the number of a browser that was killed may be
+/// another program's by now.
+fn is_browser(pid: u32) -> bool {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    match fs::read_link(process.join("exe")) {
+        Ok(program) => {
+            let name = program.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+            ["chrom", "edge", "headless_shell", "brave"].iter().any(|part| name.contains(part))
+        }
+        // Another user's program does not say what it is.
+        Err(_) => process.exists(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    /// A profile is made for this user only, belongs to one at a time, and can be taken again afterwards.
+    #[test]
+    fn one_owner_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profiles/POOL/0");
+        let first = Profile::keep(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        let refused = Profile::keep(&path).unwrap_err();
+        assert!(refused.message.contains("in use by another instance of greenroom"), "{refused}");
+        assert!(refused.message.contains(path.to_str().unwrap()) && refused.hint.is_some());
+        drop(first);
+        Profile::keep(&path).unwrap();
+    }
+
+    /// Chromium's own lock counts on another machine, and here only while its process is a browser that lives.
+    #[test]
+    fn the_lock_of_a_dead_browser_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = uname().nodename().to_string_lossy().into_owned();
+        let lock = folder.path().join(CHROMIUM_LOCK);
+        for (target, refusal) in [
+            (format!("{host}-4194304"), None),
+            (format!("{host}-{}", std::process::id()), None),
+            ("elsewhere-1".to_owned(), Some("a browser on another machine, `elsewhere`")),
+        ] {
+            symlink(&target, &lock).unwrap();
+            let refused = Profile::keep(folder.path()).err().map(|error| error.message);
+            assert_eq!(refused.is_some(), refusal.is_some(), "{target}: {refused:?}");
+            assert!(refusal.is_none_or(|refusal| refused.unwrap_or_default().contains(refusal)), "{target}");
+            fs::remove_file(&lock).unwrap();
+        }
+    }
+
+    /// A profile that cannot be made says where and what to do.
+    #[test]
+    fn an_unusable_profile_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let refused = Profile::keep(&file.join("0")).unwrap_err();
+        assert!(refused.message.contains("cannot use the profile folder"), "{refused}");
+        assert!(refused.hint.is_some());
+    }
+}

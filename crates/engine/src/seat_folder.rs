@@ -1,0 +1,86 @@
+//! A seat's private folder: the engine's only root, and where it writes its files.
+//!
+//! It goes with its seat, or stays in the folder that the user has chosen for the output.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use greenroom_core::StartError;
+
+use crate::run_folder::{RunFolder, Scratch, make_private, unwritable};
+
+#[derive(Debug)]
+pub(crate) enum SeatFolder {
+    /// Gone when dropped.
+    Fresh(Scratch),
+    /// Stays.
+    Kept(PathBuf),
+}
+
+impl SeatFolder {
+    pub(crate) fn make(run: &RunFolder, output_dir: Option<&Path>) -> Result<Self, StartError> {
+        let Some(output) = output_dir else {
+            return run.fresh("seats").map(Self::Fresh).map_err(|error| unwritable(run, &error));
+        };
+        // The engine is told this path, and it runs elsewhere.
+        let folder = std::path::absolute(output).map(|output| output.join(unused_name()));
+        let made = folder.and_then(|folder| make_private(&folder).map(|()| folder));
+        made.map(Self::Kept).map_err(|error| {
+            StartError::new(format!("cannot write to the output folder: {error}: `{}`", output.display()))
+                .hint("make it a folder that this user can write, or set `output_dir` to another")
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Fresh(folder) => folder.path(),
+            Self::Kept(path) => path,
+        }
+    }
+
+    /// Removes a folder that is not to stay.
+    pub(crate) async fn clear(&self) {
+        if let Self::Fresh(folder) = self {
+            folder.clear().await;
+        }
+    }
+}
+
+/// Milliseconds, process and number: later ones sort later, and no two are the same, whoever writes there.
+fn unused_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("session-{now:013}-{}-{next:04}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Folders in an output folder stay, sort by when they were made, and one that cannot be made is named.
+    #[tokio::test]
+    async fn output_stays() {
+        let data = tempfile::tempdir().unwrap();
+        let run = RunFolder::claim(data.path()).unwrap();
+        let output = data.path().join("output");
+        let folders: Vec<_> = (0..12).map(|_| SeatFolder::make(&run, Some(&output)).unwrap()).collect();
+        assert!(folders.is_sorted_by(|one, next| one.path() < next.path()));
+        let first = folders[0].path().to_owned();
+        for folder in folders {
+            folder.clear().await;
+        }
+        assert!(first.is_dir());
+
+        let fresh = SeatFolder::make(&run, None).unwrap();
+        fresh.clear().await;
+        assert!(!fresh.path().exists());
+
+        std::fs::write(data.path().join("file"), "").unwrap();
+        let refused = SeatFolder::make(&run, Some(&data.path().join("file"))).unwrap_err();
+        assert!(refused.message.contains("cannot write to the output folder") && refused.hint.is_some());
+    }
+}

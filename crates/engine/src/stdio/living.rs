@@ -1,0 +1,122 @@
+//! One process that serves a seat, or waits for one: asked for a sign of life, and ended in order.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use greenroom_core::{Lost, Nobody, Raw, Unwell, raw::encode};
+use serde_json::json;
+use tokio::{sync::watch, time::timeout};
+
+use super::CLOSE;
+use crate::{loss::lost_with, process::Process, seat_folder::SeatFolder, upstream::Upstream};
+
+/// How long an engine may take to close its browser. Usual are milliseconds; a page that hangs may hold it up, and with
+/// [`STOP_GRACE`] this stays below the five seconds that a seat has to close.
+const FAREWELL: Duration = Duration::from_millis(2_500);
+
+/// How long a process may take to end by itself once asked.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+pub(crate) struct Living {
+    process: Process,
+    pub(super) upstream: Upstream,
+    pub(super) folder: SeatFolder,
+    lost: watch::Receiver<Option<Lost>>,
+    has_close: bool,
+    /// Whether a call runs.
+    pub(super) busy: watch::Sender<bool>,
+    /// Whether its end was asked for.
+    dismissed: AtomicBool,
+    /// Whether a ping has not been answered.
+    unanswered: AtomicBool,
+}
+
+impl Living {
+    pub(super) fn new(process: Process, upstream: Upstream, folder: SeatFolder, has_close: bool) -> Self {
+        let (dismissed, unanswered) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (lost, busy) = (lost_with(&process), watch::Sender::new(false));
+        Self { process, upstream, folder, lost, has_close, busy, dismissed, unanswered }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.process.name()
+    }
+
+    pub(super) fn runs(&self) -> bool {
+        self.process.exit().borrow().is_none()
+    }
+
+    /// Becomes `Some` when the process has ended.
+    pub(super) fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        self.lost.clone()
+    }
+
+    pub(super) fn is_dismissed(&self) -> bool {
+        self.dismissed.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a sign of life. A process in a call that does one thing at a time gives none, and a call that begins
+    /// meanwhile holds up the answer: neither is a bad sign.
+    pub(super) async fn ping(&self, beside_calls: bool) -> Result<(), Unwell> {
+        let mut busy = self.busy.subscribe();
+        let busy = async {
+            if beside_calls || busy.wait_for(|busy| *busy).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        self.unanswered.store(true, Ordering::Relaxed);
+        let answer = tokio::select! {
+            biased;
+            () = busy => Ok(()),
+            answer = self.upstream.ping() => answer,
+        };
+        self.unanswered.store(false, Ordering::Relaxed);
+        // One that was asked to end is not asked for more.
+        answer
+            .or_else(|gone| if self.is_dismissed() { Ok(()) } else { Err(gone) })
+            .map_err(|gone| Unwell(format!("the engine is unwell: {gone}: process {}", self.pid()).into()))
+    }
+
+    pub(super) fn silent(&self) -> Option<Arc<str>> {
+        let unanswered = self.unanswered.load(Ordering::Relaxed);
+        unanswered.then(|| format!("the engine did not answer: process {}", self.pid()).into())
+    }
+
+    /// Ends the process in order: its browser is closed, then it is asked to end, then it is made to.
+    pub(super) async fn end(&self) {
+        self.dismissed.store(true, Ordering::Relaxed);
+        if self.has_close && self.runs() {
+            let (mut lost, close) = (self.lost.clone(), close());
+            let closed = timeout(FAREWELL, async {
+                tokio::select! {
+                    _ = lost.wait_for(Option::is_some) => {}
+                    _ = self.upstream.call(&close, Arc::new(Nobody)) => {}
+                }
+            });
+            if closed.await.is_err() {
+                tracing::debug!(process = self.name(), pid = self.pid(), "does not close its browser");
+            }
+        }
+        self.stop(STOP_GRACE).await;
+    }
+
+    /// Ends the process: politely within `grace`, then by force.
+    pub(super) async fn stop(&self, grace: Duration) {
+        self.dismissed.store(true, Ordering::Relaxed);
+        self.process.stop(grace).await;
+        self.folder.clear().await;
+    }
+}
+
+fn close() -> Raw {
+    encode(&json!({ "name": CLOSE, "arguments": {} }))
+}

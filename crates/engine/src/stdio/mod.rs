@@ -1,0 +1,195 @@
+//! Instances whose seats are processes, spoken to over stdio: every custom engine, and a playwright engine that starts
+//! its browser itself.
+//!
+//! With one slot the instance *is* its process: it is started with the instance, so that a command that does not work
+//! fails the start, and its end is the instance's. With more, a process is started for each seat. Either way a process
+//! serves one seat and ends with it. There is no browser that greenroom could watch.
+
+mod living;
+mod seat;
+
+use std::{
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    time::Duration,
+};
+
+use greenroom_core::{Agent, BoxFuture, Instance, Lost, Nobody, OpenError, Seat, StartError, Unwell};
+use greenroom_mcp::link::child;
+use tokio::{sync::watch, task::JoinSet};
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    loss::explain,
+    process::{Pipes, Process},
+    seat_folder::SeatFolder,
+    upstream::{ToolsChanged, Upstream},
+};
+
+pub(crate) use living::Living;
+pub(crate) use seat::ProcessSeat;
+
+/// The tool that closes a browser, where an engine has one of that name.
+pub(crate) const CLOSE: &str = "browser_close";
+
+/// What the processes of one engine are.
+pub(crate) trait Kind: Send + Sync + 'static {
+    fn spawn(&self) -> BoxFuture<'_, Result<(Process, Pipes), StartError>>;
+    fn folder(&self) -> Result<SeatFolder, StartError>;
+    fn tools_changed(&self) -> Option<ToolsChanged>;
+    /// Whether a process that was told of nobody serves this agent as well as one that was told of it.
+    fn suits(&self, agent: &dyn Agent) -> bool;
+    /// What is known beforehand of whether it has [`CLOSE`]; else its tools are looked at.
+    fn has_close(&self) -> Option<bool>;
+    /// Whether it answers a ping while a call runs. A server that does one thing at a time does not.
+    fn answers_beside_calls(&self) -> bool;
+    /// A seat in this engine's manner.
+    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat>;
+}
+
+/// A running instance.
+pub(crate) struct Processes(Arc<Shared>);
+
+struct Shared {
+    kind: Box<dyn Kind>,
+    slots: usize,
+    lost: watch::Sender<Option<Lost>>,
+    /// Set by the first process that was looked at. A command can mean another program than it did when its tool list
+    /// was kept, so the first process of an instance is asked.
+    has_close: OnceLock<bool>,
+    /// With one slot: the process that was started with the instance, until its first seat takes it.
+    ready: Mutex<Option<Arc<Living>>>,
+    living: Mutex<Vec<Weak<Living>>>,
+    /// Follow the processes to their ends.
+    watchers: TaskTracker,
+}
+
+impl Processes {
+    pub(crate) async fn start(kind: Box<dyn Kind>, slots: usize) -> Result<Arc<dyn Instance>, StartError> {
+        let shared = Arc::new(Shared {
+            kind,
+            slots,
+            lost: watch::Sender::new(None),
+            has_close: OnceLock::new(),
+            ready: Mutex::default(),
+            living: Mutex::default(),
+            watchers: TaskTracker::new(),
+        });
+        if slots == 1 {
+            let ready = shared.bring_up(Arc::new(Nobody)).await?;
+            *shared.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
+        }
+        Ok(Arc::new(Self(shared)))
+    }
+}
+
+impl Shared {
+    /// Starts a process and shakes hands with it.
+    async fn bring_up(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<Living>, StartError> {
+        let folder = self.kind.folder()?;
+        let (process, pipes) = self.kind.spawn().await?;
+        let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
+        let handshake = Upstream::open(peer, inbound, folder.path(), agent, self.kind.tools_changed());
+        let upstream = explain(&process, handshake).await?;
+        if self.has_close.get().is_none() {
+            let listed = upstream.look_at_tools().await;
+            let has_close =
+                self.kind.has_close().unwrap_or_else(|| listed.iter().any(|name| &**name == CLOSE));
+            let _ = self.has_close.set(has_close);
+        }
+        let has_close = self.has_close.get().copied().unwrap_or_default();
+        let living = Arc::new(Living::new(process, upstream, folder, has_close));
+        let mut all = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|living| living.strong_count() > 0);
+        all.push(Arc::downgrade(&living));
+        drop(all);
+        self.watchers.spawn(follow(Arc::downgrade(self), living.lost(), Arc::downgrade(&living)));
+        Ok(living)
+    }
+
+    /// Declares the instance lost. What was said first stays.
+    fn lose(&self, lost: Lost) {
+        self.lost.send_if_modified(|known| {
+            let news = known.is_none();
+            known.get_or_insert(lost);
+            news
+        });
+    }
+
+    fn living(&self) -> Vec<Arc<Living>> {
+        let living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+        living.iter().filter_map(Weak::upgrade).filter(|living| living.runs()).collect()
+    }
+}
+
+/// With one slot an end that nobody asked for is the instance's. What the process said goes into the log.
+async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>, living: Weak<Living>) {
+    let Ok(Some(why)) = lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) else { return };
+    // One that nobody holds any more was killed.
+    let Some(living) = living.upgrade().filter(|living| !living.is_dismissed()) else { return };
+    tracing::warn!(process = living.name(), pid = living.pid(), %why, "ended unasked");
+    if let Some(instance) = instance.upgrade().filter(|instance| instance.slots == 1) {
+        instance.lose(why);
+    }
+}
+
+impl Instance for Processes {
+    fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
+        Box::pin(async move {
+            let shared = &self.0;
+            if let Some(lost) = shared.lost.borrow().clone() {
+                return Err(lost.into());
+            }
+            let ready = shared.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let living = match ready {
+                Some(living) if shared.kind.suits(agent.as_ref()) => living,
+                Some(unsuitable) => {
+                    unsuitable.end().await;
+                    shared.bring_up(agent).await?
+                }
+                None => shared.bring_up(agent).await?,
+            };
+            Ok(shared.kind.seat(ProcessSeat::new(living)))
+        })
+    }
+
+    fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        self.0.lost.subscribe()
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+        Box::pin(async move {
+            let mut pings = JoinSet::new();
+            for living in self.0.living() {
+                let beside_calls = self.0.kind.answers_beside_calls();
+                pings.spawn(async move { living.ping(beside_calls).await });
+            }
+            while let Some(answer) = pings.join_next().await {
+                answer.unwrap_or_else(|_| Err(Unwell("the engine's adapter panicked".into())))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn silent(&self) -> Option<Arc<str>> {
+        self.0.living().iter().find_map(|living| living.silent())
+    }
+
+    fn process_ids(&self) -> Vec<u32> {
+        self.0.living().iter().map(|living| living.pid()).collect()
+    }
+
+    fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.0.lose(Lost::Shutdown);
+            // Held until the end: dropped here, it would be killed.
+            let _ready = self.0.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let mut ends = JoinSet::new();
+            for living in self.0.living() {
+                ends.spawn(async move { living.stop(grace).await });
+            }
+            ends.join_all().await;
+            self.0.watchers.close();
+            self.0.watchers.wait().await;
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! A seat that is a process: calls are passed on, and closing it ends the process.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use greenroom_core::{Agent, BoxFuture, Call, Lost, Reply, Seat, View};
+use tokio::sync::watch;
+
+use super::Living;
+use crate::loss::settle;
+
+pub(crate) struct ProcessSeat {
+    living: Arc<Living>,
+    /// Always empty: there is nothing to observe.
+    view: watch::Sender<View>,
+}
+
+/// Says that no call runs any more, also when the call is given up.
+struct Busy<'a>(&'a watch::Sender<bool>);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
+}
+
+impl ProcessSeat {
+    pub(super) fn new(living: Arc<Living>) -> Self {
+        Self { living, view: watch::Sender::new(View::default()) }
+    }
+
+    /// The seat's private folder, which the engine knows as its root.
+    pub(crate) fn folder(&self) -> &Path {
+        self.living.folder.path()
+    }
+
+    async fn pass_on(&mut self, call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
+        self.living.busy.send_replace(true);
+        let _busy = Busy(&self.living.busy);
+        let mut lost = self.living.lost();
+        let gone = tokio::select! {
+            answer = self.living.upstream.call(&call.params, agent) => match answer {
+                Ok(body) => return Ok(Reply { body, artifacts: Vec::new() }),
+                Err(gone) => gone,
+            },
+            Ok(lost) = lost.wait_for(Option::is_some) => return Err(lost.clone().unwrap_or(Lost::Shutdown)),
+        };
+        Err(settle(&mut lost, gone).await)
+    }
+}
+
+impl Seat for ProcessSeat {
+    fn call<'a>(&'a mut self, call: Call, agent: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
+        Box::pin(self.pass_on(call, agent))
+    }
+
+    fn own_wait(&self, _: &Call) -> Duration {
+        Duration::ZERO
+    }
+
+    fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        self.living.lost()
+    }
+
+    fn view(&self) -> watch::Receiver<View> {
+        self.view.subscribe()
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move { self.living.end().await })
+    }
+}

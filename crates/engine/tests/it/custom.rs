@@ -1,0 +1,130 @@
+//! Custom engines: with one slot the instance is its process, with more its seats are.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::{Engine, InstanceId, Lost, OpenError};
+use greenroom_testkit::{
+    PATIENCE,
+    process::{Signal, alive, signal, wait_gone},
+    within,
+};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::stage::{Askable, Stage, call, open, pid};
+
+/// With one slot the process is started with the instance and serves the first seat; the next seat has another.
+#[tokio::test]
+async fn with_one_slot_the_instance_is_its_process() {
+    let stage = Stage::new();
+    let instance = stage.start(1, &[]).await;
+    assert_eq!(stage.log().count("start"), 1);
+    let ready = instance.process_ids();
+
+    let mut seat = open(&instance).await;
+    assert_eq!(ready, [pid(&mut seat).await]);
+    assert_eq!(stage.log().count("start"), 1, "the seat has the process that was there");
+    seat.close().await;
+    assert!(!alive(ready[0]) && instance.process_ids().is_empty());
+    assert_eq!(*instance.lost().borrow(), None, "its end was asked for");
+
+    let mut seat = open(&instance).await;
+    assert_eq!(instance.process_ids(), [pid(&mut seat).await]);
+    seat.close().await;
+    instance.stop(Duration::from_secs(2)).await;
+    assert_eq!(stage.log().count("start"), 2);
+}
+
+/// A process that was told of nobody does not serve an agent that can be asked: it is replaced.
+#[tokio::test]
+async fn an_agent_that_can_be_asked_gets_its_own_process() {
+    let stage = Stage::new();
+    let instance = stage.start(1, &[]).await;
+    let ready = instance.process_ids();
+    let mut seat = instance.open(Arc::new(Askable)).await.unwrap();
+    let own = pid(&mut seat).await;
+    assert_ne!(ready, [own]);
+    assert!(!alive(ready[0]));
+    assert_eq!(*instance.lost().borrow(), None);
+    instance.stop(Duration::from_secs(2)).await;
+    assert!(!alive(own), "a stopped instance leaves nothing");
+}
+
+/// A command that does not work fails the start, and says why.
+#[tokio::test]
+async fn a_broken_command_fails_the_start() {
+    let stage = Stage::new();
+    let dying = stage.custom(1, &["--die-at-start", "--stderr", "no license"]);
+    let error = dying.start(InstanceId(0)).await.err().unwrap();
+    assert!(error.message.contains("exit status: 1") && error.message.contains("no license"), "{error}");
+
+    let missing = greenroom_engine::CustomEngine { program: "/nowhere/engine".into(), ..dying };
+    let error = missing.start(InstanceId(0)).await.err().unwrap();
+    assert!(error.message.contains("cannot start `/nowhere/engine`") && error.hint.is_some(), "{error}");
+}
+
+/// An end that nobody asked for is the instance's with one slot, with its last words, and only the seat's with more.
+#[tokio::test]
+async fn an_unasked_end() {
+    let stage = Stage::new();
+    let instance = stage.start(1, &[]).await;
+    let mut seat = open(&instance).await;
+    call(&mut seat, "die_after", json!({ "code": 3, "stderr": "out of memory" })).await;
+    let mut lost = instance.lost();
+    let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone();
+    let last_words = "out of memory".into();
+    assert_eq!(why, Some(Lost::Process { status: "exit status: 3".into(), stderr_tail: last_words }));
+    assert!(matches!(instance.open(Arc::new(Askable)).await, Err(OpenError::Lost(_))));
+    seat.close().await;
+    instance.stop(Duration::ZERO).await;
+
+    let instance = stage.start(2, &[]).await;
+    let (mut one, mut other) = (open(&instance).await, open(&instance).await);
+    let (first, second) = (pid(&mut one).await, pid(&mut other).await);
+    assert_eq!(instance.process_ids(), [first, second]);
+    signal(first, Signal::KILL);
+    let mut seat_lost = one.lost();
+    within(PATIENCE, seat_lost.wait_for(Option::is_some)).await.unwrap();
+    assert_eq!(instance.process_ids(), [second]);
+    assert_eq!(*instance.lost().borrow(), None);
+    assert_eq!(pid(&mut other).await, second);
+    instance.stop(Duration::from_secs(2)).await;
+    wait_gone(second).await;
+}
+
+/// A ping asks every process that has no call to answer, and says which one is silent. One in a call is left alone.
+#[tokio::test]
+async fn a_sign_of_life() {
+    let stage = Stage::new();
+    let instance = stage.start(2, &[]).await;
+    instance.ping().await.unwrap();
+    let (mut busy, mut idle) = (open(&instance).await, open(&instance).await);
+    instance.ping().await.unwrap();
+    assert_eq!(stage.log().count("ping"), 2);
+
+    let (gate, idle_pid) = (stage.gate(), pid(&mut idle).await);
+    let file = gate.path().to_owned();
+    let waiting = tokio::spawn(async move {
+        call(&mut busy, "wait", json!({ "file": file })).await;
+        busy
+    });
+    gate.arrived(1).await;
+    instance.ping().await.unwrap();
+    assert_eq!(stage.log().count("ping"), 3, "only the idle one was asked");
+
+    signal(idle_pid, Signal::STOP);
+    assert!(timeout(Duration::from_millis(300), instance.ping()).await.is_err());
+    assert_eq!(
+        instance.silent().as_deref(),
+        Some(&*format!("the engine did not answer: process {idle_pid}"))
+    );
+    signal(idle_pid, Signal::CONT);
+    instance.ping().await.unwrap();
+    assert_eq!(instance.silent(), None);
+
+    gate.open();
+    waiting.await.unwrap().close().await;
+    idle.close().await;
+    instance.ping().await.unwrap();
+    instance.stop(Duration::from_secs(2)).await;
+}

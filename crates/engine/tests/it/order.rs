@@ -1,0 +1,75 @@
+//! The order in which a seat and an instance end: the browser is closed, then the process is asked, then made to.
+
+use std::time::{Duration, Instant};
+
+use greenroom_testkit::process::{Signal, alive, signal, zombie};
+
+use super::stage::{Stage, open, pid};
+
+const CLOSE: [&str; 2] = ["--extra-tool", "browser_close"];
+
+/// What the log says of the end, after the last `from`.
+fn end(stage: &Stage, from: &str) -> Vec<String> {
+    let lines = stage.log().lines();
+    let at = lines.iter().rposition(|line| line == from).unwrap();
+    lines.into_iter().skip(at + 1).collect()
+}
+
+/// A seat closes its browser, then its process hears SIGTERM, and one that ignores it is killed and reaped.
+#[tokio::test]
+async fn a_seat_ends_in_order() {
+    for (flag, killed) in [("--note-sigterm", false), ("--ignore-sigterm", true)] {
+        let stage = Stage::new();
+        let instance = stage.start(1, &[&CLOSE[..], &[flag]].concat()).await;
+        let mut seat = open(&instance).await;
+        let pid = pid(&mut seat).await;
+        let began = Instant::now();
+        seat.close().await;
+        assert_eq!(end(&stage, "tools/call pid"), ["tools/call browser_close", "SIGTERM"]);
+        assert!(!alive(pid) && !zombie(pid));
+        assert_eq!(
+            began.elapsed() >= Duration::from_secs(2),
+            killed,
+            "killed only when it did not go by itself"
+        );
+        instance.stop(Duration::from_secs(2)).await;
+    }
+}
+
+/// A server without such a tool is not asked for it.
+#[tokio::test]
+async fn no_tool_is_called_that_is_not_there() {
+    let stage = Stage::new();
+    let instance = stage.start(2, &["--note-sigterm"]).await;
+    let mut seat = open(&instance).await;
+    pid(&mut seat).await;
+    seat.close().await;
+    assert_eq!(end(&stage, "tools/call pid"), ["SIGTERM"]);
+}
+
+/// A process that does not even read any more holds up nobody for longer than the five seconds a seat has.
+#[tokio::test]
+async fn a_hung_process_is_ended_all_the_same() {
+    let stage = Stage::new();
+    let instance = stage.start(1, &CLOSE).await;
+    let mut seat = open(&instance).await;
+    let pid = pid(&mut seat).await;
+    signal(pid, Signal::STOP);
+    tokio::time::timeout(Duration::from_secs(5), seat.close()).await.unwrap();
+    assert!(!alive(pid));
+}
+
+/// A stopped instance sends SIGTERM, waits as long as it was told, and kills what is left.
+#[tokio::test]
+async fn an_instance_stops_in_order() {
+    for (flag, grace, killed) in [("--note-sigterm", 60_000, false), ("--ignore-sigterm", 300, true)] {
+        let stage = Stage::new();
+        let instance = stage.start(1, &[flag]).await;
+        let [pid] = instance.process_ids()[..] else { panic!("one process") };
+        let (grace, began) = (Duration::from_millis(grace), Instant::now());
+        instance.stop(grace).await;
+        assert_eq!(end(&stage, "tools/list"), ["SIGTERM"]);
+        assert!(!alive(pid) && !zombie(pid));
+        assert_eq!(began.elapsed() >= grace, killed);
+    }
+}

@@ -1,0 +1,106 @@
+//! Engines over stdio with the fake engine behind them, and calls in the words of the tests.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
+
+use greenroom_core::{Agent, BoxFuture, Call, Engine, Instance, InstanceId, NoAnswer, Nobody, Raw, Seat};
+use greenroom_engine::{CustomEngine, launcher::Launcher, run_folder::RunFolder};
+use greenroom_testkit::{EngineLog, Gate, fake_engine_path};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub struct Stage {
+    folder: TempDir,
+    pub launcher: Launcher,
+    pub run: Arc<RunFolder>,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let run = Arc::new(RunFolder::claim(&folder.path().join("data")).unwrap());
+        Self { launcher: Launcher::start(run.tag()).unwrap(), folder, run }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What reached the fake engines.
+    pub fn log(&self) -> EngineLog {
+        EngineLog::at(self.path("log"))
+    }
+
+    pub fn gate(&self) -> Gate {
+        Gate::new(self.folder.path(), "gate")
+    }
+
+    /// A script that can be executed, and says nothing of its own.
+    pub fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// The fake engine with these flags, as a custom engine.
+    pub fn custom(&self, slots: usize, flags: &[&str]) -> CustomEngine {
+        let log = self.log().path().display().to_string();
+        let args = ["--log", &log].into_iter().chain(flags.iter().copied()).map(ToOwned::to_owned).collect();
+        CustomEngine {
+            program: fake_engine_path(),
+            args,
+            slots,
+            launcher: self.launcher.clone(),
+            run: self.run.clone(),
+            tools_changed: Arc::new(|_| {}),
+        }
+    }
+
+    pub async fn start(&self, slots: usize, flags: &[&str]) -> Arc<dyn Instance> {
+        start(&self.custom(slots, flags)).await
+    }
+}
+
+pub async fn start(engine: &dyn Engine) -> Arc<dyn Instance> {
+    engine.start(InstanceId(0)).await.unwrap()
+}
+
+pub async fn open(instance: &Arc<dyn Instance>) -> Box<dyn Seat> {
+    instance.open(Arc::new(Nobody)).await.unwrap()
+}
+
+/// The text that a tool answers.
+pub async fn call(seat: &mut Box<dyn Seat>, tool: &str, arguments: Value) -> String {
+    let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
+    let reply = seat.call(Call { tool: tool.into(), params }, Arc::new(Nobody)).await.unwrap();
+    let body: Value = serde_json::from_str(reply.body.unwrap().get()).unwrap();
+    body["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The process behind a seat.
+pub async fn pid(seat: &mut Box<dyn Seat>) -> u32 {
+    call(seat, "pid", json!({})).await.parse().unwrap()
+}
+
+/// An agent whose client can be asked.
+pub struct Askable;
+
+impl Agent for Askable {
+    fn tell(&self, _: &str, _: Option<Raw>) {}
+
+    fn ask<'a>(&'a self, _: &'a str, _: Option<Raw>) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(std::future::ready(Err(NoAnswer::Gone)))
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        Some(greenroom_core::raw::encode(&json!({ "elicitation": {} })))
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,118 @@
+//! Browsers of Windows, with a script in the place of `cmd.exe` and the fake engine in the place of Windows.
+
+use std::{ffi::OsString, net::SocketAddr, sync::Arc, time::Duration};
+
+use greenroom_core::View;
+use greenroom_engine::{
+    PlaywrightEngine, PlaywrightOptions,
+    browser::{Kind, Places, System, Wanted},
+    install,
+    ports::Ports,
+};
+use greenroom_testkit::{PATIENCE, fake_engine_path, process::alive, within};
+use serde_json::json;
+
+use super::stage::{Stage, call, open, pid, start};
+
+fn options(stage: &Stage, search_path: OsString) -> PlaywrightOptions {
+    PlaywrightOptions {
+        data_folder: stage.path("data"),
+        node: None,
+        places: Places { system: System::Linux, root: stage.path("root"), home: None, search_path },
+        slots: 1,
+        own_node: false,
+        headless: false,
+        browser: Wanted::Only(Kind::Edge).into(),
+        executable_path: None,
+        no_sandbox: None,
+        isolated: true,
+        user_data_dir: None,
+        storage_state: None,
+        viewport: (1280, 720),
+        caps: Vec::new(),
+        webmcp: false,
+        timeout_action: None,
+        timeout_navigation: None,
+        timeout_settle: Some(Duration::ZERO),
+        user_agent: None,
+        device: None,
+        ignore_https_errors: false,
+        allowed_origins: Vec::new(),
+        blocked_origins: Vec::new(),
+        init_scripts: Vec::new(),
+        image_responses: None,
+        save_session: false,
+        output_dir: None,
+        extension: false,
+        wsl_windows: true,
+    }
+}
+
+/// `cmd.exe` is found on the search path and told to start the pinned engine; the seat behind it answers calls and
+/// pings, shows nothing, and is lost with its process.
+#[tokio::test]
+async fn a_seat_in_windows() {
+    let stage = Stage::new();
+    let (argv, log) = (stage.path("argv"), stage.log());
+    let fake = fake_engine_path();
+    let script = format!(
+        "printf '%s\\n' \"$@\" >{}\nexec {} --log {} --extra-tool browser_close",
+        argv.display(),
+        fake.display(),
+        log.path().display()
+    );
+    std::fs::create_dir(stage.path("windows")).unwrap();
+    stage.script("windows/cmd.exe", &script);
+    let proxy: SocketAddr = "127.0.0.1:4000".parse().unwrap();
+    let engine = PlaywrightEngine {
+        options: Arc::new(options(&stage, stage.path("windows").into())),
+        launcher: stage.launcher.clone(),
+        run: stage.run.clone(),
+        ports: Ports::new(&stage.run),
+        proxy,
+        tools_changed: Arc::new(|_| {}),
+    };
+    let instance = start(&engine).await;
+    let mut seat = open(&instance).await;
+    assert_eq!(call(&mut seat, "echo", json!({ "text": "from Windows" })).await, "from Windows");
+    let package = format!("@playwright/mcp@{}", install::version());
+    let told = std::fs::read_to_string(&argv).unwrap();
+    let told: Vec<_> = told.lines().collect();
+    assert_eq!(
+        told,
+        [
+            "/c",
+            "npx",
+            "-y",
+            &package,
+            "--idle-timeout",
+            "0",
+            "--browser",
+            "msedge",
+            "--isolated",
+            "--proxy-server",
+            "http://127.0.0.1:4000",
+            "--viewport-size",
+            "1280x720",
+            "--no-webmcp",
+            "--timeout-settle",
+            "0",
+        ]
+    );
+
+    instance.ping().await.unwrap();
+    assert_eq!((log.count("ping"), log.count("start")), (1, 1));
+    assert_eq!(*seat.view().borrow(), View::default());
+    let first = pid(&mut seat).await;
+    assert_eq!(instance.process_ids(), [first]);
+    seat.close().await;
+    assert_eq!(log.count("tools/call browser_close"), 1);
+    assert!(!alive(first));
+
+    let mut seat = open(&instance).await;
+    call(&mut seat, "die_after", json!({})).await;
+    let mut lost = instance.lost();
+    within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap();
+    seat.close().await;
+    instance.stop(Duration::from_secs(2)).await;
+}

@@ -1,0 +1,94 @@
+//! What sessions there are, for those who may know.
+
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, SystemTime},
+};
+
+use greenroom_core::{ConnectionId, InstanceId, Owner, SessionId, View};
+use tokio::time::Instant;
+
+use super::{Fleet, Inner, Whose};
+use crate::{registry::Key, session::Handle};
+
+/// What a session is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionState {
+    Starting,
+    Idle,
+    Busy,
+}
+
+/// A session as its owner may see it.
+#[derive(Debug, Clone)]
+pub struct SessionStatus {
+    /// `None` for a session that has no name: a connection's own.
+    pub id: Option<SessionId>,
+    pub connection: Option<ConnectionId>,
+    pub pool: String,
+    pub instance: Option<InstanceId>,
+    pub state: SessionState,
+    pub view: View,
+    pub created: SystemTime,
+    pub last_used: SystemTime,
+    pub calls_in_flight: usize,
+    /// `None` while a call is in flight: it cannot expire then.
+    pub expires_in: Option<Duration>,
+}
+
+impl Fleet {
+    /// The owner's sessions, oldest first. Slots that wait for a call without a session are none.
+    pub fn list(&self, owner: &Owner) -> Vec<SessionStatus> {
+        let registry = self.0.lock();
+        let mut list: Vec<_> = registry
+            .sessions
+            .iter()
+            .filter(|(key, _)| key.owner() == owner && !matches!(key, Key::Loose(..)))
+            .map(|(key, handle)| self.0.status(key, handle))
+            .collect();
+        list.sort_by_key(|status| status.created);
+        list
+    }
+
+    /// Everybody's sessions, oldest first: for whoever runs greenroom, never for an agent.
+    pub fn list_all(&self) -> Vec<(Owner, SessionStatus)> {
+        let registry = self.0.lock();
+        let mut list: Vec<_> = registry
+            .sessions
+            .iter()
+            .filter(|(key, _)| !matches!(key, Key::Loose(..)))
+            .map(|(key, handle)| (key.owner().clone(), self.0.status(key, handle)))
+            .collect();
+        list.sort_by_key(|(_, status)| status.created);
+        list
+    }
+
+    /// Whether this session exists.
+    pub fn holds(&self, owner: &Owner, whose: &Whose) -> bool {
+        self.0.key_of(owner, whose).is_ok_and(|(key, _)| self.0.lock().sessions.contains_key(&key))
+    }
+}
+
+impl Inner {
+    fn status(&self, key: &Key, handle: &Handle) -> SessionStatus {
+        let shared = handle.shared.state();
+        let calls_in_flight = handle.shared.in_flight.load(Ordering::Relaxed);
+        let (expiry, _) = handle.shared.expiry(&self.settings);
+        SessionStatus {
+            id: if let Key::Named(_, id) = key { Some(id.clone()) } else { None },
+            connection: if let Key::Connection(_, id) = key { Some(*id) } else { None },
+            pool: handle.home.pool.name.to_string(),
+            instance: shared.instance,
+            state: match (shared.instance, calls_in_flight) {
+                (None, _) => SessionState::Starting,
+                (Some(_), 0) => SessionState::Idle,
+                (Some(_), _) => SessionState::Busy,
+            },
+            view: shared.view.map(|view| view.borrow().clone()).unwrap_or_default(),
+            created: handle.shared.created,
+            last_used: shared.last_used,
+            calls_in_flight,
+            expires_in: (calls_in_flight == 0).then(|| expiry.saturating_duration_since(Instant::now())),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The fleet: pools, and the sessions that live in them.
+//!
+//! [`submit`] brings calls to their sessions, [`listing`] shows what sessions there are, [`pools`] is for whoever looks
+//! after the pools.
+
+mod listing;
+mod pools;
+mod submit;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use greenroom_core::{Agent, Call, ConnectionId, Owner, Permit, SessionId};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::{Instant, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    error::FleetError,
+    pool::{Pool, PoolSettings},
+    registry::{Key, Registry},
+    session::{Answer, Bulk, BulkAnswer, Ended, Job, Work},
+    target::{Target, Watcher},
+};
+
+pub use listing::{SessionState, SessionStatus};
+
+#[derive(Debug, Clone)]
+pub struct FleetSettings {
+    /// At least one; the default one is among them.
+    pub pools: Vec<PoolSettings>,
+    /// How many instances may be started at a time. A start keeps a core busy.
+    pub starts_max: usize,
+    pub idle_timeout: Duration,
+    pub max_lifetime: Option<Duration>,
+}
+
+/// Which session a call belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Whose {
+    Named(SessionId),
+    /// The connection's own session.
+    Connection(ConnectionId),
+    /// None: a lease for this call alone.
+    NoOne,
+}
+
+/// The fleet. Cheap to clone.
+#[derive(Clone)]
+pub struct Fleet(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) settings: FleetSettings,
+    /// The default one first.
+    pools: Vec<Arc<Pool>>,
+    registry: Mutex<Registry>,
+    /// No more calls are taken on.
+    draining: CancellationToken,
+    pub(crate) closing: CancellationToken,
+    /// Calls that are waited for or run.
+    flights: TaskTracker,
+    tasks: TaskTracker,
+}
+
+impl Fleet {
+    pub fn new(mut settings: FleetSettings, watcher: Arc<dyn Watcher>) -> Self {
+        settings.pools.sort_by_key(|pool| !pool.is_default);
+        let starts = Arc::new(Semaphore::new(settings.starts_max.max(1)));
+        let pools = settings.pools.iter();
+        let pools = pools.map(|pool| Pool::new(pool.clone(), starts.clone(), watcher.clone())).collect();
+        Self(Arc::new(Inner {
+            settings,
+            pools,
+            registry: Mutex::default(),
+            draining: CancellationToken::new(),
+            closing: CancellationToken::new(),
+            flights: TaskTracker::new(),
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    /// Starts the pools now instead of with the first call, and keeps spares from now on.
+    pub fn start(&self) {
+        self.0.pools.iter().for_each(Pool::start_now);
+    }
+
+    /// Runs a call in its session, which is made if it does not exist. Dropping the future is a cancellation:
+    /// a call that waits is never run, one that runs keeps its seat busy until the engine answers.
+    pub async fn call(
+        &self,
+        permit: Permit,
+        whose: Whose,
+        target: Target,
+        call: Call,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Answer, FleetError> {
+        self.run(permit.owner(), whose, &target, agent, |asker| Work::Call(call, asker)).await
+    }
+
+    /// Runs several calls, one after the other under one lease, with nobody else's between them. Dropping the future
+    /// ends it after the one that runs.
+    pub async fn bulk(
+        &self,
+        permit: Permit,
+        whose: Whose,
+        target: Target,
+        bulk: Bulk,
+        agent: Arc<dyn Agent>,
+    ) -> Result<BulkAnswer, FleetError> {
+        self.run(permit.owner(), whose, &target, agent, |asker| Work::Bulk(bulk, asker)).await
+    }
+
+    async fn run<T>(
+        &self,
+        owner: &Owner,
+        whose: Whose,
+        target: &Target,
+        agent: Arc<dyn Agent>,
+        work: impl FnOnce(oneshot::Sender<Result<T, FleetError>>) -> Work,
+    ) -> Result<T, FleetError> {
+        let (asker, answer) = oneshot::channel();
+        let work = work(asker);
+        self.0.submit(owner, whose, target, |flight| Job { work, agent, flight })?;
+        answer.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
+    }
+
+    /// Makes a session and opens its browser. An id that is in use is an error.
+    pub async fn create(
+        &self,
+        permit: Permit,
+        id: SessionId,
+        target: Target,
+        agent: Arc<dyn Agent>,
+    ) -> Result<(), FleetError> {
+        let home = self.0.home(permit.owner(), &target)?;
+        let (asker, opened) = oneshot::channel();
+        {
+            let mut registry = self.0.lock();
+            let key = Key::Named(permit.owner().clone(), id.clone());
+            if registry.sessions.contains_key(&key) {
+                return Err(FleetError::Exists(id));
+            }
+            // Asked for by name, an empty browser is no surprise.
+            registry.take_epitaph(&key);
+            let work = Work::Open(asker);
+            self.0.submit_to(&mut registry, &key, home, |flight| Job { work, agent, flight })?;
+        }
+        opened.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
+    }
+
+    /// Ends a session now, whatever it does, as its owner wants it. Returns when its browser is gone.
+    pub async fn close(&self, owner: &Owner, whose: &Whose) -> Result<(), FleetError> {
+        self.end(owner, whose, None).await
+    }
+
+    /// Ends a session as [`Fleet::close`] does, but not at its owner's wish: the next call with its id is told.
+    pub async fn evict(&self, owner: &Owner, whose: &Whose) -> Result<(), FleetError> {
+        self.end(owner, whose, Some(Ended::Evicted)).await
+    }
+
+    async fn end(&self, owner: &Owner, whose: &Whose, epitaph: Option<Ended>) -> Result<(), FleetError> {
+        let (key, missing) = self.0.key_of(owner, whose)?;
+        let why = epitaph.as_ref().map(ToString::to_string);
+        let mut ended = {
+            let mut registry = self.0.lock();
+            registry.take_epitaph(&key);
+            // Out of the registry at once: a call that comes now makes a new session.
+            let handle = registry.sessions.remove(&key).ok_or(missing)?;
+            if let Some(epitaph) = epitaph {
+                registry.bury(&key, epitaph);
+            }
+            handle.stop.cancel();
+            handle.ended
+        };
+        tracing::info!(session = %key, why, "session closed");
+        let _ = ended.wait_for(|ended| *ended).await;
+        Ok(())
+    }
+
+    /// Starts a session's idle time and lifetime anew. Returns when it would end now.
+    pub fn renew(&self, owner: &Owner, whose: &Whose) -> Result<Duration, FleetError> {
+        let (key, missing) = self.0.key_of(owner, whose)?;
+        let registry = self.0.lock();
+        let handle = registry.sessions.get(&key).ok_or(missing)?;
+        let settings = &self.0.settings;
+        handle.shared.used();
+        handle.shared.update(|state| {
+            state.lifetime_ends = settings.max_lifetime.map(|lifetime| Instant::now() + lifetime);
+        });
+        handle.shared.renewed.notify_one();
+        Ok(settings
+            .max_lifetime
+            .map_or(settings.idle_timeout, |lifetime| lifetime.min(settings.idle_timeout)))
+    }
+
+    /// Takes on no more calls, and waits so long for those that there are. Says whether all have ended.
+    pub async fn drain_calls(&self, within: Duration) -> bool {
+        self.0.draining.cancel();
+        self.0.flights.close();
+        timeout(within, self.0.flights.wait()).await.is_ok()
+    }
+
+    /// Ends every session, pending ones too, and every instance. Returns when nothing is left.
+    pub async fn shutdown(&self) {
+        self.0.closing.cancel();
+        self.0.pools.iter().for_each(Pool::give_up_seats);
+        for handle in self.0.lock().sessions.values() {
+            handle.stop.cancel();
+        }
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+        let mut ending = tokio::task::JoinSet::new();
+        for pool in self.0.pools.clone() {
+            ending.spawn(async move { pool.shutdown().await });
+        }
+        while ending.join_next().await.is_some() {}
+    }
+}

@@ -1,0 +1,67 @@
+//! The pools of the fleet, for those who look at them and change them.
+
+use greenroom_core::InstanceId;
+
+use super::Fleet;
+use crate::{
+    error::FleetError,
+    pool::{PoolSettings, Readiness},
+    status::PoolStatus,
+    target::Scaled,
+};
+
+impl Fleet {
+    /// Every pool, the default one first.
+    pub fn pools(&self) -> Vec<PoolStatus> {
+        self.0.pools.iter().map(|pool| pool.status()).collect()
+    }
+
+    pub fn pool(&self, name: &str) -> Result<PoolStatus, FleetError> {
+        Ok(self.0.pool(Some(name))?.status())
+    }
+
+    /// The names of the pools, the default one first.
+    pub fn pool_names(&self) -> Vec<String> {
+        self.0.pools.iter().map(|pool| pool.name.to_string()).collect()
+    }
+
+    /// The pool of calls that name none.
+    pub fn default_pool(&self) -> &str {
+        self.0.pools.first().map_or("", |pool| &pool.name)
+    }
+
+    /// Whether the fleet can take calls: those that name no pool.
+    pub fn readiness(&self) -> Readiness {
+        self.0.pools.first().map_or(Readiness::Starting, |pool| pool.readiness())
+    }
+
+    /// Whether this pool can take calls.
+    pub fn readiness_of(&self, pool: &str) -> Result<Readiness, FleetError> {
+        Ok(self.0.pool(Some(pool))?.readiness())
+    }
+
+    /// Makes a pool so many instances big. No lease that is out is cut.
+    pub fn scale(&self, pool: &str, instances: usize) -> Result<Scaled, FleetError> {
+        self.0.pool(Some(pool))?.scale(instances)
+    }
+
+    /// Has an instance, or a whole pool, started anew: what has failed at once, what runs when its leases are back.
+    pub fn restart(&self, pool: &str, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
+        self.0.pool(Some(pool))?.restart(instance)
+    }
+
+    /// Has an instance, or a whole pool, lend nothing more, and stop when its leases are back.
+    pub fn drain(&self, pool: &str, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
+        self.0.pool(Some(pool))?.drain(instance)
+    }
+
+    /// Takes on new settings of a pool, as far as they can change while it runs.
+    pub fn apply(&self, settings: PoolSettings) -> Result<(), FleetError> {
+        self.0.pool(Some(&settings.name))?.apply(settings)
+    }
+
+    /// The machine slept and woke up: everything is looked at now.
+    pub fn woke(&self) {
+        self.0.pools.iter().for_each(|pool| pool.woke());
+    }
+}

@@ -1,0 +1,153 @@
+//! The lease queue under a model checker: the same source as [`crate::queue`], with the checker's mutex and threads, so
+//! that every place where another thread may come in between is tried, thousands of schedules a test.
+//!
+//! A lost wake-up shows as a deadlock, a slot lent twice as a failed assertion.
+
+#[path = "queue.rs"]
+mod queue;
+
+mod sync {
+    pub(super) use shuttle::sync::{Mutex, MutexGuard};
+    pub(super) use std::sync::PoisonError;
+}
+
+use std::{pin::pin, task::Poll};
+
+use greenroom_core::{
+    InstanceId,
+    lease::{Hope, Ledger, Strategy, Want},
+};
+use shuttle::{
+    future::block_on,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use self::queue::{Answer, Lease, Queue, Refusal};
+
+/// How many schedules each test tries.
+const SCHEDULES: usize = 3_000;
+
+fn check(test: impl Fn() + Send + Sync + 'static) {
+    shuttle::check_pct(test, SCHEDULES, 3);
+}
+
+fn queue(instances: usize) -> std::sync::Arc<Queue> {
+    let mut ledger = Ledger::new(Strategy::Fifo);
+    for _ in 0..instances {
+        let id = ledger.add(1, false).unwrap();
+        ledger.started(id);
+    }
+    Queue::new(ledger)
+}
+
+fn lease(queue: &std::sync::Arc<Queue>, key: Option<u32>) -> Result<Lease, Refusal> {
+    match queue.ask(Want { key: key.map(InstanceId), ..Want::default() }) {
+        Answer::Lent(lease) => Ok(lease),
+        Answer::Waits(waiting) => block_on(waiting),
+        Answer::Refused(why) => Err(why),
+    }
+}
+
+/// Who has the slots, so that a second holder is found out.
+#[derive(Clone, Default)]
+struct Holders(Arc<[AtomicUsize; 2]>);
+
+impl Holders {
+    fn hold(&self, lease: &Lease) {
+        let holders = &self.0[lease.instance().0 as usize];
+        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "lent twice");
+        thread::yield_now();
+        holders.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Callers for any slot and for certain ones, more than there are: each gets its turn, and no slot is lent twice.
+#[test]
+fn every_caller_gets_its_turn() {
+    check(|| {
+        let (queue, holders) = (queue(2), Holders::default());
+        let callers = [None, Some(0), None, Some(1)].map(|key| {
+            let (queue, holders) = (queue.clone(), holders.clone());
+            thread::spawn(move || holders.hold(&lease(&queue, key).unwrap()))
+        });
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        assert_eq!((queue.figures().leased, queue.figures().waiting), (0, 0));
+    });
+}
+
+/// Whoever leaves the line, at whatever moment, keeps nothing: the next one is served.
+#[test]
+fn who_leaves_keeps_nothing() {
+    check(|| {
+        let (queue, holders) = (queue(1), Holders::default());
+        let leaver = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let Answer::Waits(waiting) = queue.ask(Want::default()) else { return };
+                let mut waiting = pin!(waiting);
+                // One look, and away.
+                block_on(std::future::poll_fn(|context| {
+                    let _ = waiting.as_mut().poll(context);
+                    Poll::Ready(())
+                }));
+            })
+        };
+        let callers = [0; 2].map(|_| {
+            let (queue, holders) = (queue.clone(), holders.clone());
+            thread::spawn(move || holders.hold(&lease(&queue, None).unwrap()))
+        });
+        leaver.join().unwrap();
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        assert_eq!((queue.figures().leased, queue.figures().waiting), (0, 0));
+    });
+}
+
+/// An instance dies and comes back under its callers: everybody is answered, and what was lent in its former life
+/// does not come back as a second slot.
+#[test]
+fn a_death_leaves_nobody_waiting() {
+    check(|| {
+        let queue = queue(1);
+        let callers = [None, Some(0), None].map(|key| {
+            let queue = queue.clone();
+            thread::spawn(move || match lease(&queue, key) {
+                Ok(lease) => {
+                    thread::yield_now();
+                    drop(lease);
+                }
+                Err(why) => assert!(key.is_some(), "{why:?}"),
+            })
+        });
+        queue.change(|ledger| ledger.lost(InstanceId(0), Hope::Soon));
+        queue.change(|ledger| {
+            ledger.starting(InstanceId(0));
+            ledger.started(InstanceId(0))
+        });
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        assert_eq!((queue.figures().leased, queue.figures().waiting), (0, 0));
+    });
+}
+
+/// A queue that closes lets nobody wait for ever.
+#[test]
+fn closing_answers_everybody() {
+    check(|| {
+        let queue = queue(1);
+        let callers = [0; 3].map(|_| {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                if let Ok(lease) = lease(&queue, None) {
+                    drop(lease);
+                }
+            })
+        });
+        queue.close();
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        assert_eq!((queue.figures().leased, queue.figures().waiting), (0, 0));
+        assert!(matches!(lease(&queue, None), Err(Refusal::Closed)));
+    });
+}

@@ -1,0 +1,141 @@
+//! An instance's place in its pool: what it is made of, how it is, and what it has been told to do. It stays when the
+//! instance in it dies and is started again.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
+};
+
+use greenroom_core::{Instance, InstanceId};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+
+use super::InstanceSettings;
+use crate::status::{Check, Health};
+
+pub(super) struct Place {
+    pub(super) id: InstanceId,
+    /// What it has been told. Its task obeys.
+    pub(super) orders: watch::Sender<Orders>,
+    /// Tells its task that it is needed.
+    pub(super) wanted: Notify,
+    /// Tells its task that its last lease is back.
+    pub(super) emptied: Notify,
+    state: Mutex<State>,
+}
+
+/// What a place has been told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Orders {
+    pub(super) goal: Goal,
+    /// Counts orders to start anew.
+    pub(super) restarts: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Goal {
+    #[default]
+    Run,
+    /// Stop when the last lease is back.
+    Drain,
+    /// The same, and leave the pool.
+    Leave,
+}
+
+pub(super) struct State {
+    pub(super) settings: InstanceSettings,
+    pub(super) instance: Option<Arc<dyn Instance>>,
+    pub(super) health: Health,
+    pub(super) draining: bool,
+    /// Why it failed, or was stopped.
+    pub(super) why: Option<String>,
+    pub(super) check: Check,
+    pub(super) restarts: u64,
+    /// When each lease that is out began, by slot.
+    pub(super) leased: HashMap<usize, SystemTime>,
+    /// Since when nothing is lent.
+    pub(super) idle_since: Instant,
+}
+
+impl Place {
+    pub(super) fn new(id: InstanceId, settings: InstanceSettings) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            orders: watch::Sender::default(),
+            wanted: Notify::new(),
+            emptied: Notify::new(),
+            state: Mutex::new(State {
+                settings,
+                instance: None,
+                health: Health::Starting,
+                draining: false,
+                why: None,
+                check: Check::default(),
+                restarts: 0,
+                leased: HashMap::new(),
+                idle_since: Instant::now(),
+            }),
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn settings(&self) -> InstanceSettings {
+        self.lock().settings.clone()
+    }
+
+    /// The instance, if it runs and is not known to be lost.
+    pub(super) fn instance(&self) -> Option<Arc<dyn Instance>> {
+        self.lock().instance.clone().filter(|instance| instance.lost().borrow().is_none())
+    }
+
+    /// Whether this is its number or its alias.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.id.to_string() == name || self.lock().settings.alias.as_deref() == Some(name)
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.lock().health == Health::Healthy
+    }
+
+    pub(super) fn began(&self, settings: InstanceSettings) {
+        let mut state = self.lock();
+        state.settings = settings;
+        state.health = Health::Starting;
+        state.draining = false;
+    }
+
+    pub(super) fn came_up(&self, instance: Arc<dyn Instance>) {
+        let mut state = self.lock();
+        state.instance = Some(instance);
+        state.health = Health::Healthy;
+        state.why = None;
+        // That it has come up is the first sign of life.
+        state.check = Check { last: Some(SystemTime::now()), responsive: true, error: None };
+        state.idle_since = Instant::now();
+    }
+
+    /// It is not there any more. Returns the instance, to be stopped.
+    pub(super) fn went(&self, health: Health, why: Option<String>) -> Option<Arc<dyn Instance>> {
+        let mut state = self.lock();
+        state.health = health;
+        if why.is_some() {
+            state.check = Check { last: Some(SystemTime::now()), responsive: false, error: why.clone() };
+        } else {
+            state.check = Check::default();
+        }
+        state.why = why;
+        state.leased.clear();
+        state.instance.take()
+    }
+
+    pub(super) fn looked_at(&self, outcome: Result<(), String>) {
+        let (responsive, error) = (outcome.is_ok(), outcome.err());
+        self.lock().check = Check { last: Some(SystemTime::now()), responsive, error };
+    }
+}

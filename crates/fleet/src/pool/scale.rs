@@ -1,0 +1,117 @@
+//! Changes a pool while it runs: its size, its instances, its settings. No lease that is out is ever cut.
+
+use std::sync::Arc;
+
+use greenroom_core::{InstanceId, lease::INSTANCES_MAX};
+
+use super::{
+    InstanceSettings, Pool, PoolSettings, Size, lock,
+    place::{Goal, Orders, Place},
+};
+use crate::{error::FleetError, target::Scaled};
+
+impl Pool {
+    /// Makes a pool so many instances big. New ones start at once; those with the highest numbers leave, each when its
+    /// leases are back.
+    pub(crate) fn scale(self: &Arc<Self>, count: usize) -> Result<Scaled, FleetError> {
+        let settings = self.settings();
+        if settings.is_elastic() {
+            return Err(FleetError::NotFixed { pool: self.name.to_string() });
+        }
+        let count = count.clamp(1, INSTANCES_MAX);
+        self.open();
+        let mut places = self.places();
+        let staying = |place: &Place| place.orders.borrow().goal != Goal::Leave;
+        let from = places.values().filter(|place| staying(place)).count();
+        let mut scaled = Scaled { from, to: count, draining: Vec::new() };
+        // One that is about to leave stays if it is needed after all.
+        let mut stay = from;
+        for place in places.values().filter(|place| !staying(place)) {
+            if stay < count {
+                place.orders.send_modify(|orders| {
+                    orders.goal = Goal::Run;
+                    orders.restarts += 1;
+                });
+                stay += 1;
+            }
+        }
+        while stay < count {
+            let number = (0..).map(InstanceId).find(|id| !places.contains_key(id)).unwrap_or(InstanceId(0));
+            let made = (settings.instance)(number);
+            let Some(id) = self.queue.with(|ledger| ledger.add(made.slots, true)) else { break };
+            let place = Place::new(id, made);
+            places.insert(id, place.clone());
+            self.attend(&place);
+            stay += 1;
+        }
+        let leaving = places.values().rev().filter(|place| staying(place)).take(stay.saturating_sub(count));
+        for place in leaving {
+            place.orders.send_modify(|orders| orders.goal = Goal::Leave);
+            scaled.draining.push(place.id);
+        }
+        drop(places);
+        self.start_wanted();
+        let mut current = lock(&self.settings);
+        *current = Arc::new(PoolSettings { size: Size::Fixed(count), ..(**current).clone() });
+        Ok(scaled)
+    }
+
+    /// Has an instance, or all of them, started anew: one that has failed or was drained at once, one that runs when its
+    /// leases are back.
+    pub(crate) fn restart(self: &Arc<Self>, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
+        self.order(instance, |orders| {
+            orders.goal = Goal::Run;
+            orders.restarts += 1;
+        })
+    }
+
+    /// Has an instance, or all of them, lend nothing more and stop when its leases are back.
+    pub(crate) fn drain(self: &Arc<Self>, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
+        self.order(instance, |orders| orders.goal = Goal::Drain)
+    }
+
+    fn order(
+        self: &Arc<Self>,
+        instance: Option<&str>,
+        order: impl Fn(&mut Orders),
+    ) -> Result<Vec<InstanceId>, FleetError> {
+        let key = instance.map(|name| self.resolve(name)).transpose()?;
+        self.open();
+        let elastic = self.settings().is_elastic();
+        let places: Vec<_> = self.places().values().cloned().collect();
+        let meant = places.iter().filter(|place| match key {
+            Some(id) => place.id == id,
+            None => place.orders.borrow().goal != Goal::Leave,
+        });
+        // Of a pool that comes and goes, what does not run has nothing to be told.
+        let meant = meant.filter(|place| !elastic || place.lock().instance.is_some());
+        let told = meant.map(|place| {
+            place.orders.send_modify(&order);
+            place.id
+        });
+        Ok(told.collect())
+    }
+
+    /// Takes on new settings, as far as they can change while the pool runs: what instances are made of holds for those
+    /// that are started from now on.
+    pub(crate) fn apply(self: &Arc<Self>, settings: PoolSettings) -> Result<(), FleetError> {
+        let (before, warm) = (self.settings(), settings.warm);
+        let size = match (before.size, settings.size) {
+            (Size::Fixed(before), Size::Fixed(count)) if before != count => Some(count),
+            _ => None,
+        };
+        self.queue.with(|ledger| ledger.set_strategy(settings.strategy));
+        *lock(&self.settings) = Arc::new(PoolSettings { size: before.size, ..settings.clone() });
+        for place in self.places().values() {
+            let made = (settings.instance)(place.id);
+            let mut state = place.lock();
+            // Slots, engine and name go with the instance that runs.
+            let running = state.settings.clone();
+            state.settings = InstanceSettings { slots: running.slots, engine: running.engine, ..made };
+        }
+        if self.is_open() {
+            self.keep_spares(warm);
+        }
+        size.map_or(Ok(()), |count| self.scale(count).map(|_| ()))
+    }
+}

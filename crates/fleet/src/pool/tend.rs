@@ -1,0 +1,312 @@
+//! The task of an instance's place: starts the instance, watches it, starts it again when it fails, stops it when it is
+//! told to or nobody needs it. One task a place, as long as there is the place.
+
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
+
+use greenroom_core::{Instance, StartError, lease::Hope};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+use super::{
+    Pool, Size,
+    budget::Budget,
+    place::{Goal, Orders, Place},
+};
+use crate::status::Health;
+
+/// How long an instance may take to start before it counts as failed. A cold disk and two busy cores have been
+/// seen to need 10 s; three times that is not a slow start but a hung one.
+const START: Duration = Duration::from_secs(30);
+
+/// How long an instance may take to end politely before it is killed.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// What a place does next.
+enum Next {
+    /// Wait until it is needed.
+    Cold,
+    Start,
+    /// Start again after a while.
+    After(Duration),
+    /// Wait until somebody tells it to start.
+    Rest,
+    Leave,
+}
+
+/// Why an instance that ran does not run any more.
+enum End {
+    Lost(String),
+    Idle,
+    /// Its leases are back.
+    Drained,
+    Closing,
+}
+
+impl Pool {
+    pub(super) async fn tend(self: Arc<Self>, place: Arc<Place>) {
+        let mut orders = place.orders.subscribe();
+        let mut obeyed = *orders.borrow_and_update();
+        let mut budget = Budget::default();
+        let mut next = Next::Cold;
+        while !self.closing.is_cancelled() {
+            next = match next {
+                Next::Start => self.live(&place, &mut orders, &mut budget).await,
+                Next::Leave => return self.leave(&place),
+                Next::Cold | Next::Rest | Next::After(_) => {
+                    let pause = if let Next::After(pause) = next { Some(pause) } else { None };
+                    tokio::select! {
+                        biased;
+                        () = self.closing.cancelled() => return,
+                        changed = orders.changed() => match changed {
+                            Ok(()) => {
+                                let order = *orders.borrow_and_update();
+                                self.obey(&place, order, &mut obeyed, &mut budget).unwrap_or(next)
+                            }
+                            Err(_) => return,
+                        },
+                        () = place.wanted.notified(), if pause.is_none() => Next::Start,
+                        () = sleep(pause.unwrap_or_default()), if pause.is_some() => {
+                            self.again(&place);
+                            Next::Start
+                        }
+                    }
+                }
+            };
+            obeyed = *orders.borrow_and_update();
+        }
+    }
+
+    /// What a place that does not run makes of its orders.
+    fn obey(
+        self: &Arc<Self>,
+        place: &Arc<Place>,
+        order: Orders,
+        obeyed: &mut Orders,
+        budget: &mut Budget,
+    ) -> Option<Next> {
+        match order.goal {
+            Goal::Leave => Some(Next::Leave),
+            Goal::Drain => {
+                self.change(|ledger| ledger.drain(place.id, false));
+                place.went(Health::Failed, Some(DRAINED.to_owned()));
+                Some(Next::Rest)
+            }
+            Goal::Run if order.restarts > obeyed.restarts => {
+                budget.renew();
+                self.queue.with(|ledger| ledger.starting(place.id));
+                Some(Next::Start)
+            }
+            Goal::Run => None,
+        }
+    }
+
+    /// The instance is started again after a failure.
+    fn again(&self, place: &Place) {
+        self.queue.with(|ledger| ledger.starting(place.id));
+        place.lock().restarts += 1;
+        self.watcher.restarted(&self.name, place.id);
+    }
+
+    /// An instance, from start to stop.
+    async fn live(
+        self: &Arc<Self>,
+        place: &Arc<Place>,
+        orders: &mut watch::Receiver<Orders>,
+        budget: &mut Budget,
+    ) -> Next {
+        let settings = (self.settings().instance)(place.id);
+        self.queue.with(|ledger| ledger.resize(place.id, settings.slots));
+        place.began(settings);
+        let started = match self.start(place).await {
+            ControlFlow::Break(()) => return Next::Rest,
+            ControlFlow::Continue(started) => started,
+        };
+        self.last_start(started.as_ref().err());
+        let instance = match started {
+            Ok(instance) => instance,
+            Err(error) => {
+                tracing::warn!(pool = %self.name, instance = %place.id, %error, "cannot start");
+                return self.failed(place, budget, Some(&error), error.message.clone());
+            }
+        };
+        tracing::info!(pool = %self.name, instance = %place.id, "ready");
+        place.came_up(instance.clone());
+        self.change(|ledger| ledger.started(place.id));
+        self.start_over.notify_waiters();
+        self.keeping.wake.notify_one();
+        let end = self.watch(place, &instance, orders).await;
+        let order = *orders.borrow_and_update();
+        // Out of the pool before anything else: nobody must be lent what is about to stop.
+        let next = match (end, order.goal) {
+            (End::Closing, _) => Next::Rest,
+            (End::Lost(why), Goal::Run) => {
+                tracing::warn!(pool = %self.name, instance = %place.id, why, "lost");
+                self.failed(place, budget, None, why)
+            }
+            (End::Idle, _) => {
+                tracing::info!(pool = %self.name, instance = %place.id, "idle, stopping");
+                place.went(Health::Starting, None);
+                Next::Cold
+            }
+            (End::Lost(_) | End::Drained, Goal::Leave) => Next::Leave,
+            (End::Lost(_) | End::Drained, Goal::Drain) => {
+                self.change(|ledger| ledger.lost(place.id, Hope::None));
+                place.went(Health::Failed, Some(DRAINED.to_owned()));
+                Next::Rest
+            }
+            (End::Drained, Goal::Run) => {
+                budget.renew();
+                place.went(Health::Starting, None);
+                self.queue.with(|ledger| ledger.starting(place.id));
+                Next::Start
+            }
+        };
+        self.clear_out(|id| id == place.id).await;
+        self.keeping.wake.notify_one();
+        instance.stop(STOP_GRACE).await;
+        next
+    }
+
+    /// Starts the instance, as one of a few at a time. Breaks off when the pool closes.
+    async fn start(
+        self: &Arc<Self>,
+        place: &Arc<Place>,
+    ) -> ControlFlow<(), Result<Arc<dyn Instance>, StartError>> {
+        let _turn = tokio::select! {
+            turn = self.starts.acquire() => turn,
+            () = self.closing.cancelled() => return ControlFlow::Break(()),
+        };
+        let (engine, id) = (place.settings().engine, place.id);
+        // A task of its own: an adapter that panics takes nothing else along.
+        let mut starting = tokio::spawn(async move { timeout(START, engine.start(id)).await });
+        let started = tokio::select! {
+            started = &mut starting => started,
+            () = self.closing.cancelled() => {
+                starting.abort();
+                // It may have come up in this very moment.
+                if let Ok(Ok(Ok(instance))) = starting.await {
+                    instance.stop(STOP_GRACE).await;
+                }
+                return ControlFlow::Break(());
+            }
+        };
+        ControlFlow::Continue(match started {
+            Ok(Ok(started)) => started,
+            Ok(Err(_)) => Err(StartError::new("the instance did not start in time")),
+            Err(_) => Err(StartError::new("the engine's adapter panicked")),
+        })
+    }
+
+    /// What becomes of an instance that was lost or could not be started.
+    fn failed(
+        self: &Arc<Self>,
+        place: &Place,
+        budget: &mut Budget,
+        start: Option<&StartError>,
+        why: String,
+    ) -> Next {
+        let next = if self.settings().is_elastic() {
+            place.went(Health::Failed, Some(why));
+            match start {
+                Some(error) => {
+                    self.queue.start_failed(place.id, error);
+                    self.start_wanted();
+                    // It may have been for a spare that it was to start.
+                    self.spare_failed(Duration::ZERO, Some(error.clone()));
+                }
+                None => self.change(|ledger| ledger.lost(place.id, Hope::OnDemand)),
+            }
+            Next::Cold
+        } else {
+            let pause = budget.spend(place.settings().restarts, Instant::now());
+            place.went(Health::Failed, Some(why));
+            let (hope, next) = match pause {
+                Some(pause) => {
+                    tracing::warn!(pool = %self.name, instance = %place.id, ?pause, "starting again");
+                    (Hope::Soon, Next::After(pause))
+                }
+                None => {
+                    tracing::error!(pool = %self.name, instance = %place.id, "failed too often; it stays so until it is restarted by hand");
+                    (Hope::None, Next::Rest)
+                }
+            };
+            self.change(|ledger| ledger.lost(place.id, hope));
+            next
+        };
+        self.keeping.wake.notify_one();
+        self.start_over.notify_waiters();
+        next
+    }
+
+    /// Returns when the instance is to stop.
+    async fn watch(
+        self: &Arc<Self>,
+        place: &Arc<Place>,
+        instance: &Arc<dyn Instance>,
+        orders: &mut watch::Receiver<Orders>,
+    ) -> End {
+        let mut lost = instance.lost();
+        let mut health = Box::pin(self.look_after(place, instance));
+        let idle = match self.settings().size {
+            Size::Elastic { idle, .. } => Some(idle),
+            Size::Fixed(_) => None,
+        };
+        let mut retire_at = idle.map(|idle| Instant::now() + idle);
+        let mut draining = false;
+        loop {
+            let is_empty = || draining && self.queue.with(|ledger| ledger.out(place.id)) == 0;
+            if is_empty() {
+                return End::Drained;
+            }
+            tokio::select! {
+                biased;
+                Ok(lost) = lost.wait_for(Option::is_some) => {
+                    return End::Lost(lost.as_ref().map(ToString::to_string).unwrap_or_default());
+                }
+                () = self.closing.cancelled() => return End::Closing,
+                why = &mut health => return End::Lost(why),
+                changed = orders.changed(), if !draining => {
+                    if changed.is_err() {
+                        return End::Closing;
+                    }
+                    let order = *orders.borrow_and_update();
+                    draining = true;
+                    place.lock().draining = true;
+                    self.change(|ledger| ledger.drain(place.id, order.goal == Goal::Run));
+                }
+                () = place.emptied.notified() => {}
+                () = sleep_until(retire_at.unwrap_or_else(Instant::now)), if retire_at.is_some() => {
+                    let due = idle.map(|idle| place.lock().idle_since + idle);
+                    match due {
+                        Some(due) if due > Instant::now() => retire_at = Some(due),
+                        _ if self.retire(place) => return End::Idle,
+                        _ => retire_at = idle.map(|idle| Instant::now() + idle),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes an instance cold that nobody has a slot of, or left a page in. Not if the others have no room for the spares
+    /// that are to be kept: a new instance would have to be started for them at once.
+    fn retire(&self, place: &Place) -> bool {
+        if self.kept().is_resting_in(place.id) {
+            return false;
+        }
+        let wanted = self.keeping.wanted();
+        self.queue.with(|ledger| {
+            let elsewhere = ledger.room() - ledger.room_in(place.id);
+            elsewhere >= wanted && ledger.retire(place.id)
+        })
+    }
+
+    fn leave(&self, place: &Place) {
+        self.change(|ledger| ledger.remove(place.id));
+        self.places().remove(&place.id);
+    }
+}
+
+/// What is said of an instance that was stopped by hand.
+const DRAINED: &str = "it was drained; restart it to have it back";

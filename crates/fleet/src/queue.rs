@@ -1,0 +1,259 @@
+//! The lease queue: the ledger behind a mutex, with wakers for those who wait. It knows slots and nothing of browsers.
+//!
+//! A lease is given back by dropping it, whatever happens to its holder. Dropping a place in the line leaves the line, and
+//! gives back what was granted but not yet taken. The mutex is held for a few lines and never across an await; wakers are
+//! called without it.
+//!
+//! `model.rs` explores every interleaving of this file with other threads.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use greenroom_core::{
+    InstanceId, StartError,
+    lease::{Asked, Changes, Figures, Grant, Hope, Ledger, Lent, Refused, Spared, WaiterId, Want},
+};
+
+use super::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(crate) struct Queue(Mutex<State>);
+
+struct State {
+    ledger: Ledger,
+    places: HashMap<WaiterId, Place>,
+    closed: bool,
+}
+
+/// What has become of a waiter.
+enum Place {
+    Waits(Option<Waker>),
+    Granted(Lent),
+    Refused(Refusal),
+}
+
+/// Why there is no lease to wait for.
+#[derive(Debug, Clone)]
+pub(crate) enum Refusal {
+    Refused(Refused),
+    /// An instance had to be started for it, and could not be.
+    Start(StartError),
+    Closed,
+}
+
+/// What a request for a slot comes to.
+pub(crate) enum Answer {
+    Lent(Lease),
+    Waits(Waiting),
+    Refused(Refusal),
+}
+
+/// The exclusive right to a slot. Dropping it gives the slot back.
+pub(crate) struct Lease {
+    queue: Arc<Queue>,
+    lent: Lent,
+}
+
+/// A place in the line; a future of a lease.
+pub(crate) struct Waiting {
+    queue: Arc<Queue>,
+    pub(crate) waiter: WaiterId,
+}
+
+impl Queue {
+    pub(crate) fn new(ledger: Ledger) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State { ledger, places: HashMap::new(), closed: false })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for a slot.
+    pub(crate) fn ask(self: &Arc<Self>, want: Want) -> Answer {
+        let mut state = self.lock();
+        if state.closed {
+            return Answer::Refused(Refusal::Closed);
+        }
+        let asked = state.ledger.ask(want);
+        self.answer(&mut state, asked)
+    }
+
+    /// Asks before all others, for a waiter who was granted a slot that is worth nothing.
+    pub(crate) fn ask_again(self: &Arc<Self>, waiter: WaiterId) -> Answer {
+        let mut state = self.lock();
+        if state.closed {
+            return Answer::Refused(Refusal::Closed);
+        }
+        let asked = state.ledger.ask_again(waiter);
+        self.answer(&mut state, asked)
+    }
+
+    fn answer(self: &Arc<Self>, state: &mut State, asked: Asked) -> Answer {
+        match asked {
+            Asked::Lent(lent) => Answer::Lent(self.lease(lent)),
+            Asked::Refused(why) => Answer::Refused(Refusal::Refused(why)),
+            Asked::Wait(waiter) => {
+                state.places.insert(waiter, Place::Waits(None));
+                Answer::Waits(Waiting { queue: self.clone(), waiter })
+            }
+        }
+    }
+
+    fn lease(self: &Arc<Self>, lent: Lent) -> Lease {
+        Lease { queue: self.clone(), lent }
+    }
+
+    /// Takes this slot for the house, if it is free.
+    pub(crate) fn take(self: &Arc<Self>, instance: InstanceId, slot: usize) -> Option<Lease> {
+        let lent = self.lock().ledger.take(instance, slot)?;
+        Some(self.lease(lent))
+    }
+
+    /// Takes a slot for the house that makes nobody wait, if one is free and suits; else says whether one will be.
+    pub(crate) fn spare(self: &Arc<Self>, suits: impl Fn(InstanceId, usize) -> bool) -> Result<Lease, bool> {
+        match self.lock().ledger.spare(suits) {
+            Spared::Slot(lent) => Ok(self.lease(lent)),
+            Spared::Soon => Err(true),
+            Spared::NoRoom => Err(false),
+        }
+    }
+
+    /// Changes the ledger, and tells those who wait what it means to them.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Ledger) -> Changes) {
+        let mut state = self.lock();
+        let Changes { granted, refused } = change(&mut state.ledger);
+        let granted = granted.into_iter().map(|Grant { waiter, lent }| (waiter, Place::Granted(lent)));
+        let refused =
+            refused.into_iter().map(|(waiter, why)| (waiter, Place::Refused(Refusal::Refused(why))));
+        let outcomes: Vec<_> = granted.chain(refused).collect();
+        let wakers: Vec<_> =
+            outcomes.into_iter().filter_map(|(waiter, outcome)| state.settle(waiter, outcome)).collect();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The instance could not be started. It stays cold, and those who wait for any slot hear why, rather than have it
+    /// tried again and again for them.
+    pub(crate) fn start_failed(&self, instance: InstanceId, error: &StartError) {
+        let mut state = self.lock();
+        let mut refused = state.ledger.refuse_all();
+        let keyed = state.ledger.lost(instance, Hope::OnDemand).refused;
+        refused.extend(keyed.into_iter().map(|(waiter, _)| waiter));
+        let outcome = || Place::Refused(Refusal::Start(error.clone()));
+        let wakers: Vec<_> =
+            refused.into_iter().filter_map(|waiter| state.settle(waiter, outcome())).collect();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Nothing is lent any more; those who wait hear so.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let waiting: Vec<_> = state.places.keys().copied().collect();
+        let mut wakers = Vec::new();
+        for waiter in waiting {
+            // What was granted stays so: whoever has it is about to take it.
+            if matches!(state.places.get(&waiter), Some(Place::Waits(_))) {
+                state.ledger.forget(waiter);
+                wakers.extend(state.settle(waiter, Place::Refused(Refusal::Closed)));
+            }
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Looks something up in the ledger, or changes what concerns nobody who waits.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Ledger) -> T) -> T {
+        look(&mut self.lock().ledger)
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        self.lock().ledger.figures()
+    }
+
+    fn give_back(&self, lent: Lent) {
+        let mut state = self.lock();
+        let granted = state.ledger.give_back(lent);
+        let waker = granted.and_then(|Grant { waiter, lent }| state.settle(waiter, Place::Granted(lent)));
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl State {
+    /// Notes what has become of a waiter. Returns whom to wake for it.
+    fn settle(&mut self, waiter: WaiterId, outcome: Place) -> Option<Waker> {
+        match self.places.insert(waiter, outcome) {
+            Some(Place::Waits(waker)) => waker,
+            Some(Place::Granted(_) | Place::Refused(_)) | None => None,
+        }
+    }
+}
+
+impl Lease {
+    pub(crate) fn instance(&self) -> InstanceId {
+        self.lent.instance
+    }
+
+    pub(crate) fn slot(&self) -> usize {
+        self.lent.slot
+    }
+
+    /// Whether its instance still lives the life in which it was lent.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.queue.lock().ledger.is_valid(self.lent)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.queue.give_back(self.lent);
+    }
+}
+
+impl Waiting {
+    /// Where it stands, and how many wait in all; `None` once it is settled.
+    pub(crate) fn place(&self) -> Option<(usize, usize)> {
+        let state = self.queue.lock();
+        Some((state.ledger.place_in_line(self.waiter)?, state.ledger.waiting()))
+    }
+}
+
+impl Future for Waiting {
+    type Output = Result<Lease, Refusal>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.queue.lock();
+        match state.places.remove(&self.waiter) {
+            Some(Place::Waits(_)) => {
+                state.places.insert(self.waiter, Place::Waits(Some(context.waker().clone())));
+                Poll::Pending
+            }
+            Some(Place::Granted(lent)) => Poll::Ready(Ok(self.queue.lease(lent))),
+            Some(Place::Refused(why)) => Poll::Ready(Err(why)),
+            // It was told already; there is nothing more to come.
+            None => Poll::Ready(Err(Refusal::Closed)),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut state = self.queue.lock();
+        match state.places.remove(&self.waiter) {
+            Some(Place::Waits(_)) => state.ledger.forget(self.waiter),
+            Some(Place::Granted(lent)) => {
+                drop(state);
+                self.queue.give_back(lent);
+            }
+            Some(Place::Refused(_)) | None => {}
+        }
+    }
+}
