@@ -18,6 +18,10 @@ mod rescue;
 pub mod rest;
 mod route;
 mod shape;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod time;
 mod tools;
 mod turn;

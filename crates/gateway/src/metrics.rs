@@ -1,8 +1,8 @@
 //! What is counted, for Prometheus. Calls are counted as they end, leases as they are given; how full everything is, is
 //! looked up when asked.
 //!
-//! Only names that somebody configured become labels: pools, and the instances of declared pools, which have fixed
-//! numbers. Those of a pool that grows by itself get a new number each time, so there all count as one.
+//! Only what somebody configured becomes a label: the names of pools, and the numbers of instances, of which there are
+//! as many as a pool may have.
 
 use std::{fmt, time::Duration};
 
@@ -20,8 +20,6 @@ const SECONDS: [f64; 12] = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 
 /// What is counted.
 pub struct Metrics {
     registry: Registry,
-    /// Whether instances have names of their own.
-    by_instance: bool,
     calls: Family<Labels, Counter>,
     seconds: Histogram,
     totals: Totals,
@@ -71,14 +69,13 @@ struct OfPool {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfInstance {
     pool: String,
-    /// Empty, which is as good as absent, where all count as one.
-    instance: String,
+    instance: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Ended {
     pool: String,
-    instance: String,
+    instance: u32,
     outcome: &'static str,
 }
 
@@ -88,9 +85,8 @@ struct Refused {
     reason: &'static str,
 }
 
-impl Metrics {
-    /// `by_instance`: pools are declared, so that their instances have names of their own.
-    pub fn new(by_instance: bool) -> Self {
+impl Default for Metrics {
+    fn default() -> Self {
         let mut registry = Registry::with_prefix("greenroom");
         let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "Which greenroom this is", version);
@@ -105,9 +101,11 @@ impl Metrics {
         );
         let (totals, pools) = (Totals::new(&mut registry), Pools::new(&mut registry));
         let instances = Instances::new(&mut registry);
-        Self { registry, by_instance, calls, seconds, totals, pools, instances }
+        Self { registry, calls, seconds, totals, pools, instances }
     }
+}
 
+impl Metrics {
     /// A call has ended. Only tools that exist are counted by name, so that nobody can invent names without end.
     pub(crate) fn call(&self, tool: &str, fine: bool, took: Duration) {
         self.command(tool, fine);
@@ -121,7 +119,7 @@ impl Metrics {
 
     /// A call of an engine's tool has ended there.
     pub(crate) fn ran(&self, ran: &Ran, fine: bool) {
-        let OfInstance { pool, instance } = self.of(&ran.pool, ran.instance);
+        let OfInstance { pool, instance } = of(&ran.pool, ran.instance);
         self.instances.calls.get_or_create(&Ended { pool, instance, outcome: outcome(fine) }).inc();
     }
 
@@ -156,17 +154,12 @@ impl Metrics {
             set(&self.pools.waiting.get_or_create(&of_pool), pool.waiting);
             for instance in &pool.instances {
                 let InstanceStatus { id, health, slots: has, leased_slots: lent, .. } = instance;
-                let labels = self.of(&pool.name, *id);
-                add(&slots.get_or_create(&labels), *has);
-                add(&leased.get_or_create(&labels), *lent);
-                add(&healthy.get_or_create(&labels), usize::from(*health == Health::Healthy));
+                let labels = of(&pool.name, *id);
+                set(&slots.get_or_create(&labels), *has);
+                set(&leased.get_or_create(&labels), *lent);
+                set(&healthy.get_or_create(&labels), usize::from(*health == Health::Healthy));
             }
         }
-    }
-
-    fn of(&self, pool: &str, instance: InstanceId) -> OfInstance {
-        let instance = if self.by_instance { instance.to_string() } else { String::new() };
-        OfInstance { pool: pool.to_owned(), instance }
     }
 }
 
@@ -218,7 +211,7 @@ impl Instances {
 
 impl Watcher for Metrics {
     fn leased(&self, pool: &str, instance: InstanceId, waited: Duration) {
-        self.instances.leases.get_or_create(&self.of(pool, instance)).inc();
+        self.instances.leases.get_or_create(&of(pool, instance)).inc();
         let of_pool = OfPool { pool: pool.to_owned() };
         self.pools.waited.get_or_create(&of_pool).observe(waited.as_secs_f64());
     }
@@ -236,8 +229,12 @@ impl Watcher for Metrics {
     }
 
     fn restarted(&self, pool: &str, instance: InstanceId) {
-        self.instances.restarts.get_or_create(&self.of(pool, instance)).inc();
+        self.instances.restarts.get_or_create(&of(pool, instance)).inc();
     }
+}
+
+fn of(pool: &str, instance: InstanceId) -> OfInstance {
+    OfInstance { pool: pool.to_owned(), instance: instance.0 }
 }
 
 fn outcome(fine: bool) -> &'static str {
@@ -246,10 +243,6 @@ fn outcome(fine: bool) -> &'static str {
 
 fn set(gauge: &Gauge, value: usize) {
     gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
-}
-
-fn add(gauge: &Gauge, value: usize) {
-    gauge.inc_by(i64::try_from(value).unwrap_or(0));
 }
 
 impl fmt::Debug for Metrics {

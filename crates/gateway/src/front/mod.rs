@@ -8,4 +8,6 @@ mod stateless;
 pub mod stdio;
 pub mod thin;
 
+#[cfg(test)]
+pub(crate) use protocol::list_tools;
 pub use stateless::Parking;

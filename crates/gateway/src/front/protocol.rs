@@ -254,7 +254,7 @@ pub(super) fn one_page(params: Option<&RawValue>) -> Result<(), RpcError> {
 }
 
 /// The answer to `tools/list`. Definitions stay raw, so that nothing in them is respelled.
-pub(super) async fn list_tools(gateway: &Gateway, owner: &Owner) -> Result<Fields, Raw> {
+pub(crate) async fn list_tools(gateway: &Gateway, owner: &Owner) -> Result<Fields, Raw> {
     let listed = gateway.catalog.list().await.map_err(|error| {
         let hint = error.hint.map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
         RpcError::new(

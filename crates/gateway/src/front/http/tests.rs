@@ -1,129 +1,23 @@
 //! Silent clients, on a paused clock and with an engine that only says yes. What a transport forgets must never cost
 //! anybody a browser.
 
-use std::{collections::BTreeSet, path::PathBuf};
-
 use axum::http::HeaderMap;
-use greenroom_core::{
-    Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Policy, Raw, Reply, Seat,
-    StartError, Tool, Toolset, Unwell, View, lease::Limits, raw, settings::Scope,
-};
-use greenroom_fleet::{Fleet, FleetSettings, PoolSettings};
+use greenroom_core::settings::Scope;
 use greenroom_mcp::message;
 use serde_json::{Value, json};
-use tokio::{
-    sync::watch,
-    time::{Duration, advance},
-};
+use tokio::time::{Duration, advance};
 
 use super::{session::Session, *};
-use crate::{Catalog, Facts, Metrics, Source, outlet::Way};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
-
-struct Yes;
-
-impl Engine for Yes {
-    fn fingerprint(&self) -> String {
-        "yes".to_owned()
-    }
-
-    fn unsafe_tools(&self) -> BTreeSet<&'static str> {
-        BTreeSet::new()
-    }
-
-    fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
-        let definition = raw::encode(&json!({"name": "t", "inputSchema": {"type": "object"}}));
-        Box::pin(async { Ok(Toolset { tools: vec![Tool { name: "t".into(), definition }] }) })
-    }
-
-    fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
-        Box::pin(async { Ok(Arc::new(Yes) as Arc<dyn Instance>) })
-    }
-
-    fn spare_suits(&self, _: &dyn Agent) -> bool {
-        true
-    }
-}
-
-impl Instance for Yes {
-    fn open(&self, _: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
-        Box::pin(async { Ok(Box::new(OneSeat(watch::Sender::new(None))) as Box<dyn Seat>) })
-    }
-
-    fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        // Nobody will ever send; that is no loss.
-        watch::Sender::new(None).subscribe()
-    }
-
-    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn process_ids(&self) -> Vec<u32> {
-        Vec::new()
-    }
-
-    fn stop(&self, _: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
-}
-
-struct OneSeat(watch::Sender<Option<Lost>>);
-
-impl Seat for OneSeat {
-    fn call<'a>(&'a mut self, _: Call, _: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
-        Box::pin(async {
-            let body: Result<Raw, Raw> =
-                Ok(raw::encode(&json!({"content": [{"type": "text", "text": "yes"}]})));
-            Ok(Reply { body, artifacts: Vec::new() })
-        })
-    }
-
-    fn own_wait(&self, _: &Call) -> Duration {
-        Duration::ZERO
-    }
-
-    fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        self.0.subscribe()
-    }
-
-    fn view(&self) -> watch::Receiver<View> {
-        watch::Sender::new(View::default()).subscribe()
-    }
-
-    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async {})
-    }
-}
+use crate::{
+    outlet::Way,
+    testing::{self, BUILT_IN, DAY},
+};
 
 /// A door before a fleet whose sessions end after this long without a call.
 fn door(idle_timeout: Duration) -> (Door, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let engine: Arc<dyn Engine> = Arc::new(Yes);
-    let pool = PoolSettings {
-        name: "DEFAULT".to_owned(),
-        limits: Limits { slots: 4, instances_max: 1 },
-        lease_timeout: DAY,
-        instance_idle: DAY,
-        warm: 0,
-        spare_pause: Duration::ZERO,
-    };
-    let settings = FleetSettings { pool, call_timeout: DAY, idle_timeout, max_lifetime: None };
-    let facts = Facts { idle_timeout, max_lifetime: None, headless: true, declared: false };
-    let source = Source { pool: "DEFAULT".into(), engine: engine.clone(), several: false };
-    let gateway = Gateway {
-        fleet: Fleet::new(settings, engine),
-        catalog: Catalog::new(vec![source], Scope::Connection, folder.path().to_owned()),
-        policy: Policy::new(&[], &[], BTreeSet::new(), false).unwrap(),
-        scope: Scope::Connection,
-        facts,
-        folder: PathBuf::from("/"),
-        parking: crate::Parking::default(),
-        metrics: Arc::new(Metrics::new(false)),
-    };
+    let (gateway, folder) = testing::gateway(&[BUILT_IN], Scope::Connection, idle_timeout);
     let door = Door {
-        gateway: Arc::new(gateway),
+        gateway,
         sessions: Arc::default(),
         probes: Arc::new(Probes { server: "s".to_owned() }),
         reach: Reach::Network,

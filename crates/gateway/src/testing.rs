@@ -1,0 +1,184 @@
+//! What unit tests put behind a gateway: pools of engines that answer at once, and say where they ran.
+
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+
+use greenroom_core::{
+    Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Policy, Raw, Reply, Seat,
+    StartError, Tool, Toolset, Unwell, View, lease::Strategy, raw, settings::Scope,
+};
+use greenroom_fleet::{Fleet, FleetSettings, InstanceSettings, PoolSettings, Size};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use crate::{Catalog, Facts, Gateway, Metrics, Source};
+
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A pool for a test.
+#[derive(Clone, Copy)]
+pub(crate) struct Pool {
+    pub(crate) name: &'static str,
+    /// Tools without arguments. One that is called `fail` fails.
+    pub(crate) tools: &'static [&'static str],
+    pub(crate) size: Size,
+    pub(crate) slots: usize,
+    pub(crate) lease_timeout: Duration,
+}
+
+/// The built-in pool.
+pub(crate) const BUILT_IN: Pool = Pool {
+    name: "DEFAULT",
+    tools: &["t"],
+    size: Size::Elastic { instances_max: 1, idle: DAY },
+    slots: 4,
+    lease_timeout: DAY,
+};
+
+/// A gateway before these pools, the first of which is the default one.
+pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (Arc<Gateway>, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let engines: Vec<_> = pools.iter().map(|pool| Arc::new(Says(*pool))).collect();
+    let source = |engine: &Arc<Says>| Source {
+        pool: engine.0.name.into(),
+        engine: engine.clone(),
+        several: matches!(engine.0.size, Size::Fixed(2..)),
+    };
+    let metrics = Arc::new(Metrics::default());
+    let settings = FleetSettings {
+        pools: engines.iter().enumerate().map(|(n, engine)| settings(engine, n == 0)).collect(),
+        starts_max: 64,
+        idle_timeout,
+        max_lifetime: None,
+    };
+    let declared = pools.iter().any(|pool| matches!(pool.size, Size::Fixed(_)));
+    let gateway = Gateway {
+        fleet: Fleet::new(settings, metrics.clone()),
+        catalog: Catalog::new(engines.iter().map(source).collect(), scope, folder.path().to_owned()),
+        policy: Policy::new(&[], &[], BTreeSet::new(), false).unwrap(),
+        scope,
+        facts: Facts { idle_timeout, max_lifetime: None, headless: true, declared },
+        folder: PathBuf::from("/"),
+        parking: crate::Parking::default(),
+        metrics,
+    };
+    (Arc::new(gateway), folder)
+}
+
+fn settings(engine: &Arc<Says>, is_default: bool) -> PoolSettings {
+    let Pool { name, size, slots, lease_timeout, .. } = engine.0;
+    let engine = engine.clone();
+    PoolSettings {
+        name: name.to_owned(),
+        description: format!("What {name} is for"),
+        is_default,
+        size,
+        instance: Arc::new(move |id| InstanceSettings {
+            alias: (id == InstanceId(1)).then(|| "second".to_owned()),
+            engine: engine.clone(),
+            slots,
+            lazy: false,
+            call_timeout: DAY,
+            restarts: 3,
+            health_interval: DAY,
+            health_timeout: DAY,
+            browser: "chromium".to_owned(),
+            headless: true,
+        }),
+        strategy: Strategy::Fifo,
+        lease_timeout,
+        warm: 0,
+        spare_pause: Duration::ZERO,
+        local_only: false,
+    }
+}
+
+/// An engine that says `POOL/INSTANCE tool`, or `yes` if it is the built-in pool's.
+struct Says(Pool);
+
+struct Running(Pool, InstanceId);
+
+struct OneSeat(Pool, InstanceId, watch::Sender<Option<Lost>>);
+
+impl Engine for Says {
+    fn fingerprint(&self) -> String {
+        format!("{:?}", self.0.tools)
+    }
+
+    fn unsafe_tools(&self) -> BTreeSet<&'static str> {
+        BTreeSet::new()
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
+        let tool = |name: &&str| {
+            let definition = raw::encode(&json!({"name": name, "inputSchema": {"type": "object"}}));
+            Tool { name: (*name).into(), definition }
+        };
+        let tools = self.0.tools.iter().map(tool).collect();
+        Box::pin(async { Ok(Toolset { tools }) })
+    }
+
+    fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
+        let instance: Arc<dyn Instance> = Arc::new(Running(self.0, id));
+        Box::pin(async { Ok(instance) })
+    }
+
+    fn spare_suits(&self, _: &dyn Agent) -> bool {
+        true
+    }
+}
+
+impl Instance for Running {
+    fn open(&self, _: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
+        let seat: Box<dyn Seat> = Box::new(OneSeat(self.0, self.1, watch::Sender::new(None)));
+        Box::pin(async { Ok(seat) })
+    }
+
+    fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        // Nobody will ever send; that is no loss.
+        watch::Sender::new(None).subscribe()
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn process_ids(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn stop(&self, _: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+impl Seat for OneSeat {
+    fn call<'a>(&'a mut self, call: Call, _: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
+        let text = match self.0.size {
+            Size::Elastic { .. } => "yes".to_owned(),
+            Size::Fixed(_) => format!("{}/{} {}", self.0.name, self.1, call.tool),
+        };
+        let mut result = json!({"content": [{"type": "text", "text": text}]});
+        if &*call.tool == "fail" {
+            result["isError"] = json!(true);
+        }
+        let body: Result<Raw, Raw> = Ok(raw::encode(&result));
+        Box::pin(async { Ok(Reply { body, artifacts: Vec::new() }) })
+    }
+
+    fn own_wait(&self, _: &Call) -> Duration {
+        Duration::ZERO
+    }
+
+    fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        self.2.subscribe()
+    }
+
+    fn view(&self) -> watch::Receiver<View> {
+        watch::Sender::new(View::default()).subscribe()
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+}

@@ -1,0 +1,248 @@
+//! Calls before several pools, as a client makes them: where they run, what they are told, what is counted.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use greenroom_core::{Agent, BoxFuture, NoAnswer, Owner, Queued, Raw, raw::encode, settings::Scope};
+use greenroom_fleet::Size;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    Gateway,
+    call::{self, Caller},
+    front::list_tools,
+    progress::{self, Waiting},
+    testing::{self, BUILT_IN, DAY, Pool},
+    turn::Turns,
+};
+
+const FIXED: Pool = Pool { size: Size::Fixed(1), slots: 1, ..BUILT_IN };
+const CHROMIUM: Pool = Pool { name: "CHROMIUM", tools: &["t", "pdf", "fail"], size: Size::Fixed(2), ..FIXED };
+const FIREFOX: Pool = Pool { name: "FIREFOX", tools: &["t", "find"], ..FIXED };
+
+/// An agent that keeps what it is told.
+#[derive(Default)]
+struct Told {
+    waiting: Waiting,
+    told: Mutex<Vec<Value>>,
+}
+
+impl Agent for Told {
+    fn tell(&self, method: &str, params: Option<Raw>) {
+        assert_eq!(method, progress::METHOD);
+        self.told.lock().unwrap().push(serde_json::from_str(params.unwrap().get()).unwrap());
+    }
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        _: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(async { Err(NoAnswer::Unsupported(method.to_owned())) })
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        None
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
+
+    fn queued(&self, queued: Queued<'_>) {
+        if let Some(notice) = self.waiting.notice(queued) {
+            self.tell(progress::METHOD, Some(notice));
+        }
+    }
+}
+
+/// A client before two pools.
+struct Client {
+    gateway: Arc<Gateway>,
+    _folder: TempDir,
+}
+
+fn client(pools: &[Pool]) -> Client {
+    let (gateway, folder) = testing::gateway(pools, Scope::Call, DAY);
+    Client { gateway, _folder: folder }
+}
+
+impl Client {
+    async fn call_as(&self, agent: Arc<Told>, params: Value) -> Value {
+        let caller = Caller { owner: Owner::local(), connection: None, agent };
+        let answer = call::run(&self.gateway, &caller, Some(&encode(&params)), Turns::default().take()).await;
+        serde_json::from_str(answer.unwrap_or_else(|error| panic!("{error}")).get()).unwrap()
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Value {
+        self.call_as(Arc::default(), json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// Where a call ran.
+    async fn ran(&self, tool: &str, arguments: Value) -> String {
+        let answer = self.call(tool, arguments).await;
+        assert!(answer.get("_meta").is_none(), "{answer}");
+        text(&answer)
+    }
+
+    /// A call that fails: its code and its text.
+    async fn fails(&self, tool: &str, arguments: Value) -> (String, String) {
+        let answer = self.call(tool, arguments).await;
+        assert_eq!(answer["isError"], true, "{answer}");
+        let code = answer["_meta"]["greenroom/error"]["code"].as_str().unwrap_or_default().to_owned();
+        (code, text(&answer))
+    }
+}
+
+fn text(answer: &Value) -> String {
+    answer["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+/// A call runs in the pool and the instance that it names, by number or alias, or in the default pool; a session stays
+/// where it was made.
+#[tokio::test]
+async fn calls_run_where_they_are_sent() {
+    let client = client(&[CHROMIUM, FIREFOX]);
+    assert_eq!(client.ran("t", json!({"browser_instance": 1})).await, "CHROMIUM/1 t");
+    assert_eq!(client.ran("t", json!({"browser_instance": "second"})).await, "CHROMIUM/1 t");
+    assert_eq!(client.ran("t", json!({"browser_instance": "0"})).await, "CHROMIUM/0 t");
+    assert!(client.ran("t", json!({})).await.starts_with("CHROMIUM/"));
+    assert_eq!(client.ran("t", json!({"browser_pool": "FIREFOX"})).await, "FIREFOX/0 t");
+    assert_eq!(client.ran("t", json!({"browser_pool": "FIREFOX", "sessionId": "s"})).await, "FIREFOX/0 t");
+    assert_eq!(client.ran("find", json!({"sessionId": "s"})).await, "FIREFOX/0 find", "its session is there");
+    let made = json!({"sessionId": "m", "browser_instance": "second"});
+    assert_eq!(client.ran("create_new_session", made).await, r#"{"sessionId":"m"}"#);
+    assert_eq!(client.ran("t", json!({"sessionId": "m"})).await, "CHROMIUM/1 t");
+}
+
+/// A place that does not exist, a session that lives elsewhere and a tool that the pool lacks are refused with what there
+/// is.
+#[tokio::test]
+async fn places_that_cannot_be_had() {
+    let client = client(&[CHROMIUM, FIREFOX]);
+    let (code, said) = client.fails("t", json!({"browser_pool": "WEBKIT"})).await;
+    assert_eq!(code, "no_such_pool");
+    assert!(said.starts_with(r#"no such pool: "WEBKIT"; there is "CHROMIUM", "FIREFOX""#), "{said}");
+    let (code, said) = client.fails("t", json!({"browser_instance": "9"})).await;
+    assert_eq!(code, "no_such_instance");
+    assert!(said.contains("\"9\"") && said.contains("\"second\""), "{said}");
+    let (code, said) = client.fails("pdf", json!({"browser_pool": "FIREFOX"})).await;
+    assert_eq!(code, "tool_not_in_pool");
+    assert!(said.starts_with(r#"pool "FIREFOX" has no tool "pdf"; it is in "CHROMIUM""#), "{said}");
+    assert_eq!(client.fails("find", json!({})).await.0, "tool_not_in_pool", "the default pool has none");
+    client.ran("t", json!({"sessionId": "s", "browser_pool": "FIREFOX"})).await;
+    assert_eq!(client.fails("pdf", json!({"sessionId": "s"})).await.0, "tool_not_in_pool");
+    let (code, said) = client.fails("t", json!({"sessionId": "s", "browser_pool": "CHROMIUM"})).await;
+    assert_eq!(code, "session_elsewhere");
+    assert!(said.contains(r#"lives in pool "FIREFOX""#), "{said}");
+    assert_eq!(client.fails("pdf", json!({"browser_pool": "WEBKIT"})).await.0, "no_such_pool");
+}
+
+/// Several commands run in the place that is named for all of them, and each must be there.
+#[tokio::test]
+async fn several_commands_in_one_place() {
+    let client = client(&[CHROMIUM, FIREFOX]);
+    let commands = json!([{"tool": "t"}, {"tool": "pdf"}]);
+    let place = json!({"commands": commands, "browser_instance": 1, "return_all_results": true});
+    let answer = client.call("browser_execute_bulk", place).await;
+    let ran = |n: usize| text(&answer["structuredContent"]["results"][n]);
+    assert_eq!((ran(0), ran(1)), ("CHROMIUM/1 t".to_owned(), "CHROMIUM/1 pdf".to_owned()));
+    let elsewhere = json!({"commands": commands, "browser_pool": "FIREFOX"});
+    let (code, said) = client.fails("browser_execute_bulk", elsewhere).await;
+    assert_eq!(code, "tool_not_in_pool");
+    assert!(said.starts_with(r#"commands[1]: pool "FIREFOX" has no tool "pdf""#), "{said}");
+    assert!(said.contains("no command was run"), "{said}");
+}
+
+/// Where there is a choice every tool shows it, greenroom's own too, and pools can be looked at; where there is none
+/// nothing is shown.
+#[tokio::test]
+async fn choices_are_shown() {
+    let shown = async |pools: &[Pool]| {
+        let client = client(pools);
+        let list = list_tools(&client.gateway, &Owner::local()).await.unwrap();
+        serde_json::from_str::<Value>(list.to_raw().get()).unwrap()["tools"].as_array().unwrap().clone()
+    };
+    let properties = |tools: &[Value], name: &str| -> Vec<String> {
+        let tool = tools.iter().find(|tool| tool["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+        tool["inputSchema"]["properties"].as_object().unwrap().keys().cloned().collect()
+    };
+    let two = shown(&[CHROMIUM, FIREFOX]).await;
+    let places = ["sessionId", "browser_pool", "browser_instance"];
+    assert_eq!(properties(&two, "pdf"), places);
+    assert_eq!(properties(&two, "create_new_session"), places);
+    assert!(properties(&two, "browser_execute_bulk").ends_with(&places.map(ToOwned::to_owned)));
+    assert_eq!(properties(&two, "session_close"), ["sessionId"]);
+    assert_eq!(properties(&two, "browser_pool_status"), ["pool_name"]);
+    assert_eq!(properties(&shown(&[CHROMIUM]).await, "pdf"), ["sessionId", "browser_instance"]);
+    assert_eq!(properties(&shown(&[FIREFOX]).await, "t"), ["sessionId"]);
+    let built_in = shown(&[BUILT_IN]).await;
+    assert_eq!(properties(&built_in, "t"), ["sessionId"]);
+    assert!(built_in.iter().all(|tool| tool["name"] != "browser_pool_status"));
+}
+
+/// A call that waits for a browser hears its place, if it wants to, and one that waited in vain hears who holds.
+#[tokio::test(start_paused = true)]
+async fn waiting_is_told() {
+    let client = client(&[Pool { lease_timeout: Duration::from_secs(30), ..FIREFOX }]);
+    client.ran("t", json!({"sessionId": "a"})).await;
+    let params =
+        |id: &str| json!({"name": "t", "arguments": {"sessionId": id}, "_meta": {"progressToken": id}});
+    let agent = |id: &str| {
+        Arc::new(Told { waiting: Waiting::of(Some(&encode(&params(id)))), told: Mutex::default() })
+    };
+    let (second, third) = (agent("b"), agent("c"));
+    let (answer, other) =
+        tokio::join!(client.call_as(second.clone(), params("b")), client.call_as(third.clone(), params("c")));
+    let told = second.told.lock().unwrap().clone();
+    let message = |place: &str| format!("waiting for a browser: {place} in pool \"FIREFOX\"");
+    assert_eq!(told[0], json!({"progressToken": "b", "progress": 0.001, "message": message("place 1 of 1")}));
+    let told = third.told.lock().unwrap().clone();
+    assert_eq!(told[0]["message"], message("place 2 of 2"));
+    let grows =
+        |told: &[Value]| told.windows(2).all(|two| two[0]["progress"].as_f64() < two[1]["progress"].as_f64());
+    assert!(grows(&told), "{told:?}");
+    for answer in [answer, other] {
+        assert_eq!(answer["_meta"]["greenroom/error"], json!({"code": "lease_timeout", "retryable": true}));
+        let said = text(&answer);
+        assert!(said.starts_with("no browser free within 30 s: pool \"FIREFOX\""), "{said}");
+        assert!(said.contains("1 of 1 slots are leased by session \"a\""), "{said}");
+        assert!(said.ends_with("raise INSTANCES or SLOTS of pool \"FIREFOX\""), "{said}");
+    }
+}
+
+/// Leases, calls and how full it is are counted for every pool and instance, and nothing else gets a name.
+#[tokio::test]
+async fn pools_are_counted() {
+    let client = client(&[CHROMIUM, FIREFOX]);
+    client.ran("t", json!({"browser_instance": 1})).await;
+    client.call("fail", json!({"browser_instance": 1})).await;
+    client.fails("t", json!({"browser_pool": "INVENTED"})).await;
+    let commands = json!([{"tool": "t"}, {"tool": "t"}]);
+    client.call("browser_execute_bulk", json!({"commands": commands, "browser_pool": "FIREFOX"})).await;
+    let text = client.gateway.metrics.text(&client.gateway.fleet, 0);
+    for line in [
+        r#"greenroom_pool_calls_total{pool="CHROMIUM",instance="1",outcome="ok"} 1"#,
+        r#"greenroom_pool_calls_total{pool="CHROMIUM",instance="1",outcome="error"} 1"#,
+        r#"greenroom_pool_calls_total{pool="FIREFOX",instance="0",outcome="ok"} 2"#,
+        r#"greenroom_pool_leases_total{pool="FIREFOX",instance="0"} 1"#,
+        r#"greenroom_pool_lease_wait_seconds_count{pool="FIREFOX"} 1"#,
+        r#"greenroom_pool_slots{pool="CHROMIUM",instance="0"} 1"#,
+        r#"greenroom_pool_slots_leased{pool="CHROMIUM",instance="1"} 0"#,
+        r#"greenroom_pool_healthy{pool="FIREFOX",instance="0"} 1"#,
+        r#"greenroom_pool_waiting{pool="FIREFOX"} 0"#,
+        r#"greenroom_calls_total{tool="t",outcome="ok"} 3"#,
+        "greenroom_slots 3",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line} is missing:\n{text}");
+    }
+    assert!(!text.contains("INVENTED"), "{text}");
+}
