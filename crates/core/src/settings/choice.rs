@@ -91,9 +91,9 @@ words! {
         Fifo = "fifo",
         /// The next one in turn.
         RoundRobin = "round_robin",
-        /// The one that was lent least often.
+        /// One of the instance with the fewest leases.
         LeastUsed = "least_used",
-        /// The one that the same owner had last.
+        /// The one that the same session or owner had last.
         Sticky = "sticky",
     }
 

@@ -1,0 +1,120 @@
+//! Makes the engine of an instance from its configuration.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, OnceLock, Weak},
+};
+
+use greenroom_core::{
+    Engine, InstanceId,
+    settings::{Browser, EngineKind, Pool, Settings},
+};
+use greenroom_engine::{
+    CustomEngine, Offer, PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions, ToolsChanged,
+    browser::{Places, Wanted},
+    launcher::Launcher,
+    ports::Ports,
+    run_folder::RunFolder,
+};
+use greenroom_gateway::Catalog;
+
+/// What engines are made with. Cheap to clone.
+#[derive(Clone)]
+pub struct Engines {
+    pub launcher: Launcher,
+    pub run: Arc<RunFolder>,
+    pub ports: Ports,
+    pub places: Places,
+    pub proxies: HashMap<Option<String>, SocketAddr>,
+    /// The engines tell of changed tools, the catalog is told; the engines come first, so it is filled in.
+    pub catalog: Arc<OnceLock<Weak<Catalog>>>,
+}
+
+impl Engines {
+    pub fn make(&self, settings: &Settings, name: &Arc<str>, pool: &Pool, id: InstanceId) -> Arc<dyn Engine> {
+        match pool.engine {
+            EngineKind::Playwright => Arc::new(PlaywrightEngine {
+                options: Arc::new(self.options(settings, name, pool, id)),
+                launcher: self.launcher.clone(),
+                run: self.run.clone(),
+                ports: self.ports.clone(),
+                proxy: self.proxy(pool),
+                tools_changed: self.tools_changed(name),
+            }),
+            EngineKind::Custom => {
+                let (program, args) = pool
+                    .command
+                    .split_first()
+                    .map_or_else(Default::default, |(program, args)| (PathBuf::from(program), args.to_vec()));
+                Arc::new(CustomEngine {
+                    program,
+                    args,
+                    slots: pool.slots,
+                    launcher: self.launcher.clone(),
+                    run: self.run.clone(),
+                    tools_changed: self.tools_changed(name),
+                })
+            }
+        }
+    }
+
+    /// The proxy that the pool's browsers go through. One whose upstream was not known at the start has none: a reload
+    /// says that it takes a restart, and until then nothing goes out where it should not.
+    fn proxy(&self, pool: &Pool) -> SocketAddr {
+        self.proxies.get(&pool.proxy_server).copied().unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 9)))
+    }
+
+    fn tools_changed(&self, name: &Arc<str>) -> ToolsChanged {
+        let (told, pool) = (self.catalog.clone(), name.clone());
+        Arc::new(move |offer| {
+            let Some(catalog) = told.get().and_then(Weak::upgrade) else { return };
+            match offer {
+                Offer::AtStart(set) => catalog.offered(&pool, &set),
+                Offer::Announced(set) => catalog.announced(&pool, &set),
+            }
+        })
+    }
+
+    fn options(&self, settings: &Settings, name: &str, pool: &Pool, id: InstanceId) -> PlaywrightOptions {
+        // A profile of its own for each instance: two browsers cannot share one.
+        let profiles =
+            pool.user_data_dir.clone().unwrap_or_else(|| settings.data_dir.join("profiles").join(name));
+        PlaywrightOptions {
+            data_folder: settings.data_dir.clone(),
+            node: settings.node.clone(),
+            places: self.places.clone(),
+            slots: pool.slots,
+            own_node: settings.tools.r#unsafe,
+            headless: pool.headless,
+            browser: match pool.browser {
+                Browser::Firefox => PlaywrightBrowser::Firefox,
+                Browser::Webkit => PlaywrightBrowser::Webkit,
+                other => Wanted::from(other).into(),
+            },
+            executable_path: pool.executable_path.clone(),
+            no_sandbox: pool.no_sandbox,
+            isolated: pool.isolated,
+            user_data_dir: (!pool.isolated).then(|| profiles.join(id.to_string())),
+            storage_state: pool.storage_state.clone(),
+            viewport: (pool.viewport_size.width, pool.viewport_size.height),
+            caps: pool.caps.iter().map(ToString::to_string).collect(),
+            webmcp: settings.tools.webmcp,
+            timeout_action: pool.timeout_action,
+            timeout_navigation: pool.timeout_navigation,
+            timeout_settle: pool.timeout_settle,
+            user_agent: pool.user_agent.clone(),
+            device: pool.device.clone(),
+            ignore_https_errors: pool.ignore_https_errors,
+            allowed_origins: pool.allowed_origins.clone(),
+            blocked_origins: pool.blocked_origins.clone(),
+            init_scripts: pool.init_script.clone(),
+            image_responses: Some(pool.image_responses.to_string()),
+            save_session: pool.save_session,
+            output_dir: pool.output_dir.clone(),
+            extension: pool.extension,
+            wsl_windows: pool.wsl_windows,
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Puts the house together: run folder, launcher, egress proxy, engine, fleet, gateway. And takes it apart again,
+//! in the order that leaves nothing behind.
+
+mod engines;
+mod pools;
+mod proxies;
+
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use greenroom_core::{Policy, settings::Settings};
+use greenroom_engine::{
+    launcher::Launcher,
+    ports::{PortGuard, Ports},
+    run_folder::{self, RunFolder},
+};
+use greenroom_fleet::{Fleet, FleetSettings};
+use greenroom_gateway::{
+    Catalog, Gateway,
+    control::{self, Control, Identity, Journal, Kind},
+};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use self::{engines::Engines, proxies::Proxies};
+use crate::{config::Surroundings, control::Listening};
+
+/// How long a shutdown may take. Sessions close within a second or two; what takes longer is killed when this
+/// process ends.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+
+/// Everything that has to be taken down again.
+pub struct House {
+    pub gateway: Arc<Gateway>,
+    /// Whether browsers start before anybody calls.
+    eager: bool,
+    launcher: Launcher,
+    proxies: Proxies,
+    engines: Engines,
+    ports: Ports,
+    run: Arc<RunFolder>,
+    data_folder: PathBuf,
+    /// Where whoever owns this process looks in; `None` for a house that serves no agents.
+    control: Option<Listening>,
+}
+
+impl House {
+    /// Starts nothing heavy: no browser, no engine.
+    pub async fn build(kind: Kind, settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<Self> {
+        let data = &settings.data_dir;
+        let place = || format!("cannot use the data folder: `{}`", data.display());
+        run_folder::make_private(data).with_context(place)?;
+        run_folder::reap(data);
+        let run = Arc::new(RunFolder::claim(data).with_context(place)?);
+        let launcher = Launcher::start(run.tag()).context("cannot start the launcher's thread")?;
+        let ports = Ports::new(&run);
+        let proxies = Proxies::start(settings, &ports).await?;
+        let engines = Engines {
+            launcher: launcher.clone(),
+            run: run.clone(),
+            ports: ports.clone(),
+            places: surroundings.places(),
+            proxies: proxies.addresses(),
+            catalog: Arc::default(),
+        };
+        let catalog =
+            Catalog::new(pools::sources(settings, &engines), settings.sessions.scope, data.join("cache"));
+        let _ = engines.catalog.set(Arc::downgrade(&catalog));
+        let policy = policy(settings, &catalog)?;
+        let pools = pools::settings(kind, settings, &engines);
+        let eager = kind == Kind::Server || pools.iter().any(|pool| pool.warm > 0);
+        let metrics = Arc::new(greenroom_gateway::Metrics::new(!settings.pools.is_empty()));
+        let fleet_settings = FleetSettings {
+            pools,
+            starts_max: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            idle_timeout: settings.sessions.idle_timeout,
+            max_lifetime: settings.sessions.max_lifetime,
+        };
+        let gateway = Arc::new(Gateway {
+            fleet: Fleet::new(fleet_settings, metrics.clone()),
+            catalog,
+            policy,
+            scope: settings.sessions.scope,
+            facts: pools::facts(settings),
+            folder: surroundings.working_dir.clone(),
+            parking: greenroom_gateway::Parking::default(),
+            metrics,
+        });
+        let (data_folder, control) = (data.clone(), None);
+        Ok(Self { gateway, eager, launcher, proxies, engines, ports, run, data_folder, control })
+    }
+
+    /// Begins to start the first browser and its spares, if this house has them ready before anybody calls.
+    pub fn warm_up(&self) {
+        if self.eager {
+            self.gateway.fleet.start();
+        }
+    }
+
+    /// Closes a port of greenroom's own to its browsers.
+    pub fn hold(&self, port: u16) -> anyhow::Result<PortGuard> {
+        self.ports.hold(port).context("cannot write the list of own ports")
+    }
+
+    /// This process's folder, and its name, which no other process has had.
+    pub fn run_folder(&self) -> (&Path, &str) {
+        (self.run.path(), self.run.tag())
+    }
+
+    /// Opens the control socket, with further routes beside its own. For a house that serves agents, before the first
+    /// one is served. Without a socket greenroom serves agents all the same: some file systems have none.
+    pub fn open_control(
+        &mut self,
+        kind: Kind,
+        listen: Option<String>,
+        journal: Arc<Journal>,
+        routes: axum::Router,
+    ) {
+        let closing = CancellationToken::new();
+        let control = Arc::new(Control {
+            gateway: self.gateway.clone(),
+            identity: Identity::new(env!("CARGO_PKG_VERSION"), kind, listen, self.data_folder.clone()),
+            journal,
+            closing: closing.clone(),
+        });
+        let routes = control::router(control).merge(routes).fallback(control::fallback);
+        match Listening::open(self.run.path(), routes, closing) {
+            Ok(listening) => self.control = Some(listening),
+            Err(error) => {
+                tracing::warn!(%error, "no control socket: `greenroom status` will not see this process");
+            }
+        }
+    }
+
+    /// Takes on new settings, as far as that is possible while the house stands. What is not is for the caller to say.
+    pub fn apply(&self, kind: Kind, settings: &Settings) -> anyhow::Result<()> {
+        for pool in pools::settings(kind, settings, &self.engines) {
+            self.gateway.fleet.apply(pool)?;
+        }
+        Ok(())
+    }
+
+    /// Ends every session and every browser and waits for the fronts to end, then everything else. The control socket ends last, so that whoever
+    /// looks in sees how.
+    pub async fn take_down(self, fronts: impl Future<Output = ()>) {
+        let Self { gateway, launcher, proxies, run, control, .. } = self;
+        let orderly = async {
+            // Together: a front's end may wait for a session's, and a session's for the fleet's.
+            tokio::join!(gateway.fleet.shutdown(), fronts);
+            launcher.all_ended().await;
+            proxies.shutdown().await;
+        };
+        if timeout(SHUTDOWN, orderly).await.is_err() {
+            tracing::warn!("shutting down took too long; what is left is killed");
+        }
+        if let Some(control) = control {
+            control.close().await;
+        }
+        drop((gateway, run));
+    }
+}
+
+fn policy(settings: &Settings, catalog: &Catalog) -> anyhow::Result<Policy> {
+    let tools = &settings.tools;
+    Policy::new(&tools.allow, &tools.deny, catalog.unsafe_tools(), tools.r#unsafe)
+        .context("`tools.allow` or `tools.deny` has a bad pattern")
+}

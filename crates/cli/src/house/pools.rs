@@ -1,0 +1,143 @@
+//! The pools of the fleet, as they are configured: those that are declared, or the built-in one.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::{
+    InstanceId,
+    lease::Strategy,
+    settings::{Browser, DeclaredPool, EngineKind, LeaseStrategy, Pool, Settings},
+};
+use greenroom_fleet::{InstanceSettings, PoolSettings, Size};
+use greenroom_gateway::{Facts, Source, control::Kind};
+
+use super::engines::Engines;
+
+/// The one pool there is until others are declared.
+const BUILT_IN: &str = "DEFAULT";
+
+/// How many spares a server keeps in the built-in pool unless told otherwise. One is enough for sessions that come one
+/// by one; more would cost memory on every machine for bursts that few have.
+const SERVER_WARM: usize = 1;
+
+/// How long the successor of a spare waits. Opening it takes a processor for as long as a session's first page does,
+/// and that page is waited for: 165 ms with the two at once, 107 ms one after the other, on two cores.
+const SPARE_PAUSE: Duration = Duration::from_millis(250);
+
+pub fn settings(kind: Kind, settings: &Settings, engines: &Engines) -> Vec<PoolSettings> {
+    // What is made later is made by the settings of now.
+    let all = Arc::new(settings.clone());
+    if settings.pools.is_empty() {
+        return vec![built_in(kind, &all, engines)];
+    }
+    settings.pools.iter().map(|pool| declared(pool, &all, engines)).collect()
+}
+
+/// The pools as far as tools are concerned, the default one first.
+pub fn sources(settings: &Settings, engines: &Engines) -> Vec<Source> {
+    let source = |name: &str, pool: &Pool, several| {
+        let name: Arc<str> = name.into();
+        let engine = engines.make(settings, &name, pool, InstanceId(0));
+        Source { pool: name, engine, several }
+    };
+    if settings.pools.is_empty() {
+        return vec![source(BUILT_IN, &settings.pool, false)];
+    }
+    let mut pools: Vec<_> = settings.pools.iter().collect();
+    pools.sort_by_key(|pool| !pool.is_default);
+    pools.into_iter().map(|pool| source(&pool.name, &pool.common, pool.instances.len() > 1)).collect()
+}
+
+pub fn facts(settings: &Settings) -> Facts {
+    let default = settings.pools.iter().find(|pool| pool.is_default);
+    Facts {
+        idle_timeout: settings.sessions.idle_timeout,
+        max_lifetime: settings.sessions.max_lifetime,
+        headless: default.map_or(settings.pool.headless, |pool| pool.common.headless),
+        declared: !settings.pools.is_empty(),
+    }
+}
+
+fn built_in(kind: Kind, all: &Arc<Settings>, engines: &Engines) -> PoolSettings {
+    let pool = &all.pool;
+    // One agent may never need a browser, so nothing is started before it calls; many agents over a long time find
+    // browsers ready.
+    let warm = pool.warm.unwrap_or(match kind {
+        Kind::Stdio => 0,
+        Kind::Server => SERVER_WARM,
+    });
+    let (settings, engines, name) = (all.clone(), engines.clone(), Arc::from(BUILT_IN));
+    PoolSettings {
+        name: BUILT_IN.to_owned(),
+        description: String::new(),
+        is_default: true,
+        size: Size::Elastic { instances_max: pool.instances_max, idle: pool.instance_idle },
+        instance: Arc::new(move |id| instance(&settings, &engines, &name, &settings.pool, None, id)),
+        strategy: pool.lease_strategy.map_or(Strategy::Fill, strategy),
+        lease_timeout: pool.lease_timeout,
+        warm,
+        spare_pause: SPARE_PAUSE,
+        local_only: !pool.isolated,
+    }
+}
+
+fn declared(pool: &DeclaredPool, all: &Arc<Settings>, engines: &Engines) -> PoolSettings {
+    let (settings, engines, name): (_, _, Arc<str>) =
+        (all.clone(), engines.clone(), pool.name.as_str().into());
+    let (instances, common) = (pool.instances.clone(), pool.common.clone());
+    let isolated = pool.common.isolated && pool.instances.iter().all(|instance| instance.pool.isolated);
+    PoolSettings {
+        name: pool.name.clone(),
+        description: pool.description.clone(),
+        is_default: pool.is_default,
+        size: Size::Fixed(pool.instances.len()),
+        instance: Arc::new(move |id| match instances.get(id.0 as usize) {
+            Some(own) => instance(&settings, &engines, &name, &own.pool, own.alias.clone(), id),
+            None => instance(&settings, &engines, &name, &common, None, id),
+        }),
+        strategy: pool.common.lease_strategy.map_or(Strategy::Fifo, strategy),
+        lease_timeout: pool.common.lease_timeout,
+        warm: pool.common.warm.unwrap_or(0),
+        spare_pause: SPARE_PAUSE,
+        local_only: !isolated,
+    }
+}
+
+fn instance(
+    settings: &Settings,
+    engines: &Engines,
+    name: &Arc<str>,
+    pool: &Pool,
+    alias: Option<String>,
+    id: InstanceId,
+) -> InstanceSettings {
+    InstanceSettings {
+        alias,
+        engine: engines.make(settings, name, pool, id),
+        slots: pool.slots,
+        lazy: pool.lazy,
+        call_timeout: pool.timeout,
+        restarts: pool.restarts,
+        health_interval: pool.health_interval,
+        health_timeout: pool.health_timeout,
+        browser: browser(pool).to_owned(),
+        headless: pool.headless,
+    }
+}
+
+/// Which browser an instance has, as lists show it.
+fn browser(pool: &Pool) -> &'static str {
+    match (pool.engine, pool.browser) {
+        (EngineKind::Custom, _) => "custom",
+        (EngineKind::Playwright, Browser::Auto | Browser::HeadlessShell) => Browser::Chromium.as_str(),
+        (EngineKind::Playwright, other) => other.as_str(),
+    }
+}
+
+fn strategy(strategy: LeaseStrategy) -> Strategy {
+    match strategy {
+        LeaseStrategy::Fifo => Strategy::Fifo,
+        LeaseStrategy::RoundRobin => Strategy::RoundRobin,
+        LeaseStrategy::LeastUsed => Strategy::LeastUsed,
+        LeaseStrategy::Sticky => Strategy::Sticky,
+    }
+}

@@ -1,0 +1,59 @@
+//! The egress proxies: one that goes straight out, and one for each upstream proxy that a pool is configured with.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    net::SocketAddr,
+    sync::Arc,
+};
+
+use anyhow::Context;
+use greenroom_core::settings::Settings;
+use greenroom_egress::{Proxy, Upstream};
+use greenroom_engine::ports::{PortGuard, Ports};
+
+use crate::report::Hinted;
+
+/// The proxies by the upstream they go through, as it is configured.
+pub struct Proxies(HashMap<Option<String>, (Proxy, PortGuard)>);
+
+impl Proxies {
+    pub async fn start(settings: &Settings, ports: &Ports) -> anyhow::Result<Self> {
+        let mut proxies = HashMap::new();
+        for name in wanted(settings) {
+            let upstream: Option<Upstream> = match &name {
+                None => None,
+                Some(url) => {
+                    Some(url.parse().map_err(|error| Hinted::usage(format!("PROXY_SERVER: {error}")))?)
+                }
+            };
+            let proxy = Proxy::start(Arc::new(ports.clone()), upstream)
+                .await
+                .context("cannot start the egress proxy")?;
+            // Keeps browsers away from their own door.
+            let guard = ports.hold(proxy.address().port()).context("cannot write the list of own ports")?;
+            proxies.insert(name, (proxy, guard));
+        }
+        Ok(Self(proxies))
+    }
+
+    pub fn addresses(&self) -> HashMap<Option<String>, SocketAddr> {
+        self.0.iter().map(|(name, (proxy, _))| (name.clone(), proxy.address())).collect()
+    }
+
+    pub async fn shutdown(self) {
+        for (proxy, guard) in self.0.into_values() {
+            proxy.shutdown().await;
+            drop(guard);
+        }
+    }
+}
+
+/// Every upstream that is configured anywhere, and none.
+fn wanted(settings: &Settings) -> BTreeSet<Option<String>> {
+    let declared = settings
+        .pools
+        .iter()
+        .flat_map(|pool| pool.instances.iter().map(|instance| &instance.pool).chain([&pool.common]));
+    let all = declared.chain([&settings.pool]).map(|pool| pool.proxy_server.clone());
+    all.chain([None]).collect()
+}
