@@ -37,7 +37,7 @@ impl Backstage {
         let data = Data::new();
         let run = Arc::new(RunFolder::claim(data.path()).unwrap());
         let ports = Ports::new(&run);
-        let proxy = Proxy::start(Arc::new(ports.clone())).await.unwrap();
+        let proxy = Proxy::start(Arc::new(ports.clone()), None).await.unwrap();
         Self { launcher: Launcher::start(run.tag()).unwrap(), data, run, ports, proxy }
     }
 
