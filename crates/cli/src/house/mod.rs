@@ -74,7 +74,7 @@ impl House {
         let policy = policy(settings, &catalog)?;
         let pools = pools::settings(kind, settings, &engines);
         let eager = kind == Kind::Server || pools.iter().any(|pool| pool.warm > 0);
-        let metrics = Arc::new(greenroom_gateway::Metrics::new(!settings.pools.is_empty()));
+        let metrics = Arc::new(greenroom_gateway::Metrics::default());
         let fleet_settings = FleetSettings {
             pools,
             starts_max: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
