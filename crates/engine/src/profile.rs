@@ -7,6 +7,7 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use greenroom_core::StartError;
@@ -28,8 +29,8 @@ const CHROMIUM_LOCK: &str = "SingletonLock";
 pub(crate) enum Profile {
     /// Gone when dropped.
     Fresh(Scratch),
-    /// Stays, and belongs to this browser until dropped.
-    Kept { path: PathBuf, _lock: File },
+    /// Stays, and belongs to this browser until cleared or dropped.
+    Kept { path: PathBuf, lock: Mutex<Option<File>> },
 }
 
 impl Profile {
@@ -59,7 +60,7 @@ impl Profile {
                     .hint("close that browser, or choose another `user_data_dir`"));
             }
         }
-        Ok(Self::Kept { path: path.to_owned(), _lock: lock })
+        Ok(Self::Kept { path: path.to_owned(), lock: Mutex::new(Some(lock)) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -69,10 +70,11 @@ impl Profile {
         }
     }
 
-    /// Removes a profile that is not to stay.
+    /// Removes a profile that is not to stay; one that stays can be taken again. For when its browser has ended.
     pub(crate) async fn clear(&self) {
-        if let Self::Fresh(folder) = self {
-            folder.clear().await;
+        match self {
+            Self::Fresh(folder) => folder.clear().await,
+            Self::Kept { lock, .. } => drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take()),
         }
     }
 }
@@ -108,8 +110,8 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     /// A profile is made for this user only, belongs to one at a time, and can be taken again afterwards.
-    #[test]
-    fn one_owner_at_a_time() {
+    #[tokio::test]
+    async fn one_owner_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profiles/POOL/0");
         let first = Profile::keep(&path).unwrap();
@@ -117,6 +119,8 @@ mod tests {
         let refused = Profile::keep(&path).unwrap_err();
         assert!(refused.message.contains("in use by another instance of greenroom"), "{refused}");
         assert!(refused.message.contains(path.to_str().unwrap()) && refused.hint.is_some());
+        first.clear().await;
+        drop(Profile::keep(&path).unwrap());
         drop(first);
         Profile::keep(&path).unwrap();
     }

@@ -297,7 +297,8 @@ impl Pool {
     ) -> Result<queue::Lease, FleetError> {
         let mut said = None;
         loop {
-            let place = waiting.place();
+            // Whoever only waits for an instance to start stands in no queue.
+            let place = waiting.place().filter(|_| !self.is_coming(waiting.waiter));
             if let Some((place, all)) = place.filter(|place| said != Some(*place)) {
                 said = Some((place, all));
                 request.taker.agent.queued(Queued { pool: &self.name, place, waiting: all });

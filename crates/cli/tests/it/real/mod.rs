@@ -12,6 +12,7 @@ mod faults;
 mod files;
 mod growth;
 pub mod house;
+mod instance;
 pub mod isolation;
 pub mod look;
 mod random;

@@ -1,0 +1,141 @@
+//! Instances of every kind with the real engine and real Chromium, without a fleet around them.
+//!
+//! [`Backstage`] has what an instance needs, with options that each test changes.
+
+mod options;
+mod profile;
+mod pulse;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use greenroom_core::{Call, Engine, Instance, InstanceId, Nobody, Reply, Seat, StartError};
+use greenroom_egress::Proxy;
+use greenroom_engine::{
+    PlaywrightEngine, PlaywrightOptions,
+    browser::{Places, Wanted},
+    launcher::Launcher,
+    ports::Ports,
+    run_folder::RunFolder,
+};
+use serde_json::{Value, json};
+
+use super::house::Data;
+
+/// How long an instance may take to end by itself, as the fleet has it.
+const GRACE: Duration = Duration::from_secs(2);
+
+struct Backstage {
+    data: Data,
+    launcher: Launcher,
+    run: Arc<RunFolder>,
+    ports: Ports,
+    proxy: Proxy,
+}
+
+impl Backstage {
+    async fn new() -> Self {
+        let data = Data::new();
+        let run = Arc::new(RunFolder::claim(data.path()).unwrap());
+        let ports = Ports::new(&run);
+        let proxy = Proxy::start(Arc::new(ports.clone()), None).await.unwrap();
+        Self { launcher: Launcher::start(run.tag()).unwrap(), data, run, ports, proxy }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.data.path().join(name)
+    }
+
+    /// Isolated, headless, one slot, no settling.
+    fn options(&self) -> PlaywrightOptions {
+        PlaywrightOptions {
+            data_folder: self.data.path().to_owned(),
+            node: None,
+            places: Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default()),
+            slots: 1,
+            own_node: false,
+            headless: true,
+            browser: Wanted::Any.into(),
+            executable_path: None,
+            no_sandbox: None,
+            isolated: true,
+            user_data_dir: None,
+            storage_state: None,
+            viewport: (1280, 720),
+            caps: Vec::new(),
+            webmcp: false,
+            timeout_action: None,
+            timeout_navigation: None,
+            timeout_settle: Some(Duration::ZERO),
+            user_agent: None,
+            device: None,
+            ignore_https_errors: false,
+            allowed_origins: Vec::new(),
+            blocked_origins: Vec::new(),
+            init_scripts: Vec::new(),
+            image_responses: None,
+            save_session: false,
+            output_dir: None,
+            extension: false,
+            wsl_windows: false,
+        }
+    }
+
+    /// The options of an instance whose profile stays.
+    fn kept(&self, profile: &Path) -> PlaywrightOptions {
+        PlaywrightOptions { isolated: false, user_data_dir: Some(profile.to_owned()), ..self.options() }
+    }
+
+    async fn try_start(&self, options: PlaywrightOptions) -> Result<Arc<dyn Instance>, StartError> {
+        let engine = PlaywrightEngine {
+            options: Arc::new(options),
+            launcher: self.launcher.clone(),
+            run: self.run.clone(),
+            ports: self.ports.clone(),
+            proxy: self.proxy.address(),
+            tools_changed: Arc::new(|_| {}),
+        };
+        engine.start(InstanceId(0)).await
+    }
+
+    async fn start(&self, options: PlaywrightOptions) -> Arc<dyn Instance> {
+        self.try_start(options).await.unwrap_or_else(|error| panic!("{error}; hint: {:?}", error.hint))
+    }
+}
+
+/// A seat, and calls of its tools.
+struct Stool(Box<dyn Seat>);
+
+impl Stool {
+    async fn open(instance: &Arc<dyn Instance>) -> Self {
+        Self(instance.open(Arc::new(Nobody)).await.unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// The whole answer, as the engine gave it.
+    async fn answer(&mut self, tool: &str, arguments: Value) -> (Value, Reply) {
+        let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
+        let call = Call { tool: tool.into(), params };
+        let reply = self.0.call(call, Arc::new(Nobody)).await.unwrap_or_else(|lost| panic!("{lost}"));
+        let body = reply.body.clone().unwrap_or_else(|error| panic!("{error}"));
+        (serde_json::from_str(body.get()).unwrap(), reply)
+    }
+
+    /// The text of an answer, and whether the tool failed.
+    async fn call(&mut self, tool: &str, arguments: Value) -> Result<String, String> {
+        let (body, _) = self.answer(tool, arguments).await;
+        let text = body["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+        if body["isError"] == true { Err(text) } else { Ok(text) }
+    }
+
+    async fn navigate(&mut self, url: &str) -> Result<String, String> {
+        self.call("browser_navigate", json!({ "url": url })).await
+    }
+
+    /// What a function in the page returns, as text.
+    async fn evaluate(&mut self, function: &str) -> String {
+        self.call("browser_evaluate", json!({ "function": function })).await.unwrap()
+    }
+
+    async fn close(self) {
+        self.0.close().await;
+    }
+}

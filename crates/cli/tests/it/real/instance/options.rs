@@ -1,0 +1,129 @@
+//! Options of the engine have their effect on real pages, over a browser that greenroom started.
+
+use std::{fs, path::PathBuf};
+
+use greenroom_engine::PlaywrightOptions;
+use greenroom_testkit::Site;
+use serde_json::json;
+
+use super::{Backstage, GRACE, Stool};
+
+/// Cookies, HttpOnly ones too, and local storage of a storage state are in every new context.
+#[tokio::test]
+async fn a_storage_state_arrives() {
+    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let state = stage.path("state.json");
+    let cookie = |name: &str, http_only: bool| {
+        json!({ "name": name, "value": "yes", "domain": "127.0.0.1", "path": "/", "expires": -1,
+                "httpOnly": http_only, "secure": false, "sameSite": "Lax" })
+    };
+    let text = json!({
+        "cookies": [cookie("plain", false), cookie("hidden", true)],
+        "origins": [{ "origin": site.base(), "localStorage": [{ "name": "stored", "value": "yes" }] }],
+    });
+    fs::write(&state, text.to_string()).unwrap();
+    let options = PlaywrightOptions { storage_state: Some(state.clone()), slots: 2, ..stage.options() };
+    let instance = stage.start(options.clone()).await;
+    for _ in 0..2 {
+        let mut seat = Stool::open(&instance).await;
+        seat.navigate(&site.url("/show")).await.unwrap();
+        let shown = seat.evaluate("() => document.body.innerText").await;
+        assert!(shown.contains("plain=yes") && shown.contains("hidden=yes"), "{shown}");
+        assert!(seat.evaluate("() => localStorage.getItem('stored')").await.contains("\"yes\""));
+        // What one seat changes, the next does not see.
+        seat.evaluate("() => { document.cookie = 'plain=no'; }").await;
+        seat.close().await;
+    }
+    instance.stop(GRACE).await;
+
+    fs::write(&state, "{").unwrap();
+    let refused = stage.try_start(options.clone()).await.err().unwrap();
+    assert!(
+        refused.message.starts_with("this is no storage state") && refused.message.contains("state.json")
+    );
+    fs::remove_file(&state).unwrap();
+    let refused = stage.try_start(options).await.err().unwrap();
+    assert!(refused.message.starts_with("cannot read the storage state"), "{refused}");
+}
+
+/// Init scripts run before a page's own, origins are allowed and blocked, images are left out, a session is written
+/// down, and all of a seat's files stay in the output folder.
+#[tokio::test]
+async fn scripts_origins_and_output() {
+    let stage = Backstage::new().await;
+    let (site, blocked, unlisted) = (Site::start().await, Site::start().await, Site::start().await);
+    let scripts: Vec<PathBuf> = ["one.js", "two.js"].iter().map(|name| stage.path(name)).collect();
+    for (n, script) in scripts.iter().enumerate() {
+        fs::write(script, format!("window.marks = [...(window.marks ?? []), {n}];")).unwrap();
+    }
+    let output = stage.path("output");
+    let options = PlaywrightOptions {
+        init_scripts: scripts.clone(),
+        allowed_origins: vec![site.base(), blocked.base()],
+        blocked_origins: vec![blocked.base()],
+        image_responses: Some("omit".into()),
+        save_session: true,
+        output_dir: Some(output.clone()),
+        ..stage.options()
+    };
+    let instance = stage.start(options.clone()).await;
+    let mut seat = Stool::open(&instance).await;
+    seat.navigate(&site.url("/title?t=allowed")).await.unwrap();
+    assert!(seat.evaluate("() => marks.join()").await.contains("\"0,1\""));
+    for (name, refused) in [("blocked", &blocked), ("not listed", &unlisted)] {
+        let url = refused.url("/title");
+        let fetch =
+            format!("() => fetch('{url}', {{ mode: 'no-cors' }}).then(() => 'came', () => 'refused')");
+        let answer = seat.evaluate(&fetch).await;
+        assert!(answer.contains("\"refused\""), "{name}: {answer}");
+    }
+    let error = seat.navigate(&blocked.url("/title")).await.unwrap_err();
+    assert!(error.contains("ERR_BLOCKED_BY_CLIENT"), "{error}");
+    assert_eq!((blocked.requests().len(), unlisted.requests().len()), (0, 0));
+    let (answer, _) = seat.answer("browser_take_screenshot", json!({})).await;
+    let kinds: Vec<_> = answer["content"].as_array().unwrap().iter().map(|part| &part["type"]).collect();
+    assert_eq!(kinds, ["text"]);
+    seat.close().await;
+    let second = Stool::open(&instance).await;
+    second.close().await;
+    instance.stop(GRACE).await;
+
+    let seats: Vec<_> = fs::read_dir(&output).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(seats.len(), 2, "a folder each");
+    let files: Vec<String> = seats.iter().flat_map(|seat| files(seat)).collect();
+    let screenshot = files.iter().find(|file| file.ends_with(".png")).expect("the screenshot stays");
+    assert!(fs::read(screenshot).unwrap().starts_with(b"\x89PNG"));
+    let logs =
+        files.iter().filter(|file| file.ends_with(".md")).map(|file| fs::read_to_string(file).unwrap());
+    let told: Vec<_> = logs.filter(|log| log.contains("browser_take_screenshot")).collect();
+    assert_eq!(told.len(), 1, "the first session is written down: {files:?}");
+
+    fs::remove_file(&scripts[1]).unwrap();
+    let refused = stage.try_start(options).await.err().unwrap();
+    assert!(
+        refused.message.starts_with("no such init script") && refused.message.contains("two.js"),
+        "{refused}"
+    );
+}
+
+/// A device is emulated in contexts of a browser that greenroom started.
+#[tokio::test]
+async fn a_device_is_emulated() {
+    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let options = PlaywrightOptions { device: Some("iPhone 15".into()), ..stage.options() };
+    let instance = stage.start(options).await;
+    let mut seat = Stool::open(&instance).await;
+    seat.navigate(&site.url("/title")).await.unwrap();
+    let shown = seat.evaluate("() => [screen.width, devicePixelRatio, navigator.userAgent].join()").await;
+    assert!(shown.contains("\"393,3,") && shown.contains("iPhone"), "{shown}");
+    seat.close().await;
+    instance.stop(GRACE).await;
+}
+
+/// All files below a folder.
+fn files(folder: &std::path::Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { files(&path) } else { vec![path.display().to_string()] })
+        .collect()
+}

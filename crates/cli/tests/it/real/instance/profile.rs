@@ -1,0 +1,172 @@
+//! Instances that are not isolated: one profile that stays, one seat at a time in the browser's own context.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use greenroom_core::View;
+use greenroom_engine::browser::{self, Kind, Wanted};
+use greenroom_testkit::{Site, eventually};
+use serde_json::json;
+
+use super::{Backstage, GRACE, Stool};
+
+const KEEP: &str =
+    "() => { document.cookie = 'kept=yes; max-age=3600'; localStorage.setItem('kept', 'too'); }";
+const KEPT: &str = "() => document.cookie + ' ' + localStorage.getItem('kept')";
+
+/// Cookies and storage stay over seats and over restarts of the instance; tabs go with their seat. The observer sees
+/// the seat's pages, and no page of a seat before.
+#[tokio::test]
+async fn a_profile_stays() {
+    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let profile = stage.path("profiles/POOL/0");
+    let instance = stage.start(stage.kept(&profile)).await;
+    assert_eq!(fs::metadata(&profile).unwrap().permissions().mode() & 0o777, 0o700);
+
+    let mut seat = Stool::open(&instance).await;
+    seat.navigate(&site.url("/title?t=first")).await.unwrap();
+    seat.evaluate(KEEP).await;
+    let view = seat.0.view();
+    assert_eq!(*view.borrow(), View { url: site.url("/title?t=first"), title: "first".into(), tabs: 1 });
+    seat.call("browser_tabs", json!({ "action": "new", "url": site.url("/title?t=second") })).await.unwrap();
+    assert_eq!(seat.0.view().borrow().tabs, 2);
+    // Emptied, and used again.
+    seat.call("browser_close", json!({})).await.unwrap();
+    assert_eq!(*seat.0.view().borrow(), View::default());
+    seat.navigate(&site.url("/title?t=third")).await.unwrap();
+    assert_eq!(seat.0.view().borrow().tabs, 1);
+    assert!(seat.evaluate(KEPT).await.contains("kept=yes too"));
+    seat.close().await;
+
+    let mut seat = Stool::open(&instance).await;
+    let tabs = seat.call("browser_tabs", json!({ "action": "list" })).await.unwrap();
+    assert!(!tabs.contains("third"), "{tabs}");
+    seat.navigate(&site.url("/title?t=fourth")).await.unwrap();
+    assert_eq!(seat.0.view().borrow().tabs, 1, "the tabs before are gone");
+    assert!(seat.evaluate(KEPT).await.contains("kept=yes too"), "over seats");
+    // Written down only when the browser ends, which must be let do so in its own order.
+    seat.evaluate("() => { document.cookie = 'late=yes; max-age=3600'; }").await;
+    seat.close().await;
+    instance.stop(GRACE).await;
+
+    let instance = stage.start(stage.kept(&profile)).await;
+    let mut seat = Stool::open(&instance).await;
+    seat.navigate(&site.url("/show")).await.unwrap();
+    let kept = seat.evaluate(KEPT).await;
+    assert!(kept.contains("kept=yes") && kept.contains("late=yes") && kept.contains("too"), "{kept}");
+    seat.close().await;
+    instance.stop(GRACE).await;
+    assert!(profile.join("Default").is_dir() || profile.is_dir());
+}
+
+/// A page that hangs is closed with its seat as well, and the next seat finds an empty browser.
+#[tokio::test]
+async fn a_hung_page_goes_with_its_seat() {
+    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let instance = stage.start(stage.kept(&stage.path("profile"))).await;
+    let mut seat = Stool::open(&instance).await;
+    seat.navigate(&site.url("/title?t=hung")).await.unwrap();
+    // The fetch leaves before the page stops for ever; nothing is answered after that.
+    let hang = "() => { fetch('/hung').then(() => { for (;;); }); return new Promise(() => {}); }";
+    tokio::select! {
+        answer = seat.call("browser_evaluate", json!({ "function": hang })) => panic!("{answer:?}"),
+        () = site.wait_for_hit("/hung") => {}
+    }
+    tokio::time::timeout(std::time::Duration::from_secs(5), seat.close()).await.unwrap();
+    let mut seat = Stool::open(&instance).await;
+    seat.navigate(&site.url("/title?t=next")).await.unwrap();
+    assert_eq!(
+        *seat.0.view().borrow(),
+        View { url: site.url("/title?t=next"), title: "next".into(), tabs: 1 }
+    );
+    seat.close().await;
+    instance.stop(GRACE).await;
+}
+
+/// Two instances with a profile each share nothing, and a profile has one browser at a time.
+#[tokio::test]
+async fn profiles_are_apart() {
+    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let (one, other) = (stage.path("profiles/0"), stage.path("profiles/1"));
+    let first = stage.start(stage.kept(&one)).await;
+    let mut seat = Stool::open(&first).await;
+    seat.navigate(&site.url("/title")).await.unwrap();
+    seat.evaluate(KEEP).await;
+
+    let second = stage.start(stage.kept(&other)).await;
+    let mut stranger = Stool::open(&second).await;
+    stranger.navigate(&site.url("/title")).await.unwrap();
+    let kept = stranger.evaluate(KEPT).await;
+    assert!(!kept.contains("yes") && !kept.contains("too"), "{kept}");
+    stranger.close().await;
+    second.stop(GRACE).await;
+
+    let refused = stage.try_start(stage.kept(&one)).await.err().unwrap();
+    assert!(
+        refused.message.starts_with("the profile is in use by another instance of greenroom"),
+        "{refused}"
+    );
+    assert!(refused.message.contains(one.to_str().unwrap()) && refused.hint.is_some());
+    seat.close().await;
+    first.stop(GRACE).await;
+}
+
+/// The lock of a living Chromium that is not greenroom's is respected.
+#[tokio::test]
+async fn a_profile_that_a_browser_uses() {
+    let stage = Backstage::new().await;
+    let profile = stage.path("profile");
+    let options = stage.kept(&profile);
+    let Ok(chromium) = browser::find(&options.places, false, Wanted::Only(Kind::Chromium), None) else {
+        panic!("these tests need Chromium")
+    };
+    let mut foreign = std::process::Command::new(chromium.path)
+        .args(["--headless=new", "--no-sandbox", "--no-startup-window", "--remote-debugging-port=0"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("Chromium's lock", || fs::symlink_metadata(profile.join("SingletonLock")).ok()).await;
+    let refused = stage.try_start(options).await.err().unwrap();
+    foreign.kill().unwrap();
+    foreign.wait().unwrap();
+    assert!(refused.message.contains(&format!("a running browser, process {}", foreign.id())), "{refused}");
+}
+
+/// User agent, viewport and invalid certificates are the browser's own here, in the headless shell and in Chromium.
+#[tokio::test]
+async fn the_browsers_own_settings() {
+    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let places = stage.options().places;
+    let chromium = browser::find(&places, false, Wanted::Only(Kind::Chromium), None).unwrap();
+    for (name, executable) in [("shell", None), ("chromium", Some(chromium.path))] {
+        let options = greenroom_engine::PlaywrightOptions {
+            executable_path: executable,
+            viewport: (900, 500),
+            user_agent: Some("greenroom test agent".into()),
+            ignore_https_errors: true,
+            ..stage.kept(&stage.path(name))
+        };
+        let instance = stage.start(options).await;
+        let mut seat = Stool::open(&instance).await;
+        seat.navigate(&site.url("/title")).await.unwrap();
+        let shown = seat.evaluate("() => [innerWidth, innerHeight, navigator.userAgent].join()").await;
+        assert!(shown.contains("\"900,500,greenroom test agent\""), "{name}: {shown}");
+        seat.call("browser_tabs", json!({ "action": "new", "url": site.url("/show") })).await.unwrap();
+        let shown = seat.evaluate("() => [innerWidth, innerHeight].join()").await;
+        assert!(shown.contains("\"900,500\""), "{name}: {shown}");
+        let pid = instance.process_ids()[1];
+        let flags = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+        assert!(String::from_utf8_lossy(&flags).contains("--ignore-certificate-errors"));
+        seat.close().await;
+        instance.stop(GRACE).await;
+    }
+    let agents: Vec<_> = site.requests().into_iter().filter_map(|seen| seen.user_agent).collect();
+    assert!(!agents.is_empty() && agents.iter().all(|agent| agent == "greenroom test agent"), "{agents:?}");
+
+    let refused = greenroom_engine::PlaywrightOptions {
+        device: Some("iPhone 15".into()),
+        ..stage.kept(&stage.path("device"))
+    };
+    let refused = stage.try_start(refused).await.err().unwrap();
+    assert!(refused.message.contains("isolated contexts only") && refused.hint.is_some(), "{refused}");
+}
