@@ -14,11 +14,13 @@ mod join;
 mod journal;
 mod parent;
 mod progress;
+mod reload;
 mod report;
 mod signals;
 mod tcp;
 mod verb;
 mod view;
+mod wake;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
@@ -29,7 +31,7 @@ use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::Subscribe
 
 use crate::{
     args::{Cli, ConfigVerb, Flags, PoolVerb, SessionsVerb, Verb},
-    config::Surroundings,
+    config::{Inputs, Surroundings},
     report::Hinted,
 };
 
@@ -49,8 +51,8 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
     if let Verb::Setup(setup) = &cli.verb {
         setup.check(cli.config.is_some(), &flags)?;
     }
-    let surroundings = Surroundings::read()?;
-    let settings = config::resolve(&surroundings, cli.config, flags)?;
+    let inputs = Inputs { surroundings: Surroundings::read()?, config: cli.config, flags };
+    let settings = inputs.resolve()?;
     let journal = start_logging(&settings)?;
     // One thread: greenroom waits for browsers far more than it computes, and one core carries tens of thousands of
     // calls a second. A call that never changes threads on its way takes two thirds of the time that it would.
@@ -59,7 +61,7 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
         .build()
         .context("cannot start the runtime")?;
     raise_descriptor_limit();
-    let outcome = runtime.block_on(dispatch(cli.verb, settings, surroundings, journal));
+    let outcome = runtime.block_on(dispatch(cli.verb, settings, inputs, journal));
     runtime.shutdown_timeout(LEFTOVERS);
     outcome
 }
@@ -78,12 +80,13 @@ fn raise_descriptor_limit() {
 async fn dispatch(
     verb: Verb,
     settings: Resolved,
-    surroundings: Surroundings,
+    inputs: Inputs,
     journal: Arc<Journal>,
 ) -> anyhow::Result<ExitCode> {
+    let surroundings = inputs.surroundings.clone();
     match verb {
         Verb::Mcp(args) => verb::mcp::run(&settings, &surroundings, journal, &args).await,
-        Verb::Serve(args) => verb::serve::run(&settings, &surroundings, journal, &args).await,
+        Verb::Serve(args) => verb::serve::run(settings, &inputs, journal, &args).await,
         Verb::Setup(args) => verb::setup::run(&settings, &surroundings, &args).await,
         Verb::Doctor(args) => verb::doctor::run(settings, surroundings, &args).await,
         Verb::Demo(args) => verb::demo::run(&settings, &surroundings, &args).await,

@@ -1,18 +1,63 @@
-//! The signals that ask greenroom to end.
+//! The signals that greenroom obeys: those that ask it to end, and the one that asks it to read its configuration anew.
+//!
+//! SIGTERM and SIGINT end the process in order; a second one does not wait for calls that still run. SIGHUP means two
+//! things: the terminal is gone, which ends a process that was started in one, or "read your configuration", which is
+//! what a service is told by it. Which of the two it is, the terminal itself says.
+
+use std::{io::IsTerminal, sync::Arc};
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::Notify,
+};
 use tokio_util::sync::CancellationToken;
 
-/// SIGTERM and SIGINT end the process in order, and so does the end of its terminal.
-pub fn stop_on(stop: &CancellationToken) -> anyhow::Result<()> {
-    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
-        let mut signals = signal(kind).context("cannot listen for signals")?;
-        let stop = stop.clone();
+/// What the signals came to.
+#[derive(Debug, Clone, Default)]
+pub struct Signals {
+    pub stop: CancellationToken,
+    /// It was asked twice.
+    pub hurry: CancellationToken,
+    /// Told when the configuration is to be read anew.
+    pub reload: Arc<Notify>,
+}
+
+impl Signals {
+    /// Listens from now on. For a process that has no configuration to read anew, SIGHUP ends it.
+    pub fn listen(reloads: bool) -> anyhow::Result<Self> {
+        let signals = Self::default();
+        for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+            let (mut arriving, signals) =
+                (signal(kind).context("cannot listen for signals")?, signals.clone());
+            tokio::spawn(async move {
+                while arriving.recv().await.is_some() {
+                    signals.end();
+                }
+            });
+        }
+        let mut hangups = signal(SignalKind::hangup()).context("cannot listen for signals")?;
+        let (had_terminal, told) = (std::io::stdin().is_terminal(), signals.clone());
         tokio::spawn(async move {
-            signals.recv().await;
-            stop.cancel();
+            while hangups.recv().await.is_some() {
+                if !reloads || (had_terminal && terminal_is_gone()) {
+                    told.end();
+                } else {
+                    told.reload.notify_one();
+                }
+            }
         });
+        Ok(signals)
     }
-    Ok(())
+
+    fn end(&self) {
+        if self.stop.is_cancelled() {
+            self.hurry.cancel();
+        }
+        self.stop.cancel();
+    }
+}
+
+fn terminal_is_gone() -> bool {
+    rustix::termios::tcgetattr(std::io::stdin()).is_err()
 }

@@ -6,6 +6,7 @@
 
 use std::{
     fs::{self, File},
+    io::{Read, Seek, Write},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
@@ -18,7 +19,7 @@ use rustix::{
 
 use crate::run_folder::{Scratch, make_private, private_file};
 
-/// greenroom's lock, in the profile.
+/// greenroom's lock, in the profile. It holds the name of the machine that last had it.
 const LOCK: &str = "greenroom.lock";
 
 /// Chromium's lock, in the profile: a link to `<host>-<pid>`.
@@ -41,25 +42,33 @@ impl Profile {
                 .hint("make it a folder that this user can write, or choose another with `user_data_dir`")
         };
         make_private(path).map_err(|error| unusable(&error))?;
-        let lock = private_file().create(true).truncate(false).write(true).open(path.join(LOCK));
-        let lock = lock.map_err(|error| unusable(&error))?;
+        let lock = private_file().create(true).truncate(false).read(true).write(true).open(path.join(LOCK));
+        let mut lock = lock.map_err(|error| unusable(&error))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(in_use(path, "another instance of greenroom").hint(
                 "each instance needs a profile of its own; stop the other one, or choose another `user_data_dir`",
             ));
         }
+        let here = uname().nodename().to_string_lossy().into_owned();
         if let Some((host, pid)) = owner(path) {
-            let here = uname().nodename().to_string_lossy().into_owned();
-            if host != here {
+            let mut last = String::new();
+            lock.read_to_string(&mut last).map_err(|error| unusable(&error))?;
+            if host != here && host == last {
+                // The browser of a greenroom that was killed with its container: it had our lock, so it is dead. Chromium
+                // would not know that.
+                fs::remove_file(path.join(CHROMIUM_LOCK)).map_err(|error| unusable(&error))?;
+            } else if host != here {
                 let lock = path.join(CHROMIUM_LOCK);
                 return Err(in_use(path, &format!("a browser on another machine, `{host}`"))
                     .hint(format!("if that browser has ended, remove `{}`", lock.display())));
-            }
-            if is_browser(pid) {
+            } else if is_browser(pid) {
                 return Err(in_use(path, &format!("a running browser, process {pid}"))
                     .hint("close that browser, or choose another `user_data_dir`"));
             }
         }
+        let noted =
+            lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| lock.write_all(here.as_bytes()));
+        noted.map_err(|error| unusable(&error))?;
         Ok(Self::Kept { path: path.to_owned(), lock: Mutex::new(Some(lock)) })
     }
 
@@ -142,6 +151,12 @@ mod tests {
             assert!(refusal.is_none_or(|refusal| refused.unwrap_or_default().contains(refusal)), "{target}");
             fs::remove_file(&lock).unwrap();
         }
+        // A greenroom in a container that is gone had the profile last, so its browser is gone with it.
+        fs::write(folder.path().join(LOCK), "container").unwrap();
+        symlink("container-7", &lock).unwrap();
+        Profile::keep(folder.path()).unwrap();
+        assert!(fs::symlink_metadata(&lock).is_err());
+        assert_eq!(fs::read_to_string(folder.path().join(LOCK)).unwrap(), host);
     }
 
     /// A profile that cannot be made says where and what to do.

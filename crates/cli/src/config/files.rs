@@ -43,6 +43,21 @@ pub fn config(surroundings: &Surroundings, named: Option<PathBuf>) -> Result<Vec
     Ok(files)
 }
 
+/// The files that a configuration is read from, whether they exist or not.
+pub fn watched(surroundings: &Surroundings, named: Option<PathBuf>) -> Vec<PathBuf> {
+    let by_variable =
+        surroundings.variable(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let near = |name: PathBuf| surroundings.working_dir.join(name);
+    match named.or(by_variable) {
+        Some(path) => vec![near(path), near(".env".into())],
+        None => surroundings
+            .user_file()
+            .into_iter()
+            .chain([near("greenroom.toml".into()), near(".env".into())])
+            .collect(),
+    }
+}
+
 /// The `.env` of the working directory.
 pub fn dotenv(surroundings: &Surroundings) -> Result<Option<DotEnv>, Hinted> {
     let path = surroundings.working_dir.join(".env");

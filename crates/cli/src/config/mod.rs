@@ -11,20 +11,34 @@ use greenroom_core::settings::{self, Resolved, Sources};
 pub use self::surroundings::Surroundings;
 use crate::args::Flags;
 
-/// Resolves the settings. `config` is the value of `--config`; `flags` are the settings given as flags.
-pub fn resolve(
-    surroundings: &Surroundings,
-    config: Option<PathBuf>,
-    flags: Flags,
-) -> anyhow::Result<Resolved> {
-    let sources = Sources {
-        files: files::config(surroundings, config)?,
-        dotenv: files::dotenv(surroundings)?,
-        data_dir: surroundings.data_dir(),
-        user_file: surroundings.user_file(),
-        working_dir: surroundings.working_dir.clone(),
-        environment: surroundings.variables.clone(),
-        flags,
-    };
-    Ok(settings::resolve(&sources)?)
+/// What the configuration is read from. The files may change; the rest is as the process was started.
+#[derive(Debug, Clone)]
+pub struct Inputs {
+    pub surroundings: Surroundings,
+    /// The value of `--config`.
+    pub config: Option<PathBuf>,
+    /// The settings given as flags.
+    pub flags: Flags,
+}
+
+impl Inputs {
+    /// Reads everything and resolves the settings.
+    pub fn resolve(&self) -> anyhow::Result<Resolved> {
+        let surroundings = &self.surroundings;
+        let sources = Sources {
+            files: files::config(surroundings, self.config.clone())?,
+            dotenv: files::dotenv(surroundings)?,
+            data_dir: surroundings.data_dir(),
+            user_file: surroundings.user_file(),
+            working_dir: surroundings.working_dir.clone(),
+            environment: surroundings.variables.clone(),
+            flags: self.flags.clone(),
+        };
+        Ok(settings::resolve(&sources)?)
+    }
+
+    /// The files that are read, whether they exist or not.
+    pub fn files(&self) -> Vec<PathBuf> {
+        files::watched(&self.surroundings, self.config.clone())
+    }
 }

@@ -25,10 +25,10 @@ use greenroom_gateway::{
     control::{self, Control, Identity, Journal, Kind},
 };
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use self::{engines::Engines, proxies::Proxies};
-use crate::{config::Surroundings, control::Listening};
+use crate::{config::Surroundings, control::Listening, wake};
 
 /// How long a shutdown may take. Sessions close within a second or two; what takes longer is killed when this
 /// process ends.
@@ -45,6 +45,8 @@ pub struct House {
     ports: Ports,
     run: Arc<RunFolder>,
     data_folder: PathBuf,
+    /// Notices when the machine has slept.
+    _wake: AbortOnDropHandle<()>,
     /// Where whoever owns this process looks in; `None` for a house that serves no agents.
     control: Option<Listening>,
 }
@@ -92,7 +94,8 @@ impl House {
             metrics,
         });
         let (data_folder, control) = (data.clone(), None);
-        Ok(Self { gateway, eager, launcher, proxies, engines, ports, run, data_folder, control })
+        let _wake = wake::watch(gateway.fleet.clone());
+        Ok(Self { gateway, eager, launcher, proxies, engines, ports, run, data_folder, _wake, control })
     }
 
     /// Begins to start the first browser and its spares, if this house has them ready before anybody calls.

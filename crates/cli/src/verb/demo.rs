@@ -6,13 +6,12 @@ use std::{process::ExitCode, time::Duration};
 
 use greenroom_core::{port::human, settings::Resolved};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::Surroundings,
     demo::{self, Outcome, wares::AGENTS_MAX},
     report::Hinted,
-    signals,
+    signals::Signals,
 };
 
 /// How long the demo may take. It takes a few seconds; a machine that is this slow shows nothing.
@@ -32,8 +31,7 @@ pub struct Args {
 pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
     let settings = &resolved.settings;
     demo::check(settings, surroundings)?;
-    let stop = CancellationToken::new();
-    signals::stop_on(&stop)?;
+    let stop = Signals::listen(false)?.stop;
     // Whatever ends the demo early, everything it started is taken down in order.
     let ending = stop.child_token();
     let playing = demo::run(settings, surroundings, args.agents, args.json, ending.clone());

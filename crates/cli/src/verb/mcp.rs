@@ -17,7 +17,7 @@ use greenroom_gateway::{
 use greenroom_mcp::stdio;
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::Surroundings, house::House, join::Place, parent, report::Hinted, signals};
+use crate::{config::Surroundings, house::House, join::Place, parent, report::Hinted, signals::Signals};
 
 /// Settings that a front has itself; all others are its server's when it has joined one.
 const OWN_SETTINGS: [&str; 2] = ["data_dir", "log"];
@@ -39,8 +39,7 @@ pub async fn run(
     journal: Arc<Journal>,
     args: &Args,
 ) -> anyhow::Result<ExitCode> {
-    let stop = CancellationToken::new();
-    signals::stop_on(&stop)?;
+    let stop = Signals::listen(false)?.stop;
     parent::watch(stop.clone());
     if let Some(url) = &args.server {
         let place = Place::url(url).map_err(|why| Hinted::usage(format!("`--server {url}`: {why}")))?;

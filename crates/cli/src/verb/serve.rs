@@ -5,10 +5,11 @@ use std::{
     net::SocketAddr,
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context;
-use greenroom_core::{Owner, settings::Resolved};
+use greenroom_core::{Owner, port::human, settings::Resolved};
 use greenroom_engine::run_folder;
 use greenroom_gateway::{
     Reach,
@@ -18,21 +19,20 @@ use greenroom_gateway::{
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{config::Surroundings, control, house::House, report::Hinted, signals, tcp};
+use crate::{config::Inputs, control, house::House, reload, report::Hinted, signals::Signals, tcp};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
 pub async fn run(
-    resolved: &Resolved,
-    surroundings: &Surroundings,
+    resolved: Resolved,
+    inputs: &Inputs,
     journal: Arc<Journal>,
     _: &Args,
 ) -> anyhow::Result<ExitCode> {
-    let settings = &resolved.settings;
-    let stop = CancellationToken::new();
-    signals::stop_on(&stop)?;
-    let listener = bind(resolved).await?;
+    let (settings, surroundings) = (&resolved.settings, &inputs.surroundings);
+    let signals = Signals::listen(true)?;
+    let listener = bind(&resolved).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;
     let mut house = House::build(Kind::Server, settings, surroundings).await?;
     // Before any page can know it.
@@ -64,14 +64,33 @@ pub async fn run(
     tracing::info!(url, "ready");
     let serving = http::serve(tcp::prepared(listener), http::site(door.clone()), closing.clone());
     let stopping = async {
-        stop.cancelled().await;
+        signals.stop.cancelled().await;
         // First, so that fronts which lose this server do not find it again.
         let _ = std::fs::remove_file(&mark);
+        drain(&house, settings.server.drain_timeout, &signals).await;
         closing.cancel();
     };
-    tokio::join!(serving, http::attend(door.clone()), stopping);
+    let reloading = async {
+        tokio::select! {
+            () = reload::watch(&house, inputs, resolved.clone(), &signals) => {}
+            () = signals.stop.cancelled() => {}
+        }
+    };
+    tokio::join!(serving, http::attend(door.clone()), stopping, reloading);
     house.take_down(door.end()).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lets calls that run come to their end, for a while, unless it is asked to hurry.
+async fn drain(house: &House, within: Duration, signals: &Signals) {
+    tokio::select! {
+        done = house.gateway.fleet.drain_calls(within) => {
+            if !done {
+                tracing::warn!("calls still run after {}; they are cut off", human(within));
+            }
+        }
+        () = signals.hurry.cancelled() => tracing::warn!("asked twice to end: calls that run are cut off"),
+    }
 }
 
 async fn bind(resolved: &Resolved) -> anyhow::Result<TcpListener> {

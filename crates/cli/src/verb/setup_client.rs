@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::{
     args::{self, Flags},
     client::{Client, Entry, Merge, Scope, Server, diff, file::File},
-    config::{self, Surroundings},
+    config::{Inputs, Surroundings},
     progress,
     report::Hinted,
 };
@@ -153,7 +153,7 @@ fn check_flags(surroundings: &Surroundings, flags: &[String]) -> anyhow::Result<
             .hint("see `greenroom mcp --help`")
     });
     let (cli, flags) = parsed?;
-    config::resolve(surroundings, cli.config, flags)?;
+    Inputs { surroundings: surroundings.clone(), config: cli.config, flags }.resolve()?;
     Ok(())
 }
 

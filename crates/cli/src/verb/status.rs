@@ -12,13 +12,12 @@ use std::{
 
 use greenroom_core::settings::Resolved;
 use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::Surroundings,
     control::{Look, look, nobody},
     report::Hinted,
-    signals,
+    signals::Signals,
     view::{
         status::{Shown, status},
         terminal::{Paint, Screen, Terminal},
@@ -70,8 +69,7 @@ async fn watch(data: &Path, surroundings: &Surroundings, json: bool) -> anyhow::
             .into());
     }
     // Taken, so that the terminal is given back as it was.
-    let stop = CancellationToken::new();
-    signals::stop_on(&stop)?;
+    let stop = Signals::listen(false)?.stop;
     let screen = if json { None } else { Some(Screen::open()?) };
     let mut ticks = interval(REDRAW);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -42,6 +42,8 @@ settings! {
         "server.listen" listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 34501)) => Address;
         /// Further names that clients may call the server by, without ports, such as that of a proxy in front of it.
         "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(Text("HOST")), guarded = true;
+        /// How long calls that still run are let run when the server is told to stop; a second signal does not wait.
+        "server.drain_timeout" drain_timeout: Duration = Duration::from_secs(5) => Span::FROM_ZERO;
     }
 
     /// What an agent sees: named, owned, isolated browsers.

@@ -230,9 +230,14 @@ impl Shared {
         }
     }
 
-    /// Waits until the browser's default context is nobody's.
-    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.turns.clone()?.acquire_owned().await.ok()
+    /// Waits until the browser's default context is nobody's, unless each seat has a context of its own.
+    pub(super) async fn turn(&self) -> Result<Option<OwnedSemaphorePermit>, StartError> {
+        let Some(turns) = self.turns.clone() else { return Ok(None) };
+        tokio::select! {
+            biased;
+            lost = self.until_lost() => Err(StartError::new(lost.to_string())),
+            turn = turns.acquire_owned() => Ok(turn.ok()),
+        }
     }
 
     /// A connection to the engine for one seat, with the seat's own process where it has one.

@@ -79,6 +79,11 @@ impl PlaywrightOptions {
 
     /// Looks for what the options name. The engine would fail on it much later, or not at all.
     pub(super) fn check(&self) -> Result<(), StartError> {
+        if self.slots > 1 && (!self.isolated || self.engine_starts_browser()) {
+            return Err(StartError::new(format!("such a browser has one slot, not {}", self.slots)).hint(
+                "set `slots` to 1; only isolated contexts in a Chromium of greenroom's share a browser",
+            ));
+        }
         // Paths of Windows mean nothing here.
         if self.wsl_windows {
             return Ok(());

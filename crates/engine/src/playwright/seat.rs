@@ -43,7 +43,7 @@ pub(super) struct PlaywrightSeat {
 
 impl PlaywrightSeat {
     pub(super) async fn open(instance: Arc<Shared>, agent: Arc<dyn Agent>) -> Result<Self, StartError> {
-        let turn = instance.turn().await;
+        let turn = instance.turn().await?;
         let engine = &instance.engine;
         let folder = SeatFolder::make(&engine.run, engine.options.output_dir.as_deref())?;
         let (upstream, process) = instance.connect(folder.path(), agent.clone()).await?;

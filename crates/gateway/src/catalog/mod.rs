@@ -144,7 +144,10 @@ impl Catalog {
                 (None, Some(set)) => set.clone(),
                 (None, None) => {
                     let set = self.ask(&**engine, &fingerprint, from_disk).await;
-                    if let Err(error) = &set {
+                    // With one pool it is the caller who hears of it.
+                    if let Err(error) = &set
+                        && self.sources.len() > 1
+                    {
                         tracing::warn!(%error, %pool, "the tools of a pool cannot be listed");
                     }
                     known.insert(fingerprint, set.clone());

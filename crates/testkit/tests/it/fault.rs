@@ -1,6 +1,10 @@
 //! The fake engine's faults: each happens as its flag or tool says, and only then.
 
-use greenroom_testkit::{Gate, text_of};
+use greenroom_testkit::{
+    EngineLog, Gate,
+    process::{Signal, signal},
+    text_of,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -93,4 +97,21 @@ async fn a_closed_stdin_ends_it() {
     client.close_stdin().await;
     assert!(client.wait().await.success());
     assert_eq!(waiting.response_or_end().await, None);
+}
+
+/// SIGTERM is noted where a flag asks for it; one of the flags has the engine live on.
+#[tokio::test]
+async fn sigterm_is_noted() {
+    for (flag, lives) in [("--note-sigterm", false), ("--ignore-sigterm", true)] {
+        let folder = TempDir::new().unwrap();
+        let log = EngineLog::at(folder.path().join("log"));
+        let client = ready(&["--log", log.path().to_str().unwrap(), flag]).await;
+        signal(client.pid(), Signal::TERM);
+        log.reached("SIGTERM", 1).await;
+        if lives {
+            assert_eq!(text_of(&client.call("echo", json!({"text": "still here"})).await), "still here");
+        } else {
+            assert_eq!(client.wait().await.code(), Some(0));
+        }
+    }
 }

@@ -56,12 +56,13 @@ async fn sessions_from_spares() {
     assert_eq!(look::runs(data.path()), [] as [PathBuf; 0]);
 }
 
-/// With one slot a spare is a browser and a Node of its own, and so is the session that gets it.
+/// Where sessions have a Node each, a spare has one too, and it is the session's that gets the spare.
 #[tokio::test]
 async fn spares_with_processes_of_their_own() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--pool-warm", "1", "--pool-slots", "1", "--log", "info"]).await;
+    let flags = ["--pool-warm", "1", "--pool-slots", "1", "--tools-unsafe", "--log", "info"];
+    let house = House::start(&data, &flags).await;
     let pid = house.client.pid();
     spares_ready(&house, 1).await;
     let (browsers, engines) = (look::browsers(pid), look::engines(pid));

@@ -2,6 +2,7 @@
 //!
 //! [`Backstage`] has what an instance needs, with options that each test changes.
 
+mod launched;
 mod options;
 mod profile;
 mod pulse;

@@ -3,7 +3,10 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use greenroom_core::View;
-use greenroom_engine::browser::{self, Kind, Wanted};
+use greenroom_engine::{
+    PlaywrightOptions,
+    browser::{self, Kind, Wanted},
+};
 use greenroom_testkit::{Site, eventually};
 use serde_json::json;
 
@@ -55,7 +58,7 @@ async fn a_profile_stays() {
     assert!(kept.contains("kept=yes") && kept.contains("late=yes") && kept.contains("too"), "{kept}");
     seat.close().await;
     instance.stop(GRACE).await;
-    assert!(profile.join("Default").is_dir() || profile.is_dir());
+    assert!(profile.join("Default").is_dir(), "the profile stays");
 }
 
 /// A page that hangs is closed with its seat as well, and the next seat finds an empty browser.
@@ -139,7 +142,7 @@ async fn the_browsers_own_settings() {
     let places = stage.options().places;
     let chromium = browser::find(&places, false, Wanted::Only(Kind::Chromium), None).unwrap();
     for (name, executable) in [("shell", None), ("chromium", Some(chromium.path))] {
-        let options = greenroom_engine::PlaywrightOptions {
+        let options = PlaywrightOptions {
             executable_path: executable,
             viewport: (900, 500),
             user_agent: Some("greenroom test agent".into()),
@@ -163,10 +166,10 @@ async fn the_browsers_own_settings() {
     let agents: Vec<_> = site.requests().into_iter().filter_map(|seen| seen.user_agent).collect();
     assert!(!agents.is_empty() && agents.iter().all(|agent| agent == "greenroom test agent"), "{agents:?}");
 
-    let refused = greenroom_engine::PlaywrightOptions {
-        device: Some("iPhone 15".into()),
-        ..stage.kept(&stage.path("device"))
-    };
+    let crowded = PlaywrightOptions { slots: 2, ..stage.kept(&stage.path("crowded")) };
+    let refused = stage.try_start(crowded).await.err().unwrap();
+    assert!(refused.message.contains("one slot, not 2") && refused.hint.is_some(), "{refused}");
+    let refused = PlaywrightOptions { device: Some("iPhone 15".into()), ..stage.kept(&stage.path("device")) };
     let refused = stage.try_start(refused).await.err().unwrap();
     assert!(refused.message.contains("isolated contexts only") && refused.hint.is_some(), "{refused}");
 }

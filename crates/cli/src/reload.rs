@@ -1,0 +1,243 @@
+//! Reads the configuration anew while the server runs, when it is told to by SIGHUP or one of its files has changed, and
+//! takes on what can change. What cannot is said, and so is every mistake; then everything stays as it was.
+
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use greenroom_core::settings::{DeclaredPool, Pool, Resolved, SETTINGS, Settings};
+use greenroom_gateway::control::Kind;
+use tokio::time::sleep;
+
+use crate::{config::Inputs, house::House, signals::Signals};
+
+/// How often the files are looked at. A person who has just saved one waits about this long.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Keys of a pool that hold from now on.
+const AT_ONCE: [&str; 7] =
+    ["lease_timeout", "lease_strategy", "warm", "timeout", "health_interval", "health_timeout", "restarts"];
+
+/// Keys of a pool that are settled when greenroom starts: what they are about is made then.
+const NEVER: [&str; 4] = ["instances_max", "instance_idle", "proxy_server", "engine"];
+
+/// When a change takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    AtOnce,
+    /// With the instances that are started from now on.
+    NextStart,
+    /// Not before greenroom is started anew.
+    Never,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Change {
+    what: String,
+    effect: Effect,
+}
+
+/// Watches for reasons to read the configuration anew, and does. Never returns.
+pub async fn watch(house: &House, inputs: &Inputs, mut current: Resolved, signals: &Signals) {
+    let mut seen = stamps(inputs);
+    loop {
+        let told = tokio::select! {
+            () = signals.reload.notified() => true,
+            () = sleep(EVERY) => false,
+        };
+        let now = stamps(inputs);
+        if !told && now == seen {
+            continue;
+        }
+        // Whoever writes a file may not be done with it: it is read when it has stood still for a while.
+        if !told {
+            sleep(EVERY).await;
+            if stamps(inputs) != now {
+                continue;
+            }
+        }
+        seen = now;
+        match inputs.resolve() {
+            Ok(after) => {
+                take_on(house, &current.settings, &after.settings);
+                current = after;
+            }
+            Err(error) => {
+                tracing::error!(
+                    "the configuration has changed and cannot be used, everything stays as it was: {error:#}"
+                );
+            }
+        }
+    }
+}
+
+fn take_on(house: &House, before: &Settings, after: &Settings) {
+    let changes = changes(before, after);
+    if changes.is_empty() {
+        tracing::info!("the configuration was read anew; nothing has changed");
+        return;
+    }
+    if let Err(error) = house.apply(Kind::Server, after) {
+        tracing::error!("the changed configuration could not be taken on: {error:#}");
+    }
+    for Change { what, effect } in changes {
+        match effect {
+            Effect::AtOnce => tracing::info!("configuration: {what}"),
+            Effect::NextStart => {
+                tracing::warn!(
+                    "configuration: {what}, for instances that are started from now on; `greenroom pool restart` applies it to all"
+                );
+            }
+            Effect::Never => {
+                tracing::warn!("configuration: {what}, but not before greenroom is started anew")
+            }
+        }
+    }
+}
+
+/// What the files look like now.
+fn stamps(inputs: &Inputs) -> Vec<(PathBuf, Option<(SystemTime, u64)>)> {
+    let stamp = |path: &PathBuf| {
+        let data = fs::metadata(path).ok()?;
+        Some((data.modified().ok()?, data.len()))
+    };
+    inputs
+        .files()
+        .into_iter()
+        .map(|path| {
+            let stamp = stamp(&path);
+            (path, stamp)
+        })
+        .collect()
+}
+
+fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for setting in SETTINGS.iter().filter(|setting| !setting.is_of_pools()) {
+        let (old, new) = (setting.show(before), setting.show(after));
+        if old != new {
+            changes.push(Change { what: format!("`{}` is `{new}`", setting.key), effect: Effect::Never });
+        }
+    }
+    if before.pools.is_empty() && after.pools.is_empty() {
+        changes.extend(in_pool("pool", &before.pool, &after.pool));
+        return changes;
+    }
+    let find = |pools: &[DeclaredPool], name: &str| pools.iter().find(|pool| pool.name == name).cloned();
+    for pool in &before.pools {
+        match find(&after.pools, &pool.name) {
+            Some(now) => changes.extend(in_declared(pool, &now)),
+            None => {
+                changes.push(Change { what: format!("pool {} is gone", pool.name), effect: Effect::Never })
+            }
+        }
+    }
+    for pool in after.pools.iter().filter(|pool| find(&before.pools, &pool.name).is_none()) {
+        changes.push(Change { what: format!("pool {} is new", pool.name), effect: Effect::Never });
+    }
+    changes
+}
+
+fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<Change> {
+    let name = &after.name;
+    let mut changes = Vec::new();
+    let mut at_once = |differs: bool, what: String| {
+        if differs {
+            changes.push(Change { what, effect: Effect::AtOnce });
+        }
+    };
+    let count = after.instances.len();
+    at_once(before.instances.len() != count, format!("pool {name} has {count} instances"));
+    at_once(before.description != after.description, format!("pool {name} has another description"));
+    let aliases =
+        |pool: &DeclaredPool| pool.instances.iter().map(|one| one.alias.clone()).collect::<Vec<_>>();
+    let both = before.instances.len().min(count);
+    at_once(aliases(before)[..both] != aliases(after)[..both], format!("pool {name} has other aliases"));
+    if before.is_default != after.is_default {
+        changes.push(Change {
+            what: format!("pool {name} is the default: {}", after.is_default),
+            effect: Effect::Never,
+        });
+    }
+    changes.extend(in_pool(name, &before.common, &after.common));
+    for (id, (old, new)) in before.instances.iter().zip(&after.instances).enumerate() {
+        let of_pool = in_pool(name, &before.common, &after.common);
+        // What the pool has changed for all of its instances is said once.
+        let own = in_pool(&format!("{name}.{id}"), &old.pool, &new.pool);
+        let said = |change: &Change| of_pool.iter().any(|all| tail(&all.what) == tail(&change.what));
+        changes.extend(own.into_iter().filter(|change| !said(change)));
+    }
+    changes
+}
+
+/// What a change says without where.
+fn tail(what: &str) -> &str {
+    what.split_once(": ").map_or(what, |(_, tail)| tail)
+}
+
+fn in_pool(place: &str, before: &Pool, after: &Pool) -> Vec<Change> {
+    let of_pools = SETTINGS.iter().filter(|setting| setting.is_of_pools());
+    let changed = of_pools.filter(|setting| setting.show_in(before) != setting.show_in(after));
+    changed
+        .map(|setting| {
+            let effect = match setting.name() {
+                key if AT_ONCE.contains(&key) => Effect::AtOnce,
+                key if NEVER.contains(&key) => Effect::Never,
+                _ => Effect::NextStart,
+            };
+            Change { what: format!("{place}: `{}` is `{}`", setting.name(), setting.show_in(after)), effect }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use greenroom_core::settings::{ConfigFile, Sources, resolve};
+
+    fn settings(toml: &str) -> Settings {
+        let file = ConfigFile { path: "/c/greenroom.toml".into(), text: toml.to_owned(), trusted: true };
+        let sources = Sources { data_dir: Some("/d".into()), files: vec![file], ..Sources::default() };
+        resolve(&sources).unwrap().settings
+    }
+
+    #[track_caller]
+    fn check(before: &str, after: &str, expected: &[(&str, Effect)]) {
+        let changes = changes(&settings(before), &settings(after));
+        let changes: Vec<_> = changes.iter().map(|change| (change.what.as_str(), change.effect)).collect();
+        assert_eq!(changes, expected);
+    }
+
+    const TWO: &str = "[pools.A]\ninstances = 2\nis_default = true\n[pools.B]\ninstances = 1\n";
+
+    /// Every change is found, said once, and told apart by when it takes effect.
+    #[test]
+    fn what_a_change_comes_to() {
+        check(TWO, TWO, &[]);
+        check("", "log = \"info\"", &[("`log` is `info`", Effect::Never)]);
+        check(
+            "",
+            "[pool]\nlease_timeout = 5000\nheadless = false\ninstances_max = 2",
+            &[
+                ("pool: `instances_max` is `2`", Effect::Never),
+                ("pool: `lease_timeout` is `5s`", Effect::AtOnce),
+                ("pool: `headless` is `false`", Effect::NextStart),
+            ],
+        );
+        check(
+            TWO,
+            "[pools.A]\ninstances.count = 3\nis_default = true\ndescription = \"x\"\nuser_agent = \"u\"\n[pools.A.instances.1]\nalias = \"one\"\nheadless = false\n[pools.C]\ninstances = 1",
+            &[
+                ("pool A has 3 instances", Effect::AtOnce),
+                ("pool A has another description", Effect::AtOnce),
+                ("pool A has other aliases", Effect::AtOnce),
+                ("A: `user_agent` is `u`", Effect::NextStart),
+                ("A.1: `headless` is `false`", Effect::NextStart),
+                ("pool B is gone", Effect::Never),
+                ("pool C is new", Effect::Never),
+            ],
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! Notices that the machine slept: one clock goes on meanwhile, the other stands still. What was missed in a sleep is
+//! nobody's fault, so the fleet forgives it and looks at everything at once.
+
+use std::time::Duration;
+
+use greenroom_fleet::Fleet;
+use tokio_util::task::AbortOnDropHandle;
+
+/// How often the clocks are compared. A sleep is noticed this long after it at the latest.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// Shorter than this is no sleep: clocks are read one after the other, and a busy machine takes its time.
+const SLEEP_MIN: Duration = Duration::from_secs(5);
+
+/// Watches the clocks until it is dropped.
+pub fn watch(fleet: Fleet) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut ahead = clocks_apart();
+        loop {
+            tokio::time::sleep(EVERY).await;
+            let now = clocks_apart();
+            if let Some(slept) = slept(ahead, now) {
+                tracing::info!(seconds = slept.as_secs(), "the machine slept; looking after every browser");
+                fleet.woke();
+            }
+            ahead = now;
+        }
+    }))
+}
+
+/// How long the machine slept, by how far the one clock was ahead of the other before and now.
+fn slept(before: Duration, now: Duration) -> Option<Duration> {
+    now.checked_sub(before).filter(|slept| *slept >= SLEEP_MIN)
+}
+
+/// How far the clock that counts sleep is ahead of the one that does not.
+#[cfg(target_os = "linux")]
+fn clocks_apart() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+    let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
+    read(ClockId::Boottime).saturating_sub(read(ClockId::Monotonic))
+}
+
+/// How far the wall clock is ahead of the one that stands still in a sleep. Somebody may set it; then the fleet looks
+/// once more than it has to.
+#[cfg(not(target_os = "linux"))]
+fn clocks_apart() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+    let awake = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
+    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    wall.saturating_sub(awake)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A jump of one clock against the other is a sleep; a moment between two readings is none, nor is a clock that
+    /// was set back.
+    #[test]
+    fn a_sleep_is_a_jump() {
+        let seconds = Duration::from_secs;
+        assert_eq!(slept(seconds(100), seconds(3_700)), Some(seconds(3_600)));
+        assert_eq!(slept(seconds(100), seconds(100) + Duration::from_millis(3)), None);
+        assert_eq!(slept(seconds(100), seconds(50)), None);
+        assert!(slept(clocks_apart(), clocks_apart()).is_none(), "nobody slept between two lines");
+    }
+}

@@ -1,0 +1,71 @@
+//! A browser that the engine starts itself. Those that need it cannot be installed everywhere, so the real engine starts
+//! a Chromium here, behind a script that stands for `cmd.exe`.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use greenroom_core::View;
+use greenroom_engine::{
+    PlaywrightOptions,
+    browser::{self, Kind, Wanted},
+    install, node,
+};
+use greenroom_testkit::{
+    Site,
+    process::{children, wait_gone},
+};
+use serde_json::json;
+
+use super::{Backstage, GRACE, Stool};
+
+/// Its calls are answered, with linked snapshots read; it goes out through the egress proxy, loopback too; it answers
+/// pings beside a call; and at its seat's end the browser goes with the engine.
+#[tokio::test]
+async fn through_the_same_door() {
+    let (stage, site, own) = (Backstage::new().await, Site::start().await, Site::start().await);
+    let _held = stage.ports.hold(own.port()).unwrap();
+    let plain = stage.options();
+    let chromium = browser::find(&plain.places, true, Wanted::Only(Kind::HeadlessShell), None).unwrap();
+    let node = node::locate(None, &plain.places.search_path).unwrap();
+    let cli = install::locate(stage.data.path()).unwrap().cli;
+    // Without `/c npx -y PACKAGE`.
+    let script = format!("#!/bin/sh\nshift 4\nexec {} {} \"$@\"\n", node.display(), cli.display());
+    let cmd = stage.path("cmd.exe");
+    fs::write(&cmd, script).unwrap();
+    fs::set_permissions(&cmd, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut places = plain.places.clone();
+    places.search_path = stage.data.path().into();
+    let options = PlaywrightOptions {
+        places,
+        browser: Wanted::Only(Kind::Chromium).into(),
+        executable_path: Some(chromium.path),
+        no_sandbox: Some(true),
+        wsl_windows: true,
+        ..plain
+    };
+    let instance = stage.start(options).await;
+    let mut seat = Stool::open(&instance).await;
+    let (_, reply) = seat.answer("browser_navigate", json!({ "url": site.url("/title?t=inside") })).await;
+    assert!(reply.artifacts.iter().any(|artifact| artifact.text.contains("heading \"inside\"")), "{reply:?}");
+    assert_eq!(*seat.0.view().borrow(), View::default(), "nothing is observed");
+    let refused = seat.navigate(&own.url("/title")).await;
+    assert_eq!(own.requests().len(), 0, "a port of greenroom's: {refused:?}");
+
+    let hang = "() => { fetch('/hang'); return new Promise(() => {}); }";
+    seat.navigate(&site.url("/title")).await.unwrap();
+    tokio::select! {
+        answer = seat.call("browser_evaluate", json!({ "function": hang })) => panic!("{answer:?}"),
+        () = async {
+            site.wait_for_hit("/hang").await;
+            instance.ping().await.unwrap();
+        } => {}
+    }
+    let engine = instance.process_ids()[0];
+    let below = children(engine);
+    assert!(!below.is_empty(), "the browser is the engine's");
+    seat.close().await;
+    for pid in below {
+        wait_gone(pid).await;
+    }
+    assert_eq!(instance.process_ids(), [] as [u32; 0]);
+    instance.stop(GRACE).await;
+}
