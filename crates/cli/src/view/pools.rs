@@ -84,7 +84,8 @@ fn instances(members: &[Instance], indent: &str, terminal: Terminal) -> String {
     let rows: Vec<_> = members
         .iter()
         .map(|one| {
-            let paint = match one.status.as_str() {
+            let state = state(one);
+            let paint = match state {
                 "healthy" => Paint::Green,
                 "failed" => Paint::Red,
                 _ => Paint::Dim,
@@ -94,7 +95,7 @@ fn instances(members: &[Instance], indent: &str, terminal: Terminal) -> String {
             vec![
                 Cell::Text(Paint::Bold, one.id.to_string()),
                 Cell::plain(one.alias.as_deref().map_or_else(dash, clean)),
-                Cell::Text(paint, clean(&one.status)),
+                Cell::Text(paint, clean(state)),
                 Cell::Number(format!("{} of {}", one.leased, one.slots)),
                 Cell::Number(one.leased_seconds.map_or_else(dash, span)),
                 Cell::plain(browser),
@@ -107,17 +108,22 @@ fn instances(members: &[Instance], indent: &str, terminal: Terminal) -> String {
     table(&heads, &rows, indent, terminal)
 }
 
+/// How an instance is: its status, or that somebody took it out.
+fn state(instance: &Instance) -> &str {
+    match (instance.draining, instance.status.as_str()) {
+        (true, "failed") => "drained",
+        (true, _) => "draining",
+        (false, status) => status,
+    }
+}
+
 /// What is out of the ordinary with an instance; usually nothing.
 fn note(instance: &Instance) -> String {
-    let mut notes = Vec::new();
-    if instance.draining {
-        notes.push("draining".to_owned());
+    match (&instance.error, instance.responsive) {
+        (Some(error), _) => clean(error),
+        (None, Some(false)) if instance.status == "healthy" => "does not respond".to_owned(),
+        (None, _) => String::new(),
     }
-    if instance.status == "healthy" && instance.responsive == Some(false) {
-        notes.push("does not respond".to_owned());
-    }
-    notes.extend(instance.error.as_deref().map(clean));
-    notes.join(", ")
 }
 
 /// A line for each instance that is out of the ordinary.
@@ -125,13 +131,9 @@ pub fn trouble(pool: &Pool, indent: &str) -> String {
     let odd = pool.members.iter().filter(|one| one.status == "failed" || one.draining);
     odd.map(|one| {
         let alias = one.alias.as_deref().map(|alias| format!(" ({})", clean(alias))).unwrap_or_default();
-        let note = note(one);
-        let failed = match (one.status == "failed", note.is_empty()) {
-            (false, _) => note,
-            (true, true) => "failed".to_owned(),
-            (true, false) => format!("failed: {note}"),
-        };
-        format!("{indent}{} instance {}{alias} {failed}\n", clean(&pool.name), one.id)
+        let note = Some(note(one)).filter(|note| !note.is_empty());
+        let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+        format!("{indent}{} instance {}{alias} {}{note}\n", clean(&pool.name), one.id, clean(state(one)))
     })
     .collect()
 }

@@ -220,3 +220,73 @@ fn message_of(error: &RawValue) -> String {
     let message = Fields::open(error).ok().and_then(|fields| fields.read::<String>("message").ok()?);
     message.unwrap_or_else(|| error.get().to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use greenroom_core::{Artifact, ArtifactKind, Lost, raw::parse};
+
+    fn arguments(count: usize, stop_on_error: bool) -> Arguments {
+        let command = || Command { tool: "t".to_owned(), args: None, return_result: true };
+        Arguments {
+            commands: (0..count).map(|_| command()).collect(),
+            stop_on_error,
+            return_all_results: false,
+        }
+    }
+
+    fn reply(body: &str) -> Reply {
+        Reply { body: Ok(parse(body.to_owned()).unwrap()), artifacts: Vec::new() }
+    }
+
+    /// What the engine only links to is in the result, and its other bytes are as they were.
+    #[test]
+    fn linked_files_are_in_the_results() {
+        // Recorded from the engine, version 0.0.83, shortened.
+        let body = r####"{"content":[{"type":"text","text":"### Page\n- Page URL: http://127.0.0.1/\n### Snapshot\n- [Snapshot](.playwright-mcp/page-1.yml)"}],"n": 1.50}"####;
+        let link = "[Snapshot](.playwright-mcp/page-1.yml)";
+        let at = body.find(link).unwrap();
+        let artifact = Artifact {
+            kind: ArtifactKind::Snapshot,
+            link: at..at + link.len(),
+            text: "- heading \"tea\" [ref=e1]".to_owned(),
+        };
+        let reply = Reply { artifacts: vec![artifact], ..reply(body) };
+        let outcome = Outcome::new(&arguments(1, true), vec![reply], None);
+        let result = outcome.results[0].as_ref().unwrap().get();
+        assert!(result.contains(r#"- - heading \"tea\" [ref=e1]"}],"n": 1.50}"#), "{result}");
+    }
+
+    /// A browser that is lost ends everything: the command under which that happened has run, one before which it
+    /// happened has not.
+    #[test]
+    fn a_lost_browser_ends_it() {
+        let fine = || reply(r#"{"content":[]}"#);
+        let lost = |error: FleetError| Outcome::new(&arguments(4, false), vec![fine(), fine()], Some(&error));
+        let under = lost(FleetError::Lost(Lost::Page("gone".into())));
+        assert_eq!((under.success, under.executed_count, under.stopped_at), (false, 3, Some(2)));
+        assert_eq!(
+            under.errors[2].as_deref(),
+            Some("the session was lost during this call: the page crashed (gone)")
+        );
+        assert_eq!((under.results.len(), under.errors.len()), (4, 4));
+        let before = lost(FleetError::NotRun(Lost::Page("gone".into())));
+        assert_eq!((before.executed_count, before.stopped_at), (2, Some(2)));
+    }
+
+    /// A failure without a text is shown as it is, so that nothing is hidden.
+    #[test]
+    fn failures_are_never_empty() {
+        let failed =
+            |body: &str| Outcome::new(&arguments(1, true), vec![reply(body)], None).errors[0].clone();
+        assert_eq!(
+            failed(r#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}],"isError":true}"#)
+                .as_deref(),
+            Some("a\nb")
+        );
+        assert_eq!(failed(r#"{"isError":true,"x":1}"#).as_deref(), Some(r#"{"isError":true,"x":1}"#));
+        let error = Reply { body: Err(parse(r#"{"code":1}"#.to_owned()).unwrap()), artifacts: Vec::new() };
+        let outcome = Outcome::new(&arguments(1, true), vec![error], None);
+        assert_eq!(outcome.errors[0].as_deref(), Some(r#"{"code":1}"#));
+    }
+}

@@ -1,9 +1,10 @@
 //! `greenroom pool`: the pools of every greenroom that runs, and commands to one of them.
 
-use serde_json::json;
+use greenroom_testkit::{PATIENCE, within};
+use serde_json::{Value, json};
 
 use super::ask::ask;
-use crate::front::stage::Stage;
+use crate::front::{pools::two_pools, stage::Stage};
 
 /// Pools are listed and shown; a name that is none says what there is, and the built-in pool cannot be scaled.
 #[tokio::test]
@@ -41,4 +42,36 @@ async fn one_greenroom_is_chosen() {
     let pid = one.pid().to_string();
     let said = ask(&stage, &["pool", "show", "DEFAULT", "--json", "--pid", &pid]).await;
     assert_eq!((said.code, &said.json()["pid"]), (0, &json!(one.pid())));
+}
+
+/// Asks again and again until a pool looks like this.
+async fn until(stage: &Stage, pool: &str, wanted: impl Fn(&Value) -> bool) {
+    let look = async { while !wanted(&ask(stage, &["pool", "show", pool, "--json"]).await.json()) {} };
+    within(PATIENCE, look).await;
+}
+
+/// Declared pools are a table, also in `status`; they are scaled, drained and restarted, and what was done is said.
+#[tokio::test]
+async fn pools_are_changed() {
+    let stage = two_pools(Stage::new());
+    let server = stage.serve().await;
+    let size = |count: usize| move |pool: &Value| pool["healthy"] == count && pool["instances"] == count;
+    until(&stage, "MAIN", size(3)).await;
+    until(&stage, "SIDE_JOBS", size(1)).await;
+    ask(&stage, &["pool", "list"]).await.check("declared_pools", &stage);
+    let status = ask(&stage, &["status"]).await.stdout;
+    let row = status.lines().find(|line| line.trim_start().starts_with("MAIN (default)")).unwrap();
+    assert!(row.contains("3 of 3") && row.ends_with("General web scraping and navigation"), "{status}");
+    let said = ask(&stage, &["pool", "scale", "SIDE_JOBS", "2"]).await.stdout;
+    assert_eq!(said, format!("pool \"SIDE_JOBS\" (pid {}): 2 instances now, 1 before\n", server.pid()));
+    until(&stage, "SIDE_JOBS", size(2)).await;
+    let drained = ask(&stage, &["pool", "drain", "MAIN", "main_browser", "--json"]).await.json();
+    assert_eq!(drained, json!({"pid": server.pid(), "pool": "MAIN", "instances": ["2"]}));
+    until(&stage, "MAIN", |pool| pool["available"] == 2).await;
+    let status = ask(&stage, &["status"]).await.stdout;
+    assert!(status.contains("  MAIN instance 2 (main_browser) drain"), "{status}");
+    let said = ask(&stage, &["pool", "restart", "MAIN"]).await;
+    assert!(said.stdout.contains(": restarting 0, 1, 2; "), "{said:?}");
+    until(&stage, "MAIN", |pool| pool["available"] == 3).await;
+    ask(&stage, &["pool", "drain", "MAIN", "9"]).await.check("no_instance", &stage);
 }

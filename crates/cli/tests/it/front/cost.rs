@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use tiktoken_rs::{cl100k_base_singleton, o200k_base_singleton};
 
-use super::stage::{Stage, tools};
+use super::{
+    pools::two_pools,
+    stage::{Stage, tools},
+};
 
 /// All tools of greenroom's own that there are.
 const OWN: [&str; 6] = [
@@ -42,7 +45,7 @@ async fn session_id_is_on_every_tool_and_cheap() {
     assert!(count > 20, "{count} tools");
 }
 
-/// All own tools together cost at most 1,200 tokens, and `session_renew` is shown only where it can be used.
+/// All own tools together cost at most 1,200 tokens, and each is shown only where it can be used.
 #[tokio::test]
 async fn own_tools_are_cheap() {
     let own = async |stage: Stage| -> Vec<Value> {
@@ -52,8 +55,21 @@ async fn own_tools_are_cheap() {
     let usual = own(Stage::new()).await;
     let names: Vec<&Value> = usual.iter().map(|tool| &tool["name"]).collect();
     assert_eq!(names, ["session_list", "create_new_session", "session_close", "browser_execute_bulk"]);
-    let all = own(Stage::new().set("sessions.max_lifetime", "1h")).await;
-    assert_eq!(all.len(), OWN.len() - 1, "there are no pools to choose from");
+    let all = own(two_pools(Stage::new()).set("sessions.max_lifetime", "1h")).await;
+    assert_eq!(all.len(), OWN.len());
     let cost: usize = all.iter().map(|tool| tokens(&tool.to_string())).sum();
     assert!(cost <= 1_200, "{cost} tokens");
+}
+
+/// The choice of a pool and an instance costs every tool at most 20 tokens each, beside the names of the pools.
+#[tokio::test]
+async fn places_are_cheap() {
+    let listed = tools(&two_pools(Stage::new()).client().await).await;
+    let echo = listed.iter().find(|tool| tool["name"] == "echo").unwrap();
+    let properties = &echo["inputSchema"]["properties"];
+    let names = tokens("MAIN (default), SIDE_JOBS");
+    for (name, most) in [("browser_pool", 20 + names), ("browser_instance", 20)] {
+        let cost = tokens(&format!("\"{name}\":{},", properties[name]));
+        assert!(cost <= most, "{name}: {cost} tokens");
+    }
 }

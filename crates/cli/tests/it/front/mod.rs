@@ -15,6 +15,7 @@ mod order;
 mod own_tools;
 mod places;
 mod policy;
+pub mod pools;
 mod scope;
 mod spares;
 pub mod stage;

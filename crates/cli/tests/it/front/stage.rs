@@ -56,6 +56,12 @@ impl Stage {
         self
     }
 
+    /// Declares something of a pool: `MAIN_INSTANCES`, `MAIN__0_ALIAS`.
+    pub fn pools(mut self, key: &str, value: &str) -> Self {
+        self.settings.push((format!("PW_MCP_PROXY__{key}"), value.to_owned()));
+        self
+    }
+
     pub fn log(&self) -> EngineLog {
         EngineLog::at(self.path("engine.log"))
     }

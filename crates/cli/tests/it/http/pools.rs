@@ -1,10 +1,10 @@
 //! Pools over REST: what there is, what can be changed, and refusals that programs understand.
 
-use greenroom_testkit::http::Server;
+use greenroom_testkit::{PATIENCE, http::Server, text_of, within};
 use serde_json::{Value, json};
 
 use super::remote;
-use crate::front::stage::Stage;
+use crate::front::{pools::two_pools, stage::Stage};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -88,4 +88,105 @@ async fn pages_may_not_command() {
             assert_eq!(reply.status, 403, "{method} {path} {header:?}");
         }
     }
+}
+
+/// Asks again and again until a pool looks like this: what a command brings about announces itself to nobody.
+async fn until(server: &Server, pool: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let look = async {
+        loop {
+            let (_, said) = get(server, &format!("/api/pools/{pool}")).await;
+            if wanted(&said) {
+                return said;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within(PATIENCE, look).await
+}
+
+fn healthy(count: usize) -> impl Fn(&Value) -> bool {
+    move |pool| pool["healthy_instances"] == count && pool["total_instances"] == count
+}
+
+/// A pool grows at once and shrinks without cutting a lease that is out.
+#[tokio::test]
+async fn pools_are_scaled() {
+    let stage = two_pools(Stage::new());
+    let server = stage.serve().await;
+    let client = remote(&server).await;
+    until(&server, "SIDE_JOBS", healthy(1)).await;
+    let scale = "/api/pools/SIDE_JOBS/scale";
+    let grown = post(&server, scale, &[JSON], r#"{"instances":3}"#).await;
+    assert_eq!(grown, (200, json!({"pool": "SIDE_JOBS", "from": 1, "to": 3, "draining": []})));
+    until(&server, "SIDE_JOBS", healthy(3)).await;
+    let gate = stage.gate("gate");
+    let arguments = json!({"file": gate.path(), "browser_pool": "SIDE_JOBS", "browser_instance": "2"});
+    let held = client.send(&client.call_of("wait", arguments)).await;
+    gate.arrived(1).await;
+    let (status, shrunk) = post(&server, scale, &[JSON], r#"{"instances":1}"#).await;
+    assert_eq!((status, &shrunk["from"], &shrunk["to"]), (200, &json!(3), &json!(1)));
+    assert_eq!(shrunk["draining"], json!(["2", "1"]));
+    until(&server, "SIDE_JOBS", |pool| pool["total_instances"] == 2).await;
+    gate.open();
+    assert_eq!(text_of(&held.reply().await.json().await), "released");
+    until(&server, "SIDE_JOBS", healthy(1)).await;
+}
+
+/// An instance is drained, and brought back by a restart; by number, by alias, or all of a pool.
+#[tokio::test]
+async fn instances_are_drained_and_restarted() {
+    let stage = two_pools(Stage::new());
+    let server = stage.serve().await;
+    let ids = |pool: &Value| -> Vec<Value> {
+        pool["instances"].as_array().unwrap().iter().map(|one| one["process_id"].clone()).collect()
+    };
+    let before = ids(&until(&server, "MAIN", healthy(3)).await);
+    let drain = "/api/pools/MAIN/drain";
+    let drained = post(&server, drain, &[JSON], r#"{"instance":"main_browser"}"#).await;
+    assert_eq!(drained, (200, json!({"pool": "MAIN", "instances": ["2"]})));
+    until(&server, "MAIN", |pool| pool["available_instances"] == 2).await;
+    let restart = "/api/pools/MAIN/restart";
+    assert_eq!(post(&server, restart, &[JSON], r#"{"instance":2}"#).await.1["instances"], json!(["2"]));
+    let after = until(&server, "MAIN", |pool| pool["available_instances"] == 3).await;
+    assert_eq!(ids(&after)[..2], before[..2]);
+    assert_ne!(ids(&after)[2], before[2]);
+    assert_eq!(post(&server, restart, &[], "").await.1["instances"], json!(["0", "1", "2"]));
+    let all_new = |pool: &Value| {
+        pool["healthy_instances"] == 3 && ids(pool).iter().zip(&before).all(|(now, then)| now != then)
+    };
+    until(&server, "MAIN", all_new).await;
+    let (status, said) = post(&server, drain, &[JSON], r#"{"instance":"9"}"#).await;
+    assert_eq!(
+        (status, &said["error"], &said["details"]["instance"]),
+        (404, &json!("no_such_instance"), &json!("9"))
+    );
+}
+
+/// A pool without a healthy instance is unavailable, in the promised words, to those who watch it; so is the server when
+/// that is the default pool, until a restart mends it.
+#[tokio::test]
+async fn a_pool_that_fails() {
+    let stage = two_pools(Stage::new())
+        .script(r#"if test -e "$0/mended" || ! test -e "$0/broken"; then exec "$@"; fi; exit 3"#)
+        .pools("MAIN_RESTARTS", "0");
+    stage.gate("broken").open();
+    let server = stage.serve().await;
+    let words =
+        "Default pool 'MAIN' has no healthy instances. Specify explicit pool or restart failed instances.";
+    until(&server, "MAIN", |pool| {
+        pool["instances"].as_array().unwrap().iter().all(|one| one["status"] == "failed")
+    })
+    .await;
+    let (status, said) = get(&server, "/api/pools/MAIN/health").await;
+    assert_eq!(
+        (status, &said["error"], &said["message"]),
+        (503, &json!("no_healthy_instance"), &json!(words))
+    );
+    let (status, said) = get(&server, "/ready").await;
+    assert_eq!((status, &said["message"]), (503, &json!(words)));
+    stage.gate("mended").open();
+    post(&server, "/api/pools/MAIN/restart", &[JSON], "{}").await;
+    until(&server, "MAIN", healthy(3)).await;
+    assert_eq!(get(&server, "/api/pools/MAIN/health").await, (200, json!({"status": "ok"})));
+    assert_eq!(get(&server, "/ready").await.0, 200);
 }

@@ -1,0 +1,59 @@
+//! Several commands in one real browser of a declared pool.
+
+use greenroom_testkit::Site;
+use serde_json::{Value, json};
+
+use super::house::{Data, House, launch};
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
+}
+
+/// Commands see what those before them did, results have their linked snapshots in them, and what fails says why.
+#[tokio::test]
+async fn commands_share_one_page() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let pool = launch(data.path(), &[])
+        .env("PW_MCP_PROXY__MAIN_INSTANCES", "2")
+        .env("PW_MCP_PROXY__MAIN_IS_DEFAULT", "true")
+        .env("PW_MCP_PROXY__MAIN_ISOLATED", "true")
+        .env("PW_MCP_PROXY__MAIN__1_ALIAS", "second");
+    let house = House::of(pool).await;
+    let commands = json!([
+        {"tool": "browser_navigate", "args": {"url": site.url("/console")}, "return_result": true},
+        {"tool": "browser_click", "args": {"target": "text=Log"}},
+        {"tool": "browser_evaluate", "args": {"function": "() => document.title"}, "return_result": true},
+    ]);
+    let answer = house
+        .call("", "browser_execute_bulk", json!({"commands": commands, "browser_instance": "second"}))
+        .await;
+    let said = answer.response["result"]["structuredContent"].clone();
+    assert_eq!((&said["success"], &said["executed_count"]), (&json!(true), &json!(3)), "{said}");
+    let page = text(&said["results"][0]);
+    assert!(page.contains("```yaml\n") && page.contains("heading \"console\""), "no snapshot: {page}");
+    assert!(!page.contains(".playwright-mcp/"), "a link is left: {page}");
+    assert_eq!(said["results"][1], Value::Null);
+    assert!(text(&said["results"][2]).contains("console"), "{said}");
+
+    let commands = json!([
+        {"tool": "browser_navigate", "args": {"url": site.url("/console")}},
+        {"tool": "browser_click", "args": {"target": "#nothing-is-called-so"}},
+        {"tool": "browser_snapshot", "return_result": true},
+    ]);
+    let answer = house
+        .call("", "browser_execute_bulk", json!({"commands": commands, "browser_instance": "second"}))
+        .await;
+    let said = &answer.response["result"]["structuredContent"];
+    assert_eq!(answer.response["result"]["isError"], true);
+    assert_eq!((&said["success"], &said["stopped_at"]), (&json!(false), &json!(1)), "{said}");
+    assert!(said["errors"][1].as_str().unwrap().contains("nothing-is-called-so"), "{said}");
+
+    let status = house.call("", "browser_pool_status", json!({})).await;
+    let status: Value = serde_json::from_str(&status.ok()).unwrap();
+    let second = &status["pools"][0]["instances"][1];
+    assert_eq!((&second["status"], &second["alias"]), (&json!("healthy"), &json!("second")), "{status}");
+    assert_eq!((&second["browser"], &second["headless"]), (&json!("chromium"), &json!(true)));
+    assert!(second["process_id"].is_u64(), "{status}");
+    house.end().await;
+}
