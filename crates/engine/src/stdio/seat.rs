@@ -41,17 +41,19 @@ impl ProcessSeat {
         let _busy = Busy(&self.living.busy);
         let mut lost = self.living.lost();
         let mut answer = pin!(self.living.upstream.call(&call.params, agent));
-        let answer = tokio::select! {
+        let ended = async { lost.wait_for(Option::is_some).await.ok().and_then(|lost| lost.clone()) };
+        let first = tokio::select! {
             biased;
-            answer = &mut answer => answer,
-            Ok(lost) = lost.wait_for(Option::is_some) => {
-                let lost = lost.clone().unwrap_or(Lost::Shutdown);
-                // What the process said before it ended may still be in the pipe.
-                match timeout(LAST_WORDS, answer).await {
-                    Ok(answer) => answer,
-                    Err(_) => return Err(lost),
-                }
-            }
+            answer = &mut answer => Ok(answer),
+            why = ended => Err(why.unwrap_or(Lost::Shutdown)),
+        };
+        let answer = match first {
+            Ok(answer) => answer,
+            // What the process said before it ended may still be in the pipe.
+            Err(lost) => match timeout(LAST_WORDS, answer).await {
+                Ok(answer) => answer,
+                Err(_) => return Err(lost),
+            },
         };
         let gone = match answer {
             Ok(body) => return Ok(Reply { body, artifacts: Vec::new() }),
