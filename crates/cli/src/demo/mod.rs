@@ -22,7 +22,7 @@ use axum::serve::Listener;
 use futures_util::future::try_join_all;
 use greenroom_core::{
     Owner, StartError,
-    settings::{EngineKind, Settings},
+    settings::{EngineKind, Scope, Settings},
 };
 use greenroom_engine::{browser, install};
 use greenroom_gateway::{
@@ -83,6 +83,8 @@ pub async fn run(
     let mut settings = settings.clone();
     // Nobody comes after these: a spare would be opened for no one.
     settings.pool.warm = Some(0);
+    // The demo shows the built-in pool, whatever else is declared.
+    (settings.pools, settings.sessions.scope) = (Vec::new(), Scope::Connection);
     let (shop, shop_url) = listen().await?;
     let (front, front_url) = listen().await?;
     let address = front.local_addr().context("cannot tell where the front listens")?;

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use greenroom_core::{Call, Fields, Nobody, Owner, Policy, SessionId, raw::encode};
+use greenroom_core::{Call, Fields, Nobody, Owner, Policy, SessionId, raw::encode, settings::EngineKind};
 use greenroom_fleet::{Target, Whose};
 use serde_json::json;
 
@@ -23,7 +23,7 @@ pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
     if !well {
         return Verdict::skipped("mend what failed first");
     }
-    if patient.is_custom() {
+    if patient.resolved.settings.default_instance().engine == EngineKind::Custom {
         return Verdict::skipped("the custom engine's tools are its own");
     }
     let house = match House::build(Kind::Stdio, &patient.resolved.settings, &patient.surroundings).await {

@@ -1,5 +1,6 @@
-//! Whether there is a browser for the pool: the one that is needed, and what there is for the other mode.
+//! Whether there is a browser for every pool: the one that is needed, and what there is for the other mode.
 
+use greenroom_core::settings::Pool;
 use greenroom_engine::browser::{self, Browser, NoBrowser};
 
 use super::{Patient, Verdict};
@@ -8,15 +9,22 @@ pub(super) fn check(patient: &Patient) -> Verdict {
     if patient.is_custom() {
         return Verdict::skipped("the custom engine brings its own browser");
     }
-    let pool = &patient.resolved.settings.pool;
+    let settings = &patient.resolved.settings;
     let places = patient.surroundings.places();
-    let find =
-        |headless| browser::find(&places, headless, pool.browser.into(), pool.executable_path.as_deref());
-    let message = format!("headless: {}; headed: {}", name(&find(true)), name(&find(false)));
-    match find(pool.headless) {
-        Ok(_) => Verdict::ok(message),
-        Err(error) => Verdict::failed(error.to_string()).fix(error.hint()),
+    let find = |pool: &Pool, headless| {
+        browser::find(&places, headless, pool.browser.into(), pool.executable_path.as_deref())
+    };
+    for (place, pool) in settings.instances().into_iter().filter(|(_, pool)| pool.has_chromium()) {
+        if let Err(error) = find(pool, pool.headless) {
+            let place = if settings.pools.is_empty() { String::new() } else { format!("{place}: ") };
+            return Verdict::failed(format!("{place}{error}")).fix(error.hint());
+        }
     }
+    let pool = settings.default_instance();
+    if !pool.has_chromium() {
+        return Verdict::skipped("the engine brings the default pool's browser");
+    }
+    Verdict::ok(format!("headless: {}; headed: {}", name(&find(pool, true)), name(&find(pool, false))))
 }
 
 fn name(found: &Result<Browser, NoBrowser>) -> String {

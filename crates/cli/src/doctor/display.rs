@@ -3,18 +3,21 @@
 use super::{Patient, Verdict};
 
 pub(super) fn check(patient: &Patient) -> Verdict {
-    if patient.resolved.settings.pool.headless {
+    let settings = &patient.resolved.settings;
+    let headed = settings.instances().into_iter().find(|(_, pool)| !pool.headless && !pool.wsl_windows);
+    let Some((place, _)) = headed else {
         return Verdict::skipped("not needed: `pool.headless` is true");
-    }
+    };
+    let place = if settings.pools.is_empty() { String::new() } else { format!("{place}: ") };
     if cfg!(target_os = "macos") {
         return Verdict::ok("this system always has one");
     }
     let set = |name: &&str| patient.surroundings.variable(name).is_some_and(|value| !value.is_empty());
     match ["WAYLAND_DISPLAY", "DISPLAY"].iter().find(|name| set(name)) {
         Some(name) => Verdict::ok(format!("{name} is set")),
-        None => Verdict::failed(
-            "`pool.headless` is false, and there is no screen: neither DISPLAY nor WAYLAND_DISPLAY is set",
-        )
+        None => Verdict::failed(format!(
+            "{place}`pool.headless` is false, and there is no screen: neither DISPLAY nor WAYLAND_DISPLAY is set",
+        ))
         .fix("set `pool.headless` to true, or run greenroom in a desktop session or under `xvfb-run`"),
     }
 }

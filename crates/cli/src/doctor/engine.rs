@@ -6,7 +6,7 @@ use super::{Patient, Verdict};
 
 pub(super) fn check(patient: &Patient) -> Verdict {
     if patient.is_custom() {
-        let command = patient.resolved.settings.pool.command.join(" ");
+        let command = patient.resolved.settings.default_instance().command.join(" ");
         return Verdict::skipped(format!("custom, started when it is needed: `{command}`"));
     }
     match install::locate(&patient.resolved.settings.data_dir) {

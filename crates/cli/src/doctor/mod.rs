@@ -43,9 +43,9 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// Whether the pool's engine is the user's own, which needs neither our engine nor our browser.
+    /// Whether every engine is the user's own, which needs neither our engine nor our browser.
     fn is_custom(&self) -> bool {
-        self.resolved.settings.pool.engine == EngineKind::Custom
+        self.resolved.settings.instances().iter().all(|(_, pool)| pool.engine == EngineKind::Custom)
     }
 }
 

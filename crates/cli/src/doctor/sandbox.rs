@@ -6,8 +6,13 @@ use rustix::process::geteuid;
 use super::{Patient, Verdict};
 
 pub(super) fn check(patient: &Patient) -> Verdict {
-    let setting = patient.resolved.settings.pool.no_sandbox;
-    judge(setting, geteuid().is_root(), &patient.resolved.origin("pool.no_sandbox").to_string())
+    let settings = &patient.resolved.settings;
+    let without = settings.instances().into_iter().find(|(_, pool)| pool.no_sandbox == Some(true));
+    let (setting, origin) = match without {
+        Some((place, pool)) if !settings.pools.is_empty() => (pool.no_sandbox, place),
+        _ => (settings.default_instance().no_sandbox, patient.resolved.origin("pool.no_sandbox").to_string()),
+    };
+    judge(setting, geteuid().is_root(), &origin)
 }
 
 fn judge(no_sandbox: Option<bool>, root: bool, origin: &str) -> Verdict {

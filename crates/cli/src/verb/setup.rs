@@ -83,8 +83,9 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
         return setup_client::run(resolved, surroundings, client, &args.connect, args.json);
     }
     let launcher = Launcher::start("setup").context("cannot start the launcher's thread")?;
-    let mut outcome =
-        Outcome { custom: resolved.settings.pool.engine == EngineKind::Custom, ..Outcome::default() };
+    let instances = resolved.settings.instances();
+    let custom = instances.iter().all(|(_, pool)| pool.engine == EngineKind::Custom);
+    let mut outcome = Outcome { custom, ..Outcome::default() };
     let folder = make_private(&resolved.settings.data_dir).map_err(|error| {
         let path = resolved.settings.data_dir.display();
         (
@@ -98,8 +99,10 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
         let engine = install_engine(&launcher, resolved, surroundings, node.as_ref()).await;
         outcome.node = outcome.keep("node", node.map_err(|error| (error.to_string(), error.hint())));
         outcome.engine = outcome.keep("engine", engine);
-        let browser = find_browser(resolved, surroundings);
-        outcome.browser = outcome.keep("browser", browser);
+        if resolved.settings.default_instance().has_chromium() {
+            let browser = find_browser(resolved, surroundings);
+            outcome.browser = outcome.keep("browser", browser);
+        }
     }
     if outcome.problems.is_empty() {
         let tools =
@@ -155,7 +158,7 @@ async fn install_engine(
 }
 
 fn find_browser(resolved: &Resolved, surroundings: &Surroundings) -> Result<Browser, (String, String)> {
-    let pool = &resolved.settings.pool;
+    let pool = resolved.settings.default_instance();
     browser::find(&surroundings.places(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
         .map_err(|error| (error.to_string(), error.hint()))
 }

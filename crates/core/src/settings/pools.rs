@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::table::{Pool, Settings};
+use super::{
+    choice::{Browser, EngineKind},
+    table::{Pool, Settings},
+};
 
 /// A pool by its name, as `PW_MCP_PROXY__<POOL>_*` or `[pools.<POOL>]` declares it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +29,23 @@ pub struct DeclaredInstance {
 }
 
 impl Settings {
+    /// What instances there are configured, each with where: the declared ones, or those of the built-in pool.
+    pub fn instances(&self) -> Vec<(String, &Pool)> {
+        if self.pools.is_empty() {
+            return vec![("pool".to_owned(), &self.pool)];
+        }
+        let of = |pool: &'_ DeclaredPool| -> Vec<String> {
+            (0..pool.instances.len()).map(|id| format!("pool {}, instance {id}", pool.name)).collect()
+        };
+        let named = self.pools.iter().flat_map(|pool| of(pool).into_iter().zip(&pool.instances));
+        named.map(|(place, instance)| (place, &instance.pool)).collect()
+    }
+
+    /// What calls that name no pool run in.
+    pub fn default_instance(&self) -> &Pool {
+        self.pools.iter().find(|pool| pool.is_default).map_or(&self.pool, |pool| &pool.common)
+    }
+
     /// Settings with this pool and defaults around it, for what works on whole settings.
     pub(super) fn around(pool: Pool) -> Self {
         Self { pool, ..Self::defaults(PathBuf::new()) }
@@ -33,6 +53,12 @@ impl Settings {
 }
 
 impl Pool {
+    /// Whether greenroom starts a Chromium for it, rather than the engine its own browser.
+    pub fn has_chromium(&self) -> bool {
+        let engines_own = matches!(self.browser, Browser::Firefox | Browser::Webkit);
+        self.engine == EngineKind::Playwright && !engines_own && !self.wsl_windows && !self.extension
+    }
+
     /// What a declared pool has that sets nothing: one persistent browser per instance, where the built-in pool
     /// shares one among many isolated sessions.
     pub fn declared_defaults() -> Self {
