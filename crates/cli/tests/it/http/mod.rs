@@ -8,6 +8,7 @@ mod listen;
 mod pools;
 mod probes;
 mod refuse;
+mod reload;
 mod resume;
 mod sessions;
 mod shutdown;

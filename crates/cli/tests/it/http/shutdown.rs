@@ -1,6 +1,6 @@
 //! A server that is stopped, whatever goes on.
 
-use greenroom_testkit::http::stateless;
+use greenroom_testkit::{PATIENCE, http::stateless, process::Signal, within};
 use serde_json::json;
 
 use super::remote;
@@ -9,7 +9,8 @@ use crate::{front::stage::Stage, real::look};
 /// Open streams, calls in flight, joined fronts and half a request keep no server from ending, and nothing is left.
 #[tokio::test]
 async fn everything_at_once() {
-    let stage = Stage::new();
+    // Nobody will ever open the gate, so there is no sense in waiting for the calls behind it.
+    let stage = Stage::new().set("server.drain_timeout", "0");
     let server = stage.serve().await;
     let client = remote(&server).await;
     let front = stage.client_with(json!({})).await;
@@ -39,4 +40,44 @@ async fn everything_at_once() {
     front.close_stdin().await;
     assert!(front.wait().await.success());
     assert_eq!(look::runs(&stage.data()), Vec::<std::path::PathBuf>::new());
+}
+
+/// A server that is told to stop lets running calls come to their end, takes on no more, and ends then.
+#[tokio::test]
+async fn running_calls_come_to_their_end() {
+    let stage = Stage::new().set("server.drain_timeout", "1h");
+    let server = stage.serve().await;
+    let (client, other) = (remote(&server).await, remote(&server).await);
+    let gate = stage.gate("gate");
+    let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
+    gate.arrived(1).await;
+    server.signal(Signal::TERM);
+    // It is known to have been told when it refuses.
+    let refused = within(PATIENCE, async {
+        loop {
+            let said = other.call("echo", json!({"text": "late", "sessionId": "new"})).await;
+            if said["result"]["isError"] == json!(true) {
+                return said;
+            }
+        }
+    });
+    assert_eq!(refused.await["result"]["_meta"]["greenroom/error"]["code"], "shutting_down");
+    gate.open();
+    assert_eq!(held.reply().await.status, 200);
+    assert!(server.wait().await.success());
+}
+
+/// Whoever asks twice does not want to wait: what runs is cut off.
+#[tokio::test]
+async fn asked_twice() {
+    let stage = Stage::new().set("server.drain_timeout", "1h").set("log", "info");
+    let server = stage.serve().await;
+    let client = remote(&server).await;
+    let gate = stage.gate("gate");
+    let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
+    gate.arrived(1).await;
+    server.signal(Signal::TERM);
+    server.signal(Signal::INT);
+    assert!(server.wait().await.success());
+    assert_eq!(held.reply().await.status, 503);
 }

@@ -1,0 +1,83 @@
+//! A server whose configuration changes while it runs.
+
+use std::{fs, path::PathBuf};
+
+use greenroom_testkit::{PATIENCE, http::Server, process::Signal, text_of, within};
+use serde_json::{Value, json};
+use tokio::time::{Duration, sleep};
+
+use super::remote;
+use crate::front::stage::Stage;
+
+const TWO: &str = "[pools.MAIN]\ninstances = 2\nis_default = true\n";
+
+fn file(stage: &Stage) -> PathBuf {
+    let folder = stage.path("home/.config/greenroom");
+    fs::create_dir_all(&folder).unwrap();
+    folder.join("greenroom.toml")
+}
+
+async fn pool(server: &Server) -> Value {
+    server.get("/api/pools/MAIN").await.json().await
+}
+
+/// Returns when so many instances are healthy, of as many.
+async fn healthy(server: &Server, count: usize) {
+    let wanted = (json!(count), json!(count));
+    within(PATIENCE, async {
+        loop {
+            let pool = pool(server).await;
+            if (pool["total_instances"].clone(), pool["healthy_instances"].clone()) == wanted {
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+/// A changed file is noticed: what can change does, at once; what cannot is said; a mistake changes nothing.
+#[tokio::test]
+async fn a_changed_file_is_noticed() {
+    let stage = Stage::new().set("log", "info");
+    fs::write(file(&stage), TWO).unwrap();
+    let server = stage.serve().await;
+    healthy(&server, 2).await;
+    let changed = "log = \"debug\"\n[pools.MAIN]\ninstances.count = 3\nis_default = true\ndescription = \"more\"\nlease_timeout = 5000\nuser_agent = \"u\"\n[pools.MORE]\ninstances = 1\n";
+    fs::write(file(&stage), changed).unwrap();
+    healthy(&server, 3).await;
+    assert_eq!(pool(&server).await["description"], "more");
+    for said in [
+        "pool MAIN has 3 instances",
+        "MAIN: `lease_timeout` is `5s`",
+        "MAIN: `user_agent` is `u`, for instances that are started from now on",
+        "pool MORE is new, but not before greenroom is started anew",
+    ] {
+        server.stderr_says(said).await;
+    }
+    fs::write(file(&stage), "[pools.MAIN]\ninstances = 0\n").unwrap();
+    server.stderr_says("cannot be used, everything stays as it was").await;
+    healthy(&server, 3).await;
+    fs::write(file(&stage), TWO.replace("instances = 2", "instances = 1")).unwrap();
+    healthy(&server, 1).await;
+    assert!(server.stop().await.success());
+}
+
+/// SIGHUP has a server read its configuration anew instead of ending it, and calls go on meanwhile.
+#[tokio::test]
+async fn a_hangup_means_reading_anew() {
+    let stage = Stage::new().set("log", "info");
+    fs::write(file(&stage), TWO).unwrap();
+    let server = stage.serve().await;
+    healthy(&server, 2).await;
+    let client = remote(&server).await;
+    let gate = stage.gate("gate");
+    let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
+    gate.arrived(1).await;
+    server.signal(Signal::HUP);
+    server.stderr_says("the configuration was read anew; nothing has changed").await;
+    gate.open();
+    assert_eq!(held.reply().await.status, 200);
+    assert_eq!(text_of(&client.call("echo", json!({"text": "on"})).await), "on");
+    assert!(server.stop().await.success());
+}
