@@ -238,7 +238,11 @@ pub trait Agent: Send + Sync {
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>>;
     /// The level last asked for with `logging/setLevel`.
     fn log_level(&self) -> Option<String>;
-    /// Hears where its call stands in the queue for a slot, whenever that changes. Bounded; never blocks.
+    /// Whether it wants to hear where its call stands in the queue for a slot.
+    fn follows_queue(&self) -> bool {
+        false
+    }
+    /// Hears where its call stands, when that has changed. Bounded; never blocks.
     fn queued(&self, _: Queued<'_>) {}
 }
 

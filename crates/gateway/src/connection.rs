@@ -312,6 +312,10 @@ impl Agent for ConnectedAgent {
         self.connection.lock().log_level.clone()
     }
 
+    fn follows_queue(&self) -> bool {
+        self.waiting.is_followed()
+    }
+
     fn queued(&self, queued: Queued<'_>) {
         if let Some(notice) = self.waiting.notice(queued) {
             self.tell(progress::METHOD, Some(notice));

@@ -52,6 +52,11 @@ impl Waiting {
         Self { token, told: AtomicU32::new(0) }
     }
 
+    /// Whether the client wants to hear of it.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// The parameters of the notification that tells the place, if it is to be told.
     pub(crate) fn notice(&self, queued: Queued<'_>) -> Option<Raw> {
         let progress_token = self.token.as_deref()?;

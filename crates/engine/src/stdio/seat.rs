@@ -1,12 +1,15 @@
 //! A seat that is a process: calls are passed on, and closing it ends the process.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, pin::pin, sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, BoxFuture, Call, Lost, Reply, Seat, View};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 use super::Living;
 use crate::loss::settle;
+
+/// How long what a process said before it ended may take to be read. It is in a pipe of this machine.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) struct ProcessSeat {
     living: Arc<Living>,
@@ -37,12 +40,24 @@ impl ProcessSeat {
         self.living.busy.send_replace(true);
         let _busy = Busy(&self.living.busy);
         let mut lost = self.living.lost();
-        let gone = tokio::select! {
-            answer = self.living.upstream.call(&call.params, agent) => match answer {
-                Ok(body) => return Ok(Reply { body, artifacts: Vec::new() }),
-                Err(gone) => gone,
+        let mut answer = pin!(self.living.upstream.call(&call.params, agent));
+        let ended = async { lost.wait_for(Option::is_some).await.ok().and_then(|lost| lost.clone()) };
+        let first = tokio::select! {
+            biased;
+            answer = &mut answer => Ok(answer),
+            why = ended => Err(why.unwrap_or(Lost::Shutdown)),
+        };
+        let answer = match first {
+            Ok(answer) => answer,
+            // What the process said before it ended may still be in the pipe.
+            Err(lost) => match timeout(LAST_WORDS, answer).await {
+                Ok(answer) => answer,
+                Err(_) => return Err(lost),
             },
-            Ok(lost) = lost.wait_for(Option::is_some) => return Err(lost.clone().unwrap_or(Lost::Shutdown)),
+        };
+        let gone = match answer {
+            Ok(body) => return Ok(Reply { body, artifacts: Vec::new() }),
+            Err(gone) => gone,
         };
         Err(settle(&mut lost, gone).await)
     }

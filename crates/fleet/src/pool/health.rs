@@ -25,7 +25,10 @@ impl Pool {
             let limit = settings.health_timeout;
             let outcome = match timeout(limit, instance.ping()).await {
                 Ok(outcome) => outcome.map_err(|unwell| unwell.to_string()),
-                Err(_) => Err(format!("no answer within {}", human(limit))),
+                Err(_) => {
+                    let who = instance.silent().unwrap_or_else(|| "it".into());
+                    Err(format!("{who} did not answer within {}", human(limit)))
+                }
             };
             place.looked_at(outcome.clone());
             match outcome {

@@ -295,15 +295,20 @@ impl Pool {
         request: &Request<'_>,
         deadline: Instant,
     ) -> Result<queue::Lease, FleetError> {
+        let follows = request.taker.agent.follows_queue();
         let mut said = None;
         loop {
             // Whoever only waits for an instance to start stands in no queue.
-            let place = waiting.place().filter(|_| !self.is_coming(waiting.waiter));
+            let place = if follows && !self.is_coming(waiting.waiter) { waiting.place() } else { None };
             if let Some((place, all)) = place.filter(|place| said != Some(*place)) {
                 said = Some((place, all));
                 request.taker.agent.queued(Queued { pool: &self.name, place, waiting: all });
             }
-            let next = (Instant::now() + QUEUED_EVERY).min(deadline);
+            // Counting takes longer the more there are, and whoever stands far behind need not know so exactly.
+            let pause = place.map_or(QUEUED_EVERY, |(place, _)| {
+                QUEUED_EVERY * (1 + u32::try_from(place / 16).unwrap_or(u32::MAX / 2))
+            });
+            let next = if follows { (Instant::now() + pause).min(deadline) } else { deadline };
             match timeout_at(next, &mut waiting).await {
                 Ok(Ok(lease)) => return Ok(lease),
                 Ok(Err(why)) => return Err(self.why_refused(request.key, why)),

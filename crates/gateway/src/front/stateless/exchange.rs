@@ -171,6 +171,10 @@ impl Agent for StatelessAgent {
         self.log_level.clone()
     }
 
+    fn follows_queue(&self) -> bool {
+        self.waiting.is_followed()
+    }
+
     fn queued(&self, queued: Queued<'_>) {
         if let Some(notice) = self.waiting.notice(queued) {
             self.tell(progress::METHOD, Some(notice));
