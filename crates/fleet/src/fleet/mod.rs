@@ -136,6 +136,7 @@ impl Fleet {
         target: Target,
         agent: Arc<dyn Agent>,
     ) -> Result<(), FleetError> {
+        self.0.check_open()?;
         let home = self.0.home(permit.owner(), &target)?;
         let (asker, opened) = oneshot::channel();
         {

@@ -46,6 +46,7 @@ impl Inner {
         target: &Target,
         job: impl FnOnce(Flight) -> Job,
     ) -> Result<(), FleetError> {
+        self.check_open()?;
         let mut registry = self.lock();
         let key = match whose {
             Whose::Named(id) => Key::Named(owner.clone(), id),
@@ -62,6 +63,12 @@ impl Inner {
         self.submit_to(&mut registry, &key, home, job)
     }
 
+    /// Whether calls are still taken on. Those that were are carried out, in another session if need be.
+    pub(super) fn check_open(&self) -> Result<(), FleetError> {
+        let over = self.closing.is_cancelled() || self.draining.is_cancelled();
+        if over { Err(FleetError::ShuttingDown) } else { Ok(()) }
+    }
+
     /// Queues a job in a session, which is made at this home if it does not exist.
     pub(super) fn submit_to(
         self: &Arc<Self>,
@@ -70,7 +77,7 @@ impl Inner {
         home: Home,
         job: impl FnOnce(Flight) -> Job,
     ) -> Result<(), FleetError> {
-        if self.closing.is_cancelled() || self.draining.is_cancelled() {
+        if self.closing.is_cancelled() {
             return Err(FleetError::ShuttingDown);
         }
         if !registry.sessions.contains_key(key) {

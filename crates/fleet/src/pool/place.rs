@@ -24,6 +24,8 @@ pub(super) struct Place {
     pub(super) wanted: Notify,
     /// Tells its task that its last lease is back.
     pub(super) emptied: Notify,
+    /// Tells whoever looks after its instance that the settings have changed.
+    pub(super) reset: Notify,
     state: Mutex<State>,
 }
 
@@ -67,6 +69,7 @@ impl Place {
             orders: watch::Sender::default(),
             wanted: Notify::new(),
             emptied: Notify::new(),
+            reset: Notify::new(),
             state: Mutex::new(State {
                 settings,
                 instance: None,
@@ -100,7 +103,8 @@ impl Place {
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.lock().health == Health::Healthy
+        let state = self.lock();
+        state.health == Health::Healthy && !state.draining
     }
 
     pub(super) fn began(&self, settings: InstanceSettings) {
@@ -130,6 +134,7 @@ impl Place {
             state.check = Check::default();
         }
         state.why = why;
+        state.draining = false;
         state.leased.clear();
         state.instance.take()
     }
