@@ -263,6 +263,10 @@ impl Pool {
             if let Some(slot) = self.take_up(lease, request, spare_suits) {
                 return Ok(slot);
             }
+            // Its turn came with the very death of what it waited for: it hears so, as those behind it do.
+            if let (Some(id), Some(_)) = (request.key, waiter) {
+                return Err(self.why_refused(Refusal::Refused(Refused::Failed(id))));
+            }
         }
     }
 
@@ -367,7 +371,7 @@ impl Pool {
             Refusal::Refused(Refused::Gone(id)) => down(id, "it left the pool"),
             Refusal::Refused(Refused::Draining(id)) => down(id, DRAINING),
             Refusal::Refused(Refused::Failed(id)) => {
-                let why = self.place(id).and_then(|place| place.lock().why.clone());
+                let why = self.place(id).and_then(|place| place.why());
                 down(id, why.as_deref().unwrap_or("it has failed"))
             }
         }
@@ -376,8 +380,8 @@ impl Pool {
     /// Why an instance lends nothing, of the first one that does not.
     fn trouble(&self) -> Option<String> {
         self.places().values().find_map(|place| {
-            let state = place.lock();
-            state.why.clone().or_else(|| state.draining.then(|| DRAINING.to_owned()))
+            let is_draining = place.lock().draining;
+            place.why().or_else(|| is_draining.then(|| DRAINING.to_owned()))
         })
     }
 

@@ -97,6 +97,13 @@ impl Place {
         self.lock().instance.clone().filter(|instance| instance.lost().borrow().is_none())
     }
 
+    /// Why it failed or was stopped, also if its task has not come to it yet.
+    pub(super) fn why(&self) -> Option<String> {
+        let state = self.lock();
+        let lost = || state.instance.as_ref()?.lost().borrow().as_ref().map(ToString::to_string);
+        state.why.clone().or_else(lost)
+    }
+
     /// Whether this is its number or its alias.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.id.to_string() == name || self.lock().settings.alias.as_deref() == Some(name)

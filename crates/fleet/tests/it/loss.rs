@@ -237,7 +237,7 @@ async fn an_instance_dies() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_instance_is_never_lent() {
     let stage = Stage::new(1, 1);
-    for round in 0..50 {
+    for _ in 0..50 {
         stage.create("holder").await.unwrap();
         let first = stage.begin("w1", "hold").await;
         let second = stage.begin("w2", "hold").await;
