@@ -172,7 +172,7 @@ impl Fleet {
             // Out of the registry at once: a call that comes now makes a new session.
             let handle = registry.sessions.remove(&key).ok_or(missing)?;
             if let Some(epitaph) = epitaph {
-                registry.bury(&key, epitaph);
+                registry.bury(&key, epitaph, handle.home.clone());
             }
             handle.stop.cancel();
             handle.ended

@@ -58,7 +58,11 @@ impl Inner {
                 self.check_home(&key, handle, target)?;
                 handle.home.clone()
             }
-            None => self.home(owner, target)?,
+            // One that ended lives on where it did, unless its agent says otherwise.
+            None => match registry.last_home(&key).filter(|_| *target == Target::default()) {
+                Some(home) => home.clone(),
+                None => self.home(owner, target)?,
+            },
         };
         self.submit_to(&mut registry, &key, home, job)
     }
