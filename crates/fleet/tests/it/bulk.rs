@@ -48,7 +48,10 @@ async fn three_commands_one_seat() {
         let answer = task.await.unwrap().unwrap();
         assert_eq!((answer.replies.len(), answer.lost.is_none()), (3, true));
         let log = stage.world.log().split_off(before);
-        assert_eq!(log.iter().map(|(_, tool)| tool.as_str()).collect::<Vec<_>>(), ["navigate", "click", "snapshot"]);
+        assert_eq!(
+            log.iter().map(|(_, tool)| tool.as_str()).collect::<Vec<_>>(),
+            ["navigate", "click", "snapshot"]
+        );
         assert!(log.iter().all(|(seat, _)| *seat == log[0].0), "{log:?}");
         assert_eq!(stage.watcher.told().leased, leased + 1, "one lease");
         assert_eq!(*progress.lock().unwrap(), [1, 2, 3]);

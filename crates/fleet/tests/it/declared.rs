@@ -104,11 +104,7 @@ async fn a_call_waits_for_the_start() {
 }
 
 /// A second pool, "OTHER", in a world of its own.
-pub fn two_pools(
-    first: usize,
-    second: usize,
-    tune: impl FnOnce(&mut FleetSettings),
-) -> (Stage, Arc<World>) {
+pub fn two_pools(first: usize, second: usize, tune: impl FnOnce(&mut FleetSettings)) -> (Stage, Arc<World>) {
     let (one, two) = (World::new(), World::new());
     let mut settings = settings_of(&one, 1, 1);
     settings.pools = vec![fixed_pool(&two, "OTHER", second, 1), fixed_pool(&one, "DEFAULT", first, 1)];

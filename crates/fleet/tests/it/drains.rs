@@ -138,7 +138,11 @@ async fn orders_in_every_state() {
         stage.world.starting.open();
         sleep(Duration::from_secs(60)).await;
         settle().await;
-        assert_eq!((stage.health(), stage.world.counts().starts), (vec![Health::Failed], 1), "broken: {broken}");
+        assert_eq!(
+            (stage.health(), stage.world.counts().starts),
+            (vec![Health::Failed], 1),
+            "broken: {broken}"
+        );
         stage.end().await;
     }
     let stage = Stage::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(2));

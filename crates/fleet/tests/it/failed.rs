@@ -87,7 +87,8 @@ async fn no_healthy_instances() {
     stage.call_at(named("kept"), at("OTHER", ""), "click").await.unwrap();
     stage.create("a").await.unwrap();
     stage.create("b").await.unwrap();
-    let waiting = [stage.begin("c", "click").await, stage.begin_at(Whose::NoOne, at("DEFAULT", ""), "x").await];
+    let waiting =
+        [stage.begin("c", "click").await, stage.begin_at(Whose::NoOne, at("DEFAULT", ""), "x").await];
     stage.world.lose_instance(InstanceId(0), &crash());
     settle().await;
     assert_eq!(stage.waiting(), 2, "one is still healthy");

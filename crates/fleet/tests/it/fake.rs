@@ -197,10 +197,6 @@ impl World {
         self.state().broken.insert(InstanceId(id));
     }
 
-    pub fn mend_instance(&self, id: u32) {
-        self.state().broken.remove(&InstanceId(id));
-    }
-
     /// How the instance answers from now on; `None` is well.
     pub fn set_pulse(&self, id: u32, pulse: Option<Pulse>) {
         let (mut state, id) = (self.state(), InstanceId(id));
@@ -373,7 +369,12 @@ impl Instance for FakeInstance {
             state.next_seat += 1;
             let number = state.next_seat;
             let (lost, view) = (watch::Sender::new(None), watch::Sender::default());
-            let ends = SeatEnds { instance: self.id, home: self.home.clone(), lost: lost.clone(), view: view.clone() };
+            let ends = SeatEnds {
+                instance: self.id,
+                home: self.home.clone(),
+                lost: lost.clone(),
+                view: view.clone(),
+            };
             state.seats.insert(number, ends);
             let here = state.seats.values().filter(|seat| Arc::ptr_eq(&seat.home, &self.home)).count();
             self.world.count(|counts| {
@@ -448,7 +449,9 @@ impl Seat for FakeSeat {
             });
             assert_ne!(&*call.tool, "panic", "as the test wanted");
             if call.tool.starts_with("fail") {
-                return Ok(answer(Ok(r#"{"content":[{"type":"text","text":"no such ref"}],"isError":true}"#)));
+                return Ok(answer(Ok(
+                    r#"{"content":[{"type":"text","text":"no such ref"}],"isError":true}"#,
+                )));
             }
             if call.tool.starts_with("refuse") {
                 return Ok(answer(Err(r#"{"code":-32602,"message":"no such tool"}"#)));

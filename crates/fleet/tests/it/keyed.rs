@@ -130,7 +130,9 @@ async fn too_late_names_the_holders() {
     // For any slot: all that hold one, calls without a session too.
     let call = stage.begin_at(Whose::NoOne, at("", ""), "hold").await;
     let held = stage.world.held().await;
-    let FleetError::Lease(late) = stage.call("late", "click").await.unwrap_err() else { panic!("it was served") };
+    let FleetError::Lease(late) = stage.call("late", "click").await.unwrap_err() else {
+        panic!("it was served")
+    };
     assert_eq!((late.instance, late.leased, late.slots, late.waiting), (None, 4, 4, 0));
     assert_eq!(late.holders.len(), 4, "{late:?}");
     assert!(late.holders.contains(&"session \"elsewhere\"".to_owned()), "{late:?}");

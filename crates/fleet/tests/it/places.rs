@@ -71,7 +71,10 @@ async fn wrong_names() {
     assert!(matches!(stage.fleet.pool("NONE"), Err(FleetError::NoPool { .. })));
     settle().await;
     assert_eq!((stage.world.counts().starts, other.counts().starts, stage.sessions()), (0, 0, 0));
-    assert_eq!((stage.fleet.default_pool(), stage.fleet.pool_names().join(" ")), ("DEFAULT", "DEFAULT OTHER".to_owned()));
+    assert_eq!(
+        (stage.fleet.default_pool(), stage.fleet.pool_names().join(" ")),
+        ("DEFAULT", "DEFAULT OTHER".to_owned())
+    );
     stage.end().await;
 }
 

@@ -41,7 +41,8 @@ async fn the_place_counts_down() {
 /// However fast the queue moves, nobody is told more often than every 250 ms, and not at all when nothing has changed.
 #[tokio::test(start_paused = true)]
 async fn not_too_often() {
-    let stage = Stage::fixed_with(1, 1, |settings| settings.pools[0].lease_timeout = Duration::from_secs(60)).await;
+    let stage =
+        Stage::fixed_with(1, 1, |settings| settings.pools[0].lease_timeout = Duration::from_secs(60)).await;
     stage.create("0").await.unwrap();
     let mut calls: Vec<_> = Vec::new();
     for n in 1..=40 {
@@ -68,20 +69,20 @@ async fn not_too_often() {
 /// for it, of one that is named.
 #[tokio::test(start_paused = true)]
 async fn a_start_is_no_queue() {
-    let stage = Stage::fixed_with(2, 1, |settings| {
-        with_instances(&mut settings.pools[0], |_, instance| instance.lazy = true);
-    })
-    .await;
-    stage.world.starting.shut();
-    let agent = Arc::new(Listener::default());
-    let call = stage.begin_for(&Owner::local(), named("a"), at("", ""), "click", agent.clone()).await;
-    let keyed = stage.begin_for(&Owner::local(), Whose::NoOne, at("", "1"), "click", agent.clone()).await;
-    sleep(Duration::from_secs(3)).await;
-    stage.world.starting.open();
-    call.await.unwrap().unwrap();
-    keyed.await.unwrap().unwrap();
-    assert_eq!(agent.places(), []);
-    stage.end().await;
+    for (whose, target) in [(named("a"), at("", "")), (Whose::NoOne, at("", "1"))] {
+        let stage = Stage::fixed_with(2, 1, |settings| {
+            with_instances(&mut settings.pools[0], |_, instance| instance.lazy = true);
+        })
+        .await;
+        stage.world.starting.shut();
+        let agent = Arc::new(Listener::default());
+        let call = stage.begin_for(&Owner::local(), whose, target, "click", agent.clone()).await;
+        sleep(Duration::from_secs(3)).await;
+        stage.world.starting.open();
+        call.await.unwrap().unwrap();
+        assert_eq!(agent.places(), []);
+        stage.end().await;
+    }
 }
 
 /// Who wants a certain instance counts those before it who want that one or any.

@@ -37,7 +37,9 @@ async fn what_holds_at_once() {
     assert_eq!(stage.call("a", "click").await.unwrap().seat, said.seat);
     assert_eq!(stage.call_at(named("b"), at("", "main"), "click").await.unwrap().instance, 1);
     let began = Instant::now();
-    let FleetError::Lease(late) = stage.call("c", "click").await.unwrap_err() else { panic!("it was served") };
+    let FleetError::Lease(late) = stage.call("c", "click").await.unwrap_err() else {
+        panic!("it was served")
+    };
     assert_eq!((began.elapsed().as_millis(), late.waited.as_millis()), (70, 70));
     let began = Instant::now();
     assert!(matches!(stage.call("b", "hold").await, Err(FleetError::Lost(_))));

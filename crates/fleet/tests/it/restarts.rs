@@ -66,7 +66,9 @@ async fn a_good_stretch_gives_the_budget_back() {
 #[tokio::test(start_paused = true)]
 async fn failing_starts_spend_the_budget() {
     let stage = Stage::fixed_with(2, 1, |settings| {
-        with_instances(&mut settings.pools[0], |id, instance| instance.restarts = if id == 1 { 0 } else { 3 });
+        with_instances(&mut settings.pools[0], |id, instance| {
+            instance.restarts = if id == 1 { 0 } else { 3 }
+        });
     })
     .await;
     stage.world.lose_instance(InstanceId(1), &crash());

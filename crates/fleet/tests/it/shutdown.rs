@@ -172,18 +172,17 @@ async fn draining_is_bounded() {
 async fn an_accepted_call_outlives_its_session() {
     let stage = Stage::fixed(1, 1).await;
     stage.create("a").await.unwrap();
-    let seat = stage.world.open_seats()[0];
-    // The session dies, and before its task sees that a call is queued and the drain begins.
-    stage.world.lose_seat(seat, crate::stage::crash());
-    let call = tokio::spawn({
-        let stage = stage.clone();
-        async move { stage.call("a", "click").await }
-    });
-    let fleet = stage.fleet.clone();
-    let drained = tokio::spawn(async move { fleet.drain_calls(Duration::from_secs(60)).await });
-    let outcome = call.await.unwrap();
-    assert!(matches!(outcome, Ok(_) | Err(FleetError::ShuttingDown)), "{outcome:?}");
-    assert!(drained.await.unwrap());
+    // In one breath, before the session's task sees any of it: a call is queued, the browser dies, the drain begins.
+    let mut call = Box::pin(stage.call("a", "click"));
+    tokio::select! {
+        biased;
+        outcome = &mut call => panic!("{outcome:?}"),
+        () = std::future::ready(()) => {}
+    }
+    stage.world.lose_seat(stage.world.open_seats()[0], crate::stage::crash());
+    let (drained, outcome) = tokio::join!(biased; stage.fleet.drain_calls(Duration::from_secs(60)), call);
+    let said = outcome.unwrap();
+    assert_eq!((drained, said.seat, said.restarted().is_some()), (true, 2, true));
     stage.end().await;
 }
 

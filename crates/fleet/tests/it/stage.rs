@@ -157,11 +157,7 @@ impl Stage {
         Self::fixed_with(instances, slots, |_| {}).await
     }
 
-    pub async fn fixed_with(
-        instances: usize,
-        slots: usize,
-        tune: impl FnOnce(&mut FleetSettings),
-    ) -> Self {
+    pub async fn fixed_with(instances: usize, slots: usize, tune: impl FnOnce(&mut FleetSettings)) -> Self {
         let world = World::new();
         let mut settings = settings_of(&world, slots, 1);
         settings.pools = vec![fixed_pool(&world, "DEFAULT", instances, slots)];

@@ -51,7 +51,11 @@ async fn sticky() {
         stage.close(id).await.unwrap();
     }
     for _ in 0..3 {
-        assert_eq!(stage.call("a", "click").await.unwrap().instance, home, "though the other came back first");
+        assert_eq!(
+            stage.call("a", "click").await.unwrap().instance,
+            home,
+            "though the other came back first"
+        );
         stage.close("a").await.unwrap();
     }
     stage.create("x").await.unwrap();
