@@ -202,6 +202,10 @@ impl Lease {
         self.lent.instance
     }
 
+    pub(crate) fn lent(&self) -> Lent {
+        self.lent
+    }
+
     pub(crate) fn slot(&self) -> usize {
         self.lent.slot
     }
@@ -244,16 +248,27 @@ impl Future for Waiting {
     }
 }
 
-impl Drop for Waiting {
-    fn drop(&mut self) {
+impl Waiting {
+    /// Leaves the line. Returns the instance of which a slot had been granted already, and is given back by this.
+    pub(crate) fn leave(&mut self) -> Option<InstanceId> {
         let mut state = self.queue.lock();
-        match state.places.remove(&self.waiter) {
-            Some(Place::Waits(_)) => state.ledger.forget(self.waiter),
-            Some(Place::Granted(lent)) => {
+        match state.places.remove(&self.waiter)? {
+            Place::Waits(_) => {
+                state.ledger.forget(self.waiter);
+                None
+            }
+            Place::Granted(lent) => {
                 drop(state);
                 self.queue.give_back(lent);
+                Some(lent.instance)
             }
-            Some(Place::Refused(_)) | None => {}
+            Place::Refused(_) => None,
         }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.leave();
     }
 }

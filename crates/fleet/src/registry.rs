@@ -9,7 +9,7 @@ use std::{
 
 use greenroom_core::{ConnectionId, Owner, SessionId};
 
-use crate::session::{Ended, Handle, Shared};
+use crate::session::{Ended, Handle, Home, Shared};
 
 /// How many ended sessions are remembered, so that their successors can say so. One costs some 200 bytes; an
 /// agent that comes back after a thousand others ended learns from its empty page instead.
@@ -61,10 +61,17 @@ impl fmt::Display for Key {
     }
 }
 
+/// What is remembered of a session that ended.
+struct Epitaph {
+    ended: Ended,
+    /// Where its successor lives, unless it is told otherwise.
+    home: Home,
+}
+
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(crate) sessions: HashMap<Key, Handle>,
-    epitaphs: HashMap<Key, Ended>,
+    epitaphs: HashMap<Key, Epitaph>,
     /// Keys of `epitaphs` in order, oldest first.
     epitaph_order: VecDeque<Key>,
     next_loose: u64,
@@ -83,20 +90,19 @@ impl Registry {
         if !self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
             return false;
         }
-        self.sessions.remove(key);
-        if let Some(epitaph) = epitaph {
-            self.bury(key, epitaph);
+        if let (Some(handle), Some(ended)) = (self.sessions.remove(key), epitaph) {
+            self.bury(key, ended, handle.home);
         }
         true
     }
 
     /// Remembers how a session ended that is out of the registry, for its successor to say.
-    pub(crate) fn bury(&mut self, key: &Key, ended: Ended) {
+    pub(crate) fn bury(&mut self, key: &Key, ended: Ended, home: Home) {
         // A call without a session has no history to be told of.
         if let Key::Loose(..) = key {
             return;
         }
-        if self.epitaphs.insert(key.clone(), ended).is_none() {
+        if self.epitaphs.insert(key.clone(), Epitaph { ended, home }).is_none() {
             self.epitaph_order.push_back(key.clone());
         }
         if self.epitaphs.len() > EPITAPHS_MAX
@@ -109,6 +115,11 @@ impl Registry {
     pub(crate) fn take_epitaph(&mut self, key: &Key) -> Option<Ended> {
         let epitaph = self.epitaphs.remove(key)?;
         self.epitaph_order.retain(|other| other != key);
-        Some(epitaph)
+        Some(epitaph.ended)
+    }
+
+    /// Where a session lived that has ended.
+    pub(crate) fn last_home(&self, key: &Key) -> Option<&Home> {
+        self.epitaphs.get(key).map(|epitaph| &epitaph.home)
     }
 }

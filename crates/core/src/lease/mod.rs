@@ -138,7 +138,7 @@ pub struct Figures {
     pub instances: usize,
     /// Slots lent to callers.
     pub leased: usize,
-    /// Slots there are when every instance runs.
+    /// Slots there are when every instance runs; of those that lend nothing more, the ones that are out.
     pub slots: usize,
     pub waiting: usize,
 }
@@ -339,6 +339,17 @@ impl Ledger {
         }
     }
 
+    /// Notes who has a slot, for [`Strategy::Sticky`]: of somebody who had to wait for it.
+    pub fn remember(&mut self, caller: u64, lent: Lent) {
+        if self.strategy != Strategy::Sticky {
+            return;
+        }
+        if self.last_slots.len() >= REMEMBERED_MAX {
+            self.last_slots.clear();
+        }
+        self.last_slots.insert(caller, (lent.instance, lent.slot));
+    }
+
     /// A slot comes back; who has waited longest for it gets it.
     pub fn give_back(&mut self, lent: Lent) -> Option<Grant> {
         let at = index(lent.instance);
@@ -432,6 +443,23 @@ impl Ledger {
         Changes { granted: Vec::new(), refused }
     }
 
+    /// An instance that was to lend nothing more lends again.
+    pub fn reopen(&mut self, id: InstanceId) -> Changes {
+        let at = index(id);
+        let Some(place) = self.place(id).filter(|place| matches!(place.phase, Phase::Draining { .. })) else {
+            return Changes::default();
+        };
+        let out = place.out();
+        let is_free = |(slot, state): (usize, &Slot)| (*state == Slot::Free).then_some(slot);
+        let free: Vec<_> = place.slots.iter().enumerate().filter_map(is_free).collect();
+        self.enter(id, Phase::Open);
+        free.iter().for_each(|slot| self.free.put(at, *slot));
+        self.free.set_load(at, out, (!free.is_empty()).then_some(out));
+        let granted = std::iter::from_fn(|| self.serve_one(at)).collect();
+        self.start_if_short();
+        Changes { granted, refused: Vec::new() }
+    }
+
     /// Makes an instance cold that nobody has a slot of. Says whether it did.
     pub fn retire(&mut self, id: InstanceId) -> bool {
         let idle = self.place(id).is_some_and(|place| place.phase == Phase::Open && place.out() == 0);
@@ -465,7 +493,9 @@ impl Ledger {
                 .filter(|place| !matches!(place.phase, Phase::Cold | Phase::Down { .. }))
                 .count(),
             leased: places().map(|place| place.lent).sum(),
-            slots: places().filter(|place| place.is_hopeful()).map(|place| place.slots.len()).sum(),
+            slots: places()
+                .map(|place| if place.is_hopeful() { place.slots.len() } else { place.lent })
+                .sum(),
             waiting: self.waiting,
         }
     }
@@ -489,6 +519,11 @@ impl Ledger {
     pub fn is_valid(&self, lent: Lent) -> bool {
         let slot = self.place(lent.instance).and_then(|place| place.slots.get(lent.slot));
         matches!(slot, Some(Slot::Out { serial, .. }) if *serial == lent.serial)
+    }
+
+    /// Whether no instance will lend anything, unless it is told to.
+    pub fn is_hopeless(&self) -> bool {
+        self.hopeful == 0
     }
 
     pub fn waiting(&self) -> usize {
@@ -543,7 +578,7 @@ impl Ledger {
     }
 
     fn refusal(&self, key: Option<InstanceId>) -> Option<Refused> {
-        let Some(id) = key else { return (self.hopeful == 0).then_some(Refused::Hopeless) };
+        let Some(id) = key else { return self.is_hopeless().then_some(Refused::Hopeless) };
         let Some(place) = self.place(id) else { return Some(Refused::Gone(id)) };
         match place.phase {
             Phase::Down { back: false } => Some(Refused::Failed(id)),
@@ -558,13 +593,14 @@ impl Ledger {
             let preferred = want.prefer.filter(|(instance, slot)| *instance == id && self.is_free(id, *slot));
             return preferred.or_else(|| Some((id, self.free.first_of(index(id))?)));
         }
+        let is_free = |(id, slot): &(InstanceId, usize)| self.is_free(*id, *slot);
         let last = || {
             want.caller
                 .filter(|_| self.strategy == Strategy::Sticky)
                 .and_then(|caller| self.last_slots.get(&caller).copied())
         };
-        if let Some((id, slot)) = want.prefer.or_else(last).filter(|(id, slot)| self.is_free(*id, *slot)) {
-            return Some((id, slot));
+        if let Some(found) = want.prefer.filter(is_free).or_else(|| last().filter(is_free)) {
+            return Some(found);
         }
         let (at, slot) = self.free.next(self.strategy)?;
         Some((number(at)?, slot))
@@ -576,14 +612,12 @@ impl Ledger {
     }
 
     fn lend(&mut self, id: InstanceId, slot: usize, caller: Option<u64>) -> Lent {
-        if let Some(caller) = caller.filter(|_| self.strategy == Strategy::Sticky) {
-            if self.last_slots.len() >= REMEMBERED_MAX {
-                self.last_slots.clear();
-            }
-            self.last_slots.insert(caller, (id, slot));
-        }
         self.free.take(index(id), slot);
-        self.mark(id, slot, To::Caller)
+        let lent = self.mark(id, slot, To::Caller);
+        if let Some(caller) = caller {
+            self.remember(caller, lent);
+        }
+        lent
     }
 
     /// Notes who has a slot that was just taken.
@@ -698,7 +732,7 @@ impl Ledger {
     }
 
     fn refuse_the_hopeless(&mut self) -> Vec<(WaiterId, Refused)> {
-        if self.hopeful > 0 {
+        if !self.is_hopeless() {
             return Vec::new();
         }
         self.refuse_all().into_iter().map(|waiter| (waiter, Refused::Hopeless)).collect()

@@ -136,6 +136,7 @@ impl Fleet {
         target: Target,
         agent: Arc<dyn Agent>,
     ) -> Result<(), FleetError> {
+        self.0.check_open()?;
         let home = self.0.home(permit.owner(), &target)?;
         let (asker, opened) = oneshot::channel();
         {
@@ -171,7 +172,7 @@ impl Fleet {
             // Out of the registry at once: a call that comes now makes a new session.
             let handle = registry.sessions.remove(&key).ok_or(missing)?;
             if let Some(epitaph) = epitaph {
-                registry.bury(&key, epitaph);
+                registry.bury(&key, epitaph, handle.home.clone());
             }
             handle.stop.cancel();
             handle.ended

@@ -46,6 +46,7 @@ impl Inner {
         target: &Target,
         job: impl FnOnce(Flight) -> Job,
     ) -> Result<(), FleetError> {
+        self.check_open()?;
         let mut registry = self.lock();
         let key = match whose {
             Whose::Named(id) => Key::Named(owner.clone(), id),
@@ -57,9 +58,19 @@ impl Inner {
                 self.check_home(&key, handle, target)?;
                 handle.home.clone()
             }
-            None => self.home(owner, target)?,
+            // One that ended lives on where it did, unless its agent says otherwise.
+            None => match registry.last_home(&key).filter(|_| *target == Target::default()) {
+                Some(home) => home.clone(),
+                None => self.home(owner, target)?,
+            },
         };
         self.submit_to(&mut registry, &key, home, job)
+    }
+
+    /// Whether calls are still taken on. Those that were are carried out, in another session if need be.
+    pub(super) fn check_open(&self) -> Result<(), FleetError> {
+        let over = self.closing.is_cancelled() || self.draining.is_cancelled();
+        if over { Err(FleetError::ShuttingDown) } else { Ok(()) }
     }
 
     /// Queues a job in a session, which is made at this home if it does not exist.
@@ -70,7 +81,7 @@ impl Inner {
         home: Home,
         job: impl FnOnce(Flight) -> Job,
     ) -> Result<(), FleetError> {
-        if self.closing.is_cancelled() || self.draining.is_cancelled() {
+        if self.closing.is_cancelled() {
             return Err(FleetError::ShuttingDown);
         }
         if !registry.sessions.contains_key(key) {

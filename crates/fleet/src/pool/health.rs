@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use greenroom_core::{Instance, port::human};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Pool, place::Place};
 
@@ -16,20 +16,23 @@ impl Pool {
     pub(super) async fn look_after(&self, place: &Arc<Place>, instance: &Arc<dyn Instance>) -> String {
         let mut misses = 0;
         let mut woke = self.woke.subscribe();
+        let mut last = Instant::now();
         loop {
             let settings = place.settings();
             tokio::select! {
-                () = sleep(settings.health_interval) => {}
+                () = sleep_until(last + settings.health_interval) => {}
                 Ok(()) = woke.changed() => misses = 0,
+                () = place.reset.notified() => continue,
             }
             let limit = settings.health_timeout;
             let outcome = match timeout(limit, instance.ping()).await {
                 Ok(outcome) => outcome.map_err(|unwell| unwell.to_string()),
                 Err(_) => {
-                    let who = instance.silent().unwrap_or_else(|| "it".into());
-                    Err(format!("{who} did not answer within {}", human(limit)))
+                    let who = instance.silent().map(|who| format!(": {who}")).unwrap_or_default();
+                    Err(format!("no answer within {}{who}", human(limit)))
                 }
             };
+            last = Instant::now();
             place.looked_at(outcome.clone());
             match outcome {
                 Ok(()) => misses = 0,

@@ -46,6 +46,8 @@ struct State {
     trouble: Option<StartError>,
     /// One was opened at least.
     opened: bool,
+    /// The keeper is at work.
+    kept_on: bool,
 }
 
 impl Keeping {
@@ -82,6 +84,16 @@ impl Keeping {
     }
 }
 
+/// A spare is being opened, for as long as there is this; also if opening it panics.
+struct Opening(Arc<Pool>);
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.0.keeping.lock().opening -= 1;
+        self.0.keeping.wake.notify_one();
+    }
+}
+
 impl State {
     /// Notes that a spare failed after living this long. Several that fail together count once.
     fn failed(&mut self, lived: Duration) {
@@ -101,7 +113,8 @@ impl Pool {
     pub(super) fn keep_spares(self: &Arc<Self>, wanted: usize) {
         let first = {
             let mut state = self.keeping.lock();
-            std::mem::replace(&mut state.wanted, wanted) == 0 && wanted > 0
+            state.wanted = wanted;
+            wanted > 0 && !std::mem::replace(&mut state.kept_on, true)
         };
         if first {
             self.keeping.tasks.spawn(self.clone().keep_on());
@@ -121,13 +134,10 @@ impl Pool {
         });
     }
 
-    /// The keeper.
+    /// The keeper. One is enough for the life of a pool, also when no spares are wanted for a while.
     async fn keep_on(self: Arc<Self>) {
         loop {
             let again = self.replenish();
-            if self.keeping.wanted() == 0 {
-                return;
-            }
             tokio::select! {
                 () = self.keeping.closing.cancelled() => return,
                 () = self.keeping.wake.notified() => {}
@@ -141,13 +151,19 @@ impl Pool {
     fn replenish(self: &Arc<Self>) -> Option<Instant> {
         loop {
             {
+                // In this order: one that is kept meanwhile counts twice, never not at all.
+                let (opening, wanted, not_before) = {
+                    let state = self.keeping.lock();
+                    (state.opening, state.wanted, state.not_before)
+                };
                 let spares = self.kept().spares();
-                let state = self.keeping.lock();
-                let enough = spares + state.opening >= state.wanted;
-                if enough || self.seeking.load(Ordering::Relaxed) > 0 {
+                if spares > wanted {
+                    self.give_up_spares(spares - wanted);
+                }
+                if spares + opening >= wanted || self.seeking.load(Ordering::Relaxed) > 0 {
                     return None;
                 }
-                if let Some(at) = state.not_before
+                if let Some(at) = not_before
                     && at > Instant::now()
                 {
                     return Some(at);
@@ -165,6 +181,8 @@ impl Pool {
     }
 
     async fn open_spare(self: Arc<Self>, lease: Lease) {
+        // Given up last: between being opened and being kept a spare must not be missing in the sum.
+        let _opening = Opening(self.clone());
         let opened = match lease.place.instance() {
             Some(instance) => tokio::select! {
                 opened = seat::open(instance.as_ref(), Arc::new(Nobody)) => opened.map_err(StartError::from),
@@ -172,7 +190,6 @@ impl Pool {
             },
             None => Err(StartError::new("the instance is gone")),
         };
-        self.keeping.lock().opening -= 1;
         match opened {
             Ok(seat) => {
                 tracing::info!(pool = %self.name, instance = %lease.id, "spare ready");
@@ -193,7 +210,6 @@ impl Pool {
                 drop(lease);
             }
         }
-        self.keeping.wake.notify_one();
     }
 
     pub(super) fn spare_failed(&self, lived: Duration, why: Option<StartError>) {

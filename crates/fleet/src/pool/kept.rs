@@ -71,6 +71,21 @@ impl Kept {
         seats.min_by_key(|(_, kept)| kept.number).map(|(slot, _)| *slot)
     }
 
+    /// Takes this very seat out, if it is still there.
+    fn remove_if(&mut self, slot: (InstanceId, usize), number: u64) -> Option<KeptSeat> {
+        let is_this = self.seats.get(&slot).is_some_and(|kept| kept.number == number);
+        if is_this { self.seats.remove(&slot) } else { None }
+    }
+
+    /// So many spares, the oldest first, with their numbers.
+    fn oldest_spares(&self, count: usize) -> Vec<((InstanceId, usize), u64)> {
+        let spares = self.seats.iter().filter(|(_, kept)| kept.owner.is_none());
+        let mut spares: Vec<_> = spares.map(|(slot, kept)| (*slot, kept.number)).collect();
+        spares.sort_by_key(|(_, number)| *number);
+        spares.truncate(count);
+        spares
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.seats.is_empty()
     }
@@ -102,6 +117,12 @@ impl Pool {
             kept.seats.insert(slot, KeptSeat { seat, owner, number, watch: None });
             number
         };
+        // Its instance may have gone in this very moment, and what was kept in it been cleared out just before.
+        if !lease.is_alive()
+            && let Some(kept) = self.kept().remove_if(slot, number)
+        {
+            return Some((lease, kept.seat));
+        }
         drop(lease);
         let watch = self.keeping.tasks.spawn(self.clone().watch_kept(slot, number, lost, is_spare, longest));
         let watch = AbortOnDropHandle::new(watch);
@@ -188,15 +209,19 @@ impl Pool {
         let Some(place) = self.place(slot.0) else { return };
         let Some(lease) = self.queue.take(slot.0, slot.1) else { return };
         let lease = Lease::new(self.clone(), place, lease);
-        let kept = {
-            let mut kept = self.kept();
-            let is_this = kept.seats.get(&slot).is_some_and(|kept| kept.number == number);
-            if is_this { kept.seats.remove(&slot) } else { None }
-        };
+        let kept = self.kept().remove_if(slot, number);
         if let Some(kept) = kept {
             seat::close(kept.seat).await;
         }
         drop(lease);
+    }
+
+    /// Closes spares that are not wanted any more.
+    pub(super) fn give_up_spares(self: &Arc<Self>, count: usize) {
+        let surplus = self.kept().oldest_spares(count);
+        for (slot, number) in surplus {
+            self.keeping.tasks.spawn(self.clone().clear(slot, number));
+        }
     }
 
     /// Closes every seat that is kept in such instances, which lend nothing any more.

@@ -70,6 +70,21 @@ impl Drop for Lease {
     }
 }
 
+/// A place in the pool's line. Leaving it may give a slot back that was granted in that very moment, as dropping a
+/// lease does.
+pub(super) struct InLine {
+    pub(super) pool: Arc<Pool>,
+    pub(super) waiting: queue::Waiting,
+}
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        if let Some(place) = self.waiting.leave().and_then(|id| self.pool.place(id)) {
+            place.emptied.notify_one();
+        }
+    }
+}
+
 /// Somebody looks for a seat. No spare is made meanwhile: its browser has one thing to do at a time.
 pub(crate) struct Seeking(pub(super) Arc<Pool>);
 

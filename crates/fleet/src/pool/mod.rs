@@ -34,10 +34,10 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{keeper::Keeping, kept::Kept, place::Place};
+use self::{keeper::Keeping, kept::Kept, lease::InLine, place::Place};
 use crate::{
     error::{FleetError, LeaseTimeout},
-    queue::{self, Answer, Queue, Refusal, Waiting},
+    queue::{self, Answer, Queue, Refusal},
     status::Health,
     target::Watcher,
 };
@@ -53,6 +53,9 @@ pub use self::{
 
 /// How often a caller that waits hears where it stands, at most. Often enough to see the queue move.
 const QUEUED_EVERY: Duration = Duration::from_millis(250);
+
+/// What is said of an instance that lends nothing more but still has leases out.
+const DRAINING: &str = "it is being drained";
 
 pub(crate) struct Pool {
     pub(crate) name: Arc<str>,
@@ -248,14 +251,21 @@ impl Pool {
             self.start_wanted();
             let lease = match answer {
                 Answer::Lent(lease) => lease,
-                Answer::Refused(why) => return Err(self.why_refused(request.key, why)),
+                Answer::Refused(why) => return Err(self.why_refused(why)),
                 Answer::Waits(waiting) => {
                     waiter = Some(waiting.waiter);
-                    self.wait(waiting, request, began + settings.lease_timeout).await?
+                    let line = InLine { pool: self.clone(), waiting };
+                    let lease = self.wait(line, request, began, settings.lease_timeout).await?;
+                    self.queue.with(|ledger| ledger.remember(request.caller, lease.lent()));
+                    lease
                 }
             };
             if let Some(slot) = self.take_up(lease, request, spare_suits) {
                 return Ok(slot);
+            }
+            // Its turn came with the very death of what it waited for: it hears so, as those behind it do.
+            if let (Some(id), Some(_)) = (request.key, waiter) {
+                return Err(self.why_refused(Refusal::Refused(Refused::Failed(id))));
             }
         }
     }
@@ -277,13 +287,17 @@ impl Pool {
         if !lease.is_valid() {
             return None;
         }
-        let lease = Lease::new(self.clone(), place.clone(), lease);
         let Some(instance) = instance else {
-            drop(lease);
-            // Its task will see it too, and say what becomes of it; until then it lends nothing.
-            self.change(|ledger| ledger.lost(place.id, Hope::Soon));
+            // Its task will see it too, and say what becomes of it; until then it lends nothing. Not if the task was
+            // faster, and the instance may live again: then the lease is void.
+            let lent = lease.lent();
+            self.change(|ledger| match ledger.is_valid(lent) {
+                true => ledger.lost(place.id, Hope::Soon),
+                false => Changes::default(),
+            });
             return None;
         };
+        let lease = Lease::new(self.clone(), place.clone(), lease);
         lease.begins();
         let found = self.find(&lease, &request.taker, spare_suits);
         Some(Slot { lease, instance, found })
@@ -291,15 +305,17 @@ impl Pool {
 
     async fn wait(
         self: &Arc<Self>,
-        mut waiting: Waiting,
+        mut line: InLine,
         request: &Request<'_>,
-        deadline: Instant,
+        began: Instant,
+        limit: Duration,
     ) -> Result<queue::Lease, FleetError> {
+        let (waiter, deadline) = (line.waiting.waiter, began + limit);
         let follows = request.taker.agent.follows_queue();
         let mut said = None;
         loop {
             // Whoever only waits for an instance to start stands in no queue.
-            let place = if follows && !self.is_coming(waiting.waiter) { waiting.place() } else { None };
+            let place = if follows && !self.is_coming(waiter) { line.waiting.place() } else { None };
             if let Some((place, all)) = place.filter(|place| said != Some(*place)) {
                 said = Some((place, all));
                 request.taker.agent.queued(Queued { pool: &self.name, place, waiting: all });
@@ -309,22 +325,22 @@ impl Pool {
                 QUEUED_EVERY * (1 + u32::try_from(place / 16).unwrap_or(u32::MAX / 2))
             });
             let next = if follows { (Instant::now() + pause).min(deadline) } else { deadline };
-            match timeout_at(next, &mut waiting).await {
+            match timeout_at(next, &mut line.waiting).await {
                 Ok(Ok(lease)) => return Ok(lease),
-                Ok(Err(why)) => return Err(self.why_refused(request.key, why)),
+                Ok(Err(why)) => return Err(self.why_refused(why)),
                 Err(_) if Instant::now() < deadline => {}
                 // Time is over, but a slot is on its way: an instance starts, or the house is nearly done with one.
-                Err(_) if self.is_coming(waiting.waiter) => {
+                Err(_) if self.is_coming(waiter) => {
                     let over = self.start_over.notified();
                     tokio::select! {
-                        lease = &mut waiting => return lease.map_err(|why| self.why_refused(request.key, why)),
-                        () = over, if self.is_coming(waiting.waiter) => {}
+                        lease = &mut line.waiting => return lease.map_err(|why| self.why_refused(why)),
+                        () = over, if self.is_coming(waiter) => {}
                         () = tokio::time::sleep(QUEUED_EVERY) => {}
                     }
                 }
                 Err(_) => {
-                    drop(waiting);
-                    return Err(self.too_late(request.key));
+                    drop(line);
+                    return Err(self.too_late(request.key, limit));
                 }
             }
         }
@@ -334,39 +350,44 @@ impl Pool {
         self.queue.with(|ledger| ledger.is_coming(waiter))
     }
 
-    fn too_late(&self, key: Option<InstanceId>) -> FleetError {
+    fn too_late(&self, key: Option<InstanceId>, waited: Duration) -> FleetError {
         let figures = self.queue.figures();
         let (leased, slots) = match key {
             Some(id) => self.queue.with(|ledger| ledger.lent(id)),
             None => (figures.leased, figures.slots),
         };
-        let (pool, waited) = (self.name.to_string(), self.settings().lease_timeout);
-        let waiting = figures.waiting;
+        let (pool, waiting) = (self.name.to_string(), figures.waiting);
         LeaseTimeout { pool, waited, leased, slots, waiting, instance: key, holders: Vec::new() }.into()
     }
 
-    fn why_refused(&self, key: Option<InstanceId>, why: Refusal) -> FleetError {
+    fn why_refused(&self, why: Refusal) -> FleetError {
         let pool = self.name.to_string();
-        let said = |id| self.place(id).and_then(|place| place.lock().why.clone());
+        let down = |instance, why: &str| FleetError::InstanceDown {
+            pool: self.name.to_string(),
+            instance,
+            why: why.to_owned(),
+        };
         match why {
             Refusal::Closed => FleetError::ShuttingDown,
             Refusal::Start(error) => error.into(),
             Refusal::Refused(Refused::Hopeless) => {
-                let whys = self.places().values().find_map(|place| place.lock().why.clone());
-                FleetError::NoHealthy { pool, is_default: self.settings().is_default, why: whys }
+                FleetError::NoHealthy { pool, is_default: self.settings().is_default, why: self.trouble() }
             }
-            Refusal::Refused(Refused::Gone(id)) => match key {
-                Some(id) => self.resolve(&id.to_string()).err().unwrap_or(FleetError::ShuttingDown),
-                None => FleetError::InstanceDown { pool, instance: id, why: "it left the pool".to_owned() },
-            },
-            Refusal::Refused(Refused::Draining(instance)) => {
-                FleetError::InstanceDown { pool, instance, why: "it is being drained".to_owned() }
-            }
-            Refusal::Refused(Refused::Failed(instance)) => {
-                let why = said(instance).unwrap_or_else(|| "it has failed".to_owned());
-                FleetError::InstanceDown { pool, instance, why }
+            Refusal::Refused(Refused::Gone(id)) => down(id, "it left the pool"),
+            Refusal::Refused(Refused::Draining(id)) => down(id, DRAINING),
+            Refusal::Refused(Refused::Failed(id)) => {
+                let why = self.place(id).and_then(|place| place.why());
+                down(id, why.as_deref().unwrap_or("it has failed"))
             }
         }
+    }
+
+    /// Why an instance lends nothing, of the first one that does not.
+    fn trouble(&self) -> Option<String> {
+        self.places().values().find_map(|place| {
+            let is_draining = place.lock().draining;
+            place.why().or_else(|| is_draining.then(|| DRAINING.to_owned()))
+        })
     }
 
     /// Changes the ledger and carries out what follows from it.

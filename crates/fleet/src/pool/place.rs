@@ -24,6 +24,8 @@ pub(super) struct Place {
     pub(super) wanted: Notify,
     /// Tells its task that its last lease is back.
     pub(super) emptied: Notify,
+    /// Tells whoever looks after its instance that the settings have changed.
+    pub(super) reset: Notify,
     state: Mutex<State>,
 }
 
@@ -67,6 +69,7 @@ impl Place {
             orders: watch::Sender::default(),
             wanted: Notify::new(),
             emptied: Notify::new(),
+            reset: Notify::new(),
             state: Mutex::new(State {
                 settings,
                 instance: None,
@@ -94,13 +97,21 @@ impl Place {
         self.lock().instance.clone().filter(|instance| instance.lost().borrow().is_none())
     }
 
+    /// Why it failed or was stopped, also if its task has not come to it yet.
+    pub(super) fn why(&self) -> Option<String> {
+        let state = self.lock();
+        let lost = || state.instance.as_ref()?.lost().borrow().as_ref().map(ToString::to_string);
+        state.why.clone().or_else(lost)
+    }
+
     /// Whether this is its number or its alias.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.id.to_string() == name || self.lock().settings.alias.as_deref() == Some(name)
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.lock().health == Health::Healthy
+        let state = self.lock();
+        state.health == Health::Healthy && !state.draining
     }
 
     pub(super) fn began(&self, settings: InstanceSettings) {
@@ -130,6 +141,7 @@ impl Place {
             state.check = Check::default();
         }
         state.why = why;
+        state.draining = false;
         state.leased.clear();
         state.instance.take()
     }

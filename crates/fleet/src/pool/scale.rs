@@ -6,7 +6,7 @@ use greenroom_core::{InstanceId, lease::INSTANCES_MAX};
 
 use super::{
     InstanceSettings, Pool, PoolSettings, Size, lock,
-    place::{Goal, Orders, Place},
+    place::{Goal, Place},
 };
 use crate::{error::FleetError, target::Scaled};
 
@@ -28,10 +28,7 @@ impl Pool {
         let mut stay = from;
         for place in places.values().filter(|place| !staying(place)) {
             if stay < count {
-                place.orders.send_modify(|orders| {
-                    orders.goal = Goal::Run;
-                    orders.restarts += 1;
-                });
+                place.orders.send_modify(|orders| orders.goal = Goal::Run);
                 stay += 1;
             }
         }
@@ -59,37 +56,37 @@ impl Pool {
     /// Has an instance, or all of them, started anew: one that has failed or was drained at once, one that runs when its
     /// leases are back.
     pub(crate) fn restart(self: &Arc<Self>, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
-        self.order(instance, |orders| {
-            orders.goal = Goal::Run;
-            orders.restarts += 1;
-        })
+        self.order(instance, Goal::Run)
     }
 
     /// Has an instance, or all of them, lend nothing more and stop when its leases are back.
     pub(crate) fn drain(self: &Arc<Self>, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
-        self.order(instance, |orders| orders.goal = Goal::Drain)
+        self.order(instance, Goal::Drain)
     }
 
-    fn order(
-        self: &Arc<Self>,
-        instance: Option<&str>,
-        order: impl Fn(&mut Orders),
-    ) -> Result<Vec<InstanceId>, FleetError> {
+    fn order(self: &Arc<Self>, instance: Option<&str>, goal: Goal) -> Result<Vec<InstanceId>, FleetError> {
         let key = instance.map(|name| self.resolve(name)).transpose()?;
         self.open();
         let elastic = self.settings().is_elastic();
-        let places: Vec<_> = self.places().values().cloned().collect();
-        let meant = places.iter().filter(|place| match key {
-            Some(id) => place.id == id,
-            None => place.orders.borrow().goal != Goal::Leave,
-        });
-        // Of a pool that comes and goes, what does not run has nothing to be told.
-        let meant = meant.filter(|place| !elastic || place.lock().instance.is_some());
-        let told = meant.map(|place| {
-            place.orders.send_modify(&order);
-            place.id
-        });
-        Ok(told.collect())
+        // Held throughout: one that is about to leave is told nothing, and none comes or goes meanwhile.
+        let places = self.places();
+        let mut told = Vec::new();
+        for place in places.values().filter(|place| key.is_none_or(|key| place.id == key)) {
+            let before = place.orders.borrow().goal;
+            // Of a pool that comes and goes, what does not run has nothing to be started anew.
+            let is_there = !elastic || before == Goal::Drain || place.lock().instance.is_some();
+            if before == Goal::Leave || (goal == Goal::Run && !is_there) {
+                continue;
+            }
+            place.orders.send_modify(|orders| {
+                orders.goal = goal;
+                orders.restarts += u64::from(goal == Goal::Run);
+            });
+            if is_there {
+                told.push(place.id);
+            }
+        }
+        Ok(told)
     }
 
     /// Takes on new settings, as far as they can change while the pool runs: what instances are made of holds for those
@@ -105,9 +102,11 @@ impl Pool {
         for place in self.places().values() {
             let made = (settings.instance)(place.id);
             let mut state = place.lock();
-            // Slots, engine and name go with the instance that runs.
-            let running = state.settings.clone();
-            state.settings = InstanceSettings { slots: running.slots, engine: running.engine, ..made };
+            // What the instance that runs was made of stays with it.
+            let InstanceSettings { slots, engine, browser, headless, .. } = state.settings.clone();
+            state.settings = InstanceSettings { slots, engine, browser, headless, ..made };
+            drop(state);
+            place.reset.notify_one();
         }
         if self.is_open() {
             self.keep_spares(warm);

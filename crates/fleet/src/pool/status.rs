@@ -44,6 +44,15 @@ impl Pool {
         place.lock().instance.is_some() || self.queue.with(|ledger| ledger.is_starting(place.id))
     }
 
+    /// Whether an instance waits for a call that needs it.
+    fn is_at_rest(&self, place: &Place) -> bool {
+        let is_lazy = {
+            let state = place.lock();
+            state.settings.lazy && state.health == Health::Starting
+        };
+        is_lazy && !self.queue.with(|ledger| ledger.is_starting(place.id))
+    }
+
     fn instance_status(&self, place: &Place) -> InstanceStatus {
         let (leased_slots, slots) = self.queue.with(|ledger| ledger.lent(place.id));
         let spares = self.kept().spares_in(place.id);
@@ -82,15 +91,15 @@ impl Pool {
 
     pub(crate) fn readiness(&self) -> Readiness {
         let places: Vec<_> = self.places().values().cloned().collect();
+        if self.queue.with(|ledger| ledger.is_hopeless()) {
+            return Readiness::Failed(self.no_healthy());
+        }
         let any_up = places.iter().any(|place| place.instance().is_some() && place.is_up());
         let last_start = lock(&self.last_start).clone();
         if !self.settings().is_elastic() {
-            let any_starting = places.iter().any(|place| place.lock().health == Health::Starting);
-            return match (any_up, any_starting) {
-                (true, _) => Readiness::Ready,
-                (false, true) => Readiness::Starting,
-                (false, false) => Readiness::Failed(self.no_healthy()),
-            };
+            // One that waits for its first call is as good as one that runs.
+            let any_lazy = || places.iter().any(|place| self.is_open() && self.is_at_rest(place));
+            return if any_up || any_lazy() { Readiness::Ready } else { Readiness::Starting };
         }
         // Why no instance starts says more than that no spare can be opened in it.
         if let (Some(Err(error)), false) = (&last_start, any_up) {
@@ -114,7 +123,7 @@ impl Pool {
 
     /// No instance is healthy, in the words for it.
     fn no_healthy(&self) -> StartError {
-        let why = self.places().values().find_map(|place| place.lock().why.clone());
+        let why = self.trouble();
         let (pool, is_default) = (self.name.to_string(), self.settings().is_default);
         let error = StartError::new(FleetError::NoHealthy { pool, is_default, why: why.clone() }.to_string());
         match why {

@@ -6,7 +6,7 @@ use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use greenroom_core::{Instance, StartError, lease::Hope};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{Instant, sleep_until, timeout},
 };
 
 use super::{
@@ -28,8 +28,8 @@ enum Next {
     /// Wait until it is needed.
     Cold,
     Start,
-    /// Start again after a while.
-    After(Duration),
+    /// Start again then.
+    After(Instant),
     /// Wait until somebody tells it to start.
     Rest,
     Leave,
@@ -44,57 +44,91 @@ enum End {
     Closing,
 }
 
+/// What the task of a place remembers from one life of its instance to the next.
+#[derive(Default)]
+struct Tended {
+    budget: Budget,
+    /// How many of the orders to start anew have been carried out.
+    restarts: u64,
+}
+
+impl Tended {
+    /// Whether the order to start anew is one that has not been carried out.
+    fn is_news(&self, order: Orders) -> bool {
+        order.restarts > self.restarts
+    }
+
+    /// The same; from now on it counts as carried out.
+    fn is_told_anew(&mut self, order: Orders) -> bool {
+        let news = self.is_news(order);
+        self.restarts = order.restarts;
+        news
+    }
+}
+
 impl Pool {
     pub(super) async fn tend(self: Arc<Self>, place: Arc<Place>) {
         let mut orders = place.orders.subscribe();
-        let mut obeyed = *orders.borrow_and_update();
-        let mut budget = Budget::default();
+        // Those that came before this task did are news to it.
+        orders.mark_changed();
+        let mut tended = Tended::default();
         let mut next = Next::Cold;
         while !self.closing.is_cancelled() {
             next = match next {
-                Next::Start => self.live(&place, &mut orders, &mut budget).await,
-                Next::Leave => return self.leave(&place),
+                Next::Start => self.live(&place, &mut orders, &mut tended).await,
+                Next::Leave if self.leave(&place) => return,
+                Next::Leave => self.stay(&place),
                 Next::Cold | Next::Rest | Next::After(_) => {
-                    let pause = if let Next::After(pause) = next { Some(pause) } else { None };
+                    let pause = if let Next::After(at) = next { Some(at) } else { None };
                     tokio::select! {
                         biased;
                         () = self.closing.cancelled() => return,
                         changed = orders.changed() => match changed {
                             Ok(()) => {
                                 let order = *orders.borrow_and_update();
-                                self.obey(&place, order, &mut obeyed, &mut budget).unwrap_or(next)
+                                self.obey(&place, order, &mut tended).unwrap_or(next)
                             }
                             Err(_) => return,
                         },
-                        () = place.wanted.notified(), if pause.is_none() => Next::Start,
-                        () = sleep(pause.unwrap_or_default()), if pause.is_some() => {
+                        // What was left over from an earlier life wakes it up, too: then it is not to start.
+                        () = place.wanted.notified(), if pause.is_none() => {
+                            if self.queue.with(|ledger| ledger.is_starting(place.id)) { Next::Start } else { next }
+                        }
+                        () = sleep_until(pause.unwrap_or_else(Instant::now)), if pause.is_some() => {
                             self.again(&place);
                             Next::Start
                         }
                     }
                 }
             };
-            obeyed = *orders.borrow_and_update();
         }
     }
 
+    /// A place that was about to leave is needed after all.
+    fn stay(&self, place: &Place) -> Next {
+        place.went(Health::Starting, None);
+        self.queue.with(|ledger| ledger.starting(place.id));
+        Next::Start
+    }
+
     /// What a place that does not run makes of its orders.
-    fn obey(
-        self: &Arc<Self>,
-        place: &Arc<Place>,
-        order: Orders,
-        obeyed: &mut Orders,
-        budget: &mut Budget,
-    ) -> Option<Next> {
+    fn obey(self: &Arc<Self>, place: &Arc<Place>, order: Orders, tended: &mut Tended) -> Option<Next> {
+        let anew = tended.is_told_anew(order);
         match order.goal {
             Goal::Leave => Some(Next::Leave),
             Goal::Drain => {
-                self.change(|ledger| ledger.drain(place.id, false));
                 place.went(Health::Failed, Some(DRAINED.to_owned()));
+                self.change(|ledger| ledger.lost(place.id, Hope::None));
                 Some(Next::Rest)
             }
-            Goal::Run if order.restarts > obeyed.restarts => {
-                budget.renew();
+            // Of those that come and go, one that does not run is only to be had again.
+            Goal::Run if anew && self.settings().is_elastic() => {
+                place.went(Health::Starting, None);
+                self.change(|ledger| ledger.lost(place.id, Hope::OnDemand));
+                Some(Next::Cold)
+            }
+            Goal::Run if anew => {
+                tended.budget.renew();
                 self.queue.with(|ledger| ledger.starting(place.id));
                 Some(Next::Start)
             }
@@ -114,7 +148,7 @@ impl Pool {
         self: &Arc<Self>,
         place: &Arc<Place>,
         orders: &mut watch::Receiver<Orders>,
-        budget: &mut Budget,
+        tended: &mut Tended,
     ) -> Next {
         let settings = (self.settings().instance)(place.id);
         self.queue.with(|ledger| ledger.resize(place.id, settings.slots));
@@ -128,7 +162,7 @@ impl Pool {
             Ok(instance) => instance,
             Err(error) => {
                 tracing::warn!(pool = %self.name, instance = %place.id, %error, "cannot start");
-                return self.failed(place, budget, Some(&error), error.message.clone());
+                return self.failed(place, &mut tended.budget, Some(&error), error.message.clone());
             }
         };
         tracing::info!(pool = %self.name, instance = %place.id, "ready");
@@ -136,14 +170,15 @@ impl Pool {
         self.change(|ledger| ledger.started(place.id));
         self.start_over.notify_waiters();
         self.keeping.wake.notify_one();
-        let end = self.watch(place, &instance, orders).await;
+        let end = self.watch(place, &instance, orders, tended).await;
         let order = *orders.borrow_and_update();
+        let anew = tended.is_told_anew(order);
         // Out of the pool before anything else: nobody must be lent what is about to stop.
         let next = match (end, order.goal) {
             (End::Closing, _) => Next::Rest,
-            (End::Lost(why), Goal::Run) => {
+            (End::Lost(why), Goal::Run) if !anew => {
                 tracing::warn!(pool = %self.name, instance = %place.id, why, "lost");
-                self.failed(place, budget, None, why)
+                self.failed(place, &mut tended.budget, None, why)
             }
             (End::Idle, _) => {
                 tracing::info!(pool = %self.name, instance = %place.id, "idle, stopping");
@@ -152,12 +187,13 @@ impl Pool {
             }
             (End::Lost(_) | End::Drained, Goal::Leave) => Next::Leave,
             (End::Lost(_) | End::Drained, Goal::Drain) => {
-                self.change(|ledger| ledger.lost(place.id, Hope::None));
                 place.went(Health::Failed, Some(DRAINED.to_owned()));
+                self.change(|ledger| ledger.lost(place.id, Hope::None));
                 Next::Rest
             }
-            (End::Drained, Goal::Run) => {
-                budget.renew();
+            // Told to start anew, whether or not its leases were back.
+            (End::Lost(_) | End::Drained, Goal::Run) => {
+                tended.budget.renew();
                 place.went(Health::Starting, None);
                 self.queue.with(|ledger| ledger.starting(place.id));
                 Next::Start
@@ -225,7 +261,7 @@ impl Pool {
             let (hope, next) = match pause {
                 Some(pause) => {
                     tracing::warn!(pool = %self.name, instance = %place.id, ?pause, "starting again");
-                    (Hope::Soon, Next::After(pause))
+                    (Hope::Soon, Next::After(Instant::now() + pause))
                 }
                 None => {
                     tracing::error!(pool = %self.name, instance = %place.id, "failed too often; it stays so until it is restarted by hand");
@@ -246,6 +282,7 @@ impl Pool {
         place: &Arc<Place>,
         instance: &Arc<dyn Instance>,
         orders: &mut watch::Receiver<Orders>,
+        tended: &Tended,
     ) -> End {
         let mut lost = instance.lost();
         let mut health = Box::pin(self.look_after(place, instance));
@@ -267,14 +304,18 @@ impl Pool {
                 }
                 () = self.closing.cancelled() => return End::Closing,
                 why = &mut health => return End::Lost(why),
-                changed = orders.changed(), if !draining => {
+                changed = orders.changed() => {
                     if changed.is_err() {
                         return End::Closing;
                     }
                     let order = *orders.borrow_and_update();
-                    draining = true;
-                    place.lock().draining = true;
-                    self.change(|ledger| ledger.drain(place.id, order.goal == Goal::Run));
+                    draining = order.goal != Goal::Run || tended.is_news(order);
+                    place.lock().draining = draining;
+                    match draining {
+                        true => self.change(|ledger| ledger.drain(place.id, order.goal == Goal::Run)),
+                        // It was to leave, and is needed after all.
+                        false => self.change(|ledger| ledger.reopen(place.id)),
+                    }
                 }
                 () = place.emptied.notified() => {}
                 () = sleep_until(retire_at.unwrap_or_else(Instant::now)), if retire_at.is_some() => {
@@ -302,9 +343,19 @@ impl Pool {
         })
     }
 
-    fn leave(&self, place: &Place) {
-        self.change(|ledger| ledger.remove(place.id));
-        self.places().remove(&place.id);
+    /// Takes the place out of the pool, unless it has been told to stay in the meantime.
+    fn leave(&self, place: &Place) -> bool {
+        {
+            // Under one lock with those who give orders and numbers.
+            let mut places = self.places();
+            if place.orders.borrow().goal != Goal::Leave {
+                return false;
+            }
+            self.queue.change(|ledger| ledger.remove(place.id));
+            places.remove(&place.id);
+        }
+        self.start_wanted();
+        true
     }
 }
 

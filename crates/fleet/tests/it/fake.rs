@@ -1,9 +1,9 @@
 //! A fake engine, its instances and seats, and the agent behind a call. A test scripts them through [`World`]
 //! and counts what the fleet did to them.
 //!
-//! A call of a tool whose name begins with `hold` runs until the test answers it, one of `panic` does that; any
-//! other is answered at once. A start that is to fail with `panic` does that too.
-//! Every answer names the seat that gave it.
+//! A call of a tool whose name begins with `hold` runs until the test answers it, one of `panic` does that, one of
+//! `fail` is answered with a result that says so, one of `refuse` with an error; any other is answered at once. A start
+//! that is to fail with `panic` does that too. Every answer names the seat that gave it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -16,13 +16,14 @@ use std::{
 };
 
 use greenroom_core::{
-    Agent, BoxFuture, Call, Engine, Fields, Instance, InstanceId, Lost, NoAnswer, OpenError, Raw, Reply,
-    Seat, StartError, Toolset, Unwell, View,
+    Agent, BoxFuture, Call, Engine, Fields, Instance, InstanceId, Lost, NoAnswer, OpenError, Queued, Raw,
+    Reply, Seat, StartError, Toolset, Unwell, View,
     raw::{encode, parse},
 };
+use greenroom_fleet::{FleetError, Watcher};
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 /// What happened so far.
@@ -43,6 +44,17 @@ pub struct Counts {
     pub calls_on_lost: usize,
     /// The most seats that one instance ever held.
     pub seats_max: usize,
+    /// Instances that are being started, and the most that ever were at a time.
+    pub starting: usize,
+    pub starting_max: usize,
+    pub pings: usize,
+}
+
+/// How an instance answers when it is asked for a sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pulse {
+    Unwell,
+    Hangs,
 }
 
 /// A door that a test may shut; whoever comes then waits until it is opened.
@@ -89,11 +101,17 @@ struct State {
     lose_when_looked_at: Option<u64>,
     seats: BTreeMap<u64, SeatEnds>,
     log: Vec<(u64, String)>,
+    /// Those that cannot be started, until they are mended.
+    broken: BTreeSet<InstanceId>,
+    pulses: BTreeMap<InstanceId, Pulse>,
+    /// Which instances were asked for, and when.
+    starts: Vec<(InstanceId, Instant)>,
 }
 
 /// The test's ends of a seat that is open.
 struct SeatEnds {
     instance: InstanceId,
+    home: Arc<()>,
     lost: watch::Sender<Option<Lost>>,
     view: watch::Sender<View>,
 }
@@ -119,6 +137,11 @@ impl Held {
     pub fn is_awaited(&self) -> bool {
         !self.answer.is_closed()
     }
+}
+
+fn answer(body: Result<&str, &str>) -> Reply {
+    let raw = |text: &str| parse(text.to_owned()).unwrap();
+    Reply { body: body.map(raw).map_err(raw), artifacts: Vec::new() }
 }
 
 fn reply(seat: u64, tool: &str) -> Reply {
@@ -169,6 +192,25 @@ impl World {
         self.state().fail_starts.push_back(StartError::new(message));
     }
 
+    /// The instance cannot be started until it is mended.
+    pub fn break_instance(&self, id: u32) {
+        self.state().broken.insert(InstanceId(id));
+    }
+
+    /// How the instance answers from now on; `None` is well.
+    pub fn set_pulse(&self, id: u32, pulse: Option<Pulse>) {
+        let (mut state, id) = (self.state(), InstanceId(id));
+        match pulse {
+            Some(pulse) => state.pulses.insert(id, pulse),
+            None => state.pulses.remove(&id),
+        };
+    }
+
+    /// Which instances were asked for so far, and when.
+    pub fn starts(&self) -> Vec<(u32, Instant)> {
+        self.state().starts.iter().map(|(id, at)| (id.0, *at)).collect()
+    }
+
     pub fn fail_open(&self, error: impl Into<OpenError>) {
         self.state().fail_opens.push_back(error.into());
     }
@@ -183,6 +225,8 @@ impl World {
         let mut state = self.state();
         state.fail_starts.clear();
         state.fail_opens.clear();
+        state.broken.clear();
+        state.pulses.clear();
     }
 
     pub fn lose_seat(&self, seat: u64, why: Lost) {
@@ -260,9 +304,19 @@ impl Engine for FakeEngine {
 
     fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
         Box::pin(async move {
-            self.0.count(|counts| counts.starts += 1);
+            self.0.state().starts.push((id, Instant::now()));
+            self.0.count(|counts| {
+                counts.starts += 1;
+                counts.starting += 1;
+                counts.starting_max = counts.starting_max.max(counts.starting);
+            });
+            let _starting = Starting(&self.0);
             self.0.starting.pass().await;
-            let failure = self.0.state().fail_starts.pop_front();
+            let failure = {
+                let mut state = self.0.state();
+                let broken = state.broken.contains(&id).then(|| StartError::new("it is broken"));
+                broken.or_else(|| state.fail_starts.pop_front())
+            };
             if let Some(error) = failure {
                 assert_ne!(error.message, "panic", "as the test wanted");
                 return Err(error);
@@ -270,8 +324,8 @@ impl Engine for FakeEngine {
             let lost = watch::Sender::new(None);
             self.0.state().instances.insert(id, lost.clone());
             self.0.count(|counts| counts.started += 1);
-            Ok(Arc::new(FakeInstance { world: self.0.clone(), id, lost, stopped: AtomicBool::new(false) })
-                as Arc<dyn Instance>)
+            let (world, home, stopped) = (self.0.clone(), Arc::default(), AtomicBool::new(false));
+            Ok(Arc::new(FakeInstance { world, id, home, lost, stopped }) as Arc<dyn Instance>)
         })
     }
 
@@ -281,9 +335,20 @@ impl Engine for FakeEngine {
     }
 }
 
+/// Counts a start as going on, also if it is broken off.
+struct Starting<'a>(&'a World);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.0.count(|counts| counts.starting -= 1);
+    }
+}
+
 struct FakeInstance {
     world: Arc<World>,
     id: InstanceId,
+    /// Tells its seats from those of others that had its number.
+    home: Arc<()>,
     stopped: AtomicBool,
     lost: watch::Sender<Option<Lost>>,
 }
@@ -304,9 +369,14 @@ impl Instance for FakeInstance {
             state.next_seat += 1;
             let number = state.next_seat;
             let (lost, view) = (watch::Sender::new(None), watch::Sender::default());
-            let ends = SeatEnds { instance: self.id, lost: lost.clone(), view: view.clone() };
+            let ends = SeatEnds {
+                instance: self.id,
+                home: self.home.clone(),
+                lost: lost.clone(),
+                view: view.clone(),
+            };
             state.seats.insert(number, ends);
-            let here = state.seats.values().filter(|seat| seat.instance == self.id).count();
+            let here = state.seats.values().filter(|seat| Arc::ptr_eq(&seat.home, &self.home)).count();
             self.world.count(|counts| {
                 counts.opened += 1;
                 counts.seats_max = counts.seats_max.max(here);
@@ -321,7 +391,19 @@ impl Instance for FakeInstance {
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
-        Box::pin(std::future::ready(Ok(())))
+        self.world.count(|counts| counts.pings += 1);
+        let pulse = self.world.state().pulses.get(&self.id).copied();
+        Box::pin(async move {
+            match pulse {
+                None => Ok(()),
+                Some(Pulse::Unwell) => Err(Unwell("it feels faint".into())),
+                Some(Pulse::Hangs) => std::future::pending().await,
+            }
+        })
+    }
+
+    fn silent(&self) -> Option<Arc<str>> {
+        Some("the browser did not answer".into())
     }
 
     fn process_ids(&self) -> Vec<u32> {
@@ -330,7 +412,15 @@ impl Instance for FakeInstance {
 
     fn stop(&self, _grace: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            self.world.state().stopped.push(self.id);
+            {
+                // Whoever still has a seat of it loses that.
+                let mut state = self.world.state();
+                state.stopped.push(self.id);
+                let seats = state.seats.values().filter(|seat| Arc::ptr_eq(&seat.home, &self.home));
+                for seat in seats {
+                    seat.lost.send_if_modified(|lost| lost.replace(Lost::Shutdown).is_none());
+                }
+            }
             if self.stopped.swap(true, Ordering::Relaxed) {
                 self.world.state().stopped_twice += 1;
             }
@@ -358,6 +448,14 @@ impl Seat for FakeSeat {
                 counts.calls_on_lost += usize::from(known_lost);
             });
             assert_ne!(&*call.tool, "panic", "as the test wanted");
+            if call.tool.starts_with("fail") {
+                return Ok(answer(Ok(
+                    r#"{"content":[{"type":"text","text":"no such ref"}],"isError":true}"#,
+                )));
+            }
+            if call.tool.starts_with("refuse") {
+                return Ok(answer(Err(r#"{"code":-32602,"message":"no such tool"}"#)));
+            }
             if !call.tool.starts_with("hold") {
                 return Ok(reply(self.number, &call.tool));
             }
@@ -431,6 +529,86 @@ impl Agent for Askable {
 
     fn log_level(&self) -> Option<String> {
         None
+    }
+}
+
+/// An agent that notes what it hears of its place in the queue, and when.
+#[derive(Default)]
+pub struct Listener(Mutex<Vec<(Instant, usize, usize)>>);
+
+impl Listener {
+    /// Its places, and how many waited.
+    pub fn places(&self) -> Vec<(usize, usize)> {
+        self.0.lock().unwrap().iter().map(|(_, place, waiting)| (*place, *waiting)).collect()
+    }
+
+    pub fn times(&self) -> Vec<Instant> {
+        self.0.lock().unwrap().iter().map(|(at, ..)| *at).collect()
+    }
+}
+
+impl Agent for Listener {
+    fn tell(&self, _method: &str, _params: Option<Raw>) {}
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        _params: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        None
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(async { Vec::new() })
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
+
+    fn follows_queue(&self) -> bool {
+        true
+    }
+
+    fn queued(&self, queued: Queued<'_>) {
+        self.0.lock().unwrap().push((Instant::now(), queued.place, queued.waiting));
+    }
+}
+
+/// Counts what the pools tell.
+#[derive(Default)]
+pub struct Counting {
+    told: Mutex<Told>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    pub leased: usize,
+    pub not_leased: usize,
+    pub restarted: Vec<(String, u32)>,
+}
+
+impl Counting {
+    pub fn told(&self) -> Told {
+        self.told.lock().unwrap().clone()
+    }
+}
+
+impl Watcher for Counting {
+    fn leased(&self, _pool: &str, _instance: InstanceId, _waited: Duration) {
+        self.told.lock().unwrap().leased += 1;
+    }
+
+    fn not_leased(&self, _pool: &str, _why: &FleetError, _waited: Duration) {
+        self.told.lock().unwrap().not_leased += 1;
+    }
+
+    fn restarted(&self, pool: &str, instance: InstanceId) {
+        self.told.lock().unwrap().restarted.push((pool.to_owned(), instance.0));
     }
 }
 

@@ -3,18 +3,31 @@
 //! time either.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bulk;
 mod cancel;
 mod creation;
+mod declared;
+mod drains;
 mod ending;
 mod expiry;
+mod failed;
 mod fake;
+mod health;
+mod keyed;
 mod leases;
 mod listing;
 mod loose;
 mod loss;
 mod order;
+mod places;
+mod queued;
 mod random;
+mod random_fixed;
+mod reload;
+mod restarts;
+mod scaling;
 mod shutdown;
 mod spares;
 mod spares_lost;
 mod stage;
+mod strategies;

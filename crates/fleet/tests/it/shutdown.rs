@@ -1,5 +1,7 @@
 //! The end of everything.
 
+use std::time::Duration;
+
 use greenroom_core::Owner;
 use greenroom_fleet::{FleetError, Whose};
 use tokio::time::Instant;
@@ -126,4 +128,81 @@ fn calls_racing_with_a_shutdown() {
             stage.end().await;
         }
     });
+}
+
+/// Draining the calls takes on none, lets those that run or wait end, and says whether they did in time.
+#[tokio::test(start_paused = true)]
+async fn calls_are_drained() {
+    let stage = Stage::fixed(1, 1).await;
+    let running = stage.begin("a", "hold").await;
+    let held = stage.world.held().await;
+    let queued = stage.begin("a", "click").await;
+    let fleet = stage.fleet.clone();
+    let drained = tokio::spawn(async move { fleet.drain_calls(Duration::from_secs(60)).await });
+    settle().await;
+    for whose in [crate::stage::named("a"), crate::stage::named("b"), Whose::NoOne] {
+        let late = stage.call_as(&Owner::local(), whose, "click", "{}").await;
+        assert!(matches!(late, Err(FleetError::ShuttingDown)));
+    }
+    assert!(matches!(stage.create("new").await, Err(FleetError::ShuttingDown)));
+    assert!(!drained.is_finished());
+    held.answer();
+    assert!(drained.await.unwrap());
+    running.await.unwrap().unwrap();
+    queued.await.unwrap().unwrap();
+    stage.end().await;
+}
+
+/// Calls that do not end are not waited for without end; the shutdown then ends them.
+#[tokio::test(start_paused = true)]
+async fn draining_is_bounded() {
+    let stage = Stage::fixed(1, 1).await;
+    let running = stage.begin("a", "hold").await;
+    let _held = stage.world.held().await;
+    let began = Instant::now();
+    assert!(!stage.fleet.drain_calls(Duration::from_secs(7)).await);
+    assert_eq!(began.elapsed().as_secs(), 7);
+    stage.end().await;
+    assert!(matches!(running.await.unwrap(), Err(FleetError::ShuttingDown)));
+}
+
+/// A call that was taken on before the drain is carried out, also if its session dies before its turn and another one has
+/// to be made for it.
+#[tokio::test(start_paused = true)]
+async fn an_accepted_call_outlives_its_session() {
+    let stage = Stage::fixed(1, 1).await;
+    stage.create("a").await.unwrap();
+    // In one breath, before the session's task sees any of it: a call is queued, the browser dies, the drain begins.
+    let mut call = Box::pin(stage.call("a", "click"));
+    tokio::select! {
+        biased;
+        outcome = &mut call => panic!("{outcome:?}"),
+        () = std::future::ready(()) => {}
+    }
+    stage.world.lose_seat(stage.world.open_seats()[0], crate::stage::crash());
+    let (drained, outcome) = tokio::join!(biased; stage.fleet.drain_calls(Duration::from_secs(60)), call);
+    let said = outcome.unwrap();
+    assert_eq!((drained, said.seat, said.restarted().is_some()), (true, 2, true));
+    stage.end().await;
+}
+
+/// All pools end at the same time: one whose browser does not want to end holds the others up no more than itself.
+#[tokio::test(start_paused = true)]
+async fn pools_end_together() {
+    let (stage, other) = crate::declared::two_pools(3, 3, |_| {});
+    stage.fleet.start();
+    settle().await;
+    stage.world.stopping.shut();
+    other.stopping.shut();
+    let ending = tokio::spawn({
+        let stage = stage.clone();
+        async move { stage.end().await }
+    });
+    settle().await;
+    assert_eq!((stage.world.counts().stops, other.counts().stops), (3, 3));
+    assert!(!ending.is_finished());
+    stage.world.stopping.open();
+    other.stopping.open();
+    ending.await.unwrap();
+    other.assert_empty();
 }

@@ -3,15 +3,15 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use greenroom_core::{
-    ConnectionId, Fields, InstanceId, Lost, Owner, Permit, Policy, SessionId, lease::Strategy,
+    Agent, ConnectionId, Fields, InstanceId, Lost, Owner, Permit, Policy, SessionId, lease::Strategy,
 };
 use greenroom_fleet::{
-    Answer, Ended, Fleet, FleetError, FleetSettings, InstanceSettings, Note, PoolSettings, PoolStatus, Size,
-    Target, Whose,
+    Answer, Ended, Fleet, FleetError, FleetSettings, Health, InstanceSettings, InstanceStatus, Note,
+    PoolSettings, PoolStatus, Size, Target, Whose,
 };
 use tokio::task::JoinHandle;
 
-use crate::fake::{FakeAgent, FakeEngine, World, call};
+use crate::fake::{Counting, FakeAgent, FakeEngine, World, call};
 
 pub const LEASE: Duration = Duration::from_secs(5);
 pub const CALL: Duration = Duration::from_secs(30);
@@ -27,6 +27,9 @@ pub type Outcome = Result<Said, FleetError>;
 pub struct Said {
     pub seat: u64,
     pub notes: Vec<Note>,
+    /// Where it ran.
+    pub pool: String,
+    pub instance: u32,
 }
 
 impl Said {
@@ -35,7 +38,8 @@ impl Said {
             Ok(body) => Fields::open(body).unwrap().read("seat").unwrap().unwrap_or_default(),
             Err(_) => 0,
         };
-        Self { seat, notes: answer.notes }
+        let (pool, instance) = (answer.ran.pool.to_string(), answer.ran.instance.0);
+        Self { seat, notes: answer.notes, pool, instance }
     }
 
     /// The reason that the answer gives for a new browser.
@@ -50,7 +54,9 @@ impl Said {
 #[derive(Clone)]
 pub struct Stage {
     pub fleet: Fleet,
+    /// Where the instances of the first pool live.
     pub world: Arc<World>,
+    pub watcher: Arc<Counting>,
 }
 
 /// A pool that adds instances by itself.
@@ -72,6 +78,36 @@ pub fn settings_of(world: &Arc<World>, slots: usize, instances_max: usize) -> Fl
         idle_timeout: IDLE,
         max_lifetime: None,
     }
+}
+
+/// A declared pool, in its own world.
+pub fn fixed_pool(world: &Arc<World>, name: &str, instances: usize, slots: usize) -> PoolSettings {
+    PoolSettings {
+        name: name.to_owned(),
+        is_default: name == "DEFAULT",
+        size: Size::Fixed(instances),
+        strategy: Strategy::Fifo,
+        ..settings_of(world, slots, 1).pools.swap_remove(0)
+    }
+}
+
+/// Changes what the instances of a pool are made of.
+pub fn with_instances(
+    pool: &mut PoolSettings,
+    change: impl Fn(u32, &mut InstanceSettings) + Send + Sync + 'static,
+) {
+    let made = pool.instance.clone();
+    pool.instance = Arc::new(move |id| {
+        let mut settings = made(id);
+        change(id.0, &mut settings);
+        settings
+    });
+}
+
+/// A place by pool and instance; an empty name is none.
+pub fn at(pool: &str, instance: &str) -> Target {
+    let name = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+    Target { pool: name(pool), instance: name(instance) }
 }
 
 /// Instances of this world, all alike.
@@ -108,7 +144,75 @@ impl Stage {
         let world = World::new();
         let mut settings = settings_of(&world, slots, instances_max);
         tune(&mut settings);
-        Self { fleet: Fleet::new(settings, Arc::new(())), world }
+        Self::of(settings, world)
+    }
+
+    pub fn of(settings: FleetSettings, world: Arc<World>) -> Self {
+        let watcher = Arc::new(Counting::default());
+        Self { fleet: Fleet::new(settings, watcher.clone()), world, watcher }
+    }
+
+    /// A pool of so many instances, which is started.
+    pub async fn fixed(instances: usize, slots: usize) -> Self {
+        Self::fixed_with(instances, slots, |_| {}).await
+    }
+
+    pub async fn fixed_with(instances: usize, slots: usize, tune: impl FnOnce(&mut FleetSettings)) -> Self {
+        let world = World::new();
+        let mut settings = settings_of(&world, slots, 1);
+        settings.pools = vec![fixed_pool(&world, "DEFAULT", instances, slots)];
+        tune(&mut settings);
+        let stage = Self::of(settings, world);
+        stage.fleet.start();
+        settle().await;
+        stage
+    }
+
+    /// A call of the local owner at a certain place.
+    pub async fn call_at(&self, whose: Whose, target: Target, tool: &str) -> Outcome {
+        self.call_for(&Owner::local(), whose, target, tool, Arc::new(FakeAgent)).await
+    }
+
+    pub async fn call_for(
+        &self,
+        owner: &Owner,
+        whose: Whose,
+        target: Target,
+        tool: &str,
+        agent: Arc<dyn Agent>,
+    ) -> Outcome {
+        let answer = self.fleet.call(permit(owner, tool), whose, target, call(tool, "{}"), agent);
+        answer.await.map(Said::new)
+    }
+
+    /// The same in a task of its own; returns once it is queued, or as far as it gets by itself.
+    pub async fn begin_at(&self, whose: Whose, target: Target, tool: &str) -> JoinHandle<Outcome> {
+        self.begin_for(&Owner::local(), whose, target, tool, Arc::new(FakeAgent)).await
+    }
+
+    pub async fn begin_for(
+        &self,
+        owner: &Owner,
+        whose: Whose,
+        target: Target,
+        tool: &str,
+        agent: Arc<dyn Agent>,
+    ) -> JoinHandle<Outcome> {
+        let (stage, owner, tool) = (self.clone(), owner.clone(), tool.to_owned());
+        let task = tokio::spawn(async move { stage.call_for(&owner, whose, target, &tool, agent).await });
+        settle().await;
+        task
+    }
+
+    /// How an instance of the first pool is.
+    pub fn instance(&self, id: u32) -> InstanceStatus {
+        let found = self.pool().instances.into_iter().find(|instance| instance.id.0 == id);
+        found.unwrap_or_else(|| panic!("there is no instance {id}"))
+    }
+
+    /// The health of every instance of the first pool.
+    pub fn health(&self) -> Vec<Health> {
+        self.pool().instances.iter().map(|instance| instance.health).collect()
     }
 
     pub async fn call_as(&self, owner: &Owner, whose: Whose, tool: &str, params: &str) -> Outcome {
@@ -177,14 +281,21 @@ impl Stage {
     /// Shuts down and proves that nothing is left behind.
     pub async fn end(&self) {
         self.fleet.shutdown().await;
-        let counts = self.world.counts();
+        self.world.assert_empty();
+        let pool = self.pool();
+        assert_eq!((pool.healthy(), pool.leased_slots, pool.waiting, pool.spares), (0, 0, 0, 0));
+    }
+}
+
+impl World {
+    /// Proves that nothing is left behind.
+    pub fn assert_empty(&self) {
+        let counts = self.counts();
         assert_eq!(counts.opened, counts.closes, "every seat is closed: {counts:?}");
         assert_eq!(counts.started, counts.stops, "every instance is stopped: {counts:?}");
         assert_eq!((counts.dropped, counts.calls_on_lost), (0, 0), "{counts:?}");
-        assert_eq!(self.world.open_seats(), [] as [u64; 0]);
-        assert_eq!(self.world.stopped_twice(), 0, "no instance is stopped twice");
-        let pool = self.pool();
-        assert_eq!((pool.healthy(), pool.leased_slots, pool.waiting, pool.spares), (0, 0, 0, 0));
+        assert_eq!(self.open_seats(), [] as [u64; 0]);
+        assert_eq!(self.stopped_twice(), 0, "no instance is stopped twice");
     }
 }
 

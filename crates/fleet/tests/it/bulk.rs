@@ -1,0 +1,166 @@
+//! Several calls under one lease.
+
+use std::sync::{Arc, Mutex};
+
+use greenroom_core::Owner;
+use greenroom_fleet::{Bulk, BulkAnswer, FleetError, Target, Whose};
+use tokio::task::JoinHandle;
+
+use crate::{
+    fake::{FakeAgent, call},
+    stage::{Stage, at, crash, named, permit, settle},
+};
+
+type Progress = Arc<Mutex<Vec<usize>>>;
+
+/// Several calls in a task of their own, and how far they came.
+async fn begin(
+    stage: &Stage,
+    whose: Whose,
+    tools: &[&str],
+    stop_on_error: bool,
+) -> (JoinHandle<Result<BulkAnswer, FleetError>>, Progress) {
+    let progress = Progress::default();
+    let calls = tools.iter().map(|tool| call(tool, "{}")).collect();
+    let told = progress.clone();
+    let bulk = Bulk { calls, stop_on_error, progress: Arc::new(move |done| told.lock().unwrap().push(done)) };
+    let fleet = stage.fleet.clone();
+    let task = tokio::spawn(async move {
+        let permit = permit(&Owner::local(), "browser_execute_bulk");
+        fleet.bulk(permit, whose, Target::default(), bulk, Arc::new(FakeAgent)).await
+    });
+    settle().await;
+    (task, progress)
+}
+
+async fn run(stage: &Stage, whose: Whose, tools: &[&str], stop_on_error: bool) -> BulkAnswer {
+    begin(stage, whose, tools, stop_on_error).await.0.await.unwrap().unwrap()
+}
+
+/// Three commands run in one browser, one after the other, though two more stand by: in a session and without one.
+#[tokio::test(start_paused = true)]
+async fn three_commands_one_seat() {
+    let stage = Stage::fixed(3, 1).await;
+    for whose in [Whose::NoOne, named("a")] {
+        let before = stage.world.log().len();
+        let leased = stage.watcher.told().leased;
+        let (task, progress) = begin(&stage, whose, &["navigate", "click", "snapshot"], true).await;
+        let answer = task.await.unwrap().unwrap();
+        assert_eq!((answer.replies.len(), answer.lost.is_none()), (3, true));
+        let log = stage.world.log().split_off(before);
+        assert_eq!(
+            log.iter().map(|(_, tool)| tool.as_str()).collect::<Vec<_>>(),
+            ["navigate", "click", "snapshot"]
+        );
+        assert!(log.iter().all(|(seat, _)| *seat == log[0].0), "{log:?}");
+        assert_eq!(stage.watcher.told().leased, leased + 1, "one lease");
+        assert_eq!(*progress.lock().unwrap(), [1, 2, 3]);
+    }
+    stage.end().await;
+}
+
+/// Nobody's call comes between: neither the same session's nor that of one who waits for the slot.
+#[tokio::test(start_paused = true)]
+async fn nobody_comes_between() {
+    for whose in [named("a"), Whose::NoOne] {
+        let stage = Stage::fixed(1, 1).await;
+        let (task, _) = begin(&stage, whose.clone(), &["one", "hold two", "three"], true).await;
+        let others = [stage.begin_at(whose, at("", ""), "other").await];
+        stage.world.held().await.answer();
+        assert_eq!(task.await.unwrap().unwrap().replies.len(), 3);
+        for other in others {
+            other.await.unwrap().unwrap();
+        }
+        let log: Vec<_> = stage.world.log().into_iter().map(|(_, tool)| tool).collect();
+        assert_eq!(log, ["one", "hold two", "three", "other"]);
+        stage.end().await;
+    }
+}
+
+/// The first failure ends it, or does not, as was wanted; a result that says so is a failure, and so is an error.
+#[tokio::test(start_paused = true)]
+async fn failures() {
+    let stage = Stage::fixed(1, 1).await;
+    for whose in [Whose::NoOne, named("a")] {
+        for bad in ["fail", "refuse"] {
+            let tools = ["one", bad, "three"];
+            let stopped = run(&stage, whose.clone(), &tools, true).await;
+            assert_eq!((stopped.replies.len(), stopped.replies[1].is_failure()), (2, true), "{bad}");
+            let all = run(&stage, whose.clone(), &tools, false).await;
+            let failed: Vec<_> = all.replies.iter().map(greenroom_core::Reply::is_failure).collect();
+            assert_eq!(failed, [false, true, false], "{bad}");
+        }
+    }
+    stage.end().await;
+}
+
+/// A caller that leaves ends it after the call that runs; the slot comes back, and the session lives.
+#[tokio::test(start_paused = true)]
+async fn cancelled_between_calls() {
+    for whose in [named("a"), Whose::NoOne] {
+        let stage = Stage::fixed(1, 1).await;
+        let (task, progress) = begin(&stage, whose.clone(), &["one", "hold two", "three"], true).await;
+        let held = stage.world.held().await;
+        task.abort();
+        settle().await;
+        assert!(held.is_awaited(), "the one that runs is not broken off");
+        assert_eq!(stage.leased(), 1);
+        held.answer();
+        settle().await;
+        let log: Vec<_> = stage.world.log().into_iter().map(|(_, tool)| tool).collect();
+        assert_eq!((log.join(" "), progress.lock().unwrap().len()), ("one hold two".to_owned(), 2));
+        assert_eq!(stage.call_at(whose, at("", ""), "next").await.unwrap().seat, 1);
+        stage.end().await;
+    }
+}
+
+/// One that is given up while it waits for a slot runs nothing.
+#[tokio::test(start_paused = true)]
+async fn cancelled_in_the_queue() {
+    let stage = Stage::fixed(1, 1).await;
+    stage.create("a").await.unwrap();
+    let (task, _) = begin(&stage, Whose::NoOne, &["one", "two"], true).await;
+    assert_eq!(stage.waiting(), 1);
+    task.abort();
+    settle().await;
+    stage.close("a").await.unwrap();
+    settle().await;
+    assert_eq!((stage.waiting(), stage.leased(), stage.world.log().len()), (0, 0, 0));
+    stage.end().await;
+}
+
+/// A browser that is lost in the middle: what was answered is there, what it was lost under is said, and nothing more runs;
+/// the next call has a new browser.
+#[tokio::test(start_paused = true)]
+async fn lost_in_the_middle() {
+    for whose in [named("a"), Whose::NoOne] {
+        let stage = Stage::fixed(1, 1).await;
+        let (task, progress) = begin(&stage, whose.clone(), &["one", "hold two", "three"], false).await;
+        let held = stage.world.held().await;
+        let behind = stage.begin_at(whose.clone(), at("", ""), "behind").await;
+        stage.world.lose_seat(held.seat, crash());
+        let answer = task.await.unwrap().unwrap();
+        assert_eq!((answer.replies.len(), progress.lock().unwrap().len()), (1, 1));
+        assert!(matches!(answer.lost, Some(FleetError::Lost(_))), "{:?}", answer.lost);
+        match behind.await.unwrap() {
+            // It relied on the session's page.
+            Err(FleetError::NotRun(_)) => assert_eq!(whose, named("a")),
+            other => assert_eq!(other.unwrap().seat, 2),
+        }
+        let said = stage.call_at(whose.clone(), at("", ""), "next").await.unwrap();
+        assert_eq!((said.seat, said.restarted().is_some()), (2, whose == named("a")));
+        stage.end().await;
+    }
+}
+
+/// Closing the session ends it at once, and its caller hears so.
+#[tokio::test(start_paused = true)]
+async fn closed_in_the_middle() {
+    let stage = Stage::fixed(1, 1).await;
+    let (task, _) = begin(&stage, named("a"), &["one", "hold two", "three"], false).await;
+    let _held = stage.world.held().await;
+    stage.close("a").await.unwrap();
+    assert!(matches!(task.await.unwrap(), Err(FleetError::Closed)));
+    assert_eq!((stage.leased(), stage.world.log().len()), (0, 2));
+    stage.end().await;
+}

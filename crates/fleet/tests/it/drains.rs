@@ -1,0 +1,190 @@
+//! Instances that are drained or started anew by hand while they run.
+
+use std::time::Duration;
+
+use greenroom_core::InstanceId;
+use greenroom_fleet::{FleetError, Health, Readiness, Size, Whose};
+use tokio::time::{Instant, sleep};
+
+use crate::stage::{Stage, at, crash, named, settle, with_instances};
+
+/// A drained instance lends nothing more, stops when its leases are back, and stays so until it is restarted.
+#[tokio::test(start_paused = true)]
+async fn draining_one() {
+    let stage = Stage::fixed(2, 1).await;
+    let said = stage.call_at(named("a"), at("", "1"), "click").await.unwrap();
+    let waiting = stage.begin_at(named("b"), at("", "1"), "click").await;
+    assert_eq!(stage.fleet.drain("DEFAULT", Some("1")).unwrap(), [InstanceId(1)]);
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "instance 1 of pool \"DEFAULT\" cannot be had: it is being drained");
+    settle().await;
+    let instance = stage.instance(1);
+    assert_eq!((instance.draining, instance.health, instance.leased_slots), (true, Health::Healthy, 1));
+    assert_eq!(stage.call("a", "click").await.unwrap().seat, said.seat);
+    assert_eq!(stage.pool().slots, 2, "one of them is still out");
+    stage.close("a").await.unwrap();
+    settle().await;
+    assert_eq!(stage.world.stopped(), [InstanceId(1)]);
+    let instance = stage.instance(1);
+    assert_eq!((instance.draining, instance.health, instance.restarts), (false, Health::Failed, 0));
+    assert_eq!(instance.check.error.as_deref(), Some("it was drained; restart it to have it back"));
+    let error = stage.call_at(named("b"), at("", "1"), "click").await.unwrap_err();
+    assert!(error.to_string().ends_with("it was drained; restart it to have it back"), "{error}");
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(stage.world.counts().starts, 2, "it stays so");
+    stage.fleet.restart("DEFAULT", Some("1")).unwrap();
+    settle().await;
+    assert_eq!(stage.call_at(named("b"), at("", "1"), "click").await.unwrap().instance, 1);
+    stage.end().await;
+}
+
+/// A drained pool refuses calls, at once and with the reason, also those that wait; leases that are out go on; a restart
+/// brings it back.
+#[tokio::test(start_paused = true)]
+async fn draining_a_pool() {
+    let stage = Stage::fixed(2, 1).await;
+    stage.create("a").await.unwrap();
+    stage.create("b").await.unwrap();
+    let waiting = stage.begin("c", "click").await;
+    let began = Instant::now();
+    assert_eq!(stage.fleet.drain("DEFAULT", None).unwrap().len(), 2);
+    for error in [waiting.await.unwrap().unwrap_err(), stage.call("d", "click").await.unwrap_err()] {
+        let FleetError::NoHealthy { why, .. } = error else { panic!("{error}") };
+        assert_eq!(why.as_deref(), Some("it is being drained"));
+    }
+    assert!(matches!(stage.fleet.readiness(), Readiness::Failed(_)));
+    stage.call("a", "click").await.unwrap();
+    stage.close("a").await.unwrap();
+    stage.close("b").await.unwrap();
+    settle().await;
+    assert_eq!(stage.world.counts().stops, 2);
+    let FleetError::NoHealthy { why, .. } = stage.call("d", "click").await.unwrap_err() else { panic!() };
+    assert_eq!(why.as_deref(), Some("it was drained; restart it to have it back"));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!(stage.fleet.restart("DEFAULT", None).unwrap().len(), 2);
+    stage.call("d", "click").await.unwrap();
+    settle().await;
+    assert_eq!(stage.health(), [Health::Healthy; 2]);
+    stage.end().await;
+}
+
+/// A restart of a running instance waits for its leases; those who wait for it wait for the new one, and it counts as no
+/// failure.
+#[tokio::test(start_paused = true)]
+async fn restarting_what_runs() {
+    let stage = Stage::fixed(1, 2).await;
+    let said = stage.call("a", "click").await.unwrap();
+    stage.fleet.restart("DEFAULT", Some("0")).unwrap();
+    settle().await;
+    assert!(stage.instance(0).draining);
+    let waiting = [stage.begin("b", "click").await, stage.begin_at(named("c"), at("", "0"), "click").await];
+    assert_eq!((stage.waiting(), stage.world.counts().stops), (2, 0), "a slot is free, but not lent");
+    assert_eq!(stage.call("a", "click").await.unwrap().seat, said.seat);
+    stage.close("a").await.unwrap();
+    for call in waiting {
+        call.await.unwrap().unwrap();
+    }
+    let counts = stage.world.counts();
+    assert_eq!((counts.starts, counts.stops, stage.instance(0).restarts), (2, 1, 0));
+    assert!(!stage.instance(0).draining);
+    stage.end().await;
+}
+
+/// Pages that calls without a session left behind do not keep an instance from being restarted.
+#[tokio::test(start_paused = true)]
+async fn left_pages_hold_nothing_up() {
+    let stage = Stage::fixed_with(1, 2, |settings| settings.pools[0].warm = 1).await;
+    stage.call_loose("click").await.unwrap();
+    settle().await;
+    stage.fleet.restart("DEFAULT", None).unwrap();
+    settle().await;
+    assert_eq!((stage.world.counts().stops, stage.world.counts().started), (1, 2));
+    assert_eq!((stage.pool().spares, stage.world.open_seats().len()), (1, 1), "and there is a spare again");
+    stage.end().await;
+}
+
+/// The last order counts: a drain that is followed by a restart, and the other way round, before the lease is back.
+#[tokio::test(start_paused = true)]
+async fn the_last_order_counts() {
+    let stage = Stage::fixed(1, 1).await;
+    stage.create("a").await.unwrap();
+    stage.fleet.drain("DEFAULT", None).unwrap();
+    settle().await;
+    stage.fleet.restart("DEFAULT", None).unwrap();
+    settle().await;
+    let waiting = stage.begin("b", "click").await;
+    assert!(!waiting.is_finished(), "it comes back");
+    stage.fleet.drain("DEFAULT", None).unwrap();
+    assert!(matches!(waiting.await.unwrap(), Err(FleetError::NoHealthy { .. })), "it does not, after all");
+    stage.fleet.restart("DEFAULT", None).unwrap();
+    stage.close("a").await.unwrap();
+    stage.call("c", "click").await.unwrap();
+    stage.end().await;
+}
+
+/// Orders are heard in every state: while an instance is being started, when that fails, and before the pool was used.
+#[tokio::test(start_paused = true)]
+async fn orders_in_every_state() {
+    for broken in [false, true] {
+        let stage = Stage::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(1));
+        stage.world.starting.shut();
+        stage.fleet.start();
+        settle().await;
+        if broken {
+            stage.world.break_instance(0);
+        }
+        stage.fleet.drain("DEFAULT", None).unwrap();
+        settle().await;
+        stage.world.starting.open();
+        sleep(Duration::from_secs(60)).await;
+        settle().await;
+        assert_eq!(
+            (stage.health(), stage.world.counts().starts),
+            (vec![Health::Failed], 1),
+            "broken: {broken}"
+        );
+        stage.end().await;
+    }
+    let stage = Stage::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(2));
+    stage.fleet.drain("DEFAULT", Some("1")).unwrap();
+    settle().await;
+    assert_eq!(stage.health(), [Health::Healthy, Health::Failed]);
+    assert!(stage.world.starts().iter().all(|(id, _)| *id == 0), "what is drained is not started first");
+    stage.end().await;
+}
+
+/// An instance that dies while it is to be started anew comes back at once, on no account of its budget.
+#[tokio::test(start_paused = true)]
+async fn lost_while_restarting() {
+    let stage = Stage::fixed_with(1, 1, |settings| {
+        with_instances(&mut settings.pools[0], |_, instance| instance.restarts = 0);
+    })
+    .await;
+    stage.create("a").await.unwrap();
+    stage.fleet.restart("DEFAULT", None).unwrap();
+    settle().await;
+    stage.world.lose_instance(InstanceId(0), &crash());
+    settle().await;
+    assert_eq!((stage.health(), stage.instance(0).restarts), (vec![Health::Healthy], 0));
+    stage.end().await;
+}
+
+/// A pool that adds instances by itself can be drained as well, and be had back.
+#[tokio::test(start_paused = true)]
+async fn draining_an_elastic_pool() {
+    let stage = Stage::new(1, 3);
+    stage.create("a").await.unwrap();
+    assert_eq!(stage.fleet.drain("DEFAULT", None).unwrap(), [InstanceId(0)]);
+    settle().await;
+    assert!(matches!(stage.call("b", "click").await, Err(FleetError::NoHealthy { .. })));
+    stage.call("a", "click").await.unwrap();
+    stage.close("a").await.unwrap();
+    settle().await;
+    assert_eq!((stage.world.counts().starts, stage.world.counts().stops), (1, 1));
+    assert!(matches!(stage.fleet.readiness(), Readiness::Failed(_)));
+    stage.fleet.restart("DEFAULT", None).unwrap();
+    settle().await;
+    assert_eq!(stage.world.counts().starts, 1, "nothing runs that nobody needs");
+    stage.call_at(Whose::NoOne, at("", ""), "click").await.unwrap();
+    stage.end().await;
+}

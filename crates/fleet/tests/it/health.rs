@@ -1,0 +1,160 @@
+//! Looking after instances: beside the queue and the calls, every so often.
+
+use std::time::Duration;
+
+use greenroom_core::{InstanceId, Lost};
+use greenroom_fleet::{FleetError, Health};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    fake::Pulse,
+    stage::{HEALTH, MS, Stage, crash, settle, with_instances},
+};
+
+/// Every instance is asked for a sign of life every 20 s, also while all slots are lent and calls run in them.
+#[tokio::test(start_paused = true)]
+async fn beside_the_queue() {
+    let stage = Stage::fixed(2, 1).await;
+    let calls = [stage.begin("a", "hold").await, stage.begin("b", "hold").await];
+    let held = [stage.world.held().await, stage.world.held().await];
+    let waiting = stage.begin("c", "click").await;
+    assert_eq!(stage.world.counts().pings, 0);
+    sleep(HEALTH - MS).await;
+    settle().await;
+    assert_eq!(stage.world.counts().pings, 0);
+    sleep(MS * 2).await;
+    settle().await;
+    assert_eq!(stage.world.counts().pings, 2);
+    assert!(waiting.is_finished(), "it waited 5 s for a slot");
+    held.into_iter().for_each(crate::fake::Held::answer);
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    sleep(HEALTH * 3).await;
+    settle().await;
+    assert_eq!(stage.world.counts().pings, 8);
+    stage.end().await;
+}
+
+/// One miss is shown and changes nothing else: the instance is healthy and lent. An answer makes it good.
+#[tokio::test(start_paused = true)]
+async fn one_miss() {
+    let stage = Stage::fixed(1, 1).await;
+    let check = stage.instance(0).check;
+    assert_eq!((check.responsive, check.error, check.last.is_some()), (true, None, true));
+    stage.world.set_pulse(0, Some(Pulse::Unwell));
+    for _ in 0..2 {
+        sleep(HEALTH + MS).await;
+        settle().await;
+        let instance = stage.instance(0);
+        assert_eq!((instance.health, instance.check.responsive), (Health::Healthy, false));
+        assert_eq!(instance.check.error.as_deref(), Some("it feels faint"));
+        stage.call_loose("click").await.unwrap();
+    }
+    stage.world.set_pulse(0, None);
+    sleep(HEALTH + MS).await;
+    settle().await;
+    assert_eq!((stage.instance(0).check.responsive, stage.instance(0).check.error), (true, None));
+    // Two more are again two, not four.
+    stage.world.set_pulse(0, Some(Pulse::Unwell));
+    sleep(HEALTH * 2 + MS * 9).await;
+    settle().await;
+    assert_eq!((stage.instance(0).health, stage.world.counts().stops), (Health::Healthy, 0));
+    stage.end().await;
+}
+
+/// Three misses in a row, and the instance has failed: it is stopped, its session is lost and says so, and it is started
+/// again.
+#[tokio::test(start_paused = true)]
+async fn three_misses() {
+    let stage = Stage::fixed(1, 1).await;
+    stage.create("a").await.unwrap();
+    let began = Instant::now();
+    stage.world.set_pulse(0, Some(Pulse::Unwell));
+    stage.world.until(|counts| counts.stops == 1).await;
+    assert_eq!(began.elapsed().as_secs(), 60);
+    stage.world.set_pulse(0, None);
+    settle().await;
+    let instance = stage.instance(0);
+    assert_eq!((instance.health, instance.check.responsive), (Health::Failed, false));
+    assert_eq!(instance.check.error.as_deref(), Some("it did not answer 3 times in a row: it feels faint"));
+    stage.world.until(|counts| counts.started == 2).await;
+    assert_eq!(began.elapsed().as_secs(), 61);
+    let said = stage.call("a", "click").await.unwrap();
+    assert!(said.restarted().is_some());
+    assert_eq!(stage.instance(0).restarts, 1);
+    stage.end().await;
+}
+
+/// One that does not answer at all has missed after its 5 s, and the error says who was silent.
+#[tokio::test(start_paused = true)]
+async fn a_hanging_instance() {
+    let stage = Stage::fixed(1, 1).await;
+    let call = stage.begin("a", "hold").await;
+    let held = stage.world.held().await;
+    stage.world.set_pulse(0, Some(Pulse::Hangs));
+    sleep(HEALTH + MS).await;
+    settle().await;
+    assert!(stage.instance(0).check.responsive, "it still has time");
+    sleep(Duration::from_secs(5)).await;
+    settle().await;
+    let error = stage.instance(0).check.error;
+    assert_eq!(error.as_deref(), Some("no answer within 5 s: the browser did not answer"));
+    stage.world.until(|counts| counts.stops == 1).await;
+    assert!(matches!(call.await.unwrap(), Err(FleetError::Lost(_))));
+    drop(held);
+    stage.end().await;
+}
+
+/// A dead process is noticed at once, not with the next look.
+#[tokio::test(start_paused = true)]
+async fn a_dead_process() {
+    let stage = Stage::fixed(1, 1).await;
+    sleep(HEALTH / 2).await;
+    let status = "exit status: 1".into();
+    stage.world.lose_instance(InstanceId(0), &Lost::Process { status, stderr_tail: "".into() });
+    // Whoever looks before its task has come to it sees it, too.
+    assert_eq!(stage.instance(0).health, Health::Failed);
+    settle().await;
+    let instance = stage.instance(0);
+    assert_eq!((instance.health, instance.process_id), (Health::Failed, None));
+    assert_eq!(instance.check.error.as_deref(), Some("the engine process ended (exit status: 1)"));
+    stage.end().await;
+}
+
+/// After the machine woke up everything is looked at now, and what was missed before is forgiven.
+#[tokio::test(start_paused = true)]
+async fn waking_up() {
+    let stage = Stage::fixed(2, 1).await;
+    stage.world.set_pulse(0, Some(Pulse::Unwell));
+    sleep(HEALTH * 2 + MS * 9).await;
+    settle().await;
+    let before = stage.world.counts().pings;
+    stage.fleet.woke();
+    settle().await;
+    assert_eq!(stage.world.counts().pings, before + 2, "at once");
+    // Two misses before, two since: four, but not three in a row.
+    sleep(HEALTH + MS).await;
+    settle().await;
+    assert_eq!((stage.health(), stage.world.counts().stops), (vec![Health::Healthy; 2], 0));
+    sleep(HEALTH + MS).await;
+    settle().await;
+    assert_eq!(stage.world.counts().stops, 1);
+    stage.end().await;
+}
+
+/// Each instance is looked after by its own settings.
+#[tokio::test(start_paused = true)]
+async fn by_its_own_settings() {
+    let stage = Stage::fixed_with(2, 1, |settings| {
+        with_instances(&mut settings.pools[0], |id, instance| {
+            instance.health_interval = Duration::from_secs(if id == 0 { 1 } else { 1000 });
+        });
+    })
+    .await;
+    sleep(Duration::from_secs(10) + MS * 50).await;
+    settle().await;
+    assert_eq!(stage.world.counts().pings, 10);
+    stage.world.lose_instance(InstanceId(0), &crash());
+    stage.end().await;
+}

@@ -1,0 +1,115 @@
+//! Where a call runs: by session, pool and instance, and who may run there.
+
+use std::sync::Arc;
+
+use greenroom_core::Owner;
+use greenroom_fleet::{FleetError, Whose};
+
+use crate::{
+    declared::two_pools,
+    fake::FakeAgent,
+    stage::{Stage, at, named, settle, with_instances},
+};
+
+/// A call without a session leaves its page in the slot: the same owner's next call on that slot finds it, another
+/// owner's or a session's does not.
+#[tokio::test(start_paused = true)]
+async fn a_page_stays_for_its_owner() {
+    let stage = Stage::fixed(2, 1).await;
+    let bob = Owner::new("bob");
+    let seat = |said: crate::stage::Said| said.seat;
+    let on = |instance: &str| stage.call_at(Whose::NoOne, at("", instance), "click");
+    let (zero, one) = (seat(on("0").await.unwrap()), seat(on("1").await.unwrap()));
+    assert_eq!((seat(on("0").await.unwrap()), seat(on("1").await.unwrap())), (zero, one), "page and cookies");
+    let bobs = stage.call_for(&bob, Whose::NoOne, at("", "0"), "click", Arc::new(FakeAgent)).await.unwrap();
+    assert_ne!(bobs.seat, zero);
+    let again = seat(on("0").await.unwrap());
+    assert!(again != zero && again != bobs.seat, "nobody finds it again after somebody else was there");
+    let session = stage.call_at(named("a"), at("", "1"), "click").await.unwrap();
+    assert_ne!(session.seat, one);
+    stage.close("a").await.unwrap();
+    assert!(![one, session.seat].contains(&seat(on("1").await.unwrap())), "nor a session's page");
+    assert_eq!(stage.world.counts().seats_max, 1);
+    stage.end().await;
+}
+
+/// A session that is called with another pool or instance than its own is refused with where it lives; with its own, by
+/// any of its names, or with none it runs there.
+#[tokio::test(start_paused = true)]
+async fn a_session_stays_where_it_is() {
+    let (stage, other) = two_pools(2, 2, |settings| {
+        for pool in &mut settings.pools {
+            with_instances(pool, |id, one| one.alias = (id == 1).then(|| "main".to_owned()));
+        }
+    });
+    let said = stage.call_at(named("a"), at("OTHER", "main"), "click").await.unwrap();
+    assert_eq!((said.pool.as_str(), said.instance), ("OTHER", 1));
+    for target in [at("", ""), at("OTHER", ""), at("OTHER", "1"), at("OTHER", "main"), at("", "main")] {
+        assert_eq!(stage.call_at(named("a"), target, "click").await.unwrap().seat, said.seat);
+    }
+    for target in [at("DEFAULT", ""), at("DEFAULT", "main"), at("OTHER", "0"), at("", "0")] {
+        let error = stage.call_at(named("a"), target.clone(), "click").await.unwrap_err();
+        assert!(matches!(error, FleetError::Elsewhere { .. }), "{target:?}: {error}");
+        assert!(error.to_string().ends_with("lives in pool \"OTHER\", instance 1"), "{error}");
+    }
+    // Another owner's session of the same name lives its own life.
+    let bob = Owner::new("bob");
+    let said = stage.call_for(&bob, named("a"), at("", ""), "click", Arc::new(FakeAgent)).await.unwrap();
+    assert_eq!(said.pool, "DEFAULT");
+    stage.end().await;
+    other.assert_empty();
+}
+
+/// Names that do not exist are refused with those that do, and nothing is started for them.
+#[tokio::test(start_paused = true)]
+async fn wrong_names() {
+    let (stage, other) = two_pools(1, 2, |_| {});
+    let error = stage.call_at(Whose::NoOne, at("default", ""), "click").await.unwrap_err();
+    assert_eq!(error.to_string(), "no such pool: \"default\"; there is \"DEFAULT\", \"OTHER\"");
+    let error = stage.call_at(named("a"), at("OTHER", "2"), "click").await.unwrap_err();
+    assert_eq!(error.to_string(), "no such instance in pool \"OTHER\": \"2\"; there is \"0\", \"1\"");
+    assert!(matches!(stage.fleet.pool("NONE"), Err(FleetError::NoPool { .. })));
+    settle().await;
+    assert_eq!((stage.world.counts().starts, other.counts().starts, stage.sessions()), (0, 0, 0));
+    assert_eq!(
+        (stage.fleet.default_pool(), stage.fleet.pool_names().join(" ")),
+        ("DEFAULT", "DEFAULT OTHER".to_owned())
+    );
+    stage.end().await;
+}
+
+/// A pool that keeps profiles serves the local owner and nobody else.
+#[tokio::test(start_paused = true)]
+async fn a_pool_of_one_owner() {
+    let (stage, other) = two_pools(1, 1, |settings| settings.pools[0].local_only = true);
+    let bob = Owner::new("bob");
+    let agent = || Arc::new(FakeAgent);
+    for whose in [named("a"), Whose::NoOne] {
+        let error = stage.call_for(&bob, whose.clone(), at("OTHER", ""), "click", agent()).await.unwrap_err();
+        assert!(matches!(error, FleetError::NotYours { .. }), "{error}");
+        stage.call_at(whose, at("OTHER", ""), "click").await.unwrap();
+        let _ = stage.close("a").await;
+    }
+    stage.call_for(&bob, named("a"), at("", ""), "click", agent()).await.unwrap();
+    stage.end().await;
+    other.assert_empty();
+}
+
+/// A session that lost its browser goes on in the pool that it lived in, and says that it is a new one.
+#[tokio::test(start_paused = true)]
+async fn a_lost_session_goes_on_in_its_pool() {
+    let (stage, other) = two_pools(1, 2, |_| {});
+    let said = stage.call_at(named("a"), at("OTHER", ""), "click").await.unwrap();
+    other.lose_seat(said.seat, crate::stage::crash());
+    settle().await;
+    let said = stage.call("a", "click").await.unwrap();
+    assert_eq!((said.pool.as_str(), said.restarted().is_some()), ("OTHER", true));
+    // Named anew, it may live anywhere; and closed by its owner, it is forgotten.
+    other.lose_seat(said.seat, crate::stage::crash());
+    settle().await;
+    let said = stage.call_at(named("a"), at("DEFAULT", ""), "click").await.unwrap();
+    assert_eq!((said.pool.as_str(), said.restarted().is_some()), ("DEFAULT", true));
+    stage.close("a").await.unwrap();
+    stage.end().await;
+    other.assert_empty();
+}

@@ -1,0 +1,106 @@
+//! What a caller hears of its place in the queue.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::Owner;
+use greenroom_fleet::Whose;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    fake::Listener,
+    stage::{MS, Stage, at, named, settle, with_instances},
+};
+
+/// Whoever stands in the queue hears so at once, then whenever that changes, and every place in turn.
+#[tokio::test(start_paused = true)]
+async fn the_place_counts_down() {
+    let stage = Stage::fixed(1, 1).await;
+    stage.create("0").await.unwrap();
+    let mut calls = Vec::new();
+    for id in ["1", "2"] {
+        calls.push(stage.begin(id, "click").await);
+    }
+    let agent = Arc::new(Listener::default());
+    let began = Instant::now();
+    calls.push(stage.begin_for(&Owner::local(), named("3"), at("", ""), "click", agent.clone()).await);
+    assert_eq!((agent.places(), agent.times()), (vec![(3, 3)], vec![began]));
+    for id in ["0", "1"] {
+        stage.close(id).await.unwrap();
+        sleep(Duration::from_secs(1)).await;
+        settle().await;
+    }
+    assert_eq!(agent.places(), [(3, 3), (2, 2), (1, 1)]);
+    stage.close("2").await.unwrap();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(agent.places().len(), 3, "nothing after its turn came");
+    stage.end().await;
+}
+
+/// However fast the queue moves, nobody is told more often than every 250 ms, and not at all when nothing has changed.
+#[tokio::test(start_paused = true)]
+async fn not_too_often() {
+    let stage =
+        Stage::fixed_with(1, 1, |settings| settings.pools[0].lease_timeout = Duration::from_secs(60)).await;
+    stage.create("0").await.unwrap();
+    let mut calls: Vec<_> = Vec::new();
+    for n in 1..=40 {
+        calls.push(stage.begin(&n.to_string(), "click").await);
+    }
+    let agent = Arc::new(Listener::default());
+    calls.push(stage.begin_for(&Owner::local(), named("last"), at("", ""), "click", agent.clone()).await);
+    for n in 0..=40 {
+        stage.close(&n.to_string()).await.unwrap();
+        sleep(MS * 20).await;
+        settle().await;
+    }
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    let times = agent.times();
+    assert!((2..=5).contains(&times.len()), "{times:?}");
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= MS * 250), "{times:?}");
+    assert!(agent.places().windows(2).all(|pair| pair[1].0 < pair[0].0));
+    stage.end().await;
+}
+
+/// Who only waits for a browser to start stands in no queue and hears nothing: of a lazy instance, of one that is started
+/// for it, of one that is named.
+#[tokio::test(start_paused = true)]
+async fn a_start_is_no_queue() {
+    for (whose, target) in [(named("a"), at("", "")), (Whose::NoOne, at("", "1"))] {
+        let stage = Stage::fixed_with(2, 1, |settings| {
+            with_instances(&mut settings.pools[0], |_, instance| instance.lazy = true);
+        })
+        .await;
+        stage.world.starting.shut();
+        let agent = Arc::new(Listener::default());
+        let call = stage.begin_for(&Owner::local(), whose, target, "click", agent.clone()).await;
+        sleep(Duration::from_secs(3)).await;
+        stage.world.starting.open();
+        call.await.unwrap().unwrap();
+        assert_eq!(agent.places(), []);
+        stage.end().await;
+    }
+}
+
+/// Who wants a certain instance counts those before it who want that one or any.
+#[tokio::test(start_paused = true)]
+async fn a_place_in_a_keyed_line() {
+    let stage = Stage::fixed(2, 1).await;
+    stage.call_at(named("on 0"), at("", "0"), "click").await.unwrap();
+    stage.call_at(named("on 1"), at("", "1"), "click").await.unwrap();
+    let other = stage.begin_at(named("other"), at("", "0"), "click").await;
+    let any = stage.begin("any", "click").await;
+    let agent = Arc::new(Listener::default());
+    let keyed = stage.begin_for(&Owner::local(), named("keyed"), at("", "1"), "click", agent.clone()).await;
+    assert_eq!(agent.places(), [(2, 3)]);
+    stage.close("on 1").await.unwrap();
+    any.await.unwrap().unwrap();
+    stage.close("any").await.unwrap();
+    keyed.await.unwrap().unwrap();
+    other.abort();
+    settle().await;
+    stage.end().await;
+}

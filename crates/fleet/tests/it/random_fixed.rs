@@ -1,0 +1,237 @@
+//! Any history of a declared pool: calls that come, wait, leave, are bound to an instance; instances that die, fail to
+//! start, fall silent; a pool that is scaled, drained, restarted and given other settings meanwhile.
+
+use std::time::Duration;
+
+use greenroom_core::{InstanceId, lease::Strategy as Lending};
+use greenroom_fleet::{Health, Readiness, Whose};
+use proptest::{collection::vec, prelude::*, sample::Index};
+use tokio::{task::JoinHandle, time::sleep};
+
+use crate::{
+    fake::{Held, Pulse},
+    stage::{MS, Outcome, Stage, at, crash, fixed_pool, named, settle, with_instances},
+};
+
+/// Instances there may be at most.
+const MOST: u32 = 4;
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A call, in one of a few sessions or in none, for an instance or any; it may be held up, and its caller may leave.
+    Call {
+        session: Option<u8>,
+        instance: Option<u32>,
+        hold: bool,
+        leave_after: Option<u8>,
+    },
+    Answer(Index),
+    Close(u8),
+    Lose(u32),
+    LoseSeat(Index),
+    Break(u32),
+    Pulse(u32, Option<bool>),
+    Mend,
+    Stall,
+    Go,
+    Scale(usize),
+    Drain(Option<u32>),
+    Restart(Option<u32>),
+    Apply {
+        warm: usize,
+        slots: usize,
+    },
+    Woke,
+    Wait(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let id = || 0..MOST;
+    let some = || prop::option::weighted(0.4, id());
+    prop_oneof![
+        12 => (
+            prop::option::weighted(0.6, 0..4_u8),
+            some(),
+            any::<bool>(),
+            prop::option::weighted(0.3, 0..30_u8),
+        )
+            .prop_map(|(session, instance, hold, leave_after)| Step::Call {
+                session,
+                instance,
+                hold,
+                leave_after,
+            }),
+        6 => any::<Index>().prop_map(Step::Answer),
+        3 => (0..4_u8).prop_map(Step::Close),
+        2 => id().prop_map(Step::Lose),
+        1 => any::<Index>().prop_map(Step::LoseSeat),
+        1 => id().prop_map(Step::Break),
+        1 => (id(), prop::option::of(any::<bool>())).prop_map(|(id, pulse)| Step::Pulse(id, pulse)),
+        1 => Just(Step::Mend),
+        1 => Just(Step::Stall),
+        2 => Just(Step::Go),
+        2 => (1..=MOST as usize).prop_map(Step::Scale),
+        1 => some().prop_map(Step::Drain),
+        2 => some().prop_map(Step::Restart),
+        1 => (0..3_usize, 1..3_usize).prop_map(|(warm, slots)| Step::Apply { warm, slots }),
+        1 => Just(Step::Woke),
+        4 => (0..40_u8).prop_map(Step::Wait),
+    ]
+}
+
+/// What holds whenever everything has come to rest; and if nothing is held up, what follows from that.
+fn check(stage: &Stage, goes_on: bool) {
+    let (pool, counts) = (stage.pool(), stage.world.counts());
+    let leased: usize = pool.instances.iter().map(|one| one.leased_slots).sum();
+    assert_eq!(leased, pool.leased_slots);
+    assert!(pool.leased_slots <= pool.slots, "{pool:?}");
+    for one in &pool.instances {
+        assert!(one.leased_slots + one.spares <= one.slots, "{one:?}");
+        assert!(
+            one.health == Health::Healthy || one.leased_slots == 0,
+            "a failed one has no leases: {one:?}"
+        );
+        assert_eq!(one.leased_since.is_some(), one.leased_slots > 0, "{one:?}");
+    }
+    assert!(counts.seats_max <= 2, "a slot is lent twice: {counts:?}");
+    assert_eq!((counts.dropped, counts.calls_on_lost), (0, 0), "{counts:?}");
+    assert_eq!(stage.world.stopped_twice(), 0);
+    // Somebody who waits for an instance may wait beside others that are free; who waits beside nothing hears so.
+    let hopeless = matches!(stage.fleet.readiness(), Readiness::Failed(_));
+    assert!(!hopeless || !goes_on || pool.waiting == 0, "somebody waits for nothing: {pool:?}");
+}
+
+async fn play(instances: usize, lazy: bool, lending: Lending, steps: Vec<Step>) {
+    let stage = Stage::fixed_with(instances, 2, |settings| {
+        settings.starts_max = 2;
+        settings.pools[0].strategy = lending;
+        with_instances(&mut settings.pools[0], move |id, instance| instance.lazy = lazy && id > 0);
+    })
+    .await;
+    let mut running: Vec<JoinHandle<Outcome>> = Vec::new();
+    let mut held: Vec<Held> = Vec::new();
+    let mut stalled = false;
+    for step in steps {
+        while stage.world.holds_any().await {
+            held.push(stage.world.held().await);
+        }
+        match step {
+            Step::Call { session, instance, hold, leave_after } => {
+                let whose = session.map_or(Whose::NoOne, |id| named(&id.to_string()));
+                let target = at("", &instance.map(|id| id.to_string()).unwrap_or_default());
+                let (stage, tool) = (stage.clone(), if hold { "hold" } else { "click" });
+                let call = tokio::spawn(async move { stage.call_at(whose, target, tool).await });
+                match leave_after {
+                    Some(turns) => {
+                        for _ in 0..turns {
+                            tokio::task::yield_now().await;
+                        }
+                        call.abort();
+                    }
+                    None => running.push(call),
+                }
+            }
+            Step::Answer(index) if !held.is_empty() => held.swap_remove(index.index(held.len())).answer(),
+            Step::Answer(_) => {}
+            Step::Close(id) => {
+                let stage = stage.clone();
+                tokio::spawn(async move { stage.close(&id.to_string()).await });
+            }
+            Step::Lose(id) => stage.world.lose_if_started(InstanceId(id), &crash()),
+            Step::LoseSeat(index) => {
+                let open = stage.world.open_seats();
+                if !open.is_empty() {
+                    stage.world.lose_if_open(*index.get(&open), crash());
+                }
+            }
+            Step::Break(id) => stage.world.break_instance(id),
+            Step::Pulse(id, hangs) => {
+                let pulse = hangs.map(|hangs| if hangs { Pulse::Hangs } else { Pulse::Unwell });
+                stage.world.set_pulse(id, pulse);
+            }
+            Step::Mend => stage.world.mend(),
+            Step::Stall => {
+                stage.world.starting.shut();
+                stage.world.opening.shut();
+                stage.world.stopping.shut();
+                stalled = true;
+            }
+            Step::Go => {
+                go(&stage);
+                stalled = false;
+            }
+            Step::Scale(count) => drop(stage.fleet.scale("DEFAULT", count).unwrap()),
+            // One that left meanwhile has no name any more.
+            Step::Drain(id) => drop(stage.fleet.drain("DEFAULT", id.map(|id| id.to_string()).as_deref())),
+            Step::Restart(id) => drop(stage.fleet.restart("DEFAULT", id.map(|id| id.to_string()).as_deref())),
+            Step::Apply { warm, slots } => {
+                let count = stage.pool().instances.len();
+                let mut pool = fixed_pool(&stage.world, "DEFAULT", count, slots);
+                (pool.warm, pool.strategy) = (warm, lending);
+                stage.fleet.apply(pool).unwrap();
+            }
+            Step::Woke => stage.fleet.woke(),
+            Step::Wait(seconds) => {
+                sleep(Duration::from_secs(seconds.into()) + MS).await;
+                settle().await;
+                check(&stage, !stalled);
+            }
+        }
+    }
+    finish(&stage, running, held).await;
+}
+
+fn go(stage: &Stage) {
+    stage.world.starting.open();
+    stage.world.opening.open();
+    stage.world.stopping.open();
+}
+
+/// Everything is mended, answered and told to run: then every call is answered, and the pool is whole again.
+async fn finish(stage: &Stage, running: Vec<JoinHandle<Outcome>>, mut held: Vec<Held>) {
+    go(stage);
+    stage.world.mend();
+    for _ in 0..12 {
+        settle().await;
+        while stage.world.holds_any().await {
+            held.push(stage.world.held().await);
+        }
+        held.drain(..).for_each(Held::answer);
+        sleep(Duration::from_secs(10)).await;
+    }
+    settle().await;
+    check(stage, true);
+    for call in running {
+        assert!(call.is_finished(), "a call was never answered: {:?}", stage.pool());
+    }
+    for id in 0..4 {
+        let _ = stage.close(&id.to_string()).await;
+    }
+    let size = stage.fleet.scale("DEFAULT", 2).unwrap();
+    assert_eq!(size.to, 2);
+    stage.fleet.restart("DEFAULT", None).unwrap();
+    sleep(Duration::from_secs(10)).await;
+    settle().await;
+    assert_eq!((stage.health(), stage.leased()), (vec![Health::Healthy; 2], 0), "{:?}", stage.pool());
+    for id in ["0", "1"] {
+        stage.call_at(Whose::NoOne, at("", id), "click").await.unwrap();
+    }
+    stage.end().await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+
+    /// Over any such history no slot is lent twice, leases add up, a failed instance has none, nobody waits for what will
+    /// never come, every call is answered, no order is lost, and a shutdown leaves nothing.
+    #[test]
+    fn a_declared_pool_keeps_its_promises(
+        instances in 1_usize..4,
+        lazy in any::<bool>(),
+        lending in prop::sample::select(vec![Lending::Fifo, Lending::RoundRobin, Lending::LeastUsed, Lending::Sticky]),
+        steps in vec(step(), 1..70),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(play(instances, lazy, lending, steps));
+    }
+}

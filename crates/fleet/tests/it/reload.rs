@@ -1,0 +1,160 @@
+//! New settings of a pool that runs: what holds at once, and what with the next start of an instance.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::lease::Strategy;
+use greenroom_fleet::{FleetError, Health, PoolSettings, Whose};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    fake::World,
+    stage::{HEALTH, MS, Stage, at, fixed_pool, named, settle, with_instances},
+};
+
+/// The settings of the first pool, changed.
+fn changed(world: &Arc<World>, size: usize, change: impl FnOnce(&mut PoolSettings)) -> PoolSettings {
+    let mut pool = fixed_pool(world, "DEFAULT", size, 1);
+    change(&mut pool);
+    pool
+}
+
+/// Description, strategy, the wait for a slot and the deadline of a call hold at once, under the same sessions.
+#[tokio::test(start_paused = true)]
+async fn what_holds_at_once() {
+    let stage = Stage::fixed(2, 1).await;
+    let said = stage.call("a", "click").await.unwrap();
+    let pool = changed(&stage.world, 2, |pool| {
+        pool.description = "for tests".to_owned();
+        pool.lease_timeout = Duration::from_millis(70);
+        pool.strategy = Strategy::RoundRobin;
+        with_instances(pool, |id, instance| {
+            instance.alias = (id == 1).then(|| "main".to_owned());
+            instance.call_timeout = Duration::from_secs(3);
+        });
+    });
+    stage.fleet.apply(pool).unwrap();
+    assert_eq!(stage.pool().description, "for tests");
+    assert_eq!(stage.call("a", "click").await.unwrap().seat, said.seat);
+    assert_eq!(stage.call_at(named("b"), at("", "main"), "click").await.unwrap().instance, 1);
+    let began = Instant::now();
+    let FleetError::Lease(late) = stage.call("c", "click").await.unwrap_err() else {
+        panic!("it was served")
+    };
+    assert_eq!((began.elapsed().as_millis(), late.waited.as_millis()), (70, 70));
+    let began = Instant::now();
+    assert!(matches!(stage.call("b", "hold").await, Err(FleetError::Lost(_))));
+    assert_eq!(began.elapsed().as_secs(), 3);
+    stage.close("a").await.unwrap();
+    settle().await;
+    let mut ran = Vec::new();
+    for _ in 0..4 {
+        ran.push(stage.call_loose("click").await.unwrap().instance);
+    }
+    assert_ne!(ran[0], ran[1]);
+    assert_eq!(ran[..2], ran[2..], "in turn");
+    assert_eq!(stage.world.counts().starts, 2, "nothing was started anew");
+    stage.end().await;
+}
+
+/// How often and how patiently instances are looked after holds at once, not after the next look.
+#[tokio::test(start_paused = true)]
+async fn health_holds_at_once() {
+    let stage = Stage::fixed(1, 1).await;
+    sleep(Duration::from_secs(2)).await;
+    let pool = changed(&stage.world, 1, |pool| {
+        with_instances(pool, |_, instance| instance.health_interval = Duration::from_secs(1));
+    });
+    stage.fleet.apply(pool).unwrap();
+    settle().await;
+    assert_eq!(stage.world.counts().pings, 1, "one is due");
+    sleep(Duration::from_secs(5) + MS * 50).await;
+    settle().await;
+    assert_eq!(stage.world.counts().pings, 6);
+    stage.fleet.apply(changed(&stage.world, 1, |_| {})).unwrap();
+    sleep(HEALTH - MS * 100).await;
+    settle().await;
+    assert_eq!(stage.world.counts().pings, 6);
+    stage.end().await;
+}
+
+/// The size holds at once, by the rules of scaling; back and forth, too.
+#[tokio::test(start_paused = true)]
+async fn the_size_holds_at_once() {
+    let stage = Stage::fixed(1, 1).await;
+    for size in [3, 2, 4, 1] {
+        stage.fleet.apply(changed(&stage.world, size, |_| {})).unwrap();
+        settle().await;
+        assert_eq!(stage.health(), vec![Health::Healthy; size]);
+    }
+    stage.fleet.scale("DEFAULT", 2).unwrap();
+    stage.fleet.apply(changed(&stage.world, 1, |_| {})).unwrap();
+    settle().await;
+    assert_eq!(stage.pool().instances.len(), 1, "as written, whatever was done by hand");
+    stage.end().await;
+}
+
+/// Spares come and go with the setting, at once.
+#[tokio::test(start_paused = true)]
+async fn spares_hold_at_once() {
+    let stage = Stage::fixed(4, 1).await;
+    for warm in [2, 0, 3, 1, 0, 2] {
+        stage.fleet.apply(changed(&stage.world, 4, |pool| pool.warm = warm)).unwrap();
+        settle().await;
+        assert_eq!((stage.pool().spares, stage.world.open_seats().len()), (warm, warm));
+    }
+    // In one breath: there is one keeper still, and no spare too many.
+    for warm in [0, 3, 0, 1] {
+        stage.fleet.apply(changed(&stage.world, 4, |pool| pool.warm = warm)).unwrap();
+    }
+    settle().await;
+    assert_eq!((stage.pool().spares, stage.leased()), (1, 0));
+    stage.end().await;
+}
+
+/// Engine, browser and slots hold with the next start of an instance, and a session that is there goes on till then.
+#[tokio::test(start_paused = true)]
+async fn what_holds_with_the_next_start() {
+    let stage = Stage::fixed(2, 1).await;
+    let said = stage.call_at(named("a"), at("", "1"), "click").await.unwrap();
+    let new_world = World::new();
+    let pool = changed(&new_world, 2, |pool| {
+        with_instances(pool, |_, instance| {
+            (instance.slots, instance.browser, instance.headless) = (3, "firefox".to_owned(), false);
+        });
+    });
+    stage.fleet.apply(pool).unwrap();
+    settle().await;
+    let before = stage.instance(0);
+    assert_eq!((before.slots, before.browser.as_str(), before.headless), (1, "chromium", true));
+    assert_eq!(stage.call("a", "click").await.unwrap().seat, said.seat);
+    stage.fleet.restart("DEFAULT", Some("0")).unwrap();
+    settle().await;
+    let after = stage.instance(0);
+    assert_eq!((after.slots, after.browser.as_str(), after.headless), (3, "firefox", false));
+    assert_eq!((new_world.counts().started, stage.pool().slots), (1, 4));
+    for id in ["b", "c", "d"] {
+        assert_eq!(stage.call(id, "click").await.unwrap().instance, 0);
+    }
+    assert_eq!(new_world.counts().opened, 3);
+    // One that crashes is started again with the new ones.
+    stage.world.lose_instance(greenroom_core::InstanceId(1), &crate::stage::crash());
+    new_world.until(|counts| counts.started == 2).await;
+    settle().await;
+    assert_eq!(stage.instance(1).slots, 3);
+    stage.end().await;
+    new_world.assert_empty();
+}
+
+/// A pool that does not exist has no settings to take on; one that comes and goes does not become a fixed one.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_change() {
+    let stage = Stage::new(1, 3);
+    let unknown = changed(&stage.world, 1, |pool| pool.name = "NEW".to_owned());
+    assert!(matches!(stage.fleet.apply(unknown), Err(FleetError::NoPool { .. })));
+    stage.fleet.apply(changed(&stage.world, 2, |_| {})).unwrap();
+    settle().await;
+    assert!(stage.pool().elastic);
+    assert_eq!(stage.world.counts().starts, 0);
+    stage.call_at(Whose::NoOne, at("", ""), "click").await.unwrap();
+    stage.end().await;
+}

@@ -1,0 +1,177 @@
+//! Instances that fail are started again: how soon, how often, and who hears of it.
+
+use std::time::Duration;
+
+use greenroom_core::InstanceId;
+use greenroom_fleet::{FleetError, Health, Readiness, Whose};
+use tokio::time::{Instant, sleep};
+
+use crate::stage::{MS, Stage, at, crash, settle, with_instances};
+
+const S: Duration = Duration::from_secs(1);
+
+/// Loses the instance as soon as it is up, and says how long it then took until it was asked for again.
+async fn pause_after_loss(stage: &Stage, id: u32) -> Option<Duration> {
+    let (starts, began) = (stage.world.counts().starts, Instant::now());
+    stage.world.lose_instance(InstanceId(id), &crash());
+    settle().await;
+    assert_eq!(stage.instance(id).health, Health::Failed, "it leaves at once");
+    sleep(Duration::from_secs(100)).await;
+    settle().await;
+    (stage.world.counts().starts > starts).then(|| stage.world.starts()[starts].1 - began)
+}
+
+/// A crashed instance leaves the pool at once and is started again after 1, 2 and 4 s; then it stays failed, though the
+/// others go on. Each restart is counted, and whoever counts them hears of it.
+#[tokio::test(start_paused = true)]
+async fn three_restarts_and_no_more() {
+    let stage = Stage::fixed_with(2, 1, |settings| settings.starts_max = 1).await;
+    for (nth, pause) in [Some(S), Some(S * 2), Some(S * 4)].into_iter().enumerate() {
+        // Not a hundred seconds each: all within the five minutes.
+        let (starts, began) = (stage.world.counts().starts, Instant::now());
+        stage.world.lose_instance(InstanceId(1), &crash());
+        stage.world.until(|counts| counts.started > starts).await;
+        assert_eq!(Some(began.elapsed()), pause);
+        settle().await;
+        assert_eq!((stage.instance(1).health, stage.instance(1).restarts), (Health::Healthy, nth as u64 + 1));
+    }
+    assert_eq!(pause_after_loss(&stage, 1).await, None);
+    let failed = stage.instance(1);
+    assert_eq!((failed.health, failed.restarts, failed.check.responsive), (Health::Failed, 3, false));
+    assert_eq!(failed.check.error.as_deref(), Some("the browser ended (signal 9)"));
+    assert_eq!(stage.watcher.told().restarted, vec![("DEFAULT".to_owned(), 1); 3]);
+    assert!(matches!(stage.fleet.readiness(), Readiness::Ready));
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!((stage.instance(1).health, stage.world.counts().starts), (Health::Failed, 5), "for good");
+    for _ in 0..4 {
+        assert_eq!(stage.call_loose("click").await.unwrap().instance, 0);
+    }
+    stage.end().await;
+}
+
+/// Restarts that are five minutes old are forgiven: an instance that crashes now and then is always started again, after
+/// a second.
+#[tokio::test(start_paused = true)]
+async fn a_good_stretch_gives_the_budget_back() {
+    let stage = Stage::fixed(1, 1).await;
+    for _ in 0..10 {
+        assert_eq!(pause_after_loss(&stage, 0).await, Some(S));
+        sleep(Duration::from_secs(300)).await;
+    }
+    assert_eq!(stage.instance(0).restarts, 10);
+    stage.end().await;
+}
+
+/// Starts that fail spend the same budget as crashes do; with none, the first failure is for good.
+#[tokio::test(start_paused = true)]
+async fn failing_starts_spend_the_budget() {
+    let stage = Stage::fixed_with(2, 1, |settings| {
+        with_instances(&mut settings.pools[0], |id, instance| {
+            instance.restarts = if id == 1 { 0 } else { 3 }
+        });
+    })
+    .await;
+    stage.world.lose_instance(InstanceId(1), &crash());
+    assert_eq!(pause_after_loss(&stage, 0).await, Some(S));
+    stage.world.break_instance(0);
+    stage.world.lose_instance(InstanceId(0), &crash());
+    let began = Instant::now();
+    sleep(Duration::from_secs(60)).await;
+    let tries: Vec<_> = stage.world.starts().into_iter().filter(|(_, at)| *at > began).collect();
+    assert_eq!(tries, [(0, began + S * 2), (0, began + S * 6)], "after 2 s, and 4 s after that one failed");
+    assert_eq!((stage.instance(0).restarts, stage.instance(1).restarts), (3, 0));
+    assert_eq!(stage.instance(0).check.error.as_deref(), Some("it is broken"));
+    assert_eq!(stage.health(), [Health::Failed; 2]);
+    stage.end().await;
+}
+
+/// Told to start again, a failed instance is there at once, by number or alias or with the whole pool, and has its whole
+/// budget again.
+#[tokio::test(start_paused = true)]
+async fn a_restart_by_hand() {
+    let stage = Stage::fixed_with(2, 1, |settings| {
+        with_instances(&mut settings.pools[0], |id, instance| {
+            (instance.restarts, instance.alias) = (1, (id == 1).then(|| "main".to_owned()));
+        });
+    })
+    .await;
+    for name in ["1", "main", ""] {
+        let name = Some(name).filter(|name| !name.is_empty());
+        assert!(pause_after_loss(&stage, 1).await.is_some(), "{name:?}");
+        assert_eq!(pause_after_loss(&stage, 1).await, None);
+        let (began, starts) = (Instant::now(), stage.world.counts().starts);
+        let told = stage.fleet.restart("DEFAULT", name).unwrap();
+        assert_eq!(told.contains(&InstanceId(0)), name.is_none());
+        assert!(told.contains(&InstanceId(1)));
+        stage.world.until(|counts| counts.started > starts).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        settle().await;
+        assert_eq!(stage.health(), [Health::Healthy; 2]);
+    }
+    assert!(matches!(stage.fleet.restart("DEFAULT", Some("2")), Err(FleetError::NoInstance { .. })));
+    assert!(matches!(stage.fleet.restart("NONE", None), Err(FleetError::NoPool { .. })));
+    stage.end().await;
+}
+
+/// Told to start again while it waits for its next try, an instance does not wait any longer.
+#[tokio::test(start_paused = true)]
+async fn a_restart_by_hand_cuts_the_pause_short() {
+    let stage = Stage::fixed(1, 1).await;
+    for _ in 0..5 {
+        stage.world.lose_instance(InstanceId(0), &crash());
+        settle().await;
+        let (began, starts) = (Instant::now(), stage.world.counts().starts);
+        stage.fleet.restart("DEFAULT", None).unwrap();
+        stage.world.until(|counts| counts.started > starts).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        settle().await;
+    }
+    assert_eq!((stage.health(), stage.instance(0).restarts), (vec![Health::Healthy], 0));
+    stage.end().await;
+}
+
+/// Told to start again while the remains of the last one are still being cleared away, an instance comes back at once
+/// when that is done.
+#[tokio::test(start_paused = true)]
+async fn a_restart_by_hand_during_the_clearing() {
+    let stage = Stage::fixed_with(1, 1, |settings| {
+        with_instances(&mut settings.pools[0], |_, instance| instance.restarts = 0);
+    })
+    .await;
+    stage.world.stopping.shut();
+    stage.world.lose_instance(InstanceId(0), &crash());
+    settle().await;
+    stage.fleet.restart("DEFAULT", None).unwrap();
+    settle().await;
+    assert_eq!(stage.world.counts().starts, 1, "not beside its own remains");
+    stage.world.stopping.open();
+    settle().await;
+    assert_eq!((stage.health(), stage.world.counts().starts), (vec![Health::Healthy], 2));
+    stage.end().await;
+}
+
+/// One that was started by hand before anybody needed it, and fails for good, is not started again by the call that
+/// wanted it then: what has been asked for once is not owed twice.
+#[tokio::test(start_paused = true)]
+async fn no_start_is_owed_twice() {
+    let stage = Stage::fixed_with(1, 1, |settings| {
+        with_instances(&mut settings.pools[0], |_, instance| (instance.lazy, instance.restarts) = (true, 0));
+    })
+    .await;
+    // Both in one breath: the call wants it started, and so does the order.
+    let call = tokio::spawn({
+        let stage = stage.clone();
+        async move { stage.call_at(Whose::NoOne, at("", "0"), "click").await }
+    });
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+    stage.fleet.restart("DEFAULT", None).unwrap();
+    call.await.unwrap().unwrap();
+    settle().await;
+    let starts = stage.world.counts().starts;
+    stage.world.lose_instance(InstanceId(0), &crash());
+    sleep(MS).await;
+    settle().await;
+    assert_eq!((stage.health(), stage.world.counts().starts), (vec![Health::Failed], starts));
+    stage.end().await;
+}

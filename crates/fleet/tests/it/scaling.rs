@@ -1,0 +1,209 @@
+//! Pools that grow and shrink while they run.
+
+use std::time::Duration;
+
+use greenroom_core::InstanceId;
+use greenroom_fleet::{FleetError, Health, Scaled, Size, Whose};
+use tokio::time::sleep;
+
+use crate::stage::{Stage, at, crash, named, settle, with_instances};
+
+fn ids(stage: &Stage) -> Vec<u32> {
+    stage.pool().instances.iter().map(|instance| instance.id.0).collect()
+}
+
+fn numbers(ids: impl IntoIterator<Item = u32>) -> Vec<InstanceId> {
+    ids.into_iter().map(InstanceId).collect()
+}
+
+/// New instances start at once and serve those who wait.
+#[tokio::test(start_paused = true)]
+async fn growing() {
+    let stage = Stage::fixed(1, 1).await;
+    stage.create("a").await.unwrap();
+    let waiting = [stage.begin("b", "click").await, stage.begin("c", "click").await];
+    let scaled = stage.fleet.scale("DEFAULT", 3).unwrap();
+    assert_eq!(scaled, Scaled { from: 1, to: 3, draining: vec![] });
+    for (call, instance) in waiting.into_iter().zip([1, 2]) {
+        assert_eq!(call.await.unwrap().unwrap().instance, instance);
+    }
+    assert_eq!((ids(&stage), stage.health()), (vec![0, 1, 2], vec![Health::Healthy; 3]));
+    assert_eq!(stage.pool().slots, 3);
+    assert_eq!(stage.fleet.scale("DEFAULT", 3).unwrap(), Scaled { from: 3, to: 3, draining: vec![] });
+    stage.end().await;
+}
+
+/// Shrinking drains the highest numbers and cuts no lease: idle ones leave at once, a session goes on and its instance
+/// stops when it ends; meanwhile nothing of it is lent, and status says so.
+#[tokio::test(start_paused = true)]
+async fn shrinking() {
+    let stage = Stage::fixed(4, 2).await;
+    let said = stage.call_at(named("a"), at("", "2"), "click").await.unwrap();
+    let running = stage.begin_at(Whose::NoOne, at("", "2"), "hold").await;
+    let held = stage.world.held().await;
+    let scaled = stage.fleet.scale("DEFAULT", 2).unwrap();
+    assert_eq!(scaled, Scaled { from: 4, to: 2, draining: numbers([3, 2]) });
+    settle().await;
+    assert_eq!((ids(&stage), stage.world.stopped()), (vec![0, 1, 2], numbers([3])), "the idle one left");
+    assert_eq!((stage.instance(2).draining, stage.instance(2).leased_slots), (true, 2));
+    assert!(!stage.instance(2).is_available());
+    sleep(Duration::from_secs(20)).await;
+    let again = stage.call("a", "click").await.unwrap();
+    assert_eq!((again.seat, again.notes), (said.seat, vec![]), "the session goes on");
+    held.answer();
+    running.await.unwrap().unwrap();
+    settle().await;
+    let error = stage.call_at(Whose::NoOne, at("", "2"), "click").await.unwrap_err();
+    assert_eq!(error.to_string(), "instance 2 of pool \"DEFAULT\" cannot be had: it is being drained");
+    for _ in 0..6 {
+        assert!(stage.call_loose("click").await.unwrap().instance < 2, "though a slot of it is free");
+    }
+    assert_eq!(stage.world.stopped(), numbers([3]));
+    stage.close("a").await.unwrap();
+    settle().await;
+    assert_eq!((ids(&stage), stage.world.stopped()), (vec![0, 1], numbers([3, 2])));
+    assert_eq!((stage.pool().slots, stage.world.counts().calls_on_lost), (4, 0));
+    let gone = stage.call_at(Whose::NoOne, at("", "2"), "click").await.unwrap_err();
+    assert!(matches!(gone, FleetError::NoInstance { .. }), "{gone}");
+    stage.end().await;
+}
+
+/// Those who wait for an instance that is to leave hear so at once; those who take any are served by the rest.
+#[tokio::test(start_paused = true)]
+async fn shrinking_under_those_who_wait() {
+    let stage = Stage::fixed(2, 1).await;
+    stage.call_at(named("a"), at("", "0"), "click").await.unwrap();
+    stage.call_at(named("b"), at("", "1"), "click").await.unwrap();
+    let keyed = stage.begin_at(named("c"), at("", "1"), "click").await;
+    let any = stage.begin("d", "click").await;
+    stage.fleet.scale("DEFAULT", 1).unwrap();
+    assert!(matches!(keyed.await.unwrap(), Err(FleetError::InstanceDown { .. })));
+    stage.close("b").await.unwrap();
+    settle().await;
+    assert!(!any.is_finished(), "what is to leave is not lent again");
+    stage.close("a").await.unwrap();
+    assert_eq!(any.await.unwrap().unwrap().instance, 0);
+    stage.end().await;
+}
+
+/// Shrunk and grown again before the lease is back, a pool keeps its instance as it is, and lends its other slots again.
+#[tokio::test(start_paused = true)]
+async fn shrunk_and_grown_again() {
+    let stage = Stage::fixed(2, 2).await;
+    let said = stage.call_at(named("a"), at("", "1"), "click").await.unwrap();
+    stage.fleet.scale("DEFAULT", 1).unwrap();
+    settle().await;
+    assert!(stage.instance(1).draining);
+    let scaled = stage.fleet.scale("DEFAULT", 3).unwrap();
+    assert_eq!((scaled.from, scaled.to), (1, 3));
+    settle().await;
+    assert_eq!((ids(&stage), stage.instance(1).draining), (vec![0, 1, 2], false));
+    assert_eq!(stage.call_at(named("b"), at("", "1"), "click").await.unwrap().instance, 1);
+    assert_eq!(stage.call("a", "click").await.unwrap().seat, said.seat);
+    stage.close("a").await.unwrap();
+    stage.close("b").await.unwrap();
+    settle().await;
+    assert_eq!((stage.world.counts().starts, stage.world.counts().stops), (3, 0), "nothing was started anew");
+    stage.end().await;
+}
+
+/// The same while the instance is just being stopped: it comes back when it is gone.
+#[tokio::test(start_paused = true)]
+async fn grown_again_while_it_stops() {
+    let stage = Stage::fixed(2, 1).await;
+    stage.world.stopping.shut();
+    stage.fleet.scale("DEFAULT", 1).unwrap();
+    settle().await;
+    assert_eq!(stage.world.counts().stops, 1);
+    stage.fleet.scale("DEFAULT", 2).unwrap();
+    settle().await;
+    stage.world.stopping.open();
+    settle().await;
+    assert_eq!((ids(&stage), stage.health()), (vec![0, 1], vec![Health::Healthy; 2]));
+    stage.call_at(named("a"), at("", "1"), "click").await.unwrap();
+    assert_eq!(stage.fleet.scale("DEFAULT", 1).unwrap().from, 2);
+    stage.close("a").await.unwrap();
+    settle().await;
+    assert_eq!(ids(&stage), [0]);
+    stage.end().await;
+}
+
+/// An instance that is to leave while it is being started, fails to start, or waits for its next try, leaves.
+#[tokio::test(start_paused = true)]
+async fn leaving_in_every_state() {
+    let stage = Stage::fixed_with(1, 1, |settings| {
+        with_instances(&mut settings.pools[0], |id, instance| {
+            (instance.lazy, instance.restarts) = (id == 4, if id == 3 { 0 } else { 3 });
+        });
+    })
+    .await;
+    stage.world.break_instance(2);
+    stage.world.break_instance(3);
+    stage.fleet.scale("DEFAULT", 5).unwrap();
+    settle().await;
+    assert_eq!(
+        stage.health(),
+        [Health::Healthy, Health::Healthy, Health::Failed, Health::Failed, Health::Starting]
+    );
+    stage.fleet.scale("DEFAULT", 1).unwrap();
+    settle().await;
+    assert_eq!(ids(&stage), [0]);
+    // Told while it starts, whether that succeeds or not.
+    for broken in [false, true] {
+        stage.world.mend();
+        if broken {
+            stage.world.break_instance(1);
+        }
+        stage.world.starting.shut();
+        stage.fleet.scale("DEFAULT", 2).unwrap();
+        settle().await;
+        stage.fleet.scale("DEFAULT", 1).unwrap();
+        settle().await;
+        stage.world.starting.open();
+        settle().await;
+        assert_eq!(ids(&stage), [0], "broken: {broken}");
+    }
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(stage.world.counts().started, stage.world.counts().stops + 1);
+    stage.end().await;
+}
+
+/// A pool that nobody has used yet can be scaled; it takes the new size at its start.
+#[tokio::test(start_paused = true)]
+async fn before_the_start() {
+    let stage = Stage::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(3));
+    stage.fleet.scale("DEFAULT", 1).unwrap();
+    settle().await;
+    assert_eq!(ids(&stage), [0]);
+    stage.fleet.scale("DEFAULT", 2).unwrap();
+    settle().await;
+    assert_eq!((ids(&stage), stage.health()), (vec![0, 1], vec![Health::Healthy; 2]));
+    stage.end().await;
+}
+
+/// A session whose instance dies while it is to leave is told, and goes on elsewhere; the instance is not started again.
+#[tokio::test(start_paused = true)]
+async fn lost_while_leaving() {
+    let stage = Stage::fixed(2, 1).await;
+    stage.call_at(named("a"), at("", "1"), "click").await.unwrap();
+    stage.fleet.scale("DEFAULT", 1).unwrap();
+    settle().await;
+    stage.world.lose_instance(InstanceId(1), &crash());
+    sleep(Duration::from_secs(60)).await;
+    settle().await;
+    assert_eq!((ids(&stage), stage.world.counts().starts), (vec![0], 2));
+    stage.end().await;
+}
+
+/// A pool that adds instances by itself is not scaled; a size is never below one.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be() {
+    let stage = Stage::new(1, 4);
+    let error = stage.fleet.scale("DEFAULT", 2).unwrap_err();
+    assert!(matches!(error, FleetError::NotFixed { .. }), "{error}");
+    let fixed = Stage::fixed(2, 1).await;
+    assert_eq!(fixed.fleet.scale("DEFAULT", 0).unwrap().to, 1);
+    settle().await;
+    assert_eq!(ids(&fixed), [0]);
+    fixed.end().await;
+}
