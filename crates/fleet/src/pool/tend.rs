@@ -52,7 +52,7 @@ impl Pool {
         let mut next = Next::Cold;
         while !self.closing.is_cancelled() {
             next = match next {
-                Next::Start => self.live(&place, &mut orders, &mut budget).await,
+                Next::Start => self.live(&place, &mut orders, &mut obeyed, &mut budget).await,
                 Next::Leave => return self.leave(&place),
                 Next::Cold | Next::Rest | Next::After(_) => {
                     let pause = if let Next::After(pause) = next { Some(pause) } else { None };
@@ -61,8 +61,8 @@ impl Pool {
                         () = self.closing.cancelled() => return,
                         changed = orders.changed() => match changed {
                             Ok(()) => {
-                                let order = *orders.borrow_and_update();
-                                self.obey(&place, order, &mut obeyed, &mut budget).unwrap_or(next)
+                                let before = std::mem::replace(&mut obeyed, *orders.borrow_and_update());
+                                self.obey(&place, obeyed, before, &mut budget).unwrap_or(next)
                             }
                             Err(_) => return,
                         },
@@ -74,7 +74,6 @@ impl Pool {
                     }
                 }
             };
-            obeyed = *orders.borrow_and_update();
         }
     }
 
@@ -83,7 +82,7 @@ impl Pool {
         self: &Arc<Self>,
         place: &Arc<Place>,
         order: Orders,
-        obeyed: &mut Orders,
+        before: Orders,
         budget: &mut Budget,
     ) -> Option<Next> {
         match order.goal {
@@ -93,7 +92,7 @@ impl Pool {
                 place.went(Health::Failed, Some(DRAINED.to_owned()));
                 Some(Next::Rest)
             }
-            Goal::Run if order.restarts > obeyed.restarts => {
+            Goal::Run if order.restarts > before.restarts => {
                 budget.renew();
                 self.queue.with(|ledger| ledger.starting(place.id));
                 Some(Next::Start)
@@ -109,11 +108,12 @@ impl Pool {
         self.watcher.restarted(&self.name, place.id);
     }
 
-    /// An instance, from start to stop.
+    /// An instance, from start to stop. Orders that come while it stops are for the next one.
     async fn live(
         self: &Arc<Self>,
         place: &Arc<Place>,
         orders: &mut watch::Receiver<Orders>,
+        obeyed: &mut Orders,
         budget: &mut Budget,
     ) -> Next {
         let settings = (self.settings().instance)(place.id);
@@ -137,11 +137,12 @@ impl Pool {
         self.start_over.notify_waiters();
         self.keeping.wake.notify_one();
         let end = self.watch(place, &instance, orders).await;
-        let order = *orders.borrow_and_update();
+        let before = std::mem::replace(obeyed, *orders.borrow_and_update());
+        let anew = obeyed.restarts > before.restarts;
         // Out of the pool before anything else: nobody must be lent what is about to stop.
-        let next = match (end, order.goal) {
+        let next = match (end, obeyed.goal) {
             (End::Closing, _) => Next::Rest,
-            (End::Lost(why), Goal::Run) => {
+            (End::Lost(why), Goal::Run) if !anew => {
                 tracing::warn!(pool = %self.name, instance = %place.id, why, "lost");
                 self.failed(place, budget, None, why)
             }
@@ -156,7 +157,7 @@ impl Pool {
                 place.went(Health::Failed, Some(DRAINED.to_owned()));
                 Next::Rest
             }
-            (End::Drained, Goal::Run) => {
+            (End::Lost(_) | End::Drained, Goal::Run) => {
                 budget.renew();
                 place.went(Health::Starting, None);
                 self.queue.with(|ledger| ledger.starting(place.id));

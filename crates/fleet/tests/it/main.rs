@@ -14,6 +14,7 @@ mod loose;
 mod loss;
 mod order;
 mod random;
+mod restart;
 mod shutdown;
 mod spares;
 mod spares_lost;
