@@ -54,16 +54,13 @@ pub fn measure(_: &Subjects, quick: bool) -> Section {
     let mut rows = vec![
         Row::new("leases a second, nobody waits, one core", format!("{:.0}", alone[0]), String::new())
             .goal(Goal::check("≥ 1,000,000", alone[0] >= ALONE_GOAL)),
-        Row::new(
-            format!("leases a second, {crowded}, one core"),
-            format!("{:.0}", crowd[0]),
-            String::new(),
-        )
-        .goal(Goal::check("≥ 200,000", crowd[0] >= CROWD_GOAL)),
+        Row::new(format!("leases a second, {crowded}, one core"), format!("{:.0}", crowd[0]), String::new())
+            .goal(Goal::check("≥ 200,000", crowd[0] >= CROWD_GOAL)),
     ];
     rows.extend(sizes.rows);
-    let figures =
-        |[ours, plain]: [f64; 2]| [format!("{ours:.0}"), format!("{plain:.0}"), format!("{:.2}", ours / plain)];
+    let figures = |[ours, plain]: [f64; 2]| {
+        [format!("{ours:.0}"), format!("{plain:.0}"), format!("{:.2}", ours / plain)]
+    };
     let peers = [("nobody waits", figures(alone)), (crowded.as_str(), figures(crowd))];
     let how = format!(
         "The lease queue that every call goes through, without pools and browsers around it. A lease is taken and given \
@@ -122,10 +119,7 @@ struct PlainLease {
 
 impl Plain {
     fn new(slots: usize) -> Self {
-        Self {
-            room: Arc::new(Semaphore::new(slots)),
-            free: Arc::new(Mutex::new((0..slots).collect())),
-        }
+        Self { room: Arc::new(Semaphore::new(slots)), free: Arc::new(Mutex::new((0..slots).collect())) }
     }
 }
 

@@ -108,9 +108,8 @@ impl Chooser {
     fn new(strategy: Strategy, instances: usize) -> Self {
         let queue = queue(strategy, instances);
         let odd = (1..u32::try_from(instances).expect("few instances")).step_by(2);
-        let held = odd.map(|number| {
-            lent(queue.ask(Want { key: Some(InstanceId(number)), ..Want::default() }))
-        });
+        let held =
+            odd.map(|number| lent(queue.ask(Want { key: Some(InstanceId(number)), ..Want::default() })));
         Self { _held: held.collect(), queue }
     }
 }

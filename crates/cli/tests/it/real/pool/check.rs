@@ -33,7 +33,11 @@ pub fn status(status: &Value, total: usize) {
 fn one(instance: &Value) {
     let leased = instance["leased"] == true;
     let healthy = instance["status"] == "healthy";
-    assert_eq!((&instance["slots"], &instance["leased_slots"]), (&1.into(), &usize::from(leased).into()), "{instance}");
+    assert_eq!(
+        (&instance["slots"], &instance["leased_slots"]),
+        (&1.into(), &usize::from(leased).into()),
+        "{instance}"
+    );
     for field in ["lease_duration_ms", "lease_started_at"] {
         assert_eq!(instance[field].is_null(), !leased, "{field}: {instance}");
     }

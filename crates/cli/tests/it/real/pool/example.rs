@@ -35,7 +35,8 @@ async fn three_browsers() {
     let seen: BTreeSet<_> = pages.iter().map(|page| cookie(&page.ok())).collect();
     assert_eq!(seen, ["0", "1", "2"].map(str::to_owned).into());
     let status = venue.status(&agents[0]).await;
-    let processes: BTreeSet<_> = status["pools"][0]["instances"].as_array().unwrap().iter().map(process).collect();
+    let processes: BTreeSet<_> =
+        status["pools"][0]["instances"].as_array().unwrap().iter().map(process).collect();
     assert_eq!(processes.len(), 3, "{status}");
     assert_eq!(status["summary"]["available_instances"], 3, "{status}");
 
@@ -60,9 +61,17 @@ async fn three_browsers() {
         { "tool": "browser_snapshot", "return_result": true },
     ]);
     let bulk = json!({ "commands": commands, "browser_instance": "main_browser" });
-    let said: Value = serde_json::from_str(&call(&agents[0], "browser_execute_bulk", bulk).await.ok()).unwrap();
-    assert_eq!((&said["success"], &said["executed_count"], &said["stopped_at"]), (&json!(true), &json!(4), &Value::Null));
-    assert_eq!((&said["results"][0], &said["results"][1]), (&Value::Null, &Value::Null), "not wanted: {said}");
+    let said: Value =
+        serde_json::from_str(&call(&agents[0], "browser_execute_bulk", bulk).await.ok()).unwrap();
+    assert_eq!(
+        (&said["success"], &said["executed_count"], &said["stopped_at"]),
+        (&json!(true), &json!(4), &Value::Null)
+    );
+    assert_eq!(
+        (&said["results"][0], &said["results"][1]),
+        (&Value::Null, &Value::Null),
+        "not wanted: {said}"
+    );
     let result = |n: usize| said["results"][n]["content"][0]["text"].as_str().unwrap();
     assert!(result(2).contains("canary=2"), "{said}");
     assert!(result(3).contains("textbox \"Name\"") && result(3).contains("Ada"), "{said}");

@@ -33,8 +33,16 @@ async fn a_killed_browser_comes_back() {
     died.lost("the browser ended (signal: 9 (SIGKILL)");
 
     let failed = venue.until(|pool| pool["instances"][1]["status"] != "healthy").await;
-    assert_eq!((&failed["total_instances"], &failed["healthy_instances"]), (&json!(3), &json!(2)), "{failed}");
-    assert_eq!((&failed["leased_instances"], &failed["available_instances"]), (&json!(0), &json!(2)), "{failed}");
+    assert_eq!(
+        (&failed["total_instances"], &failed["healthy_instances"]),
+        (&json!(3), &json!(2)),
+        "{failed}"
+    );
+    assert_eq!(
+        (&failed["leased_instances"], &failed["available_instances"]),
+        (&json!(0), &json!(2)),
+        "{failed}"
+    );
     assert_eq!(venue.ready().await.0, 200, "two others are healthy");
     for _ in 0..3 {
         navigate(&other, &site.url("/title?t=others"), None).await.ok();
@@ -72,7 +80,8 @@ async fn none_healthy() {
     let failed = venue.until(|pool| pool["healthy_instances"] == 0).await;
     let errors = failed["instances"].as_array().unwrap().iter().map(|one| &one["health_check"]["error"]);
     assert!(errors.clone().all(Value::is_string), "{failed}");
-    let words = "Default pool 'X' has no healthy instances. Specify explicit pool or restart failed instances.";
+    let words =
+        "Default pool 'X' has no healthy instances. Specify explicit pool or restart failed instances.";
     let refused = navigate(&agent, &site.url("/title"), None).await;
     assert!(refused.failed().starts_with(words), "{}", refused.text());
     assert_eq!(refused.code(), "no_healthy_instance");

@@ -127,6 +127,7 @@ impl Stage {
         let outcome = match (answer.is_error(), answer.code()) {
             (false, _) => "ok",
             (true, code) if KNOWN.contains(&code) => code,
+            (true, _) if is_lost_command(&answer) => "a command's browser was lost",
             (true, _) => panic!("{kind}: {tool} failed without a known code: {}", answer.response),
         };
         *self.tally.borrow_mut().entry(format!("{kind}: {outcome}")).or_default() += 1;
@@ -190,4 +191,12 @@ impl Stage {
             assert!(result.contains(title), "another page: {said}");
         }
     }
+}
+
+/// Whether one of several commands failed because its browser was killed under it, which ends the rest.
+fn is_lost_command(answer: &Answer) -> bool {
+    let said = &answer.response["result"]["structuredContent"];
+    let at = said["stopped_at"].as_u64().and_then(|at| usize::try_from(at).ok());
+    let error = at.and_then(|at| said["errors"][at].as_str());
+    error.is_some_and(|error| error.starts_with("the session was lost during this call: "))
 }
