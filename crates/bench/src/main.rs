@@ -19,7 +19,10 @@
 mod agent;
 mod http;
 mod http_throughput;
+mod instances;
 mod latency;
+mod lease;
+mod lease_size;
 mod machine;
 mod many;
 mod memory;
@@ -46,12 +49,14 @@ use subject::Subjects;
 /// A measurement: its name for `--only`, and what carries it out.
 type Measurement = (&'static str, fn(&Subjects, quick: bool) -> Section);
 
-const MEASUREMENTS: [Measurement; 12] = [
+const MEASUREMENTS: [Measurement; 14] = [
     ("latency", latency::measure),
     ("throughput", throughput::measure),
     ("http", http::measure),
     ("http-throughput", http_throughput::measure),
     ("start", start::measure),
+    ("instances", instances::measure),
+    ("lease", lease::measure),
     ("session", session::measure),
     ("spare", spare::measure),
     ("settle", settle::measure),

@@ -103,6 +103,13 @@ impl Subjects {
         command
     }
 
+    /// `greenroom serve` with no more than its port and the data folder, for pools that are declared by variables.
+    pub fn serve_declared(&self) -> Command {
+        let mut command = self.command(&self.greenroom);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&self.data);
+        command
+    }
+
     /// The playwright engine with a browser of its own, this one.
     pub fn real_alone(&self, browser: &str) -> Command {
         let mut command = self.command(Path::new("node"));

@@ -9,7 +9,9 @@ mod fleet;
 #[cfg(test)]
 mod model;
 mod pool;
-mod queue;
+/// Open to the benchmarks alone.
+#[doc(hidden)]
+pub mod queue;
 mod registry;
 mod seat;
 mod session;

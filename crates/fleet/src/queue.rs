@@ -20,7 +20,7 @@ use greenroom_core::{
 
 use super::sync::{Mutex, MutexGuard, PoisonError};
 
-pub(crate) struct Queue(Mutex<State>);
+pub struct Queue(Mutex<State>);
 
 struct State {
     ledger: Ledger,
@@ -37,7 +37,7 @@ enum Place {
 
 /// Why there is no lease to wait for.
 #[derive(Debug, Clone)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     Refused(Refused),
     /// An instance had to be started for it, and could not be.
     Start(StartError),
@@ -45,26 +45,26 @@ pub(crate) enum Refusal {
 }
 
 /// What a request for a slot comes to.
-pub(crate) enum Answer {
+pub enum Answer {
     Lent(Lease),
     Waits(Waiting),
     Refused(Refusal),
 }
 
 /// The exclusive right to a slot. Dropping it gives the slot back.
-pub(crate) struct Lease {
+pub struct Lease {
     queue: Arc<Queue>,
     lent: Lent,
 }
 
 /// A place in the line; a future of a lease.
-pub(crate) struct Waiting {
+pub struct Waiting {
     queue: Arc<Queue>,
     pub(crate) waiter: WaiterId,
 }
 
 impl Queue {
-    pub(crate) fn new(ledger: Ledger) -> Arc<Self> {
+    pub fn new(ledger: Ledger) -> Arc<Self> {
         Arc::new(Self(Mutex::new(State { ledger, places: HashMap::new(), closed: false })))
     }
 
@@ -73,7 +73,7 @@ impl Queue {
     }
 
     /// Asks for a slot.
-    pub(crate) fn ask(self: &Arc<Self>, want: Want) -> Answer {
+    pub fn ask(self: &Arc<Self>, want: Want) -> Answer {
         let mut state = self.lock();
         if state.closed {
             return Answer::Refused(Refusal::Closed);
@@ -123,7 +123,7 @@ impl Queue {
     }
 
     /// Changes the ledger, and tells those who wait what it means to them.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Ledger) -> Changes) {
+    pub fn change(&self, change: impl FnOnce(&mut Ledger) -> Changes) {
         let mut state = self.lock();
         let Changes { granted, refused } = change(&mut state.ledger);
         let granted = granted.into_iter().map(|Grant { waiter, lent }| (waiter, Place::Granted(lent)));

@@ -13,7 +13,7 @@ use serde_json::Value;
 const ALLOWED: [(&str, &[&str]); 10] = [
     ("greenroom-core", &[]),
     ("greenroom-testkit", &[]),
-    ("greenroom-bench", &["greenroom-testkit"]),
+    ("greenroom-bench", &["greenroom-core", "greenroom-fleet", "greenroom-testkit"]),
     ("greenroom-mcp", &["greenroom-core"]),
     ("greenroom-cdp", &["greenroom-core"]),
     ("greenroom-fleet", &["greenroom-core"]),

@@ -1,6 +1,8 @@
 //! The long tests. They run with GREENROOM_SOAK=1 only, which `make soak` sets.
 
-use crate::real::isolation;
+use std::time::Duration;
+
+use crate::real::{isolation, pool::storm::storm};
 
 /// Isolation holds over thousands of calls, in one browser and over several.
 #[tokio::test]
@@ -10,4 +12,14 @@ async fn sessions_stay_apart_for_long() {
     }
     isolation::mix(&["--pool-slots", "16"], 2_600).await;
     isolation::mix(&["--pool-slots", "4"], 2_600).await;
+}
+
+/// A dozen agents share three instances, one of which is killed every ten seconds for a minute: every call ends, the pool is
+/// described rightly throughout, and all is well afterwards.
+#[tokio::test]
+async fn instances_die_for_long() {
+    if std::env::var_os("GREENROOM_SOAK").is_none() {
+        return;
+    }
+    storm(6, Duration::from_secs(10)).await;
 }

@@ -1,5 +1,7 @@
 //! What a pool says of itself.
 
+use std::time::SystemTime;
+
 use greenroom_core::StartError;
 
 use super::{Pool, lock, place::Place};
@@ -54,7 +56,7 @@ impl Pool {
     }
 
     fn instance_status(&self, place: &Place) -> InstanceStatus {
-        let (leased_slots, slots) = self.queue.with(|ledger| ledger.lent(place.id));
+        let (lent, slots) = self.queue.with(|ledger| ledger.lent(place.id));
         let spares = self.kept().spares_in(place.id);
         let state = place.lock();
         let dead = state.instance.as_ref().and_then(|instance| instance.lost().borrow().clone());
@@ -68,6 +70,10 @@ impl Pool {
             None => state.health,
         };
         let runs = health == Health::Healthy;
+        // With an instance its leases are gone, whether or not they have come back; one that was lent in this moment is out,
+        // whether or not it was noted.
+        let leased_slots = if runs { lent } else { 0 };
+        let leased_since = state.leased.values().min().copied().unwrap_or_else(SystemTime::now);
         InstanceStatus {
             id: place.id,
             alias: state.settings.alias.clone(),
@@ -76,7 +82,7 @@ impl Pool {
             slots,
             leased_slots,
             spares,
-            leased_since: state.leased.values().min().copied().filter(|_| leased_slots > 0),
+            leased_since: (leased_slots > 0).then_some(leased_since),
             browser: state.settings.browser.clone(),
             headless: state.settings.headless,
             process_id: state

@@ -143,7 +143,7 @@ impl Pool {
         self.watcher.restarted(&self.name, place.id);
     }
 
-    /// An instance, from start to stop.
+    /// An instance, from start to stop. Orders that come while it stops are for the next one.
     async fn live(
         self: &Arc<Self>,
         place: &Arc<Place>,

@@ -24,6 +24,7 @@ mod queued;
 mod random;
 mod random_fixed;
 mod reload;
+mod restart;
 mod restarts;
 mod scaling;
 mod shutdown;

@@ -31,6 +31,7 @@ type Asked = Query<HashMap<String, String>>;
 /// All pages, each request noted first.
 pub(super) fn router(seen: watch::Sender<Vec<Seen>>) -> Router {
     let served = Arc::new(AtomicU64::new(0));
+    let present = Arc::new(watch::Sender::new(0));
     let mut router = Router::new();
     for (path, html) in [
         ("/", include_str!("html/index.html")),
@@ -55,6 +56,7 @@ pub(super) fn router(seen: watch::Sender<Vec<Seen>>) -> Router {
         .route("/redirect", get(redirect))
         .route("/slow", get(slow))
         .route("/never", get(never))
+        .route("/meet", get(move |asked, headers| meet(asked, headers, Arc::clone(&present))))
         .route("/cache", get(move || cached(Arc::clone(&served))))
         .route("/sw.js", get(worker))
         .fallback(|| async {
@@ -131,6 +133,14 @@ async fn slow(Query(asked): Asked) -> Response {
 async fn never() -> Response {
     let head = Bytes::from_static(b"<!doctype html><title>never</title><h1>more will never come</h1>");
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], Body::new(Endless(Some(head)))).into_response()
+}
+
+/// Answers when `count` requests have come since the start: whoever comes first waits for the others. Shows the cookies.
+async fn meet(asked: Asked, headers: HeaderMap, present: Arc<watch::Sender<u64>>) -> Response {
+    present.send_modify(|count| *count += 1);
+    let count = number(&asked, "count", 1);
+    let _ = present.subscribe().wait_for(|present| *present >= count).await;
+    show(headers).await
 }
 
 /// Says how often it was served: a browser that shows an old number has it from a cache.

@@ -107,3 +107,16 @@ async fn an_endless_page_ends_with_the_site() {
     // The cut comes as an end or as a reset; either is the end.
     let _ = within(PATIENCE, stream.read_to_end(&mut seen)).await;
 }
+
+/// Whoever wants to meet others is answered when all of them are there, and not before.
+#[tokio::test]
+async fn a_meeting() {
+    let site = Site::start().await;
+    let first = get(&site, "/meet?count=2");
+    tokio::select! {
+        answer = first => panic!("answered alone: {answer}"),
+        () = site.wait_for_hit("/meet") => {}
+    }
+    let answers = tokio::join!(get(&site, "/meet?count=3"), get(&site, "/meet?count=3"));
+    assert!(answers.0.contains("server saw: ") && answers.1.contains("server saw: "), "{answers:?}");
+}

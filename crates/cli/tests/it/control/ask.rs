@@ -1,7 +1,7 @@
 //! Runs a verb beside the greenrooms of a stage, as a person in another window would.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Output, Stdio},
 };
 
@@ -75,4 +75,12 @@ pub async fn ask(stage: &Stage, arguments: &[&str]) -> Said {
 /// The control socket of a greenroom.
 pub fn socket(stage: &Stage, client: &Client) -> PathBuf {
     crate::real::look::run_of(&stage.data(), client.pid()).join("control.sock")
+}
+
+/// Runs a verb to its end, for the greenrooms of a data folder.
+pub async fn verb(data: &Path, arguments: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_greenroom"));
+    command.args(arguments).arg("--data-dir").arg(data);
+    command.env_clear().env("HOME", data).current_dir(data).stdin(Stdio::null()).kill_on_drop(true);
+    Said::of(within(PATIENCE, command.output()).await.unwrap())
 }

@@ -54,6 +54,13 @@ pub fn browsers(greenroom: u32) -> Vec<u32> {
     below(greenroom, |line| line.contains("--remote-debugging-port=") && !line.contains("--type="))
 }
 
+/// The browser below a greenroom that has this profile, its main process.
+pub fn browser_of(greenroom: u32, profile: &Path) -> u32 {
+    let wanted = format!("--user-data-dir={} ", profile.display());
+    let found = below(greenroom, |line| line.contains(&wanted) && !line.contains("--type="));
+    *found.first().unwrap_or_else(|| panic!("no browser with `{}`", profile.display()))
+}
+
 /// The Node processes below a greenroom.
 pub fn engines(greenroom: u32) -> Vec<u32> {
     below(greenroom, |line| line.contains("@playwright/mcp"))

@@ -16,6 +16,7 @@ pub mod house;
 mod instance;
 pub mod isolation;
 pub mod look;
+pub mod pool;
 mod random;
 mod recovery;
 mod settings;

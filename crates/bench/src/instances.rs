@@ -1,0 +1,85 @@
+//! A server's start with a declared pool: until all its instances are healthy, beside starting them one after another.
+
+use std::{
+    process::Command,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    machine::cores,
+    report::{Goal, Row, Section},
+    server::Server,
+    stats::{greatest, least, median, milliseconds},
+    subject::{BROWSER, Subjects},
+};
+
+const INSTANCES: usize = 8;
+
+/// Two at a time on two cores could at best be 1/2. A browser's start is spread over several processes already, so less is
+/// left to win.
+const GOAL: f64 = 0.75;
+
+/// Between two looks at the pool; little beside a start of some hundred milliseconds.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Far more than they take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+    let rounds = if quick { 1 } else { 7 };
+    let (mut all, mut single, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        single.push(healthy_after(subjects, 1));
+        all.push(healthy_after(subjects, INSTANCES));
+        let one_by_one = single[single.len() - 1] * INSTANCES as f64;
+        ratios.push(all[all.len() - 1] / one_by_one);
+    }
+    let ratio = median(&ratios);
+    let row = Row::new(
+        format!("a server's start until {INSTANCES} instances are healthy, beside one after another"),
+        format!("{:.0} ms", median(&all)),
+        String::new(),
+    );
+    let how = format!(
+        "`greenroom serve` with a declared pool, from the start of the process until `/api/pools` shows every instance as \
+         healthy: {INSTANCES} instances, each with a Node and a Chromium of its own, started in parallel as far as the \
+         {} cores allow. Beside it {INSTANCES} times what the same takes with one instance, {:.0} ms. {rounds} times each in \
+         turns, medians; the fastest were {:.0} ms and {:.0} ms. The ratio is the median over pairs, which went from {:.2} \
+         to {:.2}.",
+        cores().len(),
+        median(&single),
+        least(&all),
+        least(&single),
+        least(&ratios),
+        greatest(&ratios),
+    );
+    let row = row.ratio(ratio).goal(Goal::check("≤ 3/4", ratio <= GOAL));
+    Section { title: "Instances of a pool", rows: vec![row], how }
+}
+
+/// Milliseconds from the server's start until so many instances are healthy.
+fn healthy_after(subjects: &Subjects, instances: usize) -> f64 {
+    let begun = Instant::now();
+    let server = Server::start(with_pool(subjects, instances));
+    let mut client = server.client();
+    loop {
+        let pool: Value = serde_json::from_str(&client.get("/api/pools/BENCH")).expect("a pool is JSON");
+        if pool["healthy_instances"] == instances {
+            return milliseconds(begun.elapsed());
+        }
+        assert!(begun.elapsed() < PATIENCE, "not all healthy within {} s: {pool}", PATIENCE.as_secs());
+        sleep(LOOK_EVERY);
+    }
+}
+
+fn with_pool(subjects: &Subjects, instances: usize) -> Command {
+    let mut command = subjects.serve_declared();
+    command
+        .env("PW_MCP_PROXY__BENCH_INSTANCES", instances.to_string())
+        .env("PW_MCP_PROXY__BENCH_IS_DEFAULT", "true")
+        .env("PW_MCP_PROXY__BENCH_EXECUTABLE_PATH", BROWSER);
+    command
+}

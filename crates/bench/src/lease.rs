@@ -1,0 +1,160 @@
+//! How fast slots are lent and come back: the lease queue by itself, without browsers, beside the pool that one would
+//! write first. Whether that depends on how many there are is measured next door, in `lease_size`.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+use greenroom_core::lease::{Ledger, Strategy, Want};
+use greenroom_fleet::queue::{Answer, Lease, Queue};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::{LocalSet, yield_now},
+};
+
+use crate::{
+    lease_size,
+    machine::{cores, pin},
+    report::{Goal, Row, Section, beside},
+    stats::median,
+    subject::Subjects,
+};
+
+const ALONE_GOAL: f64 = 1_000_000.0;
+const CROWD_GOAL: f64 = 200_000.0;
+
+/// Instances with one slot each.
+const INSTANCES: usize = 8;
+/// Callers who want one of them at the same time.
+const CALLERS: usize = 64;
+
+pub fn measure(_: &Subjects, quick: bool) -> Section {
+    let (rounds, leases) = if quick { (3, 1_000) } else { (15, 4_000) };
+    let all = cores();
+    pin(None, &all[..1]);
+    let runtime = Builder::new_current_thread().build().expect("a runtime in this thread");
+    let (queue, plain) = (queue(Strategy::Fifo, INSTANCES), Plain::new(INSTANCES));
+    // For each kind of rush, the queue's rates and the plain pool's.
+    let mut rates: [[Vec<f64>; 2]; 2] = Default::default();
+    for _ in 0..rounds {
+        for (at, callers) in [1, CALLERS].into_iter().enumerate() {
+            let each = leases * CALLERS / callers;
+            rates[at][0].push(rush(&runtime, &queue, callers, each));
+            rates[at][1].push(rush(&runtime, &plain, callers, each));
+        }
+    }
+    let sizes = lease_size::measure(rounds, leases * 8);
+    pin(None, &all);
+
+    let [alone, crowd] = rates.map(|both| both.map(|rates| median(&rates)));
+    let crowded = format!("{CALLERS} callers for {INSTANCES} slots");
+    let mut rows = vec![
+        Row::new("leases a second, nobody waits, one core", format!("{:.0}", alone[0]), String::new())
+            .goal(Goal::check("≥ 1,000,000", alone[0] >= ALONE_GOAL)),
+        Row::new(format!("leases a second, {crowded}, one core"), format!("{:.0}", crowd[0]), String::new())
+            .goal(Goal::check("≥ 200,000", crowd[0] >= CROWD_GOAL)),
+    ];
+    rows.extend(sizes.rows);
+    let figures = |[ours, plain]: [f64; 2]| {
+        [format!("{ours:.0}"), format!("{plain:.0}"), format!("{:.2}", ours / plain)]
+    };
+    let peers = [("nobody waits", figures(alone)), (crowded.as_str(), figures(crowd))];
+    let how = format!(
+        "The lease queue that every call goes through, without pools and browsers around it. A lease is taken and given \
+         back in a loop; or {CALLERS} tasks of one single-threaded runtime take one of {INSTANCES} slots, hold it while \
+         every other task has its turn, and give it back. Beside it what one would write first, a semaphore of tokio and a \
+         list behind a mutex, which knows no instances by name, no strategies and no instances that fail. {rounds} rounds \
+         of {} leases each in turns on one core, medians, leases a second:\n\n{}\n\n{}",
+        leases * CALLERS,
+        beside(&["", "lease queue", "semaphore and list", "ratio"], peers.into_iter()),
+        sizes.how,
+    );
+    Section { title: "Leases", rows, how }
+}
+
+/// A queue over running instances with a slot each.
+pub fn queue(strategy: Strategy, instances: usize) -> Arc<Queue> {
+    let mut ledger = Ledger::new(strategy);
+    for _ in 0..instances {
+        let id = ledger.add(1, false).expect("a pool can be as big");
+        ledger.started(id);
+    }
+    Queue::new(ledger)
+}
+
+/// Whatever lends slots.
+trait Lends: Clone + 'static {
+    type Lease;
+    fn lease(&self) -> impl Future<Output = Self::Lease>;
+}
+
+impl Lends for Arc<Queue> {
+    type Lease = Lease;
+
+    async fn lease(&self) -> Lease {
+        match self.ask(Want::default()) {
+            Answer::Lent(lease) => lease,
+            Answer::Waits(waiting) => waiting.await.expect("every instance runs"),
+            Answer::Refused(why) => panic!("refused: {why:?}"),
+        }
+    }
+}
+
+/// What one would write first.
+#[derive(Clone)]
+struct Plain {
+    room: Arc<Semaphore>,
+    free: Arc<Mutex<VecDeque<usize>>>,
+}
+
+struct PlainLease {
+    slot: usize,
+    free: Arc<Mutex<VecDeque<usize>>>,
+    /// Given back behind the slot, when the rest of this is dropped.
+    _room: OwnedSemaphorePermit,
+}
+
+impl Plain {
+    fn new(slots: usize) -> Self {
+        Self { room: Arc::new(Semaphore::new(slots)), free: Arc::new(Mutex::new((0..slots).collect())) }
+    }
+}
+
+impl Lends for Plain {
+    type Lease = PlainLease;
+
+    async fn lease(&self) -> PlainLease {
+        let room = self.room.clone().acquire_owned().await.expect("it is never closed");
+        let slot = self.free.lock().expect("nobody panics").pop_front().expect("there is room");
+        PlainLease { slot, free: self.free.clone(), _room: room }
+    }
+}
+
+impl Drop for PlainLease {
+    fn drop(&mut self) {
+        self.free.lock().expect("nobody panics").push_back(self.slot);
+    }
+}
+
+/// So many callers take so many leases each. Returns leases a second.
+fn rush<L: Lends>(runtime: &Runtime, lends: &L, callers: usize, each: usize) -> f64 {
+    let tasks = LocalSet::new();
+    let begun = Instant::now();
+    for _ in 0..callers {
+        let lends = lends.clone();
+        tasks.spawn_local(async move {
+            for _ in 0..each {
+                let lease = lends.lease().await;
+                if callers > 1 {
+                    yield_now().await;
+                }
+                drop(lease);
+            }
+        });
+    }
+    runtime.block_on(tasks);
+    (callers * each) as f64 / begun.elapsed().as_secs_f64()
+}

@@ -1,0 +1,170 @@
+//! Whether a lease takes longer where there are many instances, or many who wait. What is O(1) takes as long among a
+//! thousand as alone, but for the processor's caches.
+
+use std::{
+    collections::VecDeque,
+    hint::black_box,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Instant,
+};
+
+use greenroom_core::{
+    InstanceId,
+    lease::{Strategy, Want},
+};
+use greenroom_fleet::queue::{Answer, Lease, Queue, Waiting};
+
+use crate::{
+    lease::queue,
+    report::{Goal, Row, beside},
+    stats::{greatest, median},
+};
+
+const STRATEGIES: [(&str, Strategy); 5] = [
+    ("fifo", Strategy::Fifo),
+    ("round_robin", Strategy::RoundRobin),
+    ("least_used", Strategy::LeastUsed),
+    ("sticky", Strategy::Sticky),
+    ("the built-in pool's", Strategy::Fill),
+];
+
+const INSTANCES: [usize; 3] = [1, 64, 1024];
+const WAITERS: [usize; 3] = [1, 64, 4096];
+
+/// Whatever looked at all of them would take hundreds of times as long; caches that no longer hold everything cost this
+/// much at most.
+const GOAL: f64 = 4.0;
+
+/// Callers that the strategy `sticky` tells apart.
+const CALLERS: u64 = 64;
+
+/// Instances with a slot each that everybody waits for.
+const BUSY: usize = 8;
+
+pub struct Sizes {
+    pub rows: Vec<Row>,
+    pub how: String,
+}
+
+pub fn measure(rounds: usize, leases: usize) -> Sizes {
+    let choosing = STRATEGIES.map(|(_, strategy)| {
+        over(INSTANCES.map(|instances| Chooser::new(strategy, instances)), rounds, leases)
+    });
+    let waiting =
+        STRATEGIES.map(|(_, strategy)| over(WAITERS.map(|count| Line::new(strategy, count)), rounds, leases));
+    let worst = |all: &[[f64; 3]]| greatest(&all.iter().map(|times| times[2] / times[0]).collect::<Vec<_>>());
+    let row = |what: &str, ratio: f64| {
+        let row = Row::new(what, String::new(), String::new()).ratio(ratio);
+        row.goal(Goal::check("≤ 4", ratio <= GOAL))
+    };
+    let rows = vec![
+        row("time of a lease, 1024 instances to 1, slowest strategy", worst(&choosing)),
+        row("time of a lease, 4096 waiting to 1, slowest strategy", worst(&waiting)),
+    ];
+    let table = |columns: [&str; 4], all: [[f64; 3]; 5]| {
+        let lines = STRATEGIES.into_iter().zip(all).map(|((name, _), [one, some, many])| {
+            let ratio = |time: f64| format!("{:.2}", time / one);
+            (name, [format!("{one:.0} ns"), ratio(some), ratio(many)])
+        });
+        beside(&columns, lines)
+    };
+    let how = format!(
+        "A lease taken and given back where every other instance is lent already, by strategy: the time with one instance, \
+         and how many times as long it takes with more:\n\n{}\n\nA slot that comes back to a queue with all {BUSY} slots lent, \
+         goes to whoever has waited longest, and a new waiter at the end of the line:\n\n{}",
+        table(["strategy", "1 instance", "64", "1024"], choosing),
+        table(["strategy", "1 waits", "64", "4096"], waiting),
+    );
+    Sizes { rows, how }
+}
+
+/// Something that is done again and again.
+trait Step {
+    fn step(&mut self, round: u64);
+}
+
+/// Nanoseconds that a step takes in each, medians over rounds in turns.
+fn over<S: Step>(mut all: [S; 3], rounds: usize, steps: usize) -> [f64; 3] {
+    let mut times: [Vec<f64>; 3] = Default::default();
+    for _ in 0..rounds {
+        for (one, times) in all.iter_mut().zip(&mut times) {
+            let begun = Instant::now();
+            (0..steps as u64).for_each(|round| one.step(round));
+            times.push(begun.elapsed().as_secs_f64() * 1e9 / steps as f64);
+        }
+    }
+    times.map(|times| median(&times))
+}
+
+/// A queue in which half the instances are lent.
+struct Chooser {
+    queue: Arc<Queue>,
+    _held: Vec<Lease>,
+}
+
+impl Chooser {
+    fn new(strategy: Strategy, instances: usize) -> Self {
+        let queue = queue(strategy, instances);
+        let odd = (1..u32::try_from(instances).expect("few instances")).step_by(2);
+        let held =
+            odd.map(|number| lent(queue.ask(Want { key: Some(InstanceId(number)), ..Want::default() })));
+        Self { _held: held.collect(), queue }
+    }
+}
+
+impl Step for Chooser {
+    fn step(&mut self, round: u64) {
+        let want = Want { caller: Some(round % CALLERS), ..Want::default() };
+        drop(black_box(lent(self.queue.ask(want))));
+    }
+}
+
+/// A queue in which everything is lent, and those who wait, the first one first.
+struct Line {
+    queue: Arc<Queue>,
+    held: VecDeque<Lease>,
+    waiting: VecDeque<Waiting>,
+}
+
+impl Line {
+    fn new(strategy: Strategy, waiters: usize) -> Self {
+        let queue = queue(strategy, BUSY);
+        let held = (0..BUSY).map(|_| lent(queue.ask(Want::default()))).collect();
+        let mut line = Self { queue, held, waiting: VecDeque::new() };
+        (0..waiters).for_each(|caller| line.join(caller as u64));
+        line
+    }
+
+    fn join(&mut self, caller: u64) {
+        let want = Want { caller: Some(caller % CALLERS), ..Want::default() };
+        let Answer::Waits(mut waiting) = self.queue.ask(want) else { panic!("everything is lent") };
+        assert!(poll(&mut waiting).is_none(), "everything is lent");
+        self.waiting.push_back(waiting);
+    }
+}
+
+impl Step for Line {
+    fn step(&mut self, round: u64) {
+        drop(self.held.pop_front());
+        let mut first = self.waiting.pop_front().expect("somebody waits");
+        self.held.push_back(poll(&mut first).expect("the first in the line is served"));
+        self.join(round);
+    }
+}
+
+fn lent(answer: Answer) -> Lease {
+    match answer {
+        Answer::Lent(lease) => lease,
+        Answer::Waits(_) => panic!("a slot is free"),
+        Answer::Refused(why) => panic!("refused: {why:?}"),
+    }
+}
+
+fn poll(waiting: &mut Waiting) -> Option<Lease> {
+    match Pin::new(waiting).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(lease) => Some(lease.expect("every instance runs")),
+        Poll::Pending => None,
+    }
+}

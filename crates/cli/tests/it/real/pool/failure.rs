@@ -1,0 +1,100 @@
+//! Instances that are killed: their calls fail with a word, the others go on, and they come back or stay away as the
+//! settings have it.
+
+use greenroom_testkit::{
+    Site,
+    process::{alive, wait_gone},
+};
+use serde_json::{Value, json};
+
+use super::{Part, Venue, call, navigate};
+use crate::{control::ask::verb, real::house::Answer};
+
+const HANG: &str = "() => { fetch('/hang'); return new Promise(() => {}); }";
+
+/// A browser killed under a call costs that call alone; its instance is out of the pool at once, and comes back by itself.
+#[tokio::test]
+async fn a_killed_browser_comes_back() {
+    let variables = [("PW_MCP_PROXY__X_INSTANCES", "3"), ("PW_MCP_PROXY__X_IS_DEFAULT", "true")];
+    let (site, venue) = (Site::start().await, Venue::open("X", &variables).await);
+    let (agent, other) = (venue.agent().await, venue.agent().await);
+    navigate(&agent, &site.url("/title?t=before"), Some("1")).await.ok();
+    let before = venue.pool().await["instances"][1]["process_id"].clone();
+
+    let hang = json!({ "function": HANG, "browser_instance": "1" });
+    let (died, ()) = tokio::join!(call(&agent, "browser_evaluate", hang), async {
+        site.wait_for_hit("/hang").await;
+        let status = venue.status(&other).await;
+        let instance = &status["pools"][0]["instances"][1];
+        assert_eq!((&instance["leased"], &instance["status"]), (&json!(true), &json!("healthy")));
+        assert_eq!(status["summary"]["leased_instances"], 1, "{status}");
+        venue.kill(1, Part::Browser).await;
+    });
+    died.lost("the browser ended (signal: 9 (SIGKILL)");
+
+    let failed = venue.until(|pool| pool["instances"][1]["status"] != "healthy").await;
+    assert_eq!(
+        (&failed["total_instances"], &failed["healthy_instances"]),
+        (&json!(3), &json!(2)),
+        "{failed}"
+    );
+    assert_eq!(
+        (&failed["leased_instances"], &failed["available_instances"]),
+        (&json!(0), &json!(2)),
+        "{failed}"
+    );
+    assert_eq!(venue.ready().await.0, 200, "two others are healthy");
+    for _ in 0..3 {
+        navigate(&other, &site.url("/title?t=others"), None).await.ok();
+    }
+    let again = venue.until(|pool| pool["healthy_instances"] == 3).await;
+    assert_ne!(again["instances"][1]["process_id"], before);
+    let page = navigate(&agent, &site.url("/title?t=after"), Some("1")).await.ok();
+    assert!(page.contains("after"), "{page}");
+    venue.close().await;
+}
+
+/// With no restarts an instance that dies stays failed; when none is left that is said in the seed's words to agents and to
+/// probes, until the pool is restarted by hand.
+#[tokio::test]
+async fn none_healthy() {
+    let variables = [
+        ("PW_MCP_PROXY__X_INSTANCES", "2"),
+        ("PW_MCP_PROXY__X_IS_DEFAULT", "true"),
+        ("PW_MCP_PROXY__X_RESTARTS", "0"),
+    ];
+    let (site, venue) = (Site::start().await, Venue::open("X", &variables).await);
+    let agent = venue.agent().await;
+    // The engine of one, the browser of the other: neither half outlives its instance.
+    let browser = venue.browser(0);
+    let node = venue.kill(0, Part::Node).await;
+    venue.until(|pool| pool["instances"][0]["status"] == "failed").await;
+    wait_gone(browser).await;
+    assert!(!alive(node));
+    assert_eq!(venue.ready().await.0, 200);
+    navigate(&agent, &site.url("/title?t=left"), None).await.ok();
+    let down = navigate(&agent, &site.url("/title"), Some("0")).await;
+    assert_eq!(down.code(), "instance_down", "{}", down.text());
+
+    venue.kill(1, Part::Browser).await;
+    let failed = venue.until(|pool| pool["healthy_instances"] == 0).await;
+    let errors = failed["instances"].as_array().unwrap().iter().map(|one| &one["health_check"]["error"]);
+    assert!(errors.clone().all(Value::is_string), "{failed}");
+    let words =
+        "Default pool 'X' has no healthy instances. Specify explicit pool or restart failed instances.";
+    let refused = navigate(&agent, &site.url("/title"), None).await;
+    assert!(refused.failed().starts_with(words), "{}", refused.text());
+    assert_eq!(refused.code(), "no_healthy_instance");
+    let (status, said) = venue.ready().await;
+    assert_eq!((status, said["message"].as_str().unwrap_or_default()), (503, words), "{said}");
+
+    let told = verb(venue.data(), &["pool", "restart", "X"]).await;
+    assert_eq!(told.code, 0, "{told:?}");
+    venue.until(|pool| pool["healthy_instances"] == 2).await;
+    assert_eq!(venue.ready().await.0, 200);
+    for instance in [None, Some("0"), Some("1")] {
+        let page: Answer = navigate(&agent, &site.url("/title?t=again"), instance).await;
+        assert!(page.ok().contains("again"), "{}", page.text());
+    }
+    venue.close().await;
+}

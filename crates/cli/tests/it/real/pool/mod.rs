@@ -1,0 +1,138 @@
+//! Declared pools with real browsers: one `greenroom serve`, agents over HTTP, and what dies under them.
+//!
+//! [`Venue`] is the server with its pool; [`storm`] is many agents while instances are killed, long in `make soak` and
+//! short here; [`check`] is what holds of a pool's status at any time.
+
+mod check;
+mod example;
+mod failure;
+pub mod storm;
+
+use std::{path::PathBuf, time::Duration};
+
+use greenroom_testkit::{
+    PATIENCE,
+    http::{Remote, Server},
+    process::{Signal, signal},
+    within,
+};
+use serde_json::{Value, json};
+
+use super::{
+    house::{Answer, Data, REVISION},
+    look,
+};
+
+/// Between two looks at a pool, so that looking does not take a core.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A server with one declared pool.
+pub struct Venue {
+    data: Data,
+    pub server: Server,
+    pool: &'static str,
+}
+
+/// What of an instance is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Browser,
+    Node,
+}
+
+impl Venue {
+    /// Starts a server with these variables, which declare this pool, and returns when all its instances are healthy.
+    pub async fn open(pool: &'static str, variables: &[(&str, &str)]) -> Self {
+        let data = Data::new();
+        let launch = greenroom_testkit::Launch::new(env!("CARGO_BIN_EXE_greenroom"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(data.path())
+            // The tests wait for what they want to see.
+            .env("PW_MCP_PROXY_TIMEOUT_SETTLE", "0");
+        let launch = variables.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+        let venue = Self { data, server: Server::start(launch).await, pool };
+        venue.until(|pool| pool["healthy_instances"] == pool["total_instances"]).await;
+        venue
+    }
+
+    /// An agent that has introduced itself.
+    pub async fn agent(&self) -> Remote {
+        Remote::open(&self.server, REVISION, json!({})).await
+    }
+
+    /// The pool as `browser_pool_status` shows it.
+    pub async fn status(&self, agent: &Remote) -> Value {
+        let answer = Answer::new(agent.call("browser_pool_status", json!({})).await);
+        serde_json::from_str(&answer.ok()).unwrap()
+    }
+
+    /// The pool as programs see it.
+    pub async fn pool(&self) -> Value {
+        self.server.get(&format!("/api/pools/{}", self.pool)).await.json().await
+    }
+
+    /// Asks again and again until the pool looks like this: how an instance is announces itself to nobody.
+    pub async fn until(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let look = async {
+            loop {
+                let pool = self.pool().await;
+                if wanted(&pool) {
+                    return pool;
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        within(PATIENCE, look).await
+    }
+
+    /// The main process of an instance's browser: the one with its profile.
+    pub fn browser(&self, instance: usize) -> u32 {
+        let profile: PathBuf = self.data.path().join("profiles").join(self.pool).join(instance.to_string());
+        look::browser_of(self.server.pid(), &profile)
+    }
+
+    /// Kills a part of an instance; returns which process it was.
+    pub async fn kill(&self, instance: usize, part: Part) -> u32 {
+        let pid = match part {
+            Part::Browser => self.browser(instance),
+            // What the status shows is the engine.
+            Part::Node => {
+                let pid = &self.pool().await["instances"][instance]["process_id"];
+                u32::try_from(pid.as_u64().unwrap()).unwrap()
+            }
+        };
+        signal(pid, Signal::KILL);
+        pid
+    }
+
+    pub async fn ready(&self) -> (u16, Value) {
+        let mut reply = self.server.get("/ready").await;
+        (reply.status, reply.json().await)
+    }
+
+    /// Where the server's data are, for verbs that look for it.
+    pub fn data(&self) -> &std::path::Path {
+        self.data.path()
+    }
+
+    /// Ends the server and waits for it; nothing of it stays behind.
+    pub async fn close(self) {
+        let run = look::run_of(self.data.path(), self.server.pid());
+        let status = self.server.stop().await;
+        assert!(status.success(), "greenroom ended with {status}: {}", self.server.stderr());
+        look::all_gone(&run).await;
+    }
+}
+
+/// Calls a tool.
+pub async fn call(agent: &Remote, tool: &str, arguments: Value) -> Answer {
+    Answer::new(agent.call(tool, arguments).await)
+}
+
+pub async fn navigate(agent: &Remote, url: &str, instance: Option<&str>) -> Answer {
+    let mut arguments = json!({ "url": url });
+    if let Some(instance) = instance {
+        arguments["browser_instance"] = json!(instance);
+    }
+    call(agent, "browser_navigate", arguments).await
+}
