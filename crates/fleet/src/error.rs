@@ -53,7 +53,7 @@ pub enum FleetError {
     /// Somebody waited for exactly this instance, and it failed or was taken out of the pool.
     #[error("instance {instance} of pool \"{pool}\" cannot be had: {why}")]
     InstanceDown { pool: String, instance: InstanceId, why: String },
-    #[error("session \"{session}\" lives in pool \"{pool}\"{}", instance.map(|id| format!(", instance {id}")).unwrap_or_default())]
+    #[error("{session} lives in pool \"{pool}\"{}", instance.map(|id| format!(", instance {id}")).unwrap_or_default())]
     Elsewhere { session: String, pool: String, instance: Option<InstanceId> },
     #[error("pool \"{pool}\" cannot be scaled: it adds and stops instances by itself")]
     NotFixed { pool: String },

@@ -92,15 +92,15 @@ impl Pool {
     /// Takes on new settings, as far as they can change while the pool runs: what instances are made of holds for those
     /// that are started from now on.
     pub(crate) fn apply(self: &Arc<Self>, settings: PoolSettings) -> Result<(), FleetError> {
-        let (before, warm) = (self.settings(), settings.warm);
+        let (before, warm, instance) = (self.settings(), settings.warm, settings.instance.clone());
         let size = match (before.size, settings.size) {
             (Size::Fixed(before), Size::Fixed(count)) if before != count => Some(count),
             _ => None,
         };
         self.queue.with(|ledger| ledger.set_strategy(settings.strategy));
-        *lock(&self.settings) = Arc::new(PoolSettings { size: before.size, ..settings.clone() });
+        *lock(&self.settings) = Arc::new(PoolSettings { size: before.size, ..settings });
         for place in self.places().values() {
-            let made = (settings.instance)(place.id);
+            let made = instance(place.id);
             let mut state = place.lock();
             // What the instance that runs was made of stays with it.
             let InstanceSettings { slots, engine, browser, headless, .. } = state.settings.clone();
