@@ -3,6 +3,7 @@
 //!
 //! A lost wake-up shows as a deadlock, a slot lent twice as a failed assertion.
 
+#[allow(clippy::duplicate_mod, reason = "the same source, over other locks")]
 #[allow(dead_code, reason = "what is checked here is a part of it")]
 #[path = "queue.rs"]
 #[allow(

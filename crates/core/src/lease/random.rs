@@ -21,6 +21,7 @@ enum Event {
     Started(u32),
     Lost(u32, u8),
     Drain(u32, bool),
+    Reopen(u32),
     Retire(u32),
     Add { slots: usize, cold: bool },
     Remove(u32),
@@ -37,6 +38,7 @@ fn event() -> impl Generator<Value = Event> {
         3 => id.clone().prop_map(Event::Started),
         1 => (id.clone(), 0..3_u8).prop_map(|(id, hope)| Event::Lost(id, hope)),
         1 => (id.clone(), any::<bool>()).prop_map(|(id, back)| Event::Drain(id, back)),
+        1 => id.clone().prop_map(Event::Reopen),
         1 => id.clone().prop_map(Event::Retire),
         1 => (1..3_usize, any::<bool>()).prop_map(|(slots, cold)| Event::Add { slots, cold }),
         1 => id.clone().prop_map(Event::Remove),
@@ -112,6 +114,7 @@ impl Model {
         }
         let figures = ledger.figures();
         assert_eq!(figures.waiting, self.waiting.len());
+        assert!(figures.leased <= figures.slots, "{figures:?}");
         assert_eq!(figures.leased, self.lent.iter().filter(|(_, house)| !house).count());
         assert_eq!(ledger.room(), self.instances.keys().map(|id| self.free_in(*id)).sum::<usize>());
         for id in self.instances.keys() {
@@ -180,6 +183,12 @@ fn run(strategy: Strategy, events: Vec<Event>) {
                 }
                 model.instances.insert(id, (State::Draining, model.instances[&id].1));
                 model.apply(ledger.drain(InstanceId(id), back));
+            }
+            Event::Reopen(id)
+                if model.instances.get(&id).is_some_and(|(state, _)| *state == State::Draining) =>
+            {
+                model.instances.insert(id, (State::Open, model.instances[&id].1));
+                model.apply(ledger.reopen(InstanceId(id)));
             }
             Event::Retire(id) if ledger.retire(InstanceId(id)) => {
                 assert!(!model.lent.iter().any(|(lent, _)| lent.instance.0 == id), "it was lent");

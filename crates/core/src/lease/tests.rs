@@ -236,6 +236,25 @@ fn draining_cuts_no_lease() {
     assert_eq!(ledger.started(InstanceId(1)).granted[0].waiter, waiter);
 }
 
+/// An instance that was to lend nothing more and is needed after all lends what is free of it, first to those who wait;
+/// what was lent stays so, and one that does not drain is not opened by it.
+#[test]
+fn a_draining_instance_is_reopened() {
+    let mut ledger = ledger(Strategy::Fifo, 1, 2);
+    let out = lent(any(&mut ledger));
+    ledger.drain(InstanceId(0), true);
+    let waiter = waits(any(&mut ledger));
+    let Changes { granted, refused } = ledger.reopen(InstanceId(0));
+    assert_eq!((granted.len(), granted[0].waiter, refused.len()), (1, waiter, 0));
+    assert!(ledger.is_valid(out) && granted[0].lent.slot != out.slot);
+    waits(any(&mut ledger));
+    assert_eq!(ledger.give_back(out).map(|grant| grant.lent.slot), Some(out.slot));
+    assert_eq!(ledger.reopen(InstanceId(0)), Changes::default(), "it is open");
+    ledger.lost(InstanceId(0), Hope::None);
+    assert_eq!(ledger.reopen(InstanceId(0)), Changes::default());
+    assert_eq!(any(&mut ledger), Asked::Refused(Refused::Hopeless));
+}
+
 /// An instance without leases can be made cold again, one with a lease cannot.
 #[test]
 fn idle_instances_retire() {

@@ -70,8 +70,8 @@ impl Fleet {
     pub fn new(mut settings: FleetSettings, watcher: Arc<dyn Watcher>) -> Self {
         settings.pools.sort_by_key(|pool| !pool.is_default);
         let starts = Arc::new(Semaphore::new(settings.starts_max.max(1)));
-        let pools = settings.pools.iter();
-        let pools = pools.map(|pool| Pool::new(pool.clone(), starts.clone(), watcher.clone())).collect();
+        let made = move |pool: &PoolSettings| Pool::new(pool.clone(), starts.clone(), watcher.clone());
+        let pools = settings.pools.iter().map(made).collect();
         Self(Arc::new(Inner {
             settings,
             pools,

@@ -173,7 +173,7 @@ impl Pool {
             let spare = self.queue.spare(|id, slot| !used.contains(&(id, slot)));
             self.start_wanted();
             let Ok(lease) = spare else { return None };
-            let Some(place) = self.place(lease.instance()) else { return None };
+            let place = self.place(lease.instance())?;
             let lease = Lease::new(self.clone(), place, lease);
             self.keeping.lock().opening += 1;
             self.keeping.tasks.spawn(self.clone().open_spare(lease));

@@ -24,27 +24,29 @@ impl Pool {
         let staying = |place: &Place| place.orders.borrow().goal != Goal::Leave;
         let from = places.values().filter(|place| staying(place)).count();
         let mut scaled = Scaled { from, to: count, draining: Vec::new() };
+        let belongs = |id: InstanceId| (id.0 as usize) < count;
         // One that is about to leave stays if it is needed after all.
-        let mut stay = from;
-        for place in places.values().filter(|place| !staying(place)) {
-            if stay < count {
-                place.orders.send_modify(|orders| orders.goal = Goal::Run);
-                stay += 1;
-            }
+        for place in places.values().filter(|place| belongs(place.id) && !staying(place)) {
+            place.orders.send_modify(|orders| orders.goal = Goal::Run);
         }
-        while stay < count {
-            let number = (0..).map(InstanceId).find(|id| !places.contains_key(id)).unwrap_or(InstanceId(0));
+        // What an instance is made of goes by its number: so there are no gaps, also while others still leave.
+        let missing: Vec<_> = (0..)
+            .map(InstanceId)
+            .take_while(|id| belongs(*id))
+            .filter(|id| !places.contains_key(id))
+            .collect();
+        for number in missing {
             let made = (settings.instance)(number);
             let Some(id) = self.queue.with(|ledger| ledger.add(made.slots, true)) else { break };
             let place = Place::new(id, made);
             places.insert(id, place.clone());
             self.attend(&place);
-            stay += 1;
         }
-        let leaving = places.values().rev().filter(|place| staying(place)).take(stay.saturating_sub(count));
-        for place in leaving {
-            place.orders.send_modify(|orders| orders.goal = Goal::Leave);
-            scaled.draining.push(place.id);
+        for place in places.values().rev().filter(|place| !belongs(place.id)) {
+            if staying(place) {
+                place.orders.send_modify(|orders| orders.goal = Goal::Leave);
+                scaled.draining.push(place.id);
+            }
         }
         drop(places);
         self.start_wanted();
@@ -92,15 +94,15 @@ impl Pool {
     /// Takes on new settings, as far as they can change while the pool runs: what instances are made of holds for those
     /// that are started from now on.
     pub(crate) fn apply(self: &Arc<Self>, settings: PoolSettings) -> Result<(), FleetError> {
-        let (before, warm) = (self.settings(), settings.warm);
+        let (before, warm, instance) = (self.settings(), settings.warm, settings.instance.clone());
         let size = match (before.size, settings.size) {
             (Size::Fixed(before), Size::Fixed(count)) if before != count => Some(count),
             _ => None,
         };
         self.queue.with(|ledger| ledger.set_strategy(settings.strategy));
-        *lock(&self.settings) = Arc::new(PoolSettings { size: before.size, ..settings.clone() });
+        *lock(&self.settings) = Arc::new(PoolSettings { size: before.size, ..settings });
         for place in self.places().values() {
-            let made = (settings.instance)(place.id);
+            let made = instance(place.id);
             let mut state = place.lock();
             // What the instance that runs was made of stays with it.
             let InstanceSettings { slots, engine, browser, headless, .. } = state.settings.clone();

@@ -185,7 +185,12 @@ impl Pool {
                 place.went(Health::Starting, None);
                 Next::Cold
             }
-            (End::Lost(_) | End::Drained, Goal::Leave) => Next::Leave,
+            (End::Lost(why), Goal::Leave) => {
+                place.went(Health::Failed, Some(why));
+                self.change(|ledger| ledger.lost(place.id, Hope::None));
+                Next::Leave
+            }
+            (End::Drained, Goal::Leave) => Next::Leave,
             (End::Lost(_) | End::Drained, Goal::Drain) => {
                 place.went(Health::Failed, Some(DRAINED.to_owned()));
                 self.change(|ledger| ledger.lost(place.id, Hope::None));

@@ -188,3 +188,29 @@ async fn draining_an_elastic_pool() {
     stage.call_at(Whose::NoOne, at("", ""), "click").await.unwrap();
     stage.end().await;
 }
+
+/// A slot that is granted and given up in the moment of a drain holds the drain up no longer than that; real threads, so
+/// that the moment is met everywhere.
+#[test]
+fn given_up_in_the_moment_of_a_drain() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+    runtime.block_on(async {
+        for _ in 0..200 {
+            let stage = Stage::fixed(1, 1).await;
+            stage.create("a").await.unwrap();
+            let waiting = stage.begin("b", "click").await;
+            let closing = tokio::spawn({
+                let stage = stage.clone();
+                async move { stage.close("a").await }
+            });
+            let leaving = tokio::spawn(async move { waiting.abort() });
+            stage.fleet.drain("DEFAULT", None).unwrap();
+            closing.await.unwrap().unwrap();
+            leaving.await.unwrap();
+            let _ = stage.close("b").await;
+            stage.world.until(|counts| counts.stops == 1).await;
+            stage.end().await;
+        }
+    });
+}

@@ -50,7 +50,7 @@ async fn a_session_stays_where_it_is() {
     for target in [at("DEFAULT", ""), at("DEFAULT", "main"), at("OTHER", "0"), at("", "0")] {
         let error = stage.call_at(named("a"), target.clone(), "click").await.unwrap_err();
         assert!(matches!(error, FleetError::Elsewhere { .. }), "{target:?}: {error}");
-        assert!(error.to_string().ends_with("lives in pool \"OTHER\", instance 1"), "{error}");
+        assert_eq!(error.to_string(), "session \"a\" lives in pool \"OTHER\", instance 1");
     }
     // Another owner's session of the same name lives its own life.
     let bob = Owner::new("bob");

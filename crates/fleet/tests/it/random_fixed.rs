@@ -79,8 +79,37 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What kind of pool it is.
+#[derive(Debug, Clone)]
+struct Kind {
+    instances: usize,
+    slots: usize,
+    /// All but the first are lazy.
+    lazy: bool,
+    /// Some calls are bound to an instance.
+    keyed: bool,
+    /// New settings may change how many slots an instance has.
+    resized: bool,
+    lending: Lending,
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    let lending = [Lending::Fifo, Lending::RoundRobin, Lending::LeastUsed, Lending::Sticky];
+    let lending = prop::sample::select(lending.to_vec());
+    (1..4_usize, 1..3_usize, any::<bool>(), any::<bool>(), any::<bool>(), lending).prop_map(
+        |(instances, slots, lazy, keyed, resized, lending)| Kind {
+            instances,
+            slots,
+            lazy,
+            keyed,
+            resized,
+            lending,
+        },
+    )
+}
+
 /// What holds whenever everything has come to rest; and if nothing is held up, what follows from that.
-fn check(stage: &Stage, goes_on: bool) {
+fn check(stage: &Stage, kind: &Kind, goes_on: bool) {
     let (pool, counts) = (stage.pool(), stage.world.counts());
     let leased: usize = pool.instances.iter().map(|one| one.leased_slots).sum();
     assert_eq!(leased, pool.leased_slots);
@@ -93,16 +122,20 @@ fn check(stage: &Stage, goes_on: bool) {
         );
         assert_eq!(one.leased_since.is_some(), one.leased_slots > 0, "{one:?}");
     }
-    assert!(counts.seats_max <= 2, "a slot is lent twice: {counts:?}");
+    let slots_max = if kind.resized { 2 } else { kind.slots };
+    assert!(counts.seats_max <= slots_max, "a slot is lent twice: {counts:?}");
     assert_eq!((counts.dropped, counts.calls_on_lost), (0, 0), "{counts:?}");
     assert_eq!(stage.world.stopped_twice(), 0);
-    // Somebody who waits for an instance may wait beside others that are free; who waits beside nothing hears so.
+    // Somebody who waits for an instance may wait beside others that are free.
+    let idle = pool.instances.iter().any(greenroom_fleet::InstanceStatus::is_available);
+    assert!(kind.keyed || !goes_on || pool.waiting == 0 || !idle, "somebody waits beside a slot: {pool:?}");
     let hopeless = matches!(stage.fleet.readiness(), Readiness::Failed(_));
     assert!(!hopeless || !goes_on || pool.waiting == 0, "somebody waits for nothing: {pool:?}");
 }
 
-async fn play(instances: usize, lazy: bool, lending: Lending, steps: Vec<Step>) {
-    let stage = Stage::fixed_with(instances, 2, |settings| {
+async fn play(kind: Kind, steps: Vec<Step>) {
+    let Kind { instances, slots: slots_before, lazy, keyed, resized, lending } = kind;
+    let stage = Stage::fixed_with(instances, slots_before, |settings| {
         settings.starts_max = 2;
         settings.pools[0].strategy = lending;
         with_instances(&mut settings.pools[0], move |id, instance| instance.lazy = lazy && id > 0);
@@ -118,6 +151,7 @@ async fn play(instances: usize, lazy: bool, lending: Lending, steps: Vec<Step>) 
         match step {
             Step::Call { session, instance, hold, leave_after } => {
                 let whose = session.map_or(Whose::NoOne, |id| named(&id.to_string()));
+                let instance = instance.filter(|_| keyed);
                 let target = at("", &instance.map(|id| id.to_string()).unwrap_or_default());
                 let (stage, tool) = (stage.clone(), if hold { "hold" } else { "click" });
                 let call = tokio::spawn(async move { stage.call_at(whose, target, tool).await });
@@ -166,6 +200,7 @@ async fn play(instances: usize, lazy: bool, lending: Lending, steps: Vec<Step>) 
             Step::Restart(id) => drop(stage.fleet.restart("DEFAULT", id.map(|id| id.to_string()).as_deref())),
             Step::Apply { warm, slots } => {
                 let count = stage.pool().instances.len();
+                let slots = if resized { slots } else { slots_before };
                 let mut pool = fixed_pool(&stage.world, "DEFAULT", count, slots);
                 (pool.warm, pool.strategy) = (warm, lending);
                 stage.fleet.apply(pool).unwrap();
@@ -174,11 +209,11 @@ async fn play(instances: usize, lazy: bool, lending: Lending, steps: Vec<Step>) 
             Step::Wait(seconds) => {
                 sleep(Duration::from_secs(seconds.into()) + MS).await;
                 settle().await;
-                check(&stage, !stalled);
+                check(&stage, &kind, !stalled);
             }
         }
     }
-    finish(&stage, running, held).await;
+    finish(&stage, &kind, running, held).await;
 }
 
 fn go(stage: &Stage) {
@@ -188,7 +223,7 @@ fn go(stage: &Stage) {
 }
 
 /// Everything is mended, answered and told to run: then every call is answered, and the pool is whole again.
-async fn finish(stage: &Stage, running: Vec<JoinHandle<Outcome>>, mut held: Vec<Held>) {
+async fn finish(stage: &Stage, kind: &Kind, running: Vec<JoinHandle<Outcome>>, mut held: Vec<Held>) {
     go(stage);
     stage.world.mend();
     for _ in 0..12 {
@@ -200,7 +235,7 @@ async fn finish(stage: &Stage, running: Vec<JoinHandle<Outcome>>, mut held: Vec<
         sleep(Duration::from_secs(10)).await;
     }
     settle().await;
-    check(stage, true);
+    check(stage, kind, true);
     for call in running {
         assert!(call.is_finished(), "a call was never answered: {:?}", stage.pool());
     }
@@ -226,12 +261,10 @@ proptest! {
     /// never come, every call is answered, no order is lost, and a shutdown leaves nothing.
     #[test]
     fn a_declared_pool_keeps_its_promises(
-        instances in 1_usize..4,
-        lazy in any::<bool>(),
-        lending in prop::sample::select(vec![Lending::Fifo, Lending::RoundRobin, Lending::LeastUsed, Lending::Sticky]),
+        kind in kind(),
         steps in vec(step(), 1..70),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        runtime.unwrap().block_on(play(instances, lazy, lending, steps));
+        runtime.unwrap().block_on(play(kind, steps));
     }
 }

@@ -107,6 +107,23 @@ async fn shrunk_and_grown_again() {
     stage.end().await;
 }
 
+/// A pool of two has the instances 0 and 1, whoever else still has to leave: what an instance is made of goes by its number.
+#[tokio::test(start_paused = true)]
+async fn no_gaps() {
+    let stage = Stage::fixed(3, 1).await;
+    stage.call_at(named("a"), at("", "2"), "click").await.unwrap();
+    stage.fleet.scale("DEFAULT", 1).unwrap();
+    settle().await;
+    assert_eq!(ids(&stage), [0, 2]);
+    stage.fleet.scale("DEFAULT", 2).unwrap();
+    settle().await;
+    assert_eq!((ids(&stage), stage.instance(2).draining), (vec![0, 1, 2], true));
+    stage.close("a").await.unwrap();
+    settle().await;
+    assert_eq!((ids(&stage), stage.health()), (vec![0, 1], vec![Health::Healthy; 2]));
+    stage.end().await;
+}
+
 /// The same while the instance is just being stopped: it comes back when it is gone.
 #[tokio::test(start_paused = true)]
 async fn grown_again_while_it_stops() {
@@ -206,4 +223,23 @@ async fn what_cannot_be() {
     settle().await;
     assert_eq!(ids(&fixed), [0]);
     fixed.end().await;
+}
+
+/// One that dies in the moment in which it is to leave is out of the pool at once, though its remains take their time.
+#[tokio::test(start_paused = true)]
+async fn lost_in_the_moment_of_leaving() {
+    let stage = Stage::fixed(2, 2).await;
+    stage.call_at(named("a"), at("", "1"), "click").await.unwrap();
+    stage.world.stopping.shut();
+    stage.fleet.scale("DEFAULT", 1).unwrap();
+    stage.world.lose_instance(InstanceId(1), &crash());
+    settle().await;
+    assert_eq!((stage.instance(1).health, stage.instance(1).leased_slots), (Health::Failed, 0));
+    let error = stage.call_at(named("b"), at("", "1"), "click").await.unwrap_err();
+    assert!(error.to_string().ends_with("the browser ended (signal 9)"), "{error}");
+    assert_eq!(stage.pool().slots, 2);
+    stage.world.stopping.open();
+    settle().await;
+    assert_eq!(ids(&stage), [0]);
+    stage.end().await;
 }
