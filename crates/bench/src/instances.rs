@@ -80,6 +80,8 @@ fn with_pool(subjects: &Subjects, instances: usize) -> Command {
     command
         .env("PW_MCP_PROXY__BENCH_INSTANCES", instances.to_string())
         .env("PW_MCP_PROXY__BENCH_IS_DEFAULT", "true")
+        // With new profiles every time, no start finds more than another.
+        .env("PW_MCP_PROXY__BENCH_ISOLATED", "true")
         .env("PW_MCP_PROXY__BENCH_EXECUTABLE_PATH", BROWSER);
     command
 }

@@ -54,8 +54,8 @@ async fn a_killed_browser_comes_back() {
     venue.close().await;
 }
 
-/// With no restarts an instance that dies stays failed; when none is left that is said in the seed's words to agents and to
-/// probes, until the pool is restarted by hand.
+/// With no restarts an instance that dies stays failed; when none is left, agents and probes hear so in the same words,
+/// until the pool is restarted by hand.
 #[tokio::test]
 async fn none_healthy() {
     let variables = [
