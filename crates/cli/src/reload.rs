@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use greenroom_core::settings::{DeclaredPool, Pool, Resolved, SETTINGS, Settings};
+use greenroom_core::settings::{DeclaredPool, Pool, SETTINGS, Settings};
 use greenroom_gateway::control::Kind;
 use tokio::time::sleep;
 
@@ -40,7 +40,7 @@ struct Change {
 }
 
 /// Watches for reasons to read the configuration anew, and does. Never returns.
-pub async fn watch(house: &House, inputs: &Inputs, mut current: Resolved, signals: &Signals) {
+pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signals: &Signals) {
     let mut seen = stamps(inputs);
     loop {
         let told = tokio::select! {
@@ -61,8 +61,8 @@ pub async fn watch(house: &House, inputs: &Inputs, mut current: Resolved, signal
         seen = now;
         match inputs.resolve() {
             Ok(after) => {
-                take_on(house, &current.settings, &after.settings);
-                current = after;
+                take_on(house, &current, &after.settings);
+                current = in_force(&current, after.settings);
             }
             Err(error) => {
                 tracing::error!(
@@ -95,6 +95,24 @@ fn take_on(house: &House, before: &Settings, after: &Settings) {
             }
         }
     }
+}
+
+/// What holds after a change: the pools that there are, as they are configured now, and everything else as it was.
+fn in_force(before: &Settings, after: Settings) -> Settings {
+    let mut settings = before.clone();
+    if before.pools.is_empty() {
+        // Pools that were declared meanwhile have to wait, and the built-in one goes on as it was.
+        if after.pools.is_empty() {
+            settings.pool = after.pool;
+        }
+        return settings;
+    }
+    for pool in &mut settings.pools {
+        if let Some(now) = after.pools.iter().find(|now| now.name == pool.name) {
+            *pool = now.clone();
+        }
+    }
+    settings
 }
 
 /// What the files look like now.
@@ -211,6 +229,20 @@ mod tests {
     }
 
     const TWO: &str = "[pools.A]\ninstances = 2\nis_default = true\n[pools.B]\ninstances = 1\n";
+
+    /// What could not be taken on is said again the next time, and a pool that never was is not missed.
+    #[test]
+    fn what_holds_after_a_change() {
+        let with_c = format!("{TWO}[pools.C]\ninstances = 1\n");
+        let now = in_force(&settings(TWO), settings(&with_c.replace("instances = 2", "instances = 5")));
+        assert_eq!(
+            now.pools.iter().map(|pool| (&*pool.name, pool.instances.len())).collect::<Vec<_>>(),
+            [("A", 5), ("B", 1)]
+        );
+        assert_eq!(changes(&now, &settings(&TWO.replace("instances = 2", "instances = 5"))), []);
+        assert_eq!(in_force(&settings(""), settings(TWO)), settings(""));
+        assert_eq!(in_force(&settings(""), settings("[pool]\nslots = 3")).pool.slots, 3);
+    }
 
     /// Every change is found, said once, and told apart by when it takes effect.
     #[test]

@@ -79,6 +79,9 @@ pub enum Lost {
     Page(Arc<str>),
     #[error("the engine did not answer within {}", human(*.0))]
     Hung(Duration),
+    /// It failed its health checks.
+    #[error("the browser was given up: {0}")]
+    Unwell(Arc<str>),
     #[error("the engine broke the protocol: {0}")]
     Protocol(Arc<str>),
     #[error("greenroom is shutting down")]
@@ -195,6 +198,8 @@ pub trait Instance: Send + Sync {
     fn silent(&self) -> Option<Arc<str>> {
         None
     }
+    /// Declares the instance lost, for a reason that whoever asks has found. What was said first stays.
+    fn condemn(&self, _: Lost) {}
     /// The processes this instance started and still owns: the engine's, then the browser's.
     fn process_ids(&self) -> Vec<u32>;
     /// Ends the instance: politely within `grace`, then by force. Returns when nothing of it is left.

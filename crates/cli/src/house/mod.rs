@@ -142,8 +142,12 @@ impl House {
 
     /// Takes on new settings, as far as that is possible while the house stands. What is not is for the caller to say.
     pub fn apply(&self, kind: Kind, settings: &Settings) -> anyhow::Result<()> {
+        let known = self.gateway.fleet.pool_names();
         for pool in pools::settings(kind, settings, &self.engines) {
-            self.gateway.fleet.apply(pool)?;
+            // One that is new is made when greenroom is started anew.
+            if known.contains(&pool.name) {
+                self.gateway.fleet.apply(pool)?;
+            }
         }
         Ok(())
     }

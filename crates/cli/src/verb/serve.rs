@@ -72,7 +72,7 @@ pub async fn run(
     };
     let reloading = async {
         tokio::select! {
-            () = reload::watch(&house, inputs, resolved.clone(), &signals) => {}
+            () = reload::watch(&house, inputs, resolved.settings.clone(), &signals) => {}
             () = signals.stop.cancelled() => {}
         }
     };

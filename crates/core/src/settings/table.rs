@@ -89,8 +89,8 @@ settings! {
         /// How many instances may run at once. One is added when all slots are taken.
         "pool.instances_max" instances_max: usize = 8 => Whole(1..=1024), reach = Reach::BuiltIn;
         /// How many spare seats are kept ready, so that a new session need not wait for its browser. Each takes a
-        /// slot that is not needed otherwise, a new instance's too. `auto` is 1 under `greenroom serve` and 0 under
-        /// `greenroom mcp`.
+        /// slot that is not needed otherwise, a new instance's too. `auto` is 0, but 1 in the built-in pool of
+        /// `greenroom serve`.
         "pool.warm" warm: Option<usize> = None => Or("auto", Whole(0..=64)), reach = Reach::Pool;
         /// Instances of declared pools start when they are first needed, instead of at the start.
         "pool.lazy" lazy: bool = false => Switch;
@@ -99,7 +99,7 @@ settings! {
         /// How long a call waits for a free slot; `0` refuses at once.
         "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30) => Span::FROM_ZERO, reach = Reach::Pool;
         /// Which free instance a caller gets who named none: `fifo` the one given back first, `round_robin` the next
-        /// in turn, `least_used` the one lent least often, `sticky` the one its owner had last. `auto` is `fifo` in
+        /// in turn, `least_used` the one with the fewest leases, `sticky` the one that the same session or owner had last. `auto` is `fifo` in
         /// declared pools; otherwise it fills one instance before the next.
         "pool.lease_strategy" lease_strategy: Option<LeaseStrategy> = None
             => Or("auto", Choice::<LeaseStrategy>::ANY), reach = Reach::Pool;

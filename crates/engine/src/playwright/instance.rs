@@ -305,6 +305,10 @@ impl Instance for PlaywrightInstance {
         self.shared.pulse.silent()
     }
 
+    fn condemn(&self, why: Lost) {
+        self.shared.lose(why);
+    }
+
     fn process_ids(&self) -> Vec<u32> {
         let node = self.shared.node.as_ref().map(|node| node.process.pid());
         let nodes = node.into_iter().chain(self.shared.pulse.nodes());

@@ -174,6 +174,10 @@ impl Instance for Processes {
         self.0.living().iter().find_map(|living| living.silent())
     }
 
+    fn condemn(&self, why: Lost) {
+        self.0.lose(why);
+    }
+
     fn process_ids(&self) -> Vec<u32> {
         self.0.living().iter().map(|living| living.pid()).collect()
     }

@@ -227,6 +227,7 @@ impl Pool {
         let pause = self.settings().spare_pause;
         let mut state = self.keeping.lock();
         if suited {
+            tracing::info!(pool = %self.name, "spare handed out");
             state.failures = 0;
             state.not_before = Some(Instant::now() + pause);
         }

@@ -60,6 +60,8 @@ const DRAINING: &str = "it is being drained";
 pub(crate) struct Pool {
     pub(crate) name: Arc<str>,
     settings: Mutex<Arc<PoolSettings>>,
+    /// The size that the configuration last said.
+    configured: Mutex<Size>,
     queue: Arc<Queue>,
     places: Mutex<BTreeMap<InstanceId, Arc<Place>>>,
     kept: Mutex<Kept>,
@@ -110,6 +112,7 @@ impl Pool {
         }
         Arc::new(Self {
             name: settings.name.as_str().into(),
+            configured: Mutex::new(settings.size),
             settings: Mutex::new(Arc::new(settings)),
             queue: Queue::new(ledger),
             places: Mutex::new(places),

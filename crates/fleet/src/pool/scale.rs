@@ -95,8 +95,10 @@ impl Pool {
     /// that are started from now on.
     pub(crate) fn apply(self: &Arc<Self>, settings: PoolSettings) -> Result<(), FleetError> {
         let (before, warm, instance) = (self.settings(), settings.warm, settings.instance.clone());
-        let size = match (before.size, settings.size) {
-            (Size::Fixed(before), Size::Fixed(count)) if before != count => Some(count),
+        // What was scaled by hand stays so, until the configuration itself says another number.
+        let configured = std::mem::replace(&mut *lock(&self.configured), settings.size);
+        let size = match (configured, settings.size) {
+            (Size::Fixed(configured), Size::Fixed(count)) if configured != count => Some(count),
             _ => None,
         };
         self.queue.with(|ledger| ledger.set_strategy(settings.strategy));

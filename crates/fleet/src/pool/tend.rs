@@ -3,7 +3,7 @@
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
-use greenroom_core::{Instance, StartError, lease::Hope};
+use greenroom_core::{Instance, Lost, StartError, lease::Hope};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until, timeout},
@@ -161,8 +161,12 @@ impl Pool {
         let instance = match started {
             Ok(instance) => instance,
             Err(error) => {
-                tracing::warn!(pool = %self.name, instance = %place.id, %error, "cannot start");
-                return self.failed(place, &mut tended.budget, Some(&error), error.message.clone());
+                tracing::warn!(pool = %self.name, instance = %place.id, %error, hint = error.hint, "cannot start");
+                let why = match &error.hint {
+                    Some(hint) => format!("{error}; {hint}"),
+                    None => error.to_string(),
+                };
+                return self.failed(place, &mut tended.budget, Some(&error), why);
             }
         };
         tracing::info!(pool = %self.name, instance = %place.id, "ready");
@@ -308,7 +312,11 @@ impl Pool {
                     return End::Lost(lost.as_ref().map(ToString::to_string).unwrap_or_default());
                 }
                 () = self.closing.cancelled() => return End::Closing,
-                why = &mut health => return End::Lost(why),
+                why = &mut health => {
+                    // Its sessions shall hear of this, not of the stopping that follows.
+                    instance.condemn(Lost::Unwell(why.as_str().into()));
+                    return End::Lost(why);
+                }
                 changed = orders.changed() => {
                     if changed.is_err() {
                         return End::Closing;
