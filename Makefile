@@ -30,7 +30,7 @@ check: ## Formatting, lints, documentation, licences, unused dependencies
 bench: ## Measure what greenroom adds to a call and to memory
 	@scripts/bench
 
-soak: deps ## Run the long tests that look for leaks
+soak: deps ## Run the long tests: isolation, leaks, and browsers that die all the time
 	cargo build --workspace --all-targets --locked
 	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)"
 	GREENROOM_SOAK=1 scripts/test --profile soak
