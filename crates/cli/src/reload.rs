@@ -91,7 +91,7 @@ fn take_on(house: &House, before: &Settings, after: &Settings) {
                 );
             }
             Effect::Never => {
-                tracing::warn!("configuration: {what}, but not before greenroom is started anew")
+                tracing::warn!("configuration: {what}, but not before greenroom is started anew");
             }
         }
     }
@@ -148,7 +148,7 @@ fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
         match find(&after.pools, &pool.name) {
             Some(now) => changes.extend(in_declared(pool, &now)),
             None => {
-                changes.push(Change { what: format!("pool {} is gone", pool.name), effect: Effect::Never })
+                changes.push(Change { what: format!("pool {} is gone", pool.name), effect: Effect::Never });
             }
         }
     }

@@ -6,10 +6,6 @@
 #[allow(clippy::duplicate_mod, reason = "the same source, over other locks")]
 #[allow(dead_code, reason = "what is checked here is a part of it")]
 #[path = "queue.rs"]
-#[allow(
-    dead_code,
-    reason = "the checker looks at what callers of a queue can do, not at what the pool does besides"
-)]
 mod queue;
 
 mod sync {

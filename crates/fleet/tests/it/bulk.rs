@@ -7,7 +7,8 @@ use greenroom_fleet::{Bulk, BulkAnswer, FleetError, Target, Whose};
 use tokio::task::JoinHandle;
 
 use crate::{
-    fake::{FakeAgent, call},
+    agents::FakeAgent,
+    fake::call,
     stage::{Stage, at, crash, named, permit, settle},
 };
 

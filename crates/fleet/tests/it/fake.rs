@@ -1,4 +1,4 @@
-//! A fake engine, its instances and seats, and the agent behind a call. A test scripts them through [`World`]
+//! A fake engine, its instances and seats. A test scripts them through [`World`]
 //! and counts what the fleet did to them.
 //!
 //! A call of a tool whose name begins with `hold` runs until the test answers it, one of `panic` does that, one of
@@ -7,7 +7,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -16,11 +15,10 @@ use std::{
 };
 
 use greenroom_core::{
-    Agent, BoxFuture, Call, Engine, Fields, Instance, InstanceId, Lost, NoAnswer, OpenError, Queued, Raw,
-    Reply, Seat, StartError, Toolset, Unwell, View,
+    Agent, BoxFuture, Call, Engine, Fields, Instance, InstanceId, Lost, OpenError, Raw, Reply, Seat,
+    StartError, Toolset, Unwell, View,
     raw::{encode, parse},
 };
-use greenroom_fleet::{FleetError, Watcher};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{Instant, timeout},
@@ -499,116 +497,6 @@ impl Drop for FakeSeat {
     fn drop(&mut self) {
         self.world.state().seats.remove(&self.number);
         self.world.count(|counts| counts.dropped += usize::from(!self.closed));
-    }
-}
-
-/// An agent that hears nothing and answers nothing.
-pub use greenroom_core::Nobody as FakeAgent;
-
-/// An agent whose client would answer questions, so that no spare suits it.
-pub struct Askable;
-
-impl Agent for Askable {
-    fn tell(&self, _method: &str, _params: Option<Raw>) {}
-
-    fn ask<'a>(
-        &'a self,
-        method: &'a str,
-        _params: Option<Raw>,
-    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
-        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
-    }
-
-    fn capabilities(&self) -> Option<Raw> {
-        parse(r#"{"elicitation":{}}"#.to_owned()).ok()
-    }
-
-    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
-        Box::pin(async { Vec::new() })
-    }
-
-    fn log_level(&self) -> Option<String> {
-        None
-    }
-}
-
-/// An agent that notes what it hears of its place in the queue, and when.
-#[derive(Default)]
-pub struct Listener(Mutex<Vec<(Instant, usize, usize)>>);
-
-impl Listener {
-    /// Its places, and how many waited.
-    pub fn places(&self) -> Vec<(usize, usize)> {
-        self.0.lock().unwrap().iter().map(|(_, place, waiting)| (*place, *waiting)).collect()
-    }
-
-    pub fn times(&self) -> Vec<Instant> {
-        self.0.lock().unwrap().iter().map(|(at, ..)| *at).collect()
-    }
-}
-
-impl Agent for Listener {
-    fn tell(&self, _method: &str, _params: Option<Raw>) {}
-
-    fn ask<'a>(
-        &'a self,
-        method: &'a str,
-        _params: Option<Raw>,
-    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
-        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
-    }
-
-    fn capabilities(&self) -> Option<Raw> {
-        None
-    }
-
-    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
-        Box::pin(async { Vec::new() })
-    }
-
-    fn log_level(&self) -> Option<String> {
-        None
-    }
-
-    fn follows_queue(&self) -> bool {
-        true
-    }
-
-    fn queued(&self, queued: Queued<'_>) {
-        self.0.lock().unwrap().push((Instant::now(), queued.place, queued.waiting));
-    }
-}
-
-/// Counts what the pools tell.
-#[derive(Default)]
-pub struct Counting {
-    told: Mutex<Told>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
-    pub leased: usize,
-    pub not_leased: usize,
-    pub restarted: Vec<(String, u32)>,
-}
-
-impl Counting {
-    pub fn told(&self) -> Told {
-        self.told.lock().unwrap().clone()
-    }
-}
-
-impl Watcher for Counting {
-    fn leased(&self, _pool: &str, _instance: InstanceId, _waited: Duration) {
-        self.told.lock().unwrap().leased += 1;
-    }
-
-    fn not_leased(&self, _pool: &str, _why: &FleetError, _waited: Duration) {
-        self.told.lock().unwrap().not_leased += 1;
-    }
-
-    fn restarted(&self, pool: &str, instance: InstanceId) {
-        self.told.lock().unwrap().restarted.push((pool.to_owned(), instance.0));
     }
 }
 

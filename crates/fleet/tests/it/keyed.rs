@@ -7,7 +7,7 @@ use greenroom_fleet::{FleetError, Whose};
 use tokio::time::Instant;
 
 use crate::{
-    fake::FakeAgent,
+    agents::FakeAgent,
     stage::{LEASE, Stage, at, named, settle, with_instances},
 };
 

@@ -141,7 +141,7 @@ async fn a_tool_error_destroys_nothing() {
     {
         let answer = tokio::spawn({
             let (fleet, permit) = (stage.fleet.clone(), permit(&greenroom_core::Owner::local(), "hold"));
-            let agent = std::sync::Arc::new(crate::fake::FakeAgent);
+            let agent = std::sync::Arc::new(crate::agents::FakeAgent);
             async move { fleet.call(permit, named("a"), Target::default(), call("hold", "{}"), agent).await }
         });
         stage.world.held().await.answer_with(body.clone());

@@ -3,6 +3,7 @@
 //! time either.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod agents;
 mod bulk;
 mod cancel;
 mod creation;

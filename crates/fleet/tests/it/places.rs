@@ -6,8 +6,8 @@ use greenroom_core::Owner;
 use greenroom_fleet::{FleetError, Whose};
 
 use crate::{
+    agents::FakeAgent,
     declared::two_pools,
-    fake::FakeAgent,
     stage::{Stage, at, named, settle, with_instances},
 };
 

@@ -7,7 +7,7 @@ use greenroom_fleet::Whose;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    fake::Listener,
+    agents::Listener,
     stage::{MS, Stage, at, named, settle, with_instances},
 };
 

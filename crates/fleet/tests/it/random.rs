@@ -9,7 +9,7 @@ use proptest::{collection::vec, prelude::*, sample::Index};
 use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
-    fake::Askable,
+    agents::Askable,
     stage::{MS, Outcome, Stage, crash, named, permit, settle},
 };
 

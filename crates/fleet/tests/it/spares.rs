@@ -7,7 +7,8 @@ use greenroom_fleet::{FleetError, Health, Readiness, Target, Whose};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    fake::{Askable, FakeAgent, call},
+    agents::{Askable, FakeAgent},
+    fake::call,
     stage::{IDLE, INSTANCE_IDLE, MS, Outcome, Said, Stage, named, permit, settle},
 };
 

@@ -11,7 +11,10 @@ use greenroom_fleet::{
 };
 use tokio::task::JoinHandle;
 
-use crate::fake::{Counting, FakeAgent, FakeEngine, World, call};
+use crate::{
+    agents::{Counting, FakeAgent},
+    fake::{FakeEngine, World, call},
+};
 
 pub const LEASE: Duration = Duration::from_secs(5);
 pub const CALL: Duration = Duration::from_secs(30);

@@ -1,0 +1,117 @@
+//! Those who stand around the fleet: the agents behind calls, and whoever counts what happens in the pools.
+
+use std::{path::PathBuf, sync::Mutex, time::Duration};
+
+use greenroom_core::{Agent, BoxFuture, InstanceId, NoAnswer, Queued, Raw, raw::parse};
+use greenroom_fleet::{FleetError, Watcher};
+use tokio::time::Instant;
+
+/// An agent that hears nothing and answers nothing.
+pub use greenroom_core::Nobody as FakeAgent;
+
+/// An agent whose client would answer questions, so that no spare suits it.
+pub struct Askable;
+
+impl Agent for Askable {
+    fn tell(&self, _method: &str, _params: Option<Raw>) {}
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        _params: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        parse(r#"{"elicitation":{}}"#.to_owned()).ok()
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(async { Vec::new() })
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
+}
+
+/// An agent that notes what it hears of its place in the queue, and when.
+#[derive(Default)]
+pub struct Listener(Mutex<Vec<(Instant, usize, usize)>>);
+
+impl Listener {
+    /// Its places, and how many waited.
+    pub fn places(&self) -> Vec<(usize, usize)> {
+        self.0.lock().unwrap().iter().map(|(_, place, waiting)| (*place, *waiting)).collect()
+    }
+
+    pub fn times(&self) -> Vec<Instant> {
+        self.0.lock().unwrap().iter().map(|(at, ..)| *at).collect()
+    }
+}
+
+impl Agent for Listener {
+    fn tell(&self, _method: &str, _params: Option<Raw>) {}
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        _params: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        None
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(async { Vec::new() })
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
+
+    fn follows_queue(&self) -> bool {
+        true
+    }
+
+    fn queued(&self, queued: Queued<'_>) {
+        self.0.lock().unwrap().push((Instant::now(), queued.place, queued.waiting));
+    }
+}
+
+/// Counts what the pools tell.
+#[derive(Default)]
+pub struct Counting {
+    told: Mutex<Told>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    pub leased: usize,
+    pub not_leased: usize,
+    pub restarted: Vec<(String, u32)>,
+}
+
+impl Counting {
+    pub fn told(&self) -> Told {
+        self.told.lock().unwrap().clone()
+    }
+}
+
+impl Watcher for Counting {
+    fn leased(&self, _pool: &str, _instance: InstanceId, _waited: Duration) {
+        self.told.lock().unwrap().leased += 1;
+    }
+
+    fn not_leased(&self, _pool: &str, _why: &FleetError, _waited: Duration) {
+        self.told.lock().unwrap().not_leased += 1;
+    }
+
+    fn restarted(&self, pool: &str, instance: InstanceId) {
+        self.told.lock().unwrap().restarted.push((pool.to_owned(), instance.0));
+    }
+}
