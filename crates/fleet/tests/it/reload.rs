@@ -89,7 +89,10 @@ async fn the_size_holds_at_once() {
     stage.fleet.scale("DEFAULT", 2).unwrap();
     stage.fleet.apply(changed(&stage.world, 1, |_| {})).unwrap();
     settle().await;
-    assert_eq!(stage.pool().instances.len(), 1, "as written, whatever was done by hand");
+    assert_eq!(stage.pool().instances.len(), 2, "what was set by hand stays while the number is what it was");
+    stage.fleet.apply(changed(&stage.world, 3, |_| {})).unwrap();
+    settle().await;
+    assert_eq!(stage.pool().instances.len(), 3, "another number is another wish");
     stage.end().await;
 }
 
