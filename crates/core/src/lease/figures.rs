@@ -1,0 +1,94 @@
+//! What can be seen of a ledger from outside. Nothing is changed here.
+
+use super::{
+    Figures, Ledger, Lent, WaiterId,
+    ledger::index,
+    line::Line,
+    place::{Phase, Place, Slot},
+};
+use crate::id::InstanceId;
+
+impl Ledger {
+    pub fn figures(&self) -> Figures {
+        let places = || self.places.iter().flatten();
+        Figures {
+            instances: places()
+                .filter(|place| !matches!(place.phase, Phase::Cold | Phase::Down { .. }))
+                .count(),
+            leased: places().map(|place| place.lent).sum(),
+            slots: places()
+                .map(|place| if place.is_hopeful() { place.slots.len() } else { place.lent })
+                .sum(),
+            waiting: self.waiting,
+        }
+    }
+
+    /// Slots of an instance that are lent to callers, and how many it has.
+    pub fn lent(&self, id: InstanceId) -> (usize, usize) {
+        self.place(id).map_or((0, 0), |place| (place.lent, place.slots.len()))
+    }
+
+    /// Slots of an instance that anybody has, the house included.
+    pub fn out(&self, id: InstanceId) -> usize {
+        self.place(id).map_or(0, Place::out)
+    }
+
+    /// Whether an instance is being started, or about to be.
+    pub fn is_starting(&self, id: InstanceId) -> bool {
+        self.place(id).is_some_and(|place| place.phase == Phase::Starting)
+    }
+
+    /// Whether a lease is still worth something.
+    pub fn is_valid(&self, lent: Lent) -> bool {
+        let slot = self.place(lent.instance).and_then(|place| place.slots.get(lent.slot));
+        matches!(slot, Some(Slot::Out { serial, .. }) if *serial == lent.serial)
+    }
+
+    /// Whether no instance will lend anything, unless it is told to.
+    pub fn is_hopeless(&self) -> bool {
+        self.hopeful == 0
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// How many slots could be lent at once.
+    pub fn room(&self) -> usize {
+        self.free.iter().count()
+    }
+
+    /// How many slots of this instance could be lent at once.
+    pub fn room_in(&self, id: InstanceId) -> usize {
+        self.free.of(index(id)).count()
+    }
+
+    /// Whether room is being made for somebody who waits: an instance is being started, or the house is about to be done
+    /// with a slot.
+    pub fn is_coming(&self, waiter: WaiterId) -> bool {
+        let is_made = |place: &Place| place.phase == Phase::Starting || place.upkeep > 0;
+        match waiter.key {
+            Some(id) => self.place(id).is_some_and(is_made),
+            None => {
+                let upkeep: usize = self.places.iter().flatten().map(|place| place.upkeep).sum();
+                self.place_in_line(waiter).is_some_and(|place| place <= self.coming + upkeep)
+            }
+        }
+    }
+
+    /// Where somebody stands who waits: 1 is served next. Those count who could be served before.
+    pub fn place_in_line(&self, waiter: WaiterId) -> Option<usize> {
+        let earlier = |line: &Line| line.iter().filter(|other| *other < waiter).count();
+        let contains = |line: &Line| line.contains(waiter);
+        match waiter.key {
+            Some(id) => {
+                let own = &self.place(id)?.line;
+                contains(own).then(|| 1 + earlier(own) + earlier(&self.line))
+            }
+            None => contains(&self.line).then(|| {
+                let keyed = self.places.iter().flatten().map(|place| earlier(&place.line));
+                1 + earlier(&self.line) + keyed.sum::<usize>()
+            }),
+        }
+    }
+}

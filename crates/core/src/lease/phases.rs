@@ -1,0 +1,226 @@
+//! The lives of instances: they are added, started, lost, drained and removed, and those who wait are told what it means
+//! to them.
+
+use super::{
+    Changes, Hope, INSTANCES_MAX, Ledger, Refused, SLOTS_MAX, WaiterId,
+    ledger::{index, number},
+    line::Line,
+    place::{Phase, Place, Slot},
+};
+use crate::id::InstanceId;
+
+impl Ledger {
+    /// Adds an instance with the lowest number that is free: cold, or about to be started. `None` if the pool is as big
+    /// as pools get.
+    pub fn add(&mut self, slots: usize, cold: bool) -> Option<InstanceId> {
+        let at = self.places.iter().position(Option::is_none).unwrap_or(self.places.len());
+        let id = u32::try_from(at).ok().filter(|_| at < INSTANCES_MAX).map(InstanceId)?;
+        let slots = slots.clamp(1, SLOTS_MAX);
+        let place = Place {
+            phase: Phase::Down { back: false },
+            slots: vec![Slot::Free; slots],
+            lent: 0,
+            upkeep: 0,
+            line: Line::default(),
+        };
+        if at == self.places.len() {
+            self.places.push(None);
+        }
+        self.places[at] = Some(place);
+        self.enter(id, if cold { Phase::Cold } else { Phase::Starting });
+        self.start_if_short();
+        Some(id)
+    }
+
+    /// Changes how many slots an instance has that has none out.
+    pub fn resize(&mut self, id: InstanceId, slots: usize) {
+        let slots = slots.clamp(1, SLOTS_MAX);
+        let Some(phase) = self.place(id).filter(|place| place.out() == 0).map(|place| place.phase) else {
+            return;
+        };
+        if matches!(phase, Phase::Open | Phase::Draining { .. }) {
+            return;
+        }
+        let was_chosen = self.to_start.contains(&id);
+        self.leave_phase(id);
+        if let Some(place) = self.place_mut(id) {
+            place.slots = vec![Slot::Free; slots];
+        }
+        self.enter(id, phase);
+        if was_chosen {
+            self.to_start.push_back(id);
+        }
+    }
+
+    /// An instance that was down or draining is about to be started again.
+    pub fn starting(&mut self, id: InstanceId) {
+        self.end_life(id);
+        self.enter(id, Phase::Starting);
+    }
+
+    /// The instance runs: all its slots are free.
+    pub fn started(&mut self, id: InstanceId) -> Changes {
+        self.end_life(id);
+        self.enter(id, Phase::Open);
+        let at = index(id);
+        let Some(place) = self.place_mut(id) else { return Changes::default() };
+        let slots = place.slots.len();
+        (0..slots).for_each(|slot| self.free.put(at, slot));
+        self.free.set_load(at, 0, Some(0));
+        let granted = std::iter::from_fn(|| self.serve_one(at)).collect();
+        // Its slots may have gone to those who wanted no other.
+        self.start_if_short();
+        Changes { granted, refused: Vec::new() }
+    }
+
+    /// The instance is gone, or could not be started. Its leases are void, and those who wait for it alone hear so.
+    pub fn lost(&mut self, id: InstanceId, hope: Hope) -> Changes {
+        self.end_life(id);
+        let phase = match hope {
+            Hope::OnDemand => Phase::Cold,
+            Hope::Soon => Phase::Down { back: true },
+            Hope::None => Phase::Down { back: false },
+        };
+        self.enter(id, phase);
+        let mut refused = self.refuse_keyed(id, Refused::Failed(id));
+        refused.extend(self.refuse_the_hopeless());
+        self.start_if_short();
+        Changes { granted: Vec::new(), refused }
+    }
+
+    /// The instance lends nothing more. Those who wait for it alone hear so, unless it comes back.
+    pub fn drain(&mut self, id: InstanceId, back: bool) -> Changes {
+        match self.place(id).map(|place| place.phase) {
+            Some(Phase::Open) => self.clear_free(id),
+            Some(Phase::Draining { .. }) => {}
+            _ => self.end_life(id),
+        }
+        self.enter(id, Phase::Draining { back });
+        let mut refused = if back { Vec::new() } else { self.refuse_keyed(id, Refused::Draining(id)) };
+        refused.extend(self.refuse_the_hopeless());
+        self.start_if_short();
+        Changes { granted: Vec::new(), refused }
+    }
+
+    /// An instance that was to lend nothing more lends again.
+    pub fn reopen(&mut self, id: InstanceId) -> Changes {
+        let at = index(id);
+        let Some(place) = self.place(id).filter(|place| matches!(place.phase, Phase::Draining { .. })) else {
+            return Changes::default();
+        };
+        let out = place.out();
+        let is_free = |(slot, state): (usize, &Slot)| (*state == Slot::Free).then_some(slot);
+        let free: Vec<_> = place.slots.iter().enumerate().filter_map(is_free).collect();
+        self.enter(id, Phase::Open);
+        free.iter().for_each(|slot| self.free.put(at, *slot));
+        self.free.set_load(at, out, (!free.is_empty()).then_some(out));
+        let granted = std::iter::from_fn(|| self.serve_one(at)).collect();
+        self.start_if_short();
+        Changes { granted, refused: Vec::new() }
+    }
+
+    /// Makes an instance cold that nobody has a slot of. Says whether it did.
+    pub fn retire(&mut self, id: InstanceId) -> bool {
+        let idle = self.place(id).is_some_and(|place| place.phase == Phase::Open && place.out() == 0);
+        if idle {
+            self.end_life(id);
+            self.enter(id, Phase::Cold);
+        }
+        idle
+    }
+
+    /// Takes an instance out of the pool, whatever it does. Its number is free again.
+    pub fn remove(&mut self, id: InstanceId) -> Changes {
+        self.end_life(id);
+        self.leave_phase(id);
+        let mut refused = self.refuse_keyed(id, Refused::Gone(id));
+        if let Some(place) = self.places.get_mut(index(id)) {
+            *place = None;
+        }
+        while self.places.last().is_some_and(Option::is_none) {
+            self.places.pop();
+        }
+        refused.extend(self.refuse_the_hopeless());
+        self.start_if_short();
+        Changes { granted: Vec::new(), refused }
+    }
+
+    /// Changes an instance's phase, and what follows from it for the sums.
+    pub(super) fn enter(&mut self, id: InstanceId, phase: Phase) {
+        self.leave_phase(id);
+        let Some(place) = self.place_mut(id) else { return };
+        place.phase = phase;
+        let (slots, hopeful) = (place.slots.len(), place.is_hopeful());
+        self.hopeful += usize::from(hopeful);
+        match phase {
+            Phase::Cold => {
+                self.cold.insert(index(id));
+            }
+            Phase::Starting => self.coming += slots,
+            Phase::Open | Phase::Down { .. } | Phase::Draining { .. } => {}
+        }
+    }
+
+    pub(super) fn leave_phase(&mut self, id: InstanceId) {
+        let Some(place) = self.place_mut(id) else { return };
+        let (phase, slots, hopeful) = (place.phase, place.slots.len(), place.is_hopeful());
+        // Counted nowhere until it enters another.
+        place.phase = Phase::Down { back: false };
+        self.hopeful -= usize::from(hopeful);
+        match phase {
+            Phase::Cold => {
+                self.cold.remove(&index(id));
+            }
+            Phase::Starting => {
+                self.coming -= slots;
+                self.to_start.retain(|other| *other != id);
+            }
+            Phase::Open | Phase::Down { .. } | Phase::Draining { .. } => {}
+        }
+    }
+
+    /// Voids every lease of the instance.
+    pub(super) fn end_life(&mut self, id: InstanceId) {
+        self.clear_free(id);
+        let Some(place) = self.place_mut(id) else { return };
+        place.slots.fill(Slot::Free);
+        (place.lent, place.upkeep) = (0, 0);
+    }
+
+    /// Takes the instance's free slots out of what can be lent.
+    pub(super) fn clear_free(&mut self, id: InstanceId) {
+        let Some(place) = self.place(id) else { return };
+        let (slots, out) = (place.slots.len(), place.out());
+        for slot in 0..slots {
+            self.free.take(index(id), slot);
+        }
+        self.free.set_load(index(id), out, None);
+    }
+
+    pub(super) fn refuse_keyed(&mut self, id: InstanceId, why: Refused) -> Vec<(WaiterId, Refused)> {
+        let Some(place) = self.place_mut(id) else { return Vec::new() };
+        let refused: Vec<_> =
+            std::iter::from_fn(|| place.line.serve_first()).map(|waiter| (waiter, why)).collect();
+        self.waiting -= refused.len();
+        refused
+    }
+
+    pub(super) fn refuse_the_hopeless(&mut self) -> Vec<(WaiterId, Refused)> {
+        if !self.is_hopeless() {
+            return Vec::new();
+        }
+        self.refuse_all().into_iter().map(|waiter| (waiter, Refused::Hopeless)).collect()
+    }
+
+    /// Starts cold instances as long as more wait than those that are being started will have room for.
+    pub(super) fn start_if_short(&mut self) {
+        while self.line.len() > self.coming && self.start_one() {}
+    }
+
+    pub(super) fn start_one(&mut self) -> bool {
+        let Some(id) = self.cold.first().and_then(|at| number(*at)) else { return false };
+        self.enter(id, Phase::Starting);
+        self.to_start.push_back(id);
+        true
+    }
+}
