@@ -37,6 +37,8 @@ pub enum FleetError {
     Closed,
     #[error("too many calls wait for this session: {max} are queued already")]
     QueueFull { max: usize },
+    #[error("too many callers wait for a browser of pool \"{pool}\": {max}")]
+    LineFull { pool: String, max: usize },
     #[error("no such session: \"{0}\"")]
     NoSession(SessionId),
     #[error("this connection has no session yet")]

@@ -149,6 +149,9 @@ impl Failure {
             FleetError::QueueFull { .. } => {
                 failure("queue_full").hint("wait for earlier calls, or use another sessionId").retryable()
             }
+            FleetError::LineFull { .. } => failure("line_full")
+                .hint("wait a while, or name another pool; the operator can raise INSTANCES or SLOTS")
+                .retryable(),
             FleetError::NoSession(_) => failure("no_session").hint("session_list shows what there is"),
             FleetError::NoConnectionSession => {
                 failure("no_session").hint("give a `sessionId`; session_list shows what there is")

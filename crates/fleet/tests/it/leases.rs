@@ -157,3 +157,27 @@ async fn waiters_hear_of_a_failed_start() {
     assert_eq!(stage.world.counts().starts, 2);
     stage.end().await;
 }
+
+/// A line has its bound: who comes to a full one hears so at once, those in it keep their places.
+#[tokio::test(start_paused = true)]
+async fn a_line_has_its_bound() {
+    let stage = Stage::new(1, 1);
+    stage.create("holder").await.unwrap();
+    let mut waiting = Vec::new();
+    for n in 0..4096 {
+        let stage = stage.clone();
+        waiting.push(tokio::spawn(async move { stage.call(&format!("w{n}"), "click").await }));
+    }
+    settle().await;
+    assert_eq!(stage.waiting(), 4096);
+    assert!(matches!(stage.call("late", "click").await, Err(FleetError::LineFull { max: 4096, .. })));
+    assert_eq!(stage.waiting(), 4096);
+    stage.close("holder").await.unwrap();
+    let first = waiting.remove(0).await.unwrap().unwrap();
+    assert_eq!(first.seat, 2);
+    for waiter in waiting {
+        waiter.abort();
+    }
+    settle().await;
+    stage.end().await;
+}
