@@ -1,11 +1,17 @@
 //! Looks at every greenroom of a data folder at once.
 
-use std::path::Path;
+use std::{
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+};
 
 use futures_util::future::join_all;
 use greenroom_gateway::control::{Session, Sessions, Status};
+use serde::Serialize;
 
 use super::{AskError, Asker, Neighbour, find};
+use crate::report;
 
 /// What a greenroom said.
 #[derive(Debug, Clone)]
@@ -56,4 +62,31 @@ pub fn nobody(data_folder: &Path) -> String {
          `--data-dir` looks into another folder\n",
         data_folder.display()
     )
+}
+
+/// Something for programs, with the process that said it.
+#[derive(Serialize)]
+pub struct WithPid<T> {
+    pub pid: u32,
+    #[serde(flatten)]
+    pub what: T,
+}
+
+/// Prints what was found, and says on stderr who did not answer; then the list is not whole, and that is a failure.
+pub fn print(text: &str, looks: &[Look]) -> anyhow::Result<ExitCode> {
+    io::stdout().lock().write_all(text.as_bytes())?;
+    let silent = silent(looks);
+    for problem in &silent {
+        report::problem(problem, None);
+    }
+    Ok(if silent.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What to say of those that did not answer.
+pub fn silent(looks: &[Look]) -> Vec<String> {
+    let silent = |look: &Look| match look {
+        Look::Answered(_) => None,
+        Look::Unanswered { neighbour, why } => Some(format!("pid {} {why}", neighbour.pid)),
+    };
+    looks.iter().filter_map(silent).collect()
 }

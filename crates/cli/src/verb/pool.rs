@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::{
     config::Surroundings,
-    control::{Answered, AskError, Asker, Look, look, nobody},
-    report::{self, Hinted},
+    control::{Answered, AskError, Asker, Look, WithPid, look, nobody, print, silent},
+    report::Hinted,
     view::{self, terminal::Terminal, words},
 };
 
@@ -82,14 +82,6 @@ pub enum Command {
     Drain,
 }
 
-/// Something for programs, with its process.
-#[derive(Serialize)]
-struct WithPid<T> {
-    pid: u32,
-    #[serde(flatten)]
-    what: T,
-}
-
 pub async fn list(
     resolved: &Resolved,
     surroundings: &Surroundings,
@@ -106,12 +98,7 @@ pub async fn list(
     } else {
         view::pools::pools(&all, "", Terminal::stdout(surroundings))
     };
-    io::stdout().lock().write_all(text.as_bytes())?;
-    let silent = silent(&looks);
-    for problem in &silent {
-        report::problem(problem, None);
-    }
-    Ok(if silent.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print(&text, &looks)
 }
 
 pub async fn show(
@@ -193,15 +180,6 @@ fn answers(looks: &[Look]) -> impl Iterator<Item = &Answered> {
 
 fn pools(looks: &[Look]) -> impl Iterator<Item = (&Answered, &Pool)> {
     answers(looks).flat_map(|answered| answered.status.pools.iter().map(move |pool| (answered, pool)))
-}
-
-/// What to say of those that did not answer.
-fn silent(looks: &[Look]) -> Vec<String> {
-    let silent = |look: &Look| match look {
-        Look::Answered(_) => None,
-        Look::Unanswered { neighbour, why } => Some(format!("pid {} {why}", neighbour.pid)),
-    };
-    looks.iter().filter_map(silent).collect()
 }
 
 /// The one pool that is meant.

@@ -12,13 +12,12 @@ use greenroom_core::{likeness::nearest, settings::Resolved};
 use greenroom_gateway::control::{Closed, Session};
 use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Serialize;
 
 use crate::{
     config::Surroundings,
-    control::{Answered, AskError, Asker, Look, look, nobody},
+    control::{Answered, AskError, Asker, Look, WithPid, look, nobody, print, silent},
     progress,
-    report::{self, Hinted},
+    report::Hinted,
     view::{self, terminal::Terminal, words},
 };
 
@@ -50,14 +49,6 @@ pub struct WhichArgs {
     pub json: bool,
 }
 
-/// A session for programs: its process, and what the process says of it.
-#[derive(Serialize)]
-struct WithPid<T> {
-    pid: u32,
-    #[serde(flatten)]
-    what: T,
-}
-
 pub async fn list(
     resolved: &Resolved,
     surroundings: &Surroundings,
@@ -76,12 +67,7 @@ pub async fn list(
     } else {
         view::sessions::sessions(&all, "", Terminal::stdout(surroundings))
     };
-    io::stdout().lock().write_all(text.as_bytes())?;
-    let silent = silent(&looks);
-    for problem in &silent {
-        report::problem(problem, None);
-    }
-    Ok(if silent.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print(&text, &looks)
 }
 
 pub async fn show(resolved: &Resolved, args: &WhichArgs) -> anyhow::Result<ExitCode> {
@@ -132,15 +118,6 @@ fn sessions(looks: &[Look]) -> impl Iterator<Item = (&Answered, &Session)> {
             Look::Unanswered { .. } => None,
         })
         .flat_map(|answered| answered.sessions.iter().map(move |session| (answered, session)))
-}
-
-/// What to say of those that did not answer.
-fn silent(looks: &[Look]) -> Vec<String> {
-    let silent = |look: &Look| match look {
-        Look::Answered(_) => None,
-        Look::Unanswered { neighbour, why } => Some(format!("pid {} {why}", neighbour.pid)),
-    };
-    looks.iter().filter_map(silent).collect()
 }
 
 /// The one session that is meant.

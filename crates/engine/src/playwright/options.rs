@@ -72,6 +72,41 @@ impl From<Wanted> for PlaywrightBrowser {
 }
 
 impl PlaywrightOptions {
+    /// What an instance with one slot and nothing configured has: an isolated, headless Chromium.
+    pub fn new(data_folder: PathBuf, places: Places) -> Self {
+        Self {
+            data_folder,
+            node: None,
+            places,
+            slots: 1,
+            own_node: false,
+            headless: true,
+            browser: Wanted::Any.into(),
+            executable_path: None,
+            no_sandbox: None,
+            isolated: true,
+            user_data_dir: None,
+            storage_state: None,
+            viewport: (1280, 720),
+            caps: Vec::new(),
+            webmcp: false,
+            timeout_action: None,
+            timeout_navigation: None,
+            timeout_settle: None,
+            user_agent: None,
+            device: None,
+            ignore_https_errors: false,
+            allowed_origins: Vec::new(),
+            blocked_origins: Vec::new(),
+            init_scripts: Vec::new(),
+            image_responses: None,
+            save_session: false,
+            output_dir: None,
+            extension: false,
+            wsl_windows: false,
+        }
+    }
+
     /// Whether the engine starts, or finds, the browser itself. greenroom then does not see into it.
     pub(super) fn engine_starts_browser(&self) -> bool {
         self.extension || self.wsl_windows || !matches!(self.browser, PlaywrightBrowser::Chromium(_))

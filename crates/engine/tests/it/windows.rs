@@ -15,36 +15,13 @@ use serde_json::json;
 use super::stage::{Stage, call, open, pid, start};
 
 fn options(stage: &Stage, search_path: OsString) -> PlaywrightOptions {
+    let places = Places { system: System::Linux, root: stage.path("root"), home: None, search_path };
     PlaywrightOptions {
-        data_folder: stage.path("data"),
-        node: None,
-        places: Places { system: System::Linux, root: stage.path("root"), home: None, search_path },
-        slots: 1,
-        own_node: false,
         headless: false,
         browser: Wanted::Only(Kind::Edge).into(),
-        executable_path: None,
-        no_sandbox: None,
-        isolated: true,
-        user_data_dir: None,
-        storage_state: None,
-        viewport: (1280, 720),
-        caps: Vec::new(),
-        webmcp: false,
-        timeout_action: None,
-        timeout_navigation: None,
         timeout_settle: Some(Duration::ZERO),
-        user_agent: None,
-        device: None,
-        ignore_https_errors: false,
-        allowed_origins: Vec::new(),
-        blocked_origins: Vec::new(),
-        init_scripts: Vec::new(),
-        image_responses: None,
-        save_session: false,
-        output_dir: None,
-        extension: false,
         wsl_windows: true,
+        ..PlaywrightOptions::new(stage.path("data"), places)
     }
 }
 

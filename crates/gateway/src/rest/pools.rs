@@ -9,7 +9,8 @@ use axum::{
     http::HeaderMap,
     routing::{get, post},
 };
-use greenroom_fleet::Health;
+use greenroom_core::{InstanceId, lease::INSTANCES_MAX};
+use greenroom_fleet::{Fleet, FleetError, Health};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -18,9 +19,6 @@ use crate::{
     Gateway,
     pools::{Pool, Pools, without_hope},
 };
-
-/// How many instances a pool may be given: as many as may be configured.
-const INSTANCES_MAX: usize = 1024;
 
 /// What another size came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,9 +127,7 @@ async fn restart(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Changed>, Problem> {
-    let which = body::read::<Which>(&headers, body).await?.unwrap_or_default().text();
-    let told = gateway.fleet.restart(&name, which.as_deref())?;
-    Ok(Json(Changed { pool: name, instances: told.iter().map(ToString::to_string).collect() }))
+    tell(&gateway.fleet, name, &headers, body, Fleet::restart).await
 }
 
 async fn drain(
@@ -140,7 +136,20 @@ async fn drain(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Changed>, Problem> {
-    let which = body::read::<Which>(&headers, body).await?.unwrap_or_default().text();
-    let told = gateway.fleet.drain(&name, which.as_deref())?;
-    Ok(Json(Changed { pool: name, instances: told.iter().map(ToString::to_string).collect() }))
+    tell(&gateway.fleet, name, &headers, body, Fleet::drain).await
+}
+
+type Order = fn(&Fleet, &str, Option<&str>) -> Result<Vec<InstanceId>, FleetError>;
+
+/// Gives an order to the instance that the body names, or to all of the pool.
+async fn tell(
+    fleet: &Fleet,
+    pool: String,
+    headers: &HeaderMap,
+    body: Body,
+    order: Order,
+) -> Result<Json<Changed>, Problem> {
+    let which = body::read::<Which>(headers, body).await?.unwrap_or_default().text();
+    let told = order(fleet, &pool, which.as_deref())?;
+    Ok(Json(Changed { pool, instances: told.iter().map(ToString::to_string).collect() }))
 }

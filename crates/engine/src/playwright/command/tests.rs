@@ -30,42 +30,9 @@ impl Machine {
     /// Everything as it is unless set.
     fn options(&self) -> PlaywrightOptions {
         let folder = self.0.path().to_owned();
-        PlaywrightOptions {
-            places: Places {
-                system: System::Linux,
-                root: folder.clone(),
-                home: None,
-                search_path: folder.clone().into_os_string(),
-            },
-            data_folder: folder,
-            node: None,
-            slots: 1,
-            own_node: false,
-            headless: true,
-            browser: Wanted::Any.into(),
-            executable_path: None,
-            no_sandbox: None,
-            isolated: true,
-            user_data_dir: None,
-            storage_state: None,
-            viewport: (1280, 720),
-            caps: Vec::new(),
-            webmcp: false,
-            timeout_action: None,
-            timeout_navigation: None,
-            timeout_settle: None,
-            user_agent: None,
-            device: None,
-            ignore_https_errors: false,
-            allowed_origins: Vec::new(),
-            blocked_origins: Vec::new(),
-            init_scripts: Vec::new(),
-            image_responses: None,
-            save_session: false,
-            output_dir: None,
-            extension: false,
-            wsl_windows: false,
-        }
+        let search_path = folder.clone().into_os_string();
+        let places = Places { system: System::Linux, root: folder.clone(), home: None, search_path };
+        PlaywrightOptions::new(folder, places)
     }
 
     /// The command without the paths of this test, and without what each Node has.

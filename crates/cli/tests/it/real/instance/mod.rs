@@ -12,10 +12,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use greenroom_core::{Call, Engine, Instance, InstanceId, Nobody, Reply, Seat, StartError};
 use greenroom_egress::Proxy;
 use greenroom_engine::{
-    PlaywrightEngine, PlaywrightOptions,
-    browser::{Places, Wanted},
-    launcher::Launcher,
-    ports::Ports,
+    PlaywrightEngine, PlaywrightOptions, browser::Places, launcher::Launcher, ports::Ports,
     run_folder::RunFolder,
 };
 use serde_json::{Value, json};
@@ -48,37 +45,9 @@ impl Backstage {
 
     /// Isolated, headless, one slot, no settling.
     fn options(&self) -> PlaywrightOptions {
-        PlaywrightOptions {
-            data_folder: self.data.path().to_owned(),
-            node: None,
-            places: Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default()),
-            slots: 1,
-            own_node: false,
-            headless: true,
-            browser: Wanted::Any.into(),
-            executable_path: None,
-            no_sandbox: None,
-            isolated: true,
-            user_data_dir: None,
-            storage_state: None,
-            viewport: (1280, 720),
-            caps: Vec::new(),
-            webmcp: false,
-            timeout_action: None,
-            timeout_navigation: None,
-            timeout_settle: Some(Duration::ZERO),
-            user_agent: None,
-            device: None,
-            ignore_https_errors: false,
-            allowed_origins: Vec::new(),
-            blocked_origins: Vec::new(),
-            init_scripts: Vec::new(),
-            image_responses: None,
-            save_session: false,
-            output_dir: None,
-            extension: false,
-            wsl_windows: false,
-        }
+        let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
+        let plain = PlaywrightOptions::new(self.data.path().to_owned(), places);
+        PlaywrightOptions { timeout_settle: Some(Duration::ZERO), ..plain }
     }
 
     /// The options of an instance whose profile stays.
