@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use greenroom_core::settings::{DeclaredPool, Pool, SETTINGS, Settings};
+use greenroom_core::settings::{DeclaredInstance, DeclaredPool, Pool, SETTINGS, Settings};
 use greenroom_gateway::control::Kind;
 use tokio::time::sleep;
 
@@ -21,7 +21,7 @@ const AT_ONCE: [&str; 7] =
     ["lease_timeout", "lease_strategy", "warm", "timeout", "health_interval", "health_timeout", "restarts"];
 
 /// Keys of a pool that are settled when greenroom starts: what they are about is made then.
-const NEVER: [&str; 4] = ["instances_max", "instance_idle", "proxy_server", "engine"];
+const NEVER: [&str; 5] = ["instances_max", "instance_idle", "proxy_server", "engine", "command"];
 
 /// When a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +61,9 @@ pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signal
         seen = now;
         match inputs.resolve() {
             Ok(after) => {
-                take_on(house, &current, &after.settings);
-                current = in_force(&current, after.settings);
+                let merged = in_force(&current, &after.settings);
+                take_on(house, &merged, changes(&current, &after.settings));
+                current = merged;
             }
             Err(error) => {
                 tracing::error!(
@@ -73,13 +74,12 @@ pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signal
     }
 }
 
-fn take_on(house: &House, before: &Settings, after: &Settings) {
-    let changes = changes(before, after);
+fn take_on(house: &House, settings: &Settings, changes: Vec<Change>) {
     if changes.is_empty() {
         tracing::info!("the configuration was read anew; nothing has changed");
         return;
     }
-    if let Err(error) = house.apply(Kind::Server, after) {
+    if let Err(error) = house.apply(Kind::Server, settings) {
         tracing::error!("the changed configuration could not be taken on: {error:#}");
     }
     for Change { what, effect } in changes {
@@ -97,22 +97,44 @@ fn take_on(house: &House, before: &Settings, after: &Settings) {
     }
 }
 
-/// What holds after a change: the pools that there are, as they are configured now, and everything else as it was.
-fn in_force(before: &Settings, after: Settings) -> Settings {
+/// What holds after a change: the pools that there are, as they are configured now, as far as that can change; and
+/// everything else as it was.
+fn in_force(before: &Settings, after: &Settings) -> Settings {
     let mut settings = before.clone();
+    let one = before.tools.r#unsafe;
     if before.pools.is_empty() {
         // Pools that were declared meanwhile have to wait, and the built-in one goes on as it was.
         if after.pools.is_empty() {
-            settings.pool = after.pool;
+            settings.pool = changed(&before.pool, &after.pool, one);
         }
         return settings;
     }
     for pool in &mut settings.pools {
-        if let Some(now) = after.pools.iter().find(|now| now.name == pool.name) {
-            *pool = now.clone();
-        }
+        let Some(now) = after.pools.iter().find(|now| now.name == pool.name) else { continue };
+        let (common, is_default) = (pool.common.clone(), pool.is_default);
+        let instances = now.instances.iter().enumerate().map(|(id, instance)| {
+            let was = pool.instances.get(id).map_or(&common, |instance| &instance.pool);
+            DeclaredInstance { pool: changed(was, &instance.pool, one), ..instance.clone() }
+        });
+        let instances = instances.collect();
+        *pool =
+            DeclaredPool { is_default, instances, common: changed(&common, &now.common, one), ..now.clone() };
     }
     settings
+}
+
+/// A pool's new values, but for those that cannot change. Where code may run in the engine's process, an instance keeps
+/// the one slot that this takes.
+fn changed(before: &Pool, after: &Pool, one_slot: bool) -> Pool {
+    Pool {
+        instances_max: before.instances_max,
+        instance_idle: before.instance_idle,
+        proxy_server: before.proxy_server.clone(),
+        engine: before.engine,
+        command: before.command.clone(),
+        slots: if one_slot { before.slots } else { after.slots },
+        ..after.clone()
+    }
 }
 
 /// What the files look like now.
@@ -234,14 +256,34 @@ mod tests {
     #[test]
     fn what_holds_after_a_change() {
         let with_c = format!("{TWO}[pools.C]\ninstances = 1\n");
-        let now = in_force(&settings(TWO), settings(&with_c.replace("instances = 2", "instances = 5")));
+        let now = in_force(&settings(TWO), &settings(&with_c.replace("instances = 2", "instances = 5")));
         assert_eq!(
             now.pools.iter().map(|pool| (&*pool.name, pool.instances.len())).collect::<Vec<_>>(),
             [("A", 5), ("B", 1)]
         );
         assert_eq!(changes(&now, &settings(&TWO.replace("instances = 2", "instances = 5"))), []);
-        assert_eq!(in_force(&settings(""), settings(TWO)), settings(""));
-        assert_eq!(in_force(&settings(""), settings("[pool]\nslots = 3")).pool.slots, 3);
+        assert_eq!(in_force(&settings(""), &settings(TWO)), settings(""));
+        assert_eq!(in_force(&settings(""), &settings("[pool]\nslots = 3")).pool.slots, 3);
+    }
+
+    /// What is settled at the start stays, whatever the files say: the wall around `tools.unsafe`, programs, proxies,
+    /// folders and which pool is the default one.
+    #[test]
+    fn what_a_change_cannot_move() {
+        let before = settings("data_dir = \"/a\"\n[tools]\nunsafe = true\n[pool]\nslots = 1\n");
+        let after = settings(
+            "data_dir = \"/b\"\n[pool]\nslots = 16\nproxy_server = \"http://p:1\"\nheadless = false\n",
+        );
+        let now = in_force(&before, &after);
+        assert_eq!((now.tools.r#unsafe, now.pool.slots, &now.data_dir), (true, 1, &before.data_dir));
+        assert_eq!((now.pool.proxy_server.clone(), now.pool.headless), (None, false));
+        assert!(
+            changes(&now, &after).iter().any(|change| change.what.contains("proxy_server")),
+            "said again"
+        );
+        let other =
+            TWO.replace("is_default = true\n", "").replace("[pools.B]\n", "[pools.B]\nis_default = true\n");
+        assert!(in_force(&settings(TWO), &settings(&other)).pools[0].is_default);
     }
 
     /// Every change is found, said once, and told apart by when it takes effect.

@@ -27,22 +27,12 @@ pub(crate) fn whose(
 }
 
 /// The pool that a call will run in: the one it names, its session's, or the default one. A session that is just being
-/// made or ended may turn out to live elsewhere; then the fleet or the engine judges.
+/// made may turn out to live elsewhere; then the fleet or the engine judges.
 pub(crate) fn pool_of(gateway: &Gateway, caller: &Caller, whose: &Whose, target: &Target) -> String {
     if let Some(pool) = &target.pool {
         return pool.clone();
     }
-    let (id, connection) = match whose {
-        Whose::Named(id) => (Some(id), None),
-        Whose::Connection(connection) => (None, Some(*connection)),
-        Whose::NoOne => return gateway.fleet.default_pool().to_owned(),
-    };
-    let sessions = gateway.fleet.list(&caller.owner);
-    let own = sessions.into_iter().find(|status| match id {
-        Some(id) => status.id.as_ref() == Some(id),
-        None => status.id.is_none() && status.connection == connection,
-    });
-    own.map_or_else(|| gateway.fleet.default_pool().to_owned(), |status| status.pool)
+    gateway.fleet.pool_of(&caller.owner, whose)
 }
 
 /// What a caller must hear with its answer.

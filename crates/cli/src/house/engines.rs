@@ -96,7 +96,11 @@ impl Engines {
             executable_path: pool.executable_path.clone(),
             no_sandbox: pool.no_sandbox,
             isolated: pool.isolated,
-            user_data_dir: (!pool.isolated).then(|| profiles.join(id.to_string())),
+            // Through the extension it is the user's own browser, with the user's own profile.
+            user_data_dir: match pool.extension {
+                true => pool.user_data_dir.clone(),
+                false => (!pool.isolated).then(|| profiles.join(id.to_string())),
+            },
             storage_state: pool.storage_state.clone(),
             viewport: (pool.viewport_size.width, pool.viewport_size.height),
             caps: pool.caps.iter().map(ToString::to_string).collect(),

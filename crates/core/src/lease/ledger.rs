@@ -178,7 +178,8 @@ impl Ledger {
         self.places.get_mut(index(id))?.as_mut()
     }
 
-    pub(super) fn refusal(&self, key: Option<InstanceId>) -> Option<Refused> {
+    /// Why there is nothing to wait for, if that is so: with a key, for that instance.
+    pub fn refusal(&self, key: Option<InstanceId>) -> Option<Refused> {
         let Some(id) = key else { return self.is_hopeless().then_some(Refused::Hopeless) };
         let Some(place) = self.place(id) else { return Some(Refused::Gone(id)) };
         match place.phase {

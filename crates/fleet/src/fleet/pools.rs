@@ -1,8 +1,8 @@
 //! The pools of the fleet, for those who look at them and change them.
 
-use greenroom_core::InstanceId;
+use greenroom_core::{InstanceId, Owner};
 
-use super::Fleet;
+use super::{Fleet, Whose};
 use crate::{
     error::FleetError,
     pool::{PoolSettings, Readiness},
@@ -28,6 +28,16 @@ impl Fleet {
     /// The pool of calls that name none.
     pub fn default_pool(&self) -> &str {
         self.0.pools.first().map_or("", |pool| &pool.name)
+    }
+
+    /// The pool that a call without a target runs in: its session's, also of one that has ended, or the default one.
+    pub fn pool_of(&self, owner: &Owner, whose: &Whose) -> String {
+        let known = self.0.key_of(owner, whose).ok().and_then(|(key, _)| {
+            let registry = self.0.lock();
+            let home = registry.sessions.get(&key).map(|handle| &handle.home).or(registry.last_home(&key));
+            home.map(|home| home.pool.name.to_string())
+        });
+        known.unwrap_or_else(|| self.default_pool().to_owned())
     }
 
     /// Whether the fleet can take calls: those that name no pool.

@@ -60,7 +60,7 @@ impl Inner {
             }
             // One that ended lives on where it did, unless its agent says otherwise.
             None => match registry.last_home(&key).filter(|_| *target == Target::default()) {
-                Some(home) => home.clone(),
+                Some(home) => home.still_there(),
                 None => self.home(owner, target)?,
             },
         };

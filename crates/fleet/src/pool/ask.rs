@@ -21,6 +21,10 @@ const QUEUED_EVERY: Duration = Duration::from_millis(250);
 /// line this long would not be served within any lease time-out, and should hear so at once.
 const WAITING_MAX: usize = 4096;
 
+/// How much longer than its time a caller waits for a slot that is on its way. A start takes 30 s at most, and a few may
+/// have to wait for their turn.
+const COMING: Duration = Duration::from_secs(90);
+
 /// What somebody asks a pool for.
 pub(crate) struct Request<'a> {
     /// This instance and no other.
@@ -146,7 +150,7 @@ impl Pool {
                 Ok(Err(why)) => return Err(self.why_refused(why)),
                 Err(_) if Instant::now() < deadline => {}
                 // Time is over, but a slot is on its way: an instance starts, or the house is nearly done with one.
-                Err(_) if self.is_coming(waiter) => {
+                Err(_) if self.is_coming(waiter) && Instant::now() < deadline + COMING => {
                     let over = self.start_over.notified();
                     tokio::select! {
                         lease = &mut line.waiting => return lease.map_err(|why| self.why_refused(why)),

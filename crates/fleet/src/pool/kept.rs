@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, InstanceId, Lost, Owner, Seat};
+use greenroom_core::{Agent, InstanceId, Lost, Owner, Seat, lease::Strategy};
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
@@ -184,14 +184,19 @@ impl Pool {
         if kept.is_empty() {
             return None;
         }
-        let elastic = self.settings().is_elastic();
+        let settings = self.settings();
+        let elastic = settings.is_elastic();
         if taker.is_loose
             && elastic
             && let Some(own) = kept.first_of(Some(taker.owner))
         {
             return Some(own);
         }
-        if spare_suits && let Some(spare) = kept.first_of(None) {
+        // Whoever chose another strategy for a declared pool gets what that chooses, open or not.
+        if spare_suits
+            && (elastic || settings.strategy == Strategy::Fifo)
+            && let Some(spare) = kept.first_of(None)
+        {
             return Some(spare);
         }
         // Rather a slot with nothing in it than one that somebody may come back to.

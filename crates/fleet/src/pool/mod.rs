@@ -148,6 +148,11 @@ impl Pool {
         })
     }
 
+    /// Whether this instance may yet lend a slot.
+    pub(crate) fn may_lend(&self, id: InstanceId) -> bool {
+        self.queue.with(|ledger| ledger.refusal(Some(id)).is_none())
+    }
+
     /// The deadline of a call on this instance.
     pub(crate) fn call_timeout(&self, id: InstanceId) -> Duration {
         self.place(id).map_or(Duration::MAX, |place| place.settings().call_timeout)

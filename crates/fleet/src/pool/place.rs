@@ -131,8 +131,8 @@ impl Place {
         state.idle_since = Instant::now();
     }
 
-    /// It is not there any more. Returns the instance, to be stopped.
-    pub(super) fn went(&self, health: Health, why: Option<String>) -> Option<Arc<dyn Instance>> {
+    /// It is not there any more.
+    pub(super) fn went(&self, health: Health, why: Option<String>) {
         let mut state = self.lock();
         state.health = health;
         if why.is_some() {
@@ -143,7 +143,7 @@ impl Place {
         state.why = why;
         state.draining = false;
         state.leased.clear();
-        state.instance.take()
+        state.instance = None;
     }
 
     pub(super) fn looked_at(&self, outcome: Result<(), String>) {

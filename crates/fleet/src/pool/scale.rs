@@ -102,7 +102,11 @@ impl Pool {
             _ => None,
         };
         self.queue.with(|ledger| ledger.set_strategy(settings.strategy));
-        *lock(&self.settings) = Arc::new(PoolSettings { size: before.size, ..settings });
+        // Which pool is the default one is settled when the fleet is made; and what an owner left in browsers that
+        // still run is that owner's.
+        let (is_default, local_only) = (before.is_default, before.local_only || settings.local_only);
+        *lock(&self.settings) =
+            Arc::new(PoolSettings { size: before.size, is_default, local_only, ..settings });
         for place in self.places().values() {
             let made = instance(place.id);
             let mut state = place.lock();

@@ -100,8 +100,7 @@ impl Pool {
         if self.queue.with(|ledger| ledger.is_hopeless()) {
             return Readiness::Failed(self.no_healthy());
         }
-        let any_up =
-            places.iter().any(|place| place.instance().is_some() && place.is_up() && !place.lock().draining);
+        let any_up = places.iter().any(|place| place.instance().is_some() && place.is_up());
         let last_start = lock(&self.last_start).clone();
         if !self.settings().is_elastic() {
             // One that waits for its first call is as good as one that runs.

@@ -23,6 +23,13 @@ const START: Duration = Duration::from_secs(30);
 /// How long an instance may take to end politely before it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
+/// How long stopping may take in all. Its processes are killed after [`STOP_GRACE`]; what takes longer than this is a
+/// fault, and the place must not be lost to it.
+const STOP: Duration = Duration::from_secs(15);
+
+/// What is said of an instance that was stopped by hand.
+const DRAINED: &str = "it was drained; restart it to have it back";
+
 /// What a place does next.
 enum Next {
     /// Wait until it is needed.
@@ -184,7 +191,7 @@ impl Pool {
                 tracing::warn!(pool = %self.name, instance = %place.id, why, "lost");
                 self.failed(place, &mut tended.budget, None, why)
             }
-            (End::Idle, _) => {
+            (End::Idle, Goal::Run) if !anew => {
                 tracing::info!(pool = %self.name, instance = %place.id, "idle, stopping");
                 place.went(Health::Starting, None);
                 Next::Cold
@@ -194,14 +201,14 @@ impl Pool {
                 self.change(|ledger| ledger.lost(place.id, Hope::None));
                 Next::Leave
             }
-            (End::Drained, Goal::Leave) => Next::Leave,
-            (End::Lost(_) | End::Drained, Goal::Drain) => {
+            (End::Drained | End::Idle, Goal::Leave) => Next::Leave,
+            (End::Lost(_) | End::Drained | End::Idle, Goal::Drain) => {
                 place.went(Health::Failed, Some(DRAINED.to_owned()));
                 self.change(|ledger| ledger.lost(place.id, Hope::None));
                 Next::Rest
             }
             // Told to start anew, whether or not its leases were back.
-            (End::Lost(_) | End::Drained, Goal::Run) => {
+            (End::Lost(_) | End::Drained | End::Idle, Goal::Run) => {
                 tended.budget.renew();
                 place.went(Health::Starting, None);
                 self.queue.with(|ledger| ledger.starting(place.id));
@@ -210,7 +217,9 @@ impl Pool {
         };
         self.clear_out(|id| id == place.id).await;
         self.keeping.wake.notify_one();
-        instance.stop(STOP_GRACE).await;
+        if timeout(STOP, instance.stop(STOP_GRACE)).await.is_err() {
+            tracing::error!(pool = %self.name, instance = %place.id, "does not stop; its place goes on without it");
+        }
         next
     }
 
@@ -371,6 +380,3 @@ impl Pool {
         true
     }
 }
-
-/// What is said of an instance that was stopped by hand.
-const DRAINED: &str = "it was drained; restart it to have it back";

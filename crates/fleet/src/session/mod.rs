@@ -196,6 +196,14 @@ pub(crate) struct Home {
     pub(crate) key: Option<InstanceId>,
 }
 
+impl Home {
+    /// The same pool; and the same instance, unless that lends nothing more: then any of the pool.
+    pub(crate) fn still_there(&self) -> Self {
+        let key = self.key.filter(|key| self.pool.may_lend(*key));
+        Self { pool: self.pool.clone(), key }
+    }
+}
+
 /// The registry's end of a session.
 pub(crate) struct Handle {
     pub(crate) home: Home,
