@@ -118,6 +118,31 @@ fn variables_replace_the_pools_of_files() {
     assert_eq!((pools[0].instances.len(), pools[0].common.executable_path.is_some()), (1, true));
 }
 
+/// A `.env` cannot take away what only the user may set, on either level; the environment can, and so can a `.env` where
+/// nothing guarded is lost.
+#[test]
+fn a_dotenv_cannot_drop_guarded_values() {
+    let text = "[pools.A]\nis_default = true\nheadless = false\nproxy_server = 'http://proxy:1'\n[pools.A.instances]\n\
+        count = 2\n1.storage_state = '/s'";
+    let env = "PW_MCP_PROXY__A_INSTANCES=1\nPW_MCP_PROXY__A_IS_DEFAULT=true";
+    let with_dotenv = |text: &str, variables: &[(&str, &str)]| Sources {
+        files: file(text, true),
+        dotenv: dotenv(env),
+        ..with(variables)
+    };
+    let robbery = "pool `A` may not be replaced by a file in the working directory: `PW_MCP_PROXY__A_INSTANCES` in \
+        /project/.env would drop `pools.A.proxy_server` in /project/greenroom.toml, `pools.A.instances.1.storage_state` in \
+        /project/greenroom.toml -> declare pool `A` in the environment instead, or rename the one in /project/.env";
+    assert_eq!(problems(&with_dotenv(text, &[])), [robbery]);
+    let half = [("PW_MCP_PROXY__A_TIMEOUT", "1s")];
+    assert_eq!(problems(&with_dotenv(text, &half)), [robbery], "the environment alone would be no pool");
+
+    assert!(resolve(&Sources { files: file(text, true), ..with(&A) }).is_ok());
+    assert_eq!(resolve(&with_dotenv(text, &A)).unwrap().settings.pools[0].instances.len(), 3);
+    let harmless = "[pools.A]\nis_default = true\nheadless = false\ninstances = 2";
+    assert_eq!(resolve(&with_dotenv(harmless, &[])).unwrap().settings.pools[0].instances.len(), 1);
+}
+
 /// A scope that was chosen stays chosen beside declared pools.
 #[test]
 fn a_chosen_scope_stays() {
