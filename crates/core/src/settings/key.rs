@@ -8,10 +8,11 @@ use super::{
     problem::Problem,
     source::Site,
 };
+use crate::lease::INSTANCES_MAX;
 
 /// How many instances a pool may declare: far more than one machine can run, and few enough that a typing mistake
 /// starts no million processes.
-pub(super) const INSTANCES: Whole = Whole(1..=1024);
+pub(super) const INSTANCES: Whole = Whole(1..=INSTANCES_MAX);
 
 /// Where a value of a declared pool was set; the later ones beat the earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
