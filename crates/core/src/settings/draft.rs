@@ -81,7 +81,7 @@ impl Drafts {
             }
             Err(Wrong(why)) => {
                 draft.layer(spot.instance, &site).wrong.insert(key.name());
-                let (value, place, allowed) = (given.display(), site.place(), key.allowed());
+                let (value, place, allowed) = (key.show_wrong(given), site.place(), key.allowed());
                 Err(Problem::Value { key: site.name, value, place, allowed, why })
             }
         }

@@ -4,7 +4,7 @@
 use super::{
     SETTINGS,
     declare::{Reach, Setting},
-    kind::{Kind, Switch, Text, Whole},
+    kind::{Given, Kind, Switch, Text, Whole},
     problem::Problem,
     source::Site,
 };
@@ -110,6 +110,14 @@ impl Key {
             Self::Description => Text("TEXT").allowed(),
             Self::Alias => "a name that is no number".to_owned(),
             Self::Setting(setting) => setting.allowed(),
+        }
+    }
+
+    /// A wrong value for a message.
+    pub(super) fn show_wrong(self, given: Given<'_>) -> String {
+        match self {
+            Self::Setting(setting) => (setting.show_wrong)(given),
+            Self::Instances | Self::IsDefault | Self::Description | Self::Alias => given.display(),
         }
     }
 

@@ -278,9 +278,39 @@ fn wrong_values() {
             "`PW_MCP_PROXY__A_INSTANCES` cannot be `1025`: expected a whole number from 1 to 1024",
             "`PW_MCP_PROXY__A__1_HEADLESS` cannot be `maybe`: expected `true` or `false`",
             "`PW_MCP_PROXY__A__0_ALIAS` cannot be `7`: expected a name that is no number (numbers are the IDs of instances)",
-            "`PW_MCP_PROXY_PROXY_SERVER` cannot be `socks5://x:1`: expected a proxy such as `http://proxy.example:3128`, with its port, or `unset`",
+            "`PW_MCP_PROXY_PROXY_SERVER` cannot be `socks5://x:1`: expected a proxy such as `http://proxy.example:3128` or `http://user:password@proxy.example:3128`, with its port, or `unset`",
         ]
     );
+}
+
+/// No problem repeats a proxy's password, on whatever level and in whatever form it was written.
+#[test]
+fn problems_keep_passwords() {
+    let proxy = "https://ann:hunter2@proxy:1";
+    let all = Sources {
+        files: file(
+            "pool.proxy_server = { server = 'http://proxy:1', password = 'hunter2' }\n\
+             [[pools.A]]\nproxy_server = 'http://ann:hunter2@proxy:1'\n\
+             [pools.B]\nproxy_server = 'http://ann:hunter2@proxy'\n\
+             [[pools.B.instances]]\nproxy_server = 'http://ann:hunter2@proxy:1'",
+            true,
+        ),
+        flags: vec![("pool.proxy_server", proxy.to_owned())],
+        ..with(&[("PW_MCP_PROXY_PROXY_SERVER", proxy), ("PW_MCP_PROXY__A__0_PROXY_SERVER", proxy)])
+    };
+    let found = problems(&all);
+    assert!(found.iter().all(|problem| !problem.contains("hunter2")), "{found:#?}");
+    for shown in [
+        "`pool.proxy_server` cannot be `***` (from /project/greenroom.toml)",
+        "`pools.A` cannot be `[{ … }]`",
+        "`pools.B.instances` cannot be `[{ … }]`",
+        "`pools.B.proxy_server` cannot be `\"http://ann:***@proxy\"`",
+        "`PW_MCP_PROXY_PROXY_SERVER` cannot be `https://ann:***@proxy:1`",
+        "`PW_MCP_PROXY__A__0_PROXY_SERVER` cannot be `https://ann:***@proxy:1`",
+        "`pool.proxy_server` cannot be `https://ann:***@proxy:1` (from --pool-proxy-server)",
+    ] {
+        assert!(found.iter().any(|problem| problem.starts_with(shown)), "{shown}: {found:#?}");
+    }
 }
 
 /// Names that nobody knows are mistakes on every level, with the nearest; old names say their new ones.
