@@ -98,7 +98,7 @@ settings! {
         /// An instance that no session uses is stopped after this long. With `pool.warm` the last one stays.
         "pool.instance_idle" instance_idle: Duration = Duration::from_secs(300)
             => Span::POSITIVE, reach = Reach::BuiltIn;
-        /// How long a call waits for a free slot; `0` refuses at once when every slot is lent; whoever waits only for
+        /// How long a call waits for a free slot. `0` refuses at once when every slot is lent; whoever waits only for
         /// a browser to start waits for that.
         "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30) => Span::FROM_ZERO, reach = Reach::Pool;
         /// Which free instance a caller gets who named none: `fifo` the one given back first, `round_robin` the next
