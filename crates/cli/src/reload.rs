@@ -156,9 +156,9 @@ fn stamps(inputs: &Inputs) -> Vec<(PathBuf, Option<(SystemTime, u64)>)> {
 fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
     let mut changes = Vec::new();
     for setting in SETTINGS.iter().filter(|setting| !setting.is_of_pools()) {
-        let (old, new) = (setting.show(before), setting.show(after));
-        if old != new {
-            changes.push(Change { what: format!("`{}` is `{new}`", setting.key), effect: Effect::Never });
+        if !setting.is_same(before, after) {
+            let what = format!("`{}` is `{}`", setting.key, setting.show(after));
+            changes.push(Change { what, effect: Effect::Never });
         }
     }
     if before.pools.is_empty() && after.pools.is_empty() {
@@ -219,7 +219,7 @@ fn tail(what: &str) -> &str {
 
 fn in_pool(place: &str, before: &Pool, after: &Pool) -> Vec<Change> {
     let of_pools = SETTINGS.iter().filter(|setting| setting.is_of_pools());
-    let changed = of_pools.filter(|setting| setting.show_in(before) != setting.show_in(after));
+    let changed = of_pools.filter(|setting| !setting.is_same_in(before, after));
     changed
         .map(|setting| {
             let effect = match setting.name() {
@@ -291,6 +291,11 @@ mod tests {
     fn what_a_change_comes_to() {
         check(TWO, TWO, &[]);
         check("", "log = \"info\"", &[("`log` is `info`", Effect::Never)]);
+        check(
+            "pool.proxy_server = \"http://ann:old@proxy:1\"",
+            "pool.proxy_server = \"http://ann:new@proxy:1\"",
+            &[("pool: `proxy_server` is `http://ann:***@proxy:1`", Effect::Never)],
+        );
         check(
             "",
             "[pool]\nlease_timeout = 5000\nheadless = false\ninstances_max = 2",

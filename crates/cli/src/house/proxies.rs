@@ -57,3 +57,36 @@ fn wanted(settings: &Settings) -> BTreeSet<Option<String>> {
     let all = declared.chain([&settings.pool]).map(|pool| pool.proxy_server.clone());
     all.chain([None]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use greenroom_core::settings::{Sources, resolve};
+
+    use super::*;
+
+    /// The setting and the egress proxy, which each read the address, agree on credentials.
+    #[test]
+    fn both_readers_agree() {
+        for credentials in [
+            "ann:secret@",
+            "ann@",
+            "ann:@",
+            "ann:a:b@",
+            "CORP%5Cann:p%40s%3As%2f%25%C3%A9@",
+            "ann:50%off@",
+            "ann:50%@",
+            "ann:p@ss@",
+            "ann:p/ss@",
+            "ann:p?ss@",
+            "ann:p#ss@",
+            "@",
+            ":secret@",
+            "a%3ab:secret@",
+        ] {
+            let url = format!("http://{credentials}proxy:1");
+            let flags = vec![("pool.proxy_server", url.clone())];
+            let setting = resolve(&Sources { data_dir: Some("/d".into()), flags, ..Sources::default() });
+            assert_eq!(setting.is_ok(), url.parse::<Upstream>().is_ok(), "{url}");
+        }
+    }
+}

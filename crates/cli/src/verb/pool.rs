@@ -7,7 +7,8 @@ use std::{
     process::ExitCode,
 };
 
-use greenroom_core::{likeness::nearest, settings::Resolved};
+use clap::builder::RangedU64ValueParser;
+use greenroom_core::{lease::INSTANCES_MAX, likeness::nearest, settings::Resolved};
 use greenroom_gateway::{
     control::Pool,
     rest::{Changed, Scaled},
@@ -45,7 +46,7 @@ pub struct ScaleArgs {
     pub pool: String,
 
     /// How many instances it shall have
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(value_parser = RangedU64ValueParser::<u16>::new().range(1..=INSTANCES_MAX as u64))]
     pub instances: u16,
 
     #[command(flatten)]

@@ -63,6 +63,23 @@ fn which_file_is_read() {
     assert_snapshot!([user, near, variable, flag].join("\n"));
 }
 
+/// A proxy's password is shown by neither form of `config show`, globally, in a pool or in an instance.
+#[test]
+fn passwords_are_not_shown() {
+    let place = place()
+        .env("PW_MCP_PROXY_PROXY_SERVER", "http://ann:hunter2@proxy:1")
+        .env("PW_MCP_PROXY__A_INSTANCES", "1")
+        .env("PW_MCP_PROXY__A_IS_DEFAULT", "true")
+        .env("PW_MCP_PROXY__A_PROXY_SERVER", "http://bob:hunter2@proxy:1")
+        .env("PW_MCP_PROXY__A__0_PROXY_SERVER", "http://eve:hunter2@proxy:1");
+    for output in [place.run(SHOW), place.run(&["config", "show", "--json"])] {
+        for user in ["ann", "bob", "eve"] {
+            assert!(output.contains(&format!("http://{user}:***@proxy:1")), "{output}");
+        }
+        assert!(!output.contains("hunter2"), "{output}");
+    }
+}
+
 /// A config file that was asked for must exist.
 #[test]
 fn a_named_file_must_exist() {

@@ -59,6 +59,7 @@ pub(super) fn problems(drafts: &BTreeMap<String, Draft>) -> Vec<Problem> {
             Some(count) => problems.extend(strays(draft, count)),
         }
         problems.extend(twins(name, draft));
+        problems.extend(robbery(name, draft));
     }
     problems.extend(default(drafts));
     problems
@@ -82,6 +83,22 @@ fn missing_count(name: &str, draft: &Draft, drafts: &BTreeMap<String, Draft>) ->
         message: format!("Pool missing INSTANCES configuration: pool `{name}`, declared by {by}"),
         hint,
     }
+}
+
+/// A `.env` may lie in any cloned folder: it must not take away the proxy or the sandbox that the user chose.
+fn robbery(name: &str, draft: &Draft) -> Option<Problem> {
+    let by = &draft.declared_by;
+    let robbed: Vec<_> = draft.robs.iter().map(Site::to_string).collect();
+    (!robbed.is_empty()).then(|| Problem::Pool {
+        message: format!(
+            "pool `{name}` may not be replaced by a file in the working directory: {by} would drop {}",
+            robbed.join(", ")
+        ),
+        hint: format!(
+            "declare pool `{name}` in the environment instead, or rename the one in {}",
+            by.place().unwrap_or_default()
+        ),
+    })
 }
 
 /// Instances that were given values and do not exist.

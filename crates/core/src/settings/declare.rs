@@ -21,7 +21,9 @@ pub struct Setting {
     pub reach: Reach,
     pub(super) copy: fn(&Settings, &mut Settings),
     pub(super) set: fn(&mut Settings, Given<'_>) -> Result<(), Wrong>,
+    pub(super) same: fn(&Settings, &Settings) -> bool,
     pub(super) show: fn(&Settings) -> String,
+    pub(super) show_wrong: fn(Given<'_>) -> String,
     pub(super) json: fn(&Settings) -> serde_json::Value,
     pub(super) allowed: fn() -> String,
     pub(super) shape: fn() -> Shape,
@@ -68,6 +70,16 @@ impl Setting {
     /// Whether it is one of the settings of pools.
     pub fn is_of_pools(&self) -> bool {
         self.section() == "pool"
+    }
+
+    /// Whether it has the same value in both. What it shows does not tell: passwords are not shown.
+    pub fn is_same(&self, one: &Settings, other: &Settings) -> bool {
+        (self.same)(one, other)
+    }
+
+    /// Whether it has the same value in both pools.
+    pub fn is_same_in(&self, one: &Pool, other: &Pool) -> bool {
+        self.is_same(&Settings::around(one.clone()), &Settings::around(other.clone()))
     }
 
     /// The value it has in a pool, as people write it.
@@ -174,7 +186,9 @@ macro_rules! settings {
                     settings.$($place)+ = $kind.parse(given)?;
                     Ok(())
                 },
+                same: |one, other| one.$($place)+ == other.$($place)+,
                 show: |settings| $kind.show(&settings.$($place)+),
+                show_wrong: |given| $kind.show_wrong(given),
                 json: |settings| $kind.json(&settings.$($place)+),
                 allowed: || $kind.allowed(),
                 shape: || $kind.shape(),

@@ -8,7 +8,7 @@ use super::{
     key::{INSTANCES, Key, Level},
     kind::{Given, Kind, Switch, Text, Wrong},
     problem::Problem,
-    source::Site,
+    source::{Origin, Site},
     table::{Pool, Settings},
 };
 
@@ -27,6 +27,9 @@ pub(super) struct Draft {
     pub declared_by: Site,
     /// What mentioned the pool of a file that this one replaces.
     pub replaces: Option<Site>,
+    /// Guarded values of that pool, which would be gone because a `.env` says so. An untrusted file may not set such
+    /// values, so these are the user's own.
+    pub robs: Vec<Site>,
     pub count: Option<usize>,
     pub is_default: bool,
     pub description: String,
@@ -55,6 +58,7 @@ impl Drafts {
         drafts.entry(pool.to_owned()).or_insert_with(|| Draft {
             declared_by: site.clone(),
             replaces: None,
+            robs: Vec::new(),
             count: None,
             is_default: false,
             description: String::new(),
@@ -77,7 +81,7 @@ impl Drafts {
             }
             Err(Wrong(why)) => {
                 draft.layer(spot.instance, &site).wrong.insert(key.name());
-                let (value, place, allowed) = (given.display(), site.place(), key.allowed());
+                let (value, place, allowed) = (key.show_wrong(given), site.place(), key.allowed());
                 Err(Problem::Value { key: site.name, value, place, allowed, why })
             }
         }
@@ -92,7 +96,12 @@ impl Drafts {
     pub(super) fn in_force(self) -> BTreeMap<String, Draft> {
         let mut drafts = self.files;
         for (name, mut draft) in self.variables {
-            draft.replaces = drafts.remove(&name).map(|replaced| replaced.declared_by);
+            if let Some(replaced) = drafts.remove(&name) {
+                if draft.is_of_dotenv() {
+                    draft.robs = replaced.guarded();
+                }
+                draft.replaces = Some(replaced.declared_by);
+            }
             drafts.insert(name, draft);
         }
         drafts
@@ -106,6 +115,25 @@ impl Draft {
             None => &mut self.own,
             Some(id) => self.instances.entry(id).or_insert_with(|| Layer::new(site)),
         }
+    }
+
+    /// Whether it takes a `.env` to make a pool of it. The `.env` is read before the environment, so it was the first to
+    /// mention whatever it mentions; with `INSTANCES` the environment declares the pool by itself.
+    fn is_of_dotenv(&self) -> bool {
+        let by_environment = self
+            .own
+            .sites
+            .get(Key::Instances.name())
+            .is_some_and(|site| matches!(site.origin, Origin::Env(_)));
+        matches!(self.declared_by.origin, Origin::DotEnv(_)) && !by_environment
+    }
+
+    /// Where guarded values were set, for the pool or for an instance.
+    fn guarded(&self) -> Vec<Site> {
+        let layers = std::iter::once(&self.own).chain(self.instances.values());
+        let sites = layers.flat_map(|layer| &layer.sites);
+        let guarded = sites.filter(|(name, _)| Key::find(name).is_some_and(Key::is_guarded));
+        guarded.map(|(_, site)| site.clone()).collect()
     }
 
     fn put(&mut self, spot: &Spot, given: Given<'_>, site: &Site) -> Result<(), Wrong> {

@@ -4,14 +4,15 @@
 use super::{
     SETTINGS,
     declare::{Reach, Setting},
-    kind::{Kind, Switch, Text, Whole},
+    kind::{Given, Kind, Switch, Text, Whole},
     problem::Problem,
     source::Site,
 };
+use crate::lease::INSTANCES_MAX;
 
 /// How many instances a pool may declare: far more than one machine can run, and few enough that a typing mistake
 /// starts no million processes.
-pub(super) const INSTANCES: Whole = Whole(1..=1024);
+pub(super) const INSTANCES: Whole = Whole(1..=INSTANCES_MAX);
 
 /// Where a value of a declared pool was set; the later ones beat the earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +110,14 @@ impl Key {
             Self::Description => Text("TEXT").allowed(),
             Self::Alias => "a name that is no number".to_owned(),
             Self::Setting(setting) => setting.allowed(),
+        }
+    }
+
+    /// A wrong value for a message.
+    pub(super) fn show_wrong(self, given: Given<'_>) -> String {
+        match self {
+            Self::Setting(setting) => (setting.show_wrong)(given),
+            Self::Instances | Self::IsDefault | Self::Description | Self::Alias => given.display(),
         }
     }
 

@@ -34,9 +34,15 @@ impl<'a> Given<'a> {
     pub(super) fn display(self) -> String {
         match self.written {
             Written::Text(text) => text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'"),
-            Written::Toml(value) => value.to_string(),
+            Written::Toml(value) => display(value),
         }
     }
+}
+
+/// A TOML value for a message. A list of tables is a pool or an instance in the wrong form, passwords and all.
+pub(super) fn display(value: &toml::Value) -> String {
+    let tables = value.as_array().is_some_and(|items| items.iter().any(toml::Value::is_table));
+    if tables { "[{ … }]".to_owned() } else { value.to_string() }
 }
 
 /// The value is none of those allowed. Carries the reason where the list of what is allowed does not show it.
@@ -57,7 +63,12 @@ pub enum Shape {
 pub(super) trait Kind {
     type Value;
     fn parse(&self, given: Given<'_>) -> Result<Self::Value, Wrong>;
+    /// The value as people write it, without what must stay secret.
     fn show(&self, value: &Self::Value) -> String;
+    /// A wrong value for a message, without what must stay secret.
+    fn show_wrong(&self, given: Given<'_>) -> String {
+        given.display()
+    }
     /// What is allowed, to stand after "expected".
     fn allowed(&self) -> String;
     fn shape(&self) -> Shape;
@@ -175,6 +186,10 @@ impl<K: Kind> Kind for Or<K> {
 
     fn show(&self, value: &Self::Value) -> String {
         value.as_ref().map_or_else(|| self.0.to_owned(), |value| self.1.show(value))
+    }
+
+    fn show_wrong(&self, given: Given<'_>) -> String {
+        self.1.show_wrong(given)
     }
 
     fn json(&self, value: &Self::Value) -> Json {

@@ -118,6 +118,31 @@ fn variables_replace_the_pools_of_files() {
     assert_eq!((pools[0].instances.len(), pools[0].common.executable_path.is_some()), (1, true));
 }
 
+/// A `.env` cannot take away what only the user may set, on either level; the environment can, and so can a `.env` where
+/// nothing guarded is lost.
+#[test]
+fn a_dotenv_cannot_drop_guarded_values() {
+    let text = "[pools.A]\nis_default = true\nheadless = false\nproxy_server = 'http://proxy:1'\n[pools.A.instances]\n\
+        count = 2\n1.storage_state = '/s'";
+    let env = "PW_MCP_PROXY__A_INSTANCES=1\nPW_MCP_PROXY__A_IS_DEFAULT=true";
+    let with_dotenv = |text: &str, variables: &[(&str, &str)]| Sources {
+        files: file(text, true),
+        dotenv: dotenv(env),
+        ..with(variables)
+    };
+    let robbery = "pool `A` may not be replaced by a file in the working directory: `PW_MCP_PROXY__A_INSTANCES` in \
+        /project/.env would drop `pools.A.proxy_server` in /project/greenroom.toml, `pools.A.instances.1.storage_state` in \
+        /project/greenroom.toml -> declare pool `A` in the environment instead, or rename the one in /project/.env";
+    assert_eq!(problems(&with_dotenv(text, &[])), [robbery]);
+    let half = [("PW_MCP_PROXY__A_TIMEOUT", "1s")];
+    assert_eq!(problems(&with_dotenv(text, &half)), [robbery], "the environment alone would be no pool");
+
+    assert!(resolve(&Sources { files: file(text, true), ..with(&A) }).is_ok());
+    assert_eq!(resolve(&with_dotenv(text, &A)).unwrap().settings.pools[0].instances.len(), 3);
+    let harmless = "[pools.A]\nis_default = true\nheadless = false\ninstances = 2";
+    assert_eq!(resolve(&with_dotenv(harmless, &[])).unwrap().settings.pools[0].instances.len(), 1);
+}
+
 /// A scope that was chosen stays chosen beside declared pools.
 #[test]
 fn a_chosen_scope_stays() {
@@ -253,9 +278,39 @@ fn wrong_values() {
             "`PW_MCP_PROXY__A_INSTANCES` cannot be `1025`: expected a whole number from 1 to 1024",
             "`PW_MCP_PROXY__A__1_HEADLESS` cannot be `maybe`: expected `true` or `false`",
             "`PW_MCP_PROXY__A__0_ALIAS` cannot be `7`: expected a name that is no number (numbers are the IDs of instances)",
-            "`PW_MCP_PROXY_PROXY_SERVER` cannot be `socks5://x:1`: expected a proxy such as `http://proxy.example:3128`, with its port, or `unset`",
+            "`PW_MCP_PROXY_PROXY_SERVER` cannot be `socks5://x:1`: expected a proxy such as `http://proxy.example:3128` or `http://user:password@proxy.example:3128`, with its port, or `unset`",
         ]
     );
+}
+
+/// No problem repeats a proxy's password, on whatever level and in whatever form it was written.
+#[test]
+fn problems_keep_passwords() {
+    let proxy = "https://ann:hunter2@proxy:1";
+    let all = Sources {
+        files: file(
+            "pool.proxy_server = { server = 'http://proxy:1', password = 'hunter2' }\n\
+             [[pools.A]]\nproxy_server = 'http://ann:hunter2@proxy:1'\n\
+             [pools.B]\nproxy_server = 'http://ann:hunter2@proxy'\n\
+             [[pools.B.instances]]\nproxy_server = 'http://ann:hunter2@proxy:1'",
+            true,
+        ),
+        flags: vec![("pool.proxy_server", proxy.to_owned())],
+        ..with(&[("PW_MCP_PROXY_PROXY_SERVER", proxy), ("PW_MCP_PROXY__A__0_PROXY_SERVER", proxy)])
+    };
+    let found = problems(&all);
+    assert!(found.iter().all(|problem| !problem.contains("hunter2")), "{found:#?}");
+    for shown in [
+        "`pool.proxy_server` cannot be `***` (from /project/greenroom.toml)",
+        "`pools.A` cannot be `[{ … }]`",
+        "`pools.B.instances` cannot be `[{ … }]`",
+        "`pools.B.proxy_server` cannot be `\"http://ann:***@proxy\"`",
+        "`PW_MCP_PROXY_PROXY_SERVER` cannot be `https://ann:***@proxy:1`",
+        "`PW_MCP_PROXY__A__0_PROXY_SERVER` cannot be `https://ann:***@proxy:1`",
+        "`pool.proxy_server` cannot be `https://ann:***@proxy:1` (from --pool-proxy-server)",
+    ] {
+        assert!(found.iter().any(|problem| problem.starts_with(shown)), "{shown}: {found:#?}");
+    }
 }
 
 /// Names that nobody knows are mistakes on every level, with the nearest; old names say their new ones.

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{
     grammar::{Spot, bad_pool_name, instance_id, is_pool_name},
     key::{Key, spell},
-    kind::{Given, Written},
+    kind::{Given, Written, display},
     nearest::nearest,
     problem::Problem,
     resolve::Merge,
@@ -108,7 +108,7 @@ impl Merge<'_> {
     pub(super) fn no_table(&mut self, file: &ConfigFile, key: &str, value: &toml::Value, allowed: &str) {
         self.problems.push(Problem::Value {
             key: key.to_owned(),
-            value: value.to_string(),
+            value: display(value),
             place: Some(file.path.display().to_string()),
             allowed: allowed.to_owned(),
             why: None,

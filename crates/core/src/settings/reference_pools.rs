@@ -50,8 +50,8 @@ alias = \"edge_main\"
 - The instance's value beats the pool's, and that the global one, whatever source each is in. On one level, `.env` beats TOML, and the
   environment beats `.env`. The global level has all of a setting's names: `PW_MCP_PROXY_SLOTS` is a second spelling of
   `GREENROOM_POOL_SLOTS`, which wins in the same source, and `--pool-slots` beats both.
-- A pool that variables mention replaces the TOML pool of the same name whole. Two TOML files are laid over each other, key by
-  key.
+- A pool that variables mention replaces the TOML pool of the same name whole; a `.env` may not, where that
+  would drop guarded values. Two TOML files are laid over each other, key by key.
 - What is *guarded* above is guarded on every level. `WSL_WINDOWS` is not: it makes `cmd.exe` start the pinned engine, and names no
   program itself.
 - `sessions.scope` is `call` unless it is set. `pool.instances_max` and `pool.instance_idle` are the built-in pool's alone.

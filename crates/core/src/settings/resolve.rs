@@ -190,7 +190,7 @@ impl Merge<'_> {
             Err(wrong) => {
                 self.wrong.insert(setting.key);
                 let Label { key, place } = label;
-                let (value, allowed) = (given.display(), setting.allowed());
+                let (value, allowed) = ((setting.show_wrong)(given), setting.allowed());
                 self.problems.push(Problem::Value { key, value, place, allowed, why: wrong.0 });
             }
         }

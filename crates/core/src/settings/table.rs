@@ -21,6 +21,7 @@ use super::{
     viewport::{Size, Viewport},
     web::{Origins, ProxyUrl},
 };
+use crate::lease::{INSTANCES_MAX, SLOTS_MAX};
 
 settings! {
     defaults(data_dir: PathBuf)
@@ -85,9 +86,9 @@ settings! {
         "pool.isolated" isolated: bool = true => Switch;
         /// How many isolated sessions one instance holds at once; 1 in declared pools. Each session of the custom
         /// engine is a process of its own.
-        "pool.slots" slots: usize = 16 => Whole(1..=256);
+        "pool.slots" slots: usize = 16 => Whole(1..=SLOTS_MAX);
         /// How many instances may run at once. One is added when all slots are taken.
-        "pool.instances_max" instances_max: usize = 8 => Whole(1..=1024), reach = Reach::BuiltIn;
+        "pool.instances_max" instances_max: usize = 8 => Whole(1..=INSTANCES_MAX), reach = Reach::BuiltIn;
         /// How many spare seats are kept ready, so that a new session need not wait for its browser. Each takes a
         /// slot that is not needed otherwise, a new instance's too. `auto` is 0, but 1 in the built-in pool of
         /// `greenroom serve`.
@@ -95,12 +96,14 @@ settings! {
         /// Instances of declared pools start when they are first needed, instead of at the start.
         "pool.lazy" lazy: bool = false => Switch;
         /// An instance that no session uses is stopped after this long. With `pool.warm` the last one stays.
-        "pool.instance_idle" instance_idle: Duration = Duration::from_secs(300) => Span::POSITIVE, reach = Reach::BuiltIn;
-        /// How long a call waits for a free slot; `0` refuses at once.
+        "pool.instance_idle" instance_idle: Duration = Duration::from_secs(300)
+            => Span::POSITIVE, reach = Reach::BuiltIn;
+        /// How long a call waits for a free slot. `0` refuses at once when every slot is lent; whoever waits only for
+        /// a browser to start waits for that.
         "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30) => Span::FROM_ZERO, reach = Reach::Pool;
         /// Which free instance a caller gets who named none: `fifo` the one given back first, `round_robin` the next
-        /// in turn, `least_used` the one with the fewest leases, `sticky` the one that the same session or owner had last. `auto` is `fifo` in
-        /// declared pools; otherwise it fills one instance before the next.
+        /// in turn, `least_used` the one with the fewest leases, `sticky` the one that the same session or owner had
+        /// last. `auto` is `fifo` in declared pools; otherwise it fills one instance before the next.
         "pool.lease_strategy" lease_strategy: Option<LeaseStrategy> = None
             => Or("auto", Choice::<LeaseStrategy>::ANY), reach = Reach::Pool;
         /// How often each instance is asked for a sign of life.

@@ -1,9 +1,10 @@
-//! Settings that name places on the web: origins that pages may load from, and the proxy on the way there.
+//! Settings that name places on the web: origins that pages may load from, and the proxy on the way there. A proxy's
+//! password is kept and never shown, neither as a value nor in a problem.
 
 use serde_json::Value as Json;
 
 use super::{
-    kind::{Given, Kind, Shape, Wrong},
+    kind::{Given, Kind, Shape, Written, Wrong},
     list::{items, split_at_commas},
 };
 
@@ -50,7 +51,8 @@ fn is_origin(text: &str) -> bool {
     is_host(host.strip_prefix("*.").unwrap_or(host)) && port.is_none_or(|port| port == "*" || is_port(port))
 }
 
-/// `http://host:port`: the one kind of proxy that greenroom's own can pass traffic on to.
+/// `http://[user:password@]host:port`: the one kind of proxy that greenroom's own can pass traffic on to. User and
+/// password are percent-encoded, as strictly as the egress proxy reads them.
 pub(super) struct ProxyUrl;
 
 impl Kind for ProxyUrl {
@@ -58,28 +60,91 @@ impl Kind for ProxyUrl {
 
     fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
         let text = given.text().ok_or(Wrong(None))?;
-        let place = text.strip_prefix("http://").ok_or(Wrong(None))?;
-        let place = place.strip_suffix('/').unwrap_or(place);
-        if place.contains('@') {
-            return Err(Wrong(Some("names and passwords are not passed on".to_owned())));
+        let (scheme, rest) = text.split_once("://").ok_or(Wrong(None))?;
+        if !scheme.eq_ignore_ascii_case("http") {
+            return Err(Wrong(None));
         }
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let place = match rest.rsplit_once('@') {
+            Some((credentials, place)) => {
+                check_credentials(credentials)?;
+                place
+            }
+            None => rest,
+        };
         match split_port(place) {
-            (host, Some(port)) if is_host(host) && is_port(port) => Ok(format!("http://{place}")),
+            (host, Some(port)) if is_host(host) && is_port(port) => Ok(format!("http://{rest}")),
             _ => Err(Wrong(None)),
         }
     }
 
     fn show(&self, value: &String) -> String {
-        value.clone()
+        without_password(value)
+    }
+
+    fn show_wrong(&self, given: Given<'_>) -> String {
+        let base = given.base;
+        match given.written {
+            Written::Text(text) => Given { written: Written::Text(&without_password(text)), base }.display(),
+            Written::Toml(toml::Value::String(text)) => {
+                toml::Value::String(without_password(text)).to_string()
+            }
+            // Playwright's own form is a table, with the password in it.
+            Written::Toml(toml::Value::Table(_) | toml::Value::Array(_)) => HIDDEN.to_owned(),
+            Written::Toml(_) => given.display(),
+        }
     }
 
     fn allowed(&self) -> String {
-        "a proxy such as `http://proxy.example:3128`, with its port".to_owned()
+        "a proxy such as `http://proxy.example:3128` or `http://user:password@proxy.example:3128`, with its port"
+            .to_owned()
     }
 
     fn shape(&self) -> Shape {
         Shape::One("URL".to_owned())
     }
+}
+
+/// What stands for a secret.
+const HIDDEN: &str = "***";
+
+/// `user[:password]`. What ends an address early, or is no escape, would be read otherwise than it was meant.
+fn check_credentials(text: &str) -> Result<(), Wrong> {
+    let user = text.split(':').next().unwrap_or_default();
+    if user.is_empty() || user.to_ascii_lowercase().contains("%3a") {
+        return Err(Wrong(Some("the user must not be empty or contain a colon".to_owned())));
+    }
+    let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    let is_encoded = text.split('%').skip(1).all(is_escape);
+    if !is_encoded || text.contains(['@', '/', '?', '#']) || text.contains(char::is_control) {
+        let why = "user and password are percent-encoded: `%25` for `%`, `%40` for `@`, `%2F` for `/`";
+        return Err(Wrong(Some(why.to_owned())));
+    }
+    Ok(())
+}
+
+/// A proxy's address, right or wrong, with `***` for its password. Where a part is not what it should be, the password
+/// may be anywhere, and only the scheme is left.
+fn without_password(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+    let is_scheme = scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    let start = if scheme.is_empty() || !is_scheme { "" } else { &text[..scheme.len() + "://".len()] };
+    let (credentials, place) =
+        rest.rsplit_once('@').map_or((None, rest), |(credentials, place)| (Some(credentials), place));
+    let (host, port) = split_port(place.strip_suffix('/').unwrap_or(place));
+    let is_place = is_host(host) && port.is_none_or(|port| port.chars().all(|c| c.is_ascii_digit()));
+    if !is_scheme || !is_place {
+        return format!("{start}{HIDDEN}");
+    }
+    let (user, password) = match credentials.map(|credentials| credentials.split_once(':')) {
+        None => return text.to_owned(),
+        Some(Some((user, _))) => (user, format!(":{HIDDEN}")),
+        Some(None) => (credentials.unwrap_or_default(), String::new()),
+    };
+    if user.contains(['@', '/', '?', '#']) {
+        return format!("{start}{HIDDEN}");
+    }
+    format!("{start}{user}{password}@{place}")
 }
 
 /// The host, and the port after its last colon. The colons of a v6 address stand in brackets.
@@ -122,12 +187,30 @@ mod tests {
         }
     }
 
-    /// A proxy is a host with a port over plain HTTP, and nothing else.
+    /// A proxy is a host with a port over plain HTTP, with or without credentials, and nothing else.
     #[test]
     fn proxies() {
         assert_eq!(text(&ProxyUrl, "http://proxy.example:3128"), Ok("http://proxy.example:3128".to_owned()));
         assert_eq!(text(&ProxyUrl, "http://[::1]:8080/"), Ok("http://[::1]:8080".to_owned()));
-        assert!(text(&ProxyUrl, "http://me:secret@proxy:1").unwrap_err().0.unwrap().contains("passwords"));
+        for right in ["me:secret", "me", "me:", "CORP%5Cann:p%40s%3As%2f%25%C3%A9", "ann:a:b"] {
+            let right = format!("http://{right}@proxy:1");
+            assert_eq!(text(&ProxyUrl, &right), Ok(right));
+        }
+        assert_eq!(text(&ProxyUrl, "HTTP://me:x@proxy:1/"), Ok("http://me:x@proxy:1".to_owned()));
+        for (wrong, why) in [
+            ("ann:50%off", "encoded"),
+            ("ann:50%", "encoded"),
+            ("ann:%é", "encoded"),
+            ("ann:p@ss", "encoded"),
+            ("ann:p/ss", "encoded"),
+            ("ann:p?ss", "encoded"),
+            ("", "user"),
+            (":secret", "user"),
+            ("a%3Ab:secret", "user"),
+        ] {
+            let wrong = text(&ProxyUrl, &format!("http://{wrong}@proxy:1")).unwrap_err().0.unwrap();
+            assert!(wrong.contains(why), "{wrong}");
+        }
         for wrong in [
             "",
             "proxy:1",
@@ -139,8 +222,37 @@ mod tests {
             "http://proxy:+1",
             "http://proxy:1/x",
             "http://::1:1",
+            "http://me:secret@proxy",
+            "http://me:secret@:1",
         ] {
             assert_eq!(text(&ProxyUrl, wrong), Err(Wrong(None)), "{wrong}");
+        }
+    }
+
+    /// A password is shown neither of a right value nor of a wrong one, whatever is wrong with it; the rest is, as far as
+    /// it is sure to be the rest.
+    #[test]
+    fn passwords_are_not_shown() {
+        for (value, shown) in [
+            ("http://proxy:1", "http://proxy:1"),
+            ("http://ann@proxy:1", "http://ann@proxy:1"),
+            ("http://ann:secret@[::1]:1", "http://ann:***@[::1]:1"),
+            ("https://ann:secret@proxy:1", "https://ann:***@proxy:1"),
+            ("http://ann:sec@ret@proxy:1", "http://ann:***@proxy:1"),
+            ("http://ann:sec/ret%@proxy:1/", "http://ann:***@proxy:1/"),
+            ("http://ann:secret@proxy", "http://ann:***@proxy"),
+            ("ann:secret@proxy:1", "ann:***@proxy:1"),
+            ("http:/ann:secret@proxy:1", "http:***@proxy:1"),
+            ("http://proxy:1@ann:secret", "http://***"),
+            ("http://proxy:1:ann:secret", "http://***"),
+            ("http://ann:secret", "http://***"),
+            ("http://x/secret@proxy:1", "http://***"),
+            ("ann:secret://x@proxy:1", "***"),
+            ("socks5://x:1", "socks5://x:1"),
+        ] {
+            let written = Written::Text(value);
+            assert_eq!(ProxyUrl.show_wrong(Given { written, base: std::path::Path::new("/") }), shown);
+            assert_eq!(ProxyUrl.show(&value.to_owned()), shown);
         }
     }
 }
