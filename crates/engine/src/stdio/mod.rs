@@ -59,8 +59,8 @@ struct Shared {
     /// With one slot: the process that was started with the instance, until its first seat takes it.
     ready: Mutex<Option<Arc<Living>>>,
     living: Mutex<Vec<Weak<Living>>>,
-    /// Follow the processes to their ends.
-    watchers: TaskTracker,
+    /// Seats that are being opened, and those who follow the processes to their ends.
+    tasks: TaskTracker,
 }
 
 impl Processes {
@@ -72,7 +72,7 @@ impl Processes {
             has_close: OnceLock::new(),
             ready: Mutex::default(),
             living: Mutex::default(),
-            watchers: TaskTracker::new(),
+            tasks: TaskTracker::new(),
         });
         if slots == 1 {
             let ready = shared.bring_up(Arc::new(Nobody)).await?;
@@ -102,8 +102,28 @@ impl Shared {
         all.retain(|living| living.strong_count() > 0);
         all.push(Arc::downgrade(&living));
         drop(all);
-        self.watchers.spawn(follow(Arc::downgrade(self), living.lost(), Arc::downgrade(&living)));
+        self.tasks.spawn(follow(Arc::downgrade(self), living.lost(), Arc::downgrade(&living)));
         Ok(living)
+    }
+
+    /// The process for a seat: the one that waits for it, or a new one.
+    async fn serve(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<Living>, OpenError> {
+        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match ready {
+            Some(living) if self.kind.suits(agent.as_ref()) => return Ok(living),
+            Some(unsuitable) => unsuitable.end().await,
+            None => {}
+        }
+        Ok(self.bring_up(agent).await?)
+    }
+
+    /// Resolves when the instance is lost.
+    async fn until_lost(&self) -> Lost {
+        let mut lost = self.lost.subscribe();
+        match lost.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(lost)) => lost.clone(),
+            Ok(None) | Err(_) => Lost::Shutdown,
+        }
     }
 
     /// Declares the instance lost. What was said first stays.
@@ -136,18 +156,19 @@ impl Instance for Processes {
     fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
         Box::pin(async move {
             let shared = &self.0;
-            if let Some(lost) = shared.lost.borrow().clone() {
+            // Whoever stops the instance waits until this is over.
+            let _opening = shared.tasks.token();
+            let living = tokio::select! {
+                biased;
+                lost = shared.until_lost() => return Err(lost.into()),
+                living = shared.serve(agent) => living?,
+            };
+            // A loss since then did not find this process if it came just before it was listed.
+            let lost = shared.lost.borrow().clone();
+            if let Some(lost) = lost {
+                living.end().await;
                 return Err(lost.into());
             }
-            let ready = shared.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let living = match ready {
-                Some(living) if shared.kind.suits(agent.as_ref()) => living,
-                Some(unsuitable) => {
-                    unsuitable.end().await;
-                    shared.bring_up(agent).await?
-                }
-                None => shared.bring_up(agent).await?,
-            };
             Ok(shared.kind.seat(ProcessSeat::new(living)))
         })
     }
@@ -192,8 +213,8 @@ impl Instance for Processes {
                 ends.spawn(async move { living.stop(grace).await });
             }
             ends.join_all().await;
-            self.0.watchers.close();
-            self.0.watchers.wait().await;
+            self.0.tasks.close();
+            self.0.tasks.wait().await;
         })
     }
 }

@@ -4,14 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{Engine, InstanceId, Lost, OpenError};
 use greenroom_testkit::{
-    PATIENCE,
+    PATIENCE, eventually,
     process::{Signal, alive, signal, wait_gone},
     within,
 };
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::stage::{Askable, Stage, call, open, pid};
+use super::stage::{Askable, Stage, call, open, pid, start};
 
 /// With one slot the process is started with the instance and serves the first seat; the next seat has another.
 #[tokio::test]
@@ -127,4 +127,28 @@ async fn a_sign_of_life() {
     idle.close().await;
     instance.ping().await.unwrap();
     instance.stop(Duration::from_secs(2)).await;
+}
+
+/// A seat that is being opened while its instance is stopped is refused with the loss, and leaves no process.
+#[tokio::test]
+async fn a_stop_does_not_miss_a_seat_that_is_being_opened() {
+    let stage = Stage::new();
+    let (pid_file, fake) = (stage.path("pid"), greenroom_testkit::fake_engine_path());
+    let script = format!(
+        "echo $$ >{0}.part; mv {0}.part {0}\nexec {1} --hang-at-start",
+        pid_file.display(),
+        fake.display()
+    );
+    let engine =
+        greenroom_engine::CustomEngine { program: stage.script("engine", &script), ..stage.custom(2, &[]) };
+    let instance = start(&engine).await;
+    let opening = tokio::spawn({
+        let instance = instance.clone();
+        async move { instance.open(Arc::new(Askable)).await.err() }
+    });
+    let pid = eventually("a process", || std::fs::read_to_string(&pid_file).ok()?.trim().parse().ok()).await;
+    within(PATIENCE, instance.stop(Duration::from_secs(2))).await;
+    wait_gone(pid).await;
+    let refused = within(PATIENCE, opening).await.unwrap();
+    assert!(matches!(refused, Some(OpenError::Lost(Lost::Shutdown))), "{refused:?}");
 }
