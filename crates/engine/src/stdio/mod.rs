@@ -19,7 +19,7 @@ use tokio::{sync::watch, task::JoinSet};
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    loss::explain,
+    loss::{declare, explain},
     process::{Pipes, Process},
     seat_folder::SeatFolder,
     upstream::{ToolsChanged, Upstream},
@@ -114,7 +114,16 @@ impl Shared {
             Some(unsuitable) => unsuitable.end().await,
             None => {}
         }
-        Ok(self.bring_up(agent).await?)
+        match self.bring_up(agent).await {
+            Ok(living) => Ok(living),
+            // The instance is its process: without one it is no more, and another may do.
+            Err(error) if self.slots == 1 => {
+                let lost = Lost::Unwell(error.message.into());
+                self.lose(lost.clone());
+                Err(lost.into())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Resolves when the instance is lost.
@@ -128,11 +137,7 @@ impl Shared {
 
     /// Declares the instance lost. What was said first stays.
     fn lose(&self, lost: Lost) {
-        self.lost.send_if_modified(|known| {
-            let news = known.is_none();
-            known.get_or_insert(lost);
-            news
-        });
+        declare(&self.lost, lost);
     }
 
     fn living(&self) -> Vec<Arc<Living>> {
@@ -196,7 +201,10 @@ impl Instance for Processes {
     }
 
     fn condemn(&self, why: Lost) {
-        self.0.lose(why);
+        self.0.lose(why.clone());
+        for living in self.0.living() {
+            living.condemn(why.clone());
+        }
     }
 
     fn process_ids(&self) -> Vec<u32> {

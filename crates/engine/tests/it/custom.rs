@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Engine, InstanceId, Lost, OpenError};
+use greenroom_core::{Call, Engine, InstanceId, Lost, OpenError};
 use greenroom_testkit::{
     PATIENCE, eventually,
     process::{Signal, alive, signal, wait_gone},
@@ -151,4 +151,51 @@ async fn a_stop_does_not_miss_a_seat_that_is_being_opened() {
     wait_gone(pid).await;
     let refused = within(PATIENCE, opening).await.unwrap();
     assert!(matches!(refused, Some(OpenError::Lost(Lost::Shutdown))), "{refused:?}");
+}
+
+/// The seats of a condemned instance hear why, in their calls too, and not that their processes were killed.
+#[tokio::test]
+async fn the_seats_of_a_condemned_instance_hear_why() {
+    let stage = Stage::new();
+    let instance = stage.start(2, &[]).await;
+    let (mut busy, idle) = (open(&instance).await, open(&instance).await);
+    let gate = stage.gate();
+    let params =
+        greenroom_core::raw::encode(&json!({ "name": "wait", "arguments": { "file": gate.path() } }));
+    let running = tokio::spawn(async move {
+        let call = Call { tool: "wait".into(), params };
+        busy.call(call, Arc::new(Askable)).await.err()
+    });
+    gate.arrived(1).await;
+
+    let why = Lost::Unwell("three checks unanswered".into());
+    instance.condemn(why.clone());
+    instance.stop(Duration::ZERO).await;
+    assert_eq!(within(PATIENCE, running).await.unwrap(), Some(why.clone()));
+    assert_eq!(*idle.lost().borrow(), Some(why.clone()));
+    assert_eq!(*instance.lost().borrow(), Some(why));
+}
+
+/// With one slot a command that no longer works is the instance's loss, so that it is not taken for a sound one; with
+/// more it is only the seat's failure.
+#[tokio::test]
+async fn a_command_that_no_longer_works() {
+    for slots in [1, 2] {
+        let stage = Stage::new();
+        let script = format!("exec {}", greenroom_testkit::fake_engine_path().display());
+        let program = stage.script("engine", &script);
+        let engine = greenroom_engine::CustomEngine { program, args: Vec::new(), ..stage.custom(slots, &[]) };
+        let instance = start(&engine).await;
+        open(&instance).await.close().await;
+        stage.script("engine", "echo 'no license' >&2; exit 1");
+
+        let refused = instance.open(Arc::new(Askable)).await.err().unwrap();
+        assert!(refused.to_string().contains("no license"), "{refused}");
+        let lost = instance.lost().borrow().clone();
+        match refused {
+            OpenError::Lost(why) => assert_eq!((slots, lost), (1, Some(why))),
+            OpenError::Failed(_) => assert_eq!((slots, lost), (2, None)),
+        }
+        instance.stop(Duration::ZERO).await;
+    }
 }
