@@ -19,7 +19,8 @@ use super::{
 };
 use crate::{
     process::{Pipes, Process},
-    run_folder::{Scratch, make_private, unwritable},
+    profile::Profile,
+    run_folder::{Scratch, unwritable},
     seat_folder::SeatFolder,
     stdio::{Kind, ProcessSeat, Processes},
     upstream::ToolsChanged,
@@ -29,6 +30,8 @@ struct Launched {
     engine: PlaywrightEngine,
     /// Where Node keeps what it writes by itself.
     folder: Scratch,
+    /// The profile that stays, if there is one; it is this instance's until it has stopped.
+    profile: Option<Profile>,
 }
 
 /// Starts an instance; the browser comes with its first call.
@@ -36,15 +39,10 @@ pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>,
     let options = &engine.options;
     let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
     settle::write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
-    if let Some(profile) =
-        options.user_data_dir.as_ref().filter(|_| !options.wsl_windows && !options.isolated)
-    {
-        make_private(profile).map_err(|error| {
-            StartError::new(format!("cannot use the profile folder: {error}: `{}`", profile.display()))
-                .hint("make it a folder that this user can write, or choose another with `user_data_dir`")
-        })?;
-    }
-    Processes::start(Box::new(Launched { engine, folder }), 1).await
+    // The profiles of Windows and of the user's own browser are not greenroom's to hold.
+    let kept = !options.wsl_windows && !options.extension && !options.isolated;
+    let profile = options.user_data_dir.as_deref().filter(|_| kept).map(Profile::keep).transpose()?;
+    Processes::start(Box::new(Launched { engine, folder, profile }), 1).await
 }
 
 impl Kind for Launched {
@@ -82,6 +80,14 @@ impl Kind for Launched {
 
     fn answers_beside_calls(&self) -> bool {
         true
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(profile) = &self.profile {
+                profile.clear().await;
+            }
+        })
     }
 
     fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {

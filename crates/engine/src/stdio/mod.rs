@@ -42,6 +42,8 @@ pub(crate) trait Kind: Send + Sync + 'static {
     fn has_close(&self) -> Option<bool>;
     /// Whether it answers a ping while a call runs. A server that does one thing at a time does not.
     fn answers_beside_calls(&self) -> bool;
+    /// Told when the instance has stopped and its processes are gone.
+    fn stopped(&self) -> BoxFuture<'_, ()>;
     /// A seat in this engine's manner.
     fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat>;
 }
@@ -223,6 +225,7 @@ impl Instance for Processes {
             ends.join_all().await;
             self.0.tasks.close();
             self.0.tasks.wait().await;
+            self.0.kind.stopped().await;
         })
     }
 }
