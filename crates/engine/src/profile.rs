@@ -37,10 +37,7 @@ pub(crate) enum Profile {
 impl Profile {
     /// Takes a profile that stays, and makes it if there is none yet.
     pub(crate) fn keep(path: &Path) -> Result<Self, StartError> {
-        let unusable = |error: &dyn std::fmt::Display| {
-            StartError::new(format!("cannot use the profile folder: {error}: `{}`", path.display()))
-                .hint("make it a folder of this user's own, or choose another with `user_data_dir`")
-        };
+        let unusable = |error: &dyn std::fmt::Display| unusable(path, error);
         close_to_others(path).map_err(|error| unusable(&error))?;
         let lock = private_file().create(true).truncate(false).read(true).write(true).open(path.join(LOCK));
         let mut lock = lock.map_err(|error| unusable(&error))?;
@@ -86,6 +83,11 @@ impl Profile {
             Self::Kept { lock, .. } => drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take()),
         }
     }
+}
+
+pub(crate) fn unusable(path: &Path, error: &dyn std::fmt::Display) -> StartError {
+    StartError::new(format!("cannot use the profile folder: {error}: `{}`", path.display()))
+        .hint("make it a folder of this user's own, or choose another with `user_data_dir`")
 }
 
 fn in_use(path: &Path, by: &str) -> StartError {

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     process::{Pipes, Process},
-    profile::Profile,
-    run_folder::{Scratch, unwritable},
+    profile::{Profile, unusable},
+    run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
     stdio::{Kind, ProcessSeat, Processes},
     upstream::ToolsChanged,
@@ -39,9 +39,16 @@ pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>,
     let options = &engine.options;
     let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
     settle::write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
-    // The profiles of Windows and of the user's own browser are not greenroom's to hold.
-    let kept = !options.wsl_windows && !options.extension && !options.isolated;
-    let profile = options.user_data_dir.as_deref().filter(|_| kept).map(Profile::keep).transpose()?;
+    let profile = match &options.user_data_dir {
+        // The user's own browser may well run on it already.
+        Some(path) if options.extension && !options.wsl_windows => {
+            make_private(path).map_err(|error| unusable(path, &error))?;
+            None
+        }
+        Some(path) if !options.wsl_windows && !options.isolated => Some(Profile::keep(path)?),
+        // A path of Windows means nothing here.
+        _ => None,
+    };
     Processes::start(Box::new(Launched { engine, folder, profile }), 1).await
 }
 
