@@ -96,6 +96,10 @@ impl Kind for CustomEngine {
         false
     }
 
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
         Box::new(seat)
     }

@@ -40,21 +40,26 @@ fn died(process: &Process, status: &str) -> StartError {
     StartError::new(format!("`{}`: {lost}", process.name()))
 }
 
-/// A watch that becomes `Some` when the process ends.
-pub(crate) fn lost_with(process: &Process) -> watch::Receiver<Option<Lost>> {
-    let (sender, receiver) = watch::channel(None);
-    let mut exit = process.exit();
-    let tail = process.tail();
-    tokio::spawn(async move {
-        tokio::select! {
-            exited = exit.wait_for(Option::is_some) => {
-                let status = exited.ok().and_then(|exit| exit.clone()).unwrap_or_default();
-                sender.send_replace(Some(Lost::Process { status, stderr_tail: tail.text().into() }));
-            }
-            () = sender.closed() => {}
-        }
+/// Declares something lost. What was said first stays.
+pub(crate) fn declare(lost: &watch::Sender<Option<Lost>>, why: Lost) {
+    lost.send_if_modified(|known| {
+        let news = known.is_none();
+        known.get_or_insert(why);
+        news
     });
-    receiver
+}
+
+/// A watch that becomes `Some` when the process ends, unless another loss is declared first.
+pub(crate) fn lost_with(process: &Process) -> watch::Sender<Option<Lost>> {
+    let lost = watch::Sender::new(None);
+    let (sender, mut exit, tail) = (lost.clone(), process.exit(), process.tail());
+    // Ends with the process, which does not outlive its owner.
+    tokio::spawn(async move {
+        let status = exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone());
+        let status = status.unwrap_or_default();
+        declare(&sender, Lost::Process { status, stderr_tail: tail.text().into() });
+    });
+    lost
 }
 
 /// A connection that closed usually means a process that is just ending: its exit tells more.

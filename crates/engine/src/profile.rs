@@ -1,6 +1,6 @@
-//! Where a Chromium keeps what it knows: in a folder that goes with it, or in one that stays.
+//! Where a browser keeps what it knows: in a folder that goes with it, or in one that stays.
 //!
-//! A profile that stays belongs to one browser at a time. greenroom's own lock on it is the kernel's and cannot be
+//! A profile that stays is closed to other users and belongs to one browser at a time. greenroom's own lock on it is the kernel's and cannot be
 //! left behind; Chromium's is a link that names host and process, which greenrooms of old, other programs and people
 //! leave there, so it counts only as long as that browser lives. The headless shell has no lock at all.
 
@@ -17,7 +17,7 @@ use rustix::{
     system::uname,
 };
 
-use crate::run_folder::{Scratch, make_private, private_file};
+use crate::run_folder::{Scratch, close_to_others, private_file};
 
 /// greenroom's lock, in the profile. It holds the name of the machine that last had it.
 const LOCK: &str = "greenroom.lock";
@@ -37,11 +37,8 @@ pub(crate) enum Profile {
 impl Profile {
     /// Takes a profile that stays, and makes it if there is none yet.
     pub(crate) fn keep(path: &Path) -> Result<Self, StartError> {
-        let unusable = |error: &dyn std::fmt::Display| {
-            StartError::new(format!("cannot use the profile folder: {error}: `{}`", path.display()))
-                .hint("make it a folder that this user can write, or choose another with `user_data_dir`")
-        };
-        make_private(path).map_err(|error| unusable(&error))?;
+        let unusable = |error: &dyn std::fmt::Display| unusable(path, error);
+        close_to_others(path).map_err(|error| unusable(&error))?;
         let lock = private_file().create(true).truncate(false).read(true).write(true).open(path.join(LOCK));
         let mut lock = lock.map_err(|error| unusable(&error))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -86,6 +83,11 @@ impl Profile {
             Self::Kept { lock, .. } => drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take()),
         }
     }
+}
+
+pub(crate) fn unusable(path: &Path, error: &dyn std::fmt::Display) -> StartError {
+    StartError::new(format!("cannot use the profile folder: {error}: `{}`", path.display()))
+        .hint("make it a folder of this user's own, or choose another with `user_data_dir`")
 }
 
 fn in_use(path: &Path, by: &str) -> StartError {
@@ -157,6 +159,20 @@ mod tests {
         Profile::keep(folder.path()).unwrap();
         assert!(fs::symlink_metadata(&lock).is_err());
         assert_eq!(fs::read_to_string(folder.path().join(LOCK)).unwrap(), host);
+    }
+
+    /// A profile that others could open is closed to them; where that cannot be done it is refused.
+    #[test]
+    fn a_profile_is_for_this_user_only() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        Profile::keep(folder.path()).unwrap();
+        assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
+
+        // Nobody can change this one, as if it were somebody else's.
+        let refused = Profile::keep(Path::new("/proc/self/task")).unwrap_err();
+        assert!(refused.message.contains("others can open it"), "{refused}");
+        assert!(refused.hint.is_some_and(|hint| hint.contains("this user's own")));
     }
 
     /// A profile that cannot be made says where and what to do.

@@ -10,7 +10,7 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -225,6 +225,17 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Makes a folder for this user only, and closes one that is there and open to others.
+pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
+    make_private(path)?;
+    if fs::metadata(path)?.permissions().mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(|error| {
+        io::Error::new(error.kind(), format!("others can open it, and that cannot be changed: {error}"))
+    })
+}
+
 pub(crate) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
@@ -245,7 +256,6 @@ pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     /// A dead owner's folder is removed, a living one's never, and everything is for this user only.
     #[test]

@@ -16,6 +16,8 @@ pub struct Facts {
     pub idle_timeout: Duration,
     pub max_lifetime: Option<Duration>,
     pub headless: bool,
+    /// Every session begins with an empty browser; otherwise some keep their profile for the next one.
+    pub isolated: bool,
     /// Pools are declared one by one; otherwise there is the built-in one, which grows by itself.
     pub declared: bool,
 }
@@ -35,8 +37,14 @@ fn compose(scope: Scope, facts: &Facts, pools: &[PoolStatus]) -> String {
         Scope::Explicit => "sessionId is required.",
     };
     let mut text = format!(
-        "greenroom lends isolated {}browsers. Each sessionId (any text you choose) is a browser of its own: cookies, storage, tabs and files are never shared. {without} The first call with a new id starts it. Calls of one session run in order, sessions run in parallel. Up to {} sessions; one idle for {} is closed",
+        "greenroom lends {}{}browsers. Each sessionId (any text you choose) is a browser of its own: {}. {without} The first call with a new id starts it. Calls of one session run in order, sessions run in parallel. Up to {} at once; one idle for {} is closed",
+        if facts.isolated { "isolated " } else { "" },
         if facts.headless { "headless " } else { "" },
+        if facts.isolated {
+            "cookies, storage, tabs and files are never shared"
+        } else {
+            "tabs and files are never shared, but cookies and storage stay in an instance's profile for whoever comes next"
+        },
         pools.iter().map(|pool| pool.slots).sum::<usize>(),
         human(facts.idle_timeout),
     );
@@ -89,6 +97,7 @@ mod tests {
             idle_timeout: Duration::from_secs(300),
             max_lifetime: None,
             headless: true,
+            isolated: true,
             declared: false,
         };
         let built_in = [pool("DEFAULT", "", true, 128)];

@@ -55,6 +55,9 @@ pub struct Gateway {
 impl Gateway {
     /// Whether a browser can be had, or why not.
     fn readiness(&self) -> Result<(), String> {
+        if self.fleet.is_stopping() {
+            return Err("greenroom is shutting down".to_owned());
+        }
         if let Ok(pool) = self.fleet.pool(self.fleet.default_pool())
             && let Some(error) = pools::without_hope(&pool)
         {

@@ -48,11 +48,11 @@ pub fn sources(settings: &Settings, engines: &Engines) -> Vec<Source> {
 }
 
 pub fn facts(settings: &Settings) -> Facts {
-    let default = settings.pools.iter().find(|pool| pool.is_default);
     Facts {
         idle_timeout: settings.sessions.idle_timeout,
         max_lifetime: settings.sessions.max_lifetime,
-        headless: default.map_or(settings.pool.headless, |pool| pool.common.headless),
+        headless: settings.instances().iter().all(|(_, pool)| pool.headless),
+        isolated: settings.instances().iter().all(|(_, pool)| pool.isolated),
         declared: !settings.pools.is_empty(),
     }
 }

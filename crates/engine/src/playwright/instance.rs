@@ -20,7 +20,7 @@ use crate::{
     browser::Wanted,
     chromium::Chromium,
     launcher::Spec,
-    loss::explain,
+    loss::{declare, explain},
     observer::{Observer, Watched},
     process::Process,
     run_folder::{Scratch, unwritable},
@@ -130,11 +130,7 @@ impl Shared {
 
     /// Declares the instance lost. What was said first stays.
     fn lose(&self, lost: Lost) {
-        self.lost.send_if_modified(|known| {
-            let news = known.is_none();
-            known.get_or_insert(lost);
-            news
-        });
+        declare(&self.lost, lost);
     }
 
     /// Resolves when the instance is lost.

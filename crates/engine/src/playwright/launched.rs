@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     process::{Pipes, Process},
+    profile::{Profile, unusable},
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
     stdio::{Kind, ProcessSeat, Processes},
@@ -29,6 +30,8 @@ struct Launched {
     engine: PlaywrightEngine,
     /// Where Node keeps what it writes by itself.
     folder: Scratch,
+    /// The profile that stays, if there is one; it is this instance's until it has stopped.
+    profile: Option<Profile>,
 }
 
 /// Starts an instance; the browser comes with its first call.
@@ -36,15 +39,17 @@ pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>,
     let options = &engine.options;
     let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
     settle::write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
-    if let Some(profile) =
-        options.user_data_dir.as_ref().filter(|_| !options.wsl_windows && !options.isolated)
-    {
-        make_private(profile).map_err(|error| {
-            StartError::new(format!("cannot use the profile folder: {error}: `{}`", profile.display()))
-                .hint("make it a folder that this user can write, or choose another with `user_data_dir`")
-        })?;
-    }
-    Processes::start(Box::new(Launched { engine, folder }), 1).await
+    let profile = match &options.user_data_dir {
+        // The user's own browser may well run on it already.
+        Some(path) if options.extension && !options.wsl_windows => {
+            make_private(path).map_err(|error| unusable(path, &error))?;
+            None
+        }
+        Some(path) if !options.wsl_windows && !options.isolated => Some(Profile::keep(path)?),
+        // A path of Windows means nothing here.
+        _ => None,
+    };
+    Processes::start(Box::new(Launched { engine, folder, profile }), 1).await
 }
 
 impl Kind for Launched {
@@ -82,6 +87,14 @@ impl Kind for Launched {
 
     fn answers_beside_calls(&self) -> bool {
         true
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(profile) = &self.profile {
+                profile.clear().await;
+            }
+        })
     }
 
     fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {

@@ -68,7 +68,7 @@ impl PlaywrightSeat {
 
     fn follow_processes(&mut self) {
         let (lost, mut instance) = (self.lost.clone(), self.instance.lost.subscribe());
-        let mut process = self.process.as_ref().map(crate::loss::lost_with);
+        let mut process = self.process.as_ref().map(|process| crate::loss::lost_with(process).subscribe());
         self.watchers.spawn(async move {
             let process_lost = async {
                 match &mut process {

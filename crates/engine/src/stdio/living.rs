@@ -13,7 +13,12 @@ use serde_json::json;
 use tokio::{sync::watch, time::timeout};
 
 use super::CLOSE;
-use crate::{loss::lost_with, process::Process, seat_folder::SeatFolder, upstream::Upstream};
+use crate::{
+    loss::{declare, lost_with},
+    process::Process,
+    seat_folder::SeatFolder,
+    upstream::Upstream,
+};
 
 /// How long an engine may take to close its browser. Usual are milliseconds; a page that hangs may hold it up, and with
 /// [`STOP_GRACE`] this stays below the five seconds that a seat has to close.
@@ -26,7 +31,8 @@ pub(crate) struct Living {
     process: Process,
     pub(super) upstream: Upstream,
     pub(super) folder: SeatFolder,
-    lost: watch::Receiver<Option<Lost>>,
+    /// What was said first: how the process ended, or why it is to.
+    lost: watch::Sender<Option<Lost>>,
     has_close: bool,
     /// Whether a call runs.
     pub(super) busy: watch::Sender<bool>,
@@ -55,9 +61,15 @@ impl Living {
         self.process.exit().borrow().is_none()
     }
 
-    /// Becomes `Some` when the process has ended.
+    /// Becomes `Some` when the process has ended, or is condemned.
     pub(super) fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        self.lost.clone()
+        self.lost.subscribe()
+    }
+
+    /// Gives the process up, before it is ended: its seat hears the reason in the place of the kill.
+    pub(super) fn condemn(&self, why: Lost) {
+        self.dismissed.store(true, Ordering::Relaxed);
+        declare(&self.lost, why);
     }
 
     pub(super) fn is_dismissed(&self) -> bool {
@@ -95,10 +107,10 @@ impl Living {
     pub(super) async fn end(&self) {
         self.dismissed.store(true, Ordering::Relaxed);
         if self.has_close && self.runs() {
-            let (mut lost, close) = (self.lost.clone(), close());
+            let close = close();
             let closed = timeout(FAREWELL, async {
                 tokio::select! {
-                    _ = lost.wait_for(Option::is_some) => {}
+                    _ = self.process.wait() => {}
                     _ = self.upstream.call(&close, Arc::new(Nobody)) => {}
                 }
             });

@@ -19,7 +19,7 @@ use tokio::{sync::watch, task::JoinSet};
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    loss::explain,
+    loss::{declare, explain},
     process::{Pipes, Process},
     seat_folder::SeatFolder,
     upstream::{ToolsChanged, Upstream},
@@ -42,6 +42,8 @@ pub(crate) trait Kind: Send + Sync + 'static {
     fn has_close(&self) -> Option<bool>;
     /// Whether it answers a ping while a call runs. A server that does one thing at a time does not.
     fn answers_beside_calls(&self) -> bool;
+    /// Told when the instance has stopped and its processes are gone.
+    fn stopped(&self) -> BoxFuture<'_, ()>;
     /// A seat in this engine's manner.
     fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat>;
 }
@@ -59,8 +61,8 @@ struct Shared {
     /// With one slot: the process that was started with the instance, until its first seat takes it.
     ready: Mutex<Option<Arc<Living>>>,
     living: Mutex<Vec<Weak<Living>>>,
-    /// Follow the processes to their ends.
-    watchers: TaskTracker,
+    /// Seats that are being opened, and those who follow the processes to their ends.
+    tasks: TaskTracker,
 }
 
 impl Processes {
@@ -72,7 +74,7 @@ impl Processes {
             has_close: OnceLock::new(),
             ready: Mutex::default(),
             living: Mutex::default(),
-            watchers: TaskTracker::new(),
+            tasks: TaskTracker::new(),
         });
         if slots == 1 {
             let ready = shared.bring_up(Arc::new(Nobody)).await?;
@@ -102,17 +104,42 @@ impl Shared {
         all.retain(|living| living.strong_count() > 0);
         all.push(Arc::downgrade(&living));
         drop(all);
-        self.watchers.spawn(follow(Arc::downgrade(self), living.lost(), Arc::downgrade(&living)));
+        self.tasks.spawn(follow(Arc::downgrade(self), living.lost(), Arc::downgrade(&living)));
         Ok(living)
+    }
+
+    /// The process for a seat: the one that waits for it, or a new one.
+    async fn serve(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<Living>, OpenError> {
+        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match ready {
+            Some(living) if self.kind.suits(agent.as_ref()) => return Ok(living),
+            Some(unsuitable) => unsuitable.end().await,
+            None => {}
+        }
+        match self.bring_up(agent).await {
+            Ok(living) => Ok(living),
+            // The instance is its process: without one it is no more, and another may do.
+            Err(error) if self.slots == 1 => {
+                let lost = Lost::Unwell(error.message.into());
+                self.lose(lost.clone());
+                Err(lost.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Resolves when the instance is lost.
+    async fn until_lost(&self) -> Lost {
+        let mut lost = self.lost.subscribe();
+        match lost.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(lost)) => lost.clone(),
+            Ok(None) | Err(_) => Lost::Shutdown,
+        }
     }
 
     /// Declares the instance lost. What was said first stays.
     fn lose(&self, lost: Lost) {
-        self.lost.send_if_modified(|known| {
-            let news = known.is_none();
-            known.get_or_insert(lost);
-            news
-        });
+        declare(&self.lost, lost);
     }
 
     fn living(&self) -> Vec<Arc<Living>> {
@@ -136,18 +163,19 @@ impl Instance for Processes {
     fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
         Box::pin(async move {
             let shared = &self.0;
-            if let Some(lost) = shared.lost.borrow().clone() {
+            // Whoever stops the instance waits until this is over.
+            let _opening = shared.tasks.token();
+            let living = tokio::select! {
+                biased;
+                lost = shared.until_lost() => return Err(lost.into()),
+                living = shared.serve(agent) => living?,
+            };
+            // A loss since then did not find this process if it came just before it was listed.
+            let lost = shared.lost.borrow().clone();
+            if let Some(lost) = lost {
+                living.end().await;
                 return Err(lost.into());
             }
-            let ready = shared.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let living = match ready {
-                Some(living) if shared.kind.suits(agent.as_ref()) => living,
-                Some(unsuitable) => {
-                    unsuitable.end().await;
-                    shared.bring_up(agent).await?
-                }
-                None => shared.bring_up(agent).await?,
-            };
             Ok(shared.kind.seat(ProcessSeat::new(living)))
         })
     }
@@ -175,7 +203,10 @@ impl Instance for Processes {
     }
 
     fn condemn(&self, why: Lost) {
-        self.0.lose(why);
+        self.0.lose(why.clone());
+        for living in self.0.living() {
+            living.condemn(why.clone());
+        }
     }
 
     fn process_ids(&self) -> Vec<u32> {
@@ -192,8 +223,9 @@ impl Instance for Processes {
                 ends.spawn(async move { living.stop(grace).await });
             }
             ends.join_all().await;
-            self.0.watchers.close();
-            self.0.watchers.wait().await;
+            self.0.tasks.close();
+            self.0.tasks.wait().await;
+            self.0.kind.stopped().await;
         })
     }
 }

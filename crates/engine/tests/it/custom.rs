@@ -2,16 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Engine, InstanceId, Lost, OpenError};
+use greenroom_core::{Call, Engine, InstanceId, Lost, OpenError};
 use greenroom_testkit::{
-    PATIENCE,
+    PATIENCE, eventually,
     process::{Signal, alive, signal, wait_gone},
     within,
 };
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::stage::{Askable, Stage, call, open, pid};
+use super::stage::{Askable, Stage, call, open, pid, start};
 
 /// With one slot the process is started with the instance and serves the first seat; the next seat has another.
 #[tokio::test]
@@ -127,4 +127,75 @@ async fn a_sign_of_life() {
     idle.close().await;
     instance.ping().await.unwrap();
     instance.stop(Duration::from_secs(2)).await;
+}
+
+/// A seat that is being opened while its instance is stopped is refused with the loss, and leaves no process.
+#[tokio::test]
+async fn a_stop_does_not_miss_a_seat_that_is_being_opened() {
+    let stage = Stage::new();
+    let (pid_file, fake) = (stage.path("pid"), greenroom_testkit::fake_engine_path());
+    let script = format!(
+        "echo $$ >{0}.part; mv {0}.part {0}\nexec {1} --hang-at-start",
+        pid_file.display(),
+        fake.display()
+    );
+    let engine =
+        greenroom_engine::CustomEngine { program: stage.script("engine", &script), ..stage.custom(2, &[]) };
+    let instance = start(&engine).await;
+    let opening = tokio::spawn({
+        let instance = instance.clone();
+        async move { instance.open(Arc::new(Askable)).await.err() }
+    });
+    let pid = eventually("a process", || std::fs::read_to_string(&pid_file).ok()?.trim().parse().ok()).await;
+    within(PATIENCE, instance.stop(Duration::from_secs(2))).await;
+    wait_gone(pid).await;
+    let refused = within(PATIENCE, opening).await.unwrap();
+    assert!(matches!(refused, Some(OpenError::Lost(Lost::Shutdown))), "{refused:?}");
+}
+
+/// The seats of a condemned instance hear why, in their calls too, and not that their processes were killed.
+#[tokio::test]
+async fn the_seats_of_a_condemned_instance_hear_why() {
+    let stage = Stage::new();
+    let instance = stage.start(2, &[]).await;
+    let (mut busy, idle) = (open(&instance).await, open(&instance).await);
+    let gate = stage.gate();
+    let params =
+        greenroom_core::raw::encode(&json!({ "name": "wait", "arguments": { "file": gate.path() } }));
+    let running = tokio::spawn(async move {
+        let call = Call { tool: "wait".into(), params };
+        busy.call(call, Arc::new(Askable)).await.err()
+    });
+    gate.arrived(1).await;
+
+    let why = Lost::Unwell("three checks unanswered".into());
+    instance.condemn(why.clone());
+    instance.stop(Duration::ZERO).await;
+    assert_eq!(within(PATIENCE, running).await.unwrap(), Some(why.clone()));
+    assert_eq!(*idle.lost().borrow(), Some(why.clone()));
+    assert_eq!(*instance.lost().borrow(), Some(why));
+}
+
+/// With one slot a command that no longer works is the instance's loss, so that it is not taken for a sound one; with
+/// more it is only the seat's failure.
+#[tokio::test]
+async fn a_command_that_no_longer_works() {
+    for slots in [1, 2] {
+        let stage = Stage::new();
+        let script = format!("exec {}", greenroom_testkit::fake_engine_path().display());
+        let program = stage.script("engine", &script);
+        let engine = greenroom_engine::CustomEngine { program, args: Vec::new(), ..stage.custom(slots, &[]) };
+        let instance = start(&engine).await;
+        open(&instance).await.close().await;
+        stage.script("engine", "echo 'no license' >&2; exit 1");
+
+        let refused = instance.open(Arc::new(Askable)).await.err().unwrap();
+        assert!(refused.to_string().contains("no license"), "{refused}");
+        let lost = instance.lost().borrow().clone();
+        match refused {
+            OpenError::Lost(why) => assert_eq!((slots, lost), (1, Some(why))),
+            OpenError::Failed(_) => assert_eq!((slots, lost), (2, None)),
+        }
+        instance.stop(Duration::ZERO).await;
+    }
 }

@@ -4,6 +4,7 @@
 
 mod custom;
 mod install;
+mod kept;
 mod order;
 mod stage;
 mod windows;

@@ -201,6 +201,8 @@ impl Fleet {
     /// Takes on no more calls, and waits so long for those that there are. Says whether all have ended.
     pub async fn drain_calls(&self, within: Duration) -> bool {
         self.0.draining.cancel();
+        // Whoever still waits for a browser gets none: it hears so now instead of holding up those that run.
+        self.0.pools.iter().for_each(|pool| pool.lend_no_more());
         self.0.flights.close();
         timeout(within, self.0.flights.wait()).await.is_ok()
     }

@@ -30,6 +30,11 @@ impl Fleet {
         self.0.pools.first().map_or("", |pool| &pool.name)
     }
 
+    /// Whether no more calls are taken on.
+    pub fn is_stopping(&self) -> bool {
+        self.0.check_open().is_err()
+    }
+
     /// The pool that a call without a target runs in: its session's, also of one that has ended, or the default one.
     pub fn pool_of(&self, owner: &Owner, whose: &Whose) -> String {
         let known = self.0.key_of(owner, whose).ok().and_then(|(key, _)| {
@@ -52,16 +57,19 @@ impl Fleet {
 
     /// Makes a pool so many instances big. No lease that is out is cut.
     pub fn scale(&self, pool: &str, instances: usize) -> Result<Scaled, FleetError> {
+        self.0.check_open()?;
         self.0.pool(Some(pool))?.scale(instances)
     }
 
     /// Has an instance, or a whole pool, started anew: what has failed at once, what runs when its leases are back.
     pub fn restart(&self, pool: &str, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
+        self.0.check_open()?;
         self.0.pool(Some(pool))?.restart(instance)
     }
 
     /// Has an instance, or a whole pool, lend nothing more, and stop when its leases are back.
     pub fn drain(&self, pool: &str, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
+        self.0.check_open()?;
         self.0.pool(Some(pool))?.drain(instance)
     }
 

@@ -231,6 +231,11 @@ impl Pool {
         }
     }
 
+    /// Lends nothing any more; those who wait hear so.
+    pub(crate) fn lend_no_more(&self) {
+        self.queue.close();
+    }
+
     /// Stops every instance, its seats first. Returns when nothing of them is left.
     pub(crate) async fn shutdown(self: &Arc<Self>) {
         self.give_up_seats();

@@ -177,11 +177,16 @@ impl Pool {
             }
         };
         tracing::info!(pool = %self.name, instance = %place.id, "ready");
-        place.came_up(instance.clone());
-        self.change(|ledger| ledger.started(place.id));
-        self.start_over.notify_waiters();
-        self.keeping.wake.notify_one();
-        let end = self.watch(place, &instance, orders, tended).await;
+        let end = if orders.borrow().goal == Goal::Run {
+            place.came_up(instance.clone());
+            self.change(|ledger| ledger.started(place.id));
+            self.start_over.notify_waiters();
+            self.keeping.wake.notify_one();
+            self.watch(place, &instance, orders, tended).await
+        } else {
+            // It was told to stop while it started: it lends nothing at all.
+            End::Drained
+        };
         let order = *orders.borrow_and_update();
         let anew = tended.is_told_anew(order);
         // Out of the pool before anything else: nobody must be lent what is about to stop.
