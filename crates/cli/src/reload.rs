@@ -189,7 +189,10 @@ fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<Change> {
         }
     };
     let count = after.instances.len();
-    at_once(before.instances.len() != count, format!("pool {name} has {count} instance{}", if count == 1 { "" } else { "s" }));
+    at_once(
+        before.instances.len() != count,
+        format!("pool {name} has {count} instance{}", if count == 1 { "" } else { "s" }),
+    );
     at_once(before.description != after.description, format!("pool {name} has another description"));
     let aliases =
         |pool: &DeclaredPool| pool.instances.iter().map(|one| one.alias.clone()).collect::<Vec<_>>();

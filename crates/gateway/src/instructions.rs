@@ -37,7 +37,7 @@ fn compose(scope: Scope, facts: &Facts, pools: &[PoolStatus]) -> String {
         Scope::Explicit => "sessionId is required.",
     };
     let mut text = format!(
-        "greenroom lends {}{}browsers. Each sessionId (any text you choose) is a browser of its own: {}. {without} The first call with a new id starts it. Calls of one session run in order, sessions run in parallel. Up to {} at once; one idle for {} is closed",
+        "greenroom lends {}{}browsers. Each sessionId (any text you choose) is a browser of its own: {}. {without} The first call with a new id starts it. Calls of one session run in order, sessions run in parallel. Up to {}; one idle for {} is closed",
         if facts.isolated { "isolated " } else { "" },
         if facts.headless { "headless " } else { "" },
         if facts.isolated {
@@ -45,7 +45,7 @@ fn compose(scope: Scope, facts: &Facts, pools: &[PoolStatus]) -> String {
         } else {
             "tabs and files are never shared, but cookies and storage stay in an instance's profile for whoever comes next"
         },
-        pools.iter().map(|pool| pool.slots).sum::<usize>(),
+        sessions(pools.iter().map(|pool| pool.slots).sum()),
         human(facts.idle_timeout),
     );
     if let Some(lifetime) = facts.max_lifetime {
@@ -57,6 +57,10 @@ fn compose(scope: Scope, facts: &Facts, pools: &[PoolStatus]) -> String {
         text.push_str(&format!(" Pools: {}.", pools.join("; ")));
     }
     text
+}
+
+fn sessions(count: usize) -> String {
+    format!("{count} session{}", if count == 1 { "" } else { "s" })
 }
 
 /// `CHROMIUM (default): general browsing`.
@@ -114,8 +118,15 @@ mod tests {
             pool("FIREFOX", &"x".repeat(101), false, 3),
             pool("WEBKIT", "", false, 2),
         ];
+        let kept = Facts { isolated: false, declared: true, ..facts.clone() };
+        let kept = compose(Scope::Call, &kept, &pools);
+        assert!(
+            kept.starts_with("greenroom lends headless browsers")
+                && kept.contains("stay in an instance's profile")
+        );
         let declared = compose(Scope::Call, &Facts { declared: true, ..facts }, &pools);
         assert!(declared.contains("Up to 10 sessions"), "{declared}");
+        assert!(usual.contains("lends isolated headless") && usual.contains("are never shared. "));
         let expected = format!(
             " Pools: CHROMIUM (default): General-purpose web scraping and navigation; FIREFOX: {}…; WEBKIT.",
             "x".repeat(100)

@@ -57,7 +57,7 @@ pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (
         catalog: Catalog::new(engines.iter().map(source).collect(), scope, folder.path().to_owned()),
         policy: Policy::new(&[], &[], BTreeSet::new(), false).unwrap(),
         scope,
-        facts: Facts { idle_timeout, max_lifetime: None, headless: true, declared },
+        facts: Facts { idle_timeout, max_lifetime: None, headless: true, isolated: true, declared },
         folder: PathBuf::from("/"),
         parking: crate::Parking::default(),
         metrics,

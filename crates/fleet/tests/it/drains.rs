@@ -214,3 +214,27 @@ fn given_up_in_the_moment_of_a_drain() {
         }
     });
 }
+
+/// An instance that is told to drain while it starts lends nothing at all, not even to those who waited for it.
+#[tokio::test(start_paused = true)]
+async fn drained_while_it_starts() {
+    let stage = Stage::tuned(1, 1, |settings| settings.pools[0].size = greenroom_fleet::Size::Fixed(2));
+    stage.world.starting.shut();
+    stage.fleet.start();
+    settle().await;
+    stage.fleet.drain("DEFAULT", Some("1")).unwrap();
+    settle().await;
+    let target = greenroom_fleet::Target { pool: None, instance: Some("1".to_owned()) };
+    let permit = crate::stage::permit(&greenroom_core::Owner::local(), "click");
+    let call = crate::fake::call("click", "{}");
+    let agent = std::sync::Arc::new(greenroom_core::Nobody);
+    let fleet = stage.fleet.clone();
+    let keyed =
+        tokio::spawn(async move { fleet.call(permit, crate::stage::named("k"), target, call, agent).await });
+    settle().await;
+    stage.world.starting.open();
+    assert!(matches!(keyed.await.unwrap(), Err(greenroom_fleet::FleetError::InstanceDown { .. })));
+    settle().await;
+    assert_eq!((stage.pool().healthy(), stage.world.counts().opens), (1, 0));
+    stage.end().await;
+}

@@ -166,10 +166,10 @@ async fn draining_is_bounded() {
     assert!(matches!(running.await.unwrap(), Err(FleetError::ShuttingDown)));
 }
 
-/// A call that was taken on before the drain is carried out, also if its session dies before its turn and another one has
-/// to be made for it.
+/// A call that was taken on before the drain and whose session dies before its turn is told that greenroom ends: no
+/// browser is lent to it any more, and it does not hold up the drain.
 #[tokio::test(start_paused = true)]
-async fn an_accepted_call_outlives_its_session() {
+async fn a_call_whose_session_dies_in_a_drain() {
     let stage = Stage::fixed(1, 1).await;
     stage.create("a").await.unwrap();
     // In one breath, before the session's task sees any of it: a call is queued, the browser dies, the drain begins.
@@ -181,8 +181,30 @@ async fn an_accepted_call_outlives_its_session() {
     }
     stage.world.lose_seat(stage.world.open_seats()[0], crate::stage::crash());
     let (drained, outcome) = tokio::join!(biased; stage.fleet.drain_calls(Duration::from_secs(60)), call);
-    let said = outcome.unwrap();
-    assert_eq!((drained, said.seat, said.restarted().is_some()), (true, 2, true));
+    assert!(drained && matches!(outcome, Err(FleetError::ShuttingDown)));
+    assert_eq!(stage.world.counts().opens, 1);
+    stage.end().await;
+}
+
+/// Those who wait in line when a drain begins hear so at once and hold nothing up; what runs comes to its end, and the
+/// pools take no more orders.
+#[tokio::test(start_paused = true)]
+async fn waiters_do_not_hold_up_a_drain() {
+    let stage = Stage::fixed(1, 1).await;
+    let running = stage.begin("a", "hold").await;
+    let held = stage.world.held().await;
+    let waiting = stage.begin("b", "click").await;
+    let began = Instant::now();
+    let fleet = stage.fleet.clone();
+    let draining = tokio::spawn(async move { fleet.drain_calls(Duration::from_secs(60)).await });
+    assert!(matches!(waiting.await.unwrap(), Err(FleetError::ShuttingDown)));
+    assert_eq!(began.elapsed().as_millis(), 0);
+    assert!(stage.fleet.is_stopping());
+    assert!(matches!(stage.fleet.scale("DEFAULT", 2), Err(FleetError::ShuttingDown)));
+    assert!(matches!(stage.fleet.restart("DEFAULT", None), Err(FleetError::ShuttingDown)));
+    held.answer();
+    running.await.unwrap().unwrap();
+    assert!(draining.await.unwrap());
     stage.end().await;
 }
 
