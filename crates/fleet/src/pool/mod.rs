@@ -155,7 +155,7 @@ impl Pool {
 
     /// The deadline of a call on this instance.
     pub(crate) fn call_timeout(&self, id: InstanceId) -> Duration {
-        self.place(id).map_or(Duration::MAX, |place| place.settings().call_timeout)
+        self.places().get(&id).map_or(Duration::MAX, |place| place.lock().settings.call_timeout)
     }
 
     /// Lets the tasks of the places run. Nothing is started by that.
