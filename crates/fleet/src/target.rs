@@ -28,6 +28,8 @@ pub trait Watcher: Send + Sync {
     fn leased(&self, _pool: &str, _instance: InstanceId, _waited: Duration) {}
     fn not_leased(&self, _pool: &str, _why: &FleetError, _waited: Duration) {}
     fn restarted(&self, _pool: &str, _instance: InstanceId) {}
+    /// A browser was lost under a call.
+    fn lost_call(&self, _pool: &str, _instance: InstanceId) {}
 }
 
 /// Nobody counts.

@@ -228,6 +228,11 @@ impl Watcher for Metrics {
         self.pools.refused.get_or_create(&Refused { pool: pool.to_owned(), reason }).inc();
     }
 
+    fn lost_call(&self, pool: &str, instance: InstanceId) {
+        let OfInstance { pool, instance } = of(pool, instance);
+        self.instances.calls.get_or_create(&Ended { pool, instance, outcome: "lost" }).inc();
+    }
+
     fn restarted(&self, pool: &str, instance: InstanceId) {
         self.instances.restarts.get_or_create(&of(pool, instance)).inc();
     }

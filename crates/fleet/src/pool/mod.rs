@@ -148,6 +148,11 @@ impl Pool {
         })
     }
 
+    /// A browser of this instance was lost under a call.
+    pub(crate) fn lost_call(&self, id: InstanceId) {
+        self.watcher.lost_call(&self.name, id);
+    }
+
     /// Whether this instance may yet lend a slot.
     pub(crate) fn may_lend(&self, id: InstanceId) -> bool {
         self.queue.with(|ledger| ledger.refusal(Some(id)).is_none())

@@ -312,13 +312,17 @@ impl Life {
         let deadline = self.home.pool.call_timeout(instance).saturating_add(seat.own_wait(&call));
         // The engine is never told of a cancellation: it would not stop, and its answer is the only sign that
         // the page is free again. So the seat stays busy, answered or not.
-        tokio::select! {
+        let outcome = tokio::select! {
             biased;
             outcome = seat.call(call, agent) => outcome.map_err(NoReply::Lost),
             why = died(lost) => Err(NoReply::Lost(why)),
             () = sleep(deadline) => Err(NoReply::Lost(Lost::Hung(deadline))),
             () = self.stop.cancelled() => Err(NoReply::Stopped),
+        };
+        if let Err(NoReply::Lost(_)) = outcome {
+            self.home.pool.lost_call(instance);
         }
+        outcome
     }
 
     /// Several calls, one after the other. A caller that leaves ends it after the one that runs.

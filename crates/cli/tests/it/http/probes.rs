@@ -102,3 +102,16 @@ async fn metrics() {
     }
     assert!(!text.contains("no_such_tool"), "{text}");
 }
+
+/// A call whose browser dies under it is counted where it ran.
+#[tokio::test]
+async fn lost_calls_are_counted() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = remote(&server).await;
+    let said = client.call("die", json!({"sessionId": "a"})).await;
+    assert_eq!(said["result"]["_meta"]["greenroom/error"]["code"], "session_lost", "{said}");
+    let figures = server.get("/metrics").await.body().await;
+    let line = r#"greenroom_pool_calls_total{pool="DEFAULT",instance="0",outcome="lost"} 1"#;
+    assert!(figures.contains(line), "{figures}");
+}
