@@ -82,6 +82,14 @@ pub fn print(text: &str, looks: &[Look]) -> anyhow::Result<ExitCode> {
     Ok(if silent.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Those that answered.
+pub fn answers(looks: &[Look]) -> impl Iterator<Item = &Answered> {
+    looks.iter().filter_map(|look| match look {
+        Look::Answered(answered) => Some(&**answered),
+        Look::Unanswered { .. } => None,
+    })
+}
+
 /// What to say of those that did not answer.
 pub fn silent(looks: &[Look]) -> Vec<String> {
     let silent = |look: &Look| match look {

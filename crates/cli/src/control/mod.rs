@@ -12,4 +12,4 @@ mod place;
 pub use ask::{ANSWER_WITHIN, AskError, Asker, connect};
 pub use find::{Neighbour, SERVER, find};
 pub use listen::Listening;
-pub use look::{Answered, Look, WithPid, look, nobody, print, silent};
+pub use look::{Answered, Look, WithPid, answers, look, nobody, print, silent};

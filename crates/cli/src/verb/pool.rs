@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::Surroundings,
-    control::{Answered, AskError, Asker, Look, WithPid, look, nobody, print, silent},
+    control::{Answered, AskError, Asker, Look, WithPid, answers, look, nobody, print, silent},
     report::Hinted,
     view::{self, terminal::Terminal, words},
 };
@@ -110,13 +110,8 @@ pub async fn show(
     let looks = look(&resolved.settings.data_dir).await;
     let (answered, pool) = which(&resolved.settings.data_dir, &looks, &args.pool, &args.how)?;
     let pid = answered.status.pid;
-    let text = if args.how.json {
-        serde_json::to_string_pretty(&WithPid { pid, what: pool })? + "\n"
-    } else {
-        view::pools::pool(pid, &answered.status.kind, pool, Terminal::stdout(surroundings))
-    };
-    io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    let terminal = Terminal::stdout(surroundings);
+    say(pid, &args.how, pool, |pid| view::pools::pool(pid, &answered.status.kind, pool, terminal))
 }
 
 pub async fn scale(resolved: &Resolved, args: &ScaleArgs) -> anyhow::Result<ExitCode> {
@@ -169,13 +164,6 @@ async fn tell<T: DeserializeOwned>(
             AskError::Refused(problem) => Hinted::failure(words::clean(&problem.message)),
             error => Hinted::failure(format!("cannot {verb} pool \"{name}\" (pid {pid}): {error}")),
         }
-    })
-}
-
-fn answers(looks: &[Look]) -> impl Iterator<Item = &Answered> {
-    looks.iter().filter_map(|look| match look {
-        Look::Answered(answered) => Some(&**answered),
-        Look::Unanswered { .. } => None,
     })
 }
 

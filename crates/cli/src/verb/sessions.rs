@@ -15,7 +15,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
     config::Surroundings,
-    control::{Answered, AskError, Asker, Look, WithPid, look, nobody, print, silent},
+    control::{Answered, AskError, Asker, Look, WithPid, answers, look, nobody, print, silent},
     progress,
     report::Hinted,
     view::{self, terminal::Terminal, words},
@@ -111,13 +111,7 @@ pub async fn close(resolved: &Resolved, args: &WhichArgs) -> anyhow::Result<Exit
 }
 
 fn sessions(looks: &[Look]) -> impl Iterator<Item = (&Answered, &Session)> {
-    looks
-        .iter()
-        .filter_map(|look| match look {
-            Look::Answered(answered) => Some(&**answered),
-            Look::Unanswered { .. } => None,
-        })
-        .flat_map(|answered| answered.sessions.iter().map(move |session| (answered, session)))
+    answers(looks).flat_map(|answered| answered.sessions.iter().map(move |session| (answered, session)))
 }
 
 /// The one session that is meant.

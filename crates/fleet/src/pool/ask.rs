@@ -56,7 +56,7 @@ impl Pool {
                 .key
                 .or(self.any_place())
                 .and_then(|id| self.place(id))
-                .is_some_and(|place| place.settings().engine.spare_suits(request.taker.agent));
+                .is_some_and(|place| place.engine().spare_suits(request.taker.agent));
             let answer = match waiter {
                 None => self.queue.ask(Want {
                     key: request.key,

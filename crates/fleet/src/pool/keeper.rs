@@ -150,24 +150,22 @@ impl Pool {
     /// if that is a matter of time.
     fn replenish(self: &Arc<Self>) -> Option<Instant> {
         loop {
+            // In this order: one that is kept meanwhile counts twice, never not at all.
+            let (opening, wanted, not_before) = {
+                let state = self.keeping.lock();
+                (state.opening, state.wanted, state.not_before)
+            };
+            let spares = self.kept().spares();
+            if spares > wanted {
+                self.give_up_spares(spares - wanted);
+            }
+            if spares + opening >= wanted || self.seeking.load(Ordering::Relaxed) > 0 {
+                return None;
+            }
+            if let Some(at) = not_before
+                && at > Instant::now()
             {
-                // In this order: one that is kept meanwhile counts twice, never not at all.
-                let (opening, wanted, not_before) = {
-                    let state = self.keeping.lock();
-                    (state.opening, state.wanted, state.not_before)
-                };
-                let spares = self.kept().spares();
-                if spares > wanted {
-                    self.give_up_spares(spares - wanted);
-                }
-                if spares + opening >= wanted || self.seeking.load(Ordering::Relaxed) > 0 {
-                    return None;
-                }
-                if let Some(at) = not_before
-                    && at > Instant::now()
-                {
-                    return Some(at);
-                }
+                return Some(at);
             }
             let used = self.kept().slots();
             let spare = self.queue.spare(|id, slot| !used.contains(&(id, slot)));
@@ -224,12 +222,13 @@ impl Pool {
     /// A spare came into somebody's hands. If they were good ones, those before it failed for a reason that is gone. Its
     /// successor waits a moment.
     pub(super) fn spare_taken(&self, suited: bool) {
+        if !suited {
+            return;
+        }
+        tracing::info!(pool = %self.name, "spare handed out");
         let pause = self.settings().spare_pause;
         let mut state = self.keeping.lock();
-        if suited {
-            tracing::info!(pool = %self.name, "spare handed out");
-            state.failures = 0;
-            state.not_before = Some(Instant::now() + pause);
-        }
+        state.failures = 0;
+        state.not_before = Some(Instant::now() + pause);
     }
 }

@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use greenroom_core::{Instance, InstanceId};
+use greenroom_core::{Engine, Instance, InstanceId};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -90,6 +90,10 @@ impl Place {
 
     pub(super) fn settings(&self) -> InstanceSettings {
         self.lock().settings.clone()
+    }
+
+    pub(super) fn engine(&self) -> Arc<dyn Engine> {
+        self.lock().settings.engine.clone()
     }
 
     /// The instance, if it runs and is not known to be lost.

@@ -237,7 +237,7 @@ impl Pool {
             turn = self.starts.acquire() => turn,
             () = self.closing.cancelled() => return ControlFlow::Break(()),
         };
-        let (engine, id) = (place.settings().engine, place.id);
+        let (engine, id) = (place.engine(), place.id);
         // A task of its own: an adapter that panics takes nothing else along.
         let mut starting = tokio::spawn(async move { timeout(START, engine.start(id)).await });
         let started = tokio::select! {

@@ -25,7 +25,7 @@ mod queued;
 mod random;
 mod random_fixed;
 mod reload;
-mod restart;
+mod restart_orders;
 mod restarts;
 mod scaling;
 mod shutdown;

@@ -114,8 +114,6 @@ async fn scale(
     if !(1..=INSTANCES_MAX).contains(&instances) {
         return Err(Problem::bad_body(format!("`instances` must be 1 to {INSTANCES_MAX}: `{instances}`")));
     }
-    // Whether there is such a pool comes before whether it can be scaled.
-    gateway.fleet.pool(&name)?;
     let scaled = gateway.fleet.scale(&name, instances)?;
     let draining = scaled.draining.iter().map(ToString::to_string).collect();
     Ok(Json(Scaled { pool: name, from: scaled.from, to: scaled.to, draining }))

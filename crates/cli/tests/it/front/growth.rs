@@ -1,14 +1,10 @@
 //! What is made is given back: sessions by the thousand leave nothing behind.
 
-use std::time::Duration;
-
 use greenroom_testkit::{
-    Client,
-    deadline::within,
+    Client, eventually,
     process::{children, open_fds, rss},
 };
 use serde_json::json;
-use tokio::time::sleep;
 
 use super::stage::{Stage, sessions};
 
@@ -54,12 +50,7 @@ async fn nothing_grows(count: usize) {
     let grown = rss(client.pid()).saturating_sub(memory);
     assert!(grown <= GROWTH_BYTES_MAX, "{grown} bytes more than before");
     // The last ones end beside their answers.
-    within(Duration::from_secs(20), async {
-        while open_fds(client.pid()) != handles {
-            sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    eventually("the handles there were", || (open_fds(client.pid()) == handles).then_some(())).await;
     assert_eq!(children(client.pid()), Vec::<u32>::new());
     assert_eq!(stage.seats().len(), 0);
 }
