@@ -1,8 +1,10 @@
 //! Names of things. Each is its own type, so that an owner cannot be passed where a session is meant.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::SystemTime};
 
 use serde::Serialize;
+
+use crate::uid;
 
 /// The longest session id, in bytes. Long enough for any URL-like or composed id that an agent invents,
 /// short enough that a table of them stays readable and a hostile one costs nothing.
@@ -60,6 +62,31 @@ impl SessionId {
 }
 
 impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One life of a session: a UUID that no other has had, whatever its agent calls it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct SessionUid(Arc<str>);
+
+impl SessionUid {
+    /// A new one, out of the time and randomness.
+    pub fn new(at: SystemTime, random: [u8; 16]) -> Self {
+        Self(uid::new(at, random))
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        uid::parse(text).map(Self)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionUid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

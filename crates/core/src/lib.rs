@@ -11,12 +11,16 @@ pub mod net;
 pub mod policy;
 pub mod port;
 pub mod raw;
+pub mod record;
 pub mod settings;
+pub mod time;
+mod uid;
 
-pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId};
+pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId, SessionUid};
 pub use policy::{Permit, Policy, Refused};
 pub use port::{
     Agent, Artifact, ArtifactKind, BoxFuture, Call, Engine, Instance, Lost, NoAnswer, Nobody, OpenError,
-    Queued, Reply, Seat, StartError, Tool, Toolset, Unwell, View,
+    Queued, Reply, Scribe, Seat, StartError, Tool, Toolset, Unwell, View,
 };
 pub use raw::{Fields, Raw};
+pub use record::{BlobId, Records, RefId};

@@ -13,27 +13,65 @@ use tokio::sync::watch;
 use crate::{
     id::InstanceId,
     raw::{Fields, Raw},
+    record::{ConsoleLine, SessionRef},
 };
 
 /// A boxed future: what an object-safe async method returns.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// One tool call on its way to a seat. `params` are the MCP parameters without greenroom's own selectors.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Call {
     pub tool: Arc<str>,
     pub params: Raw,
+    /// Who writes it down before it runs.
+    pub scribe: Option<Arc<dyn Scribe>>,
+}
+
+impl Call {
+    pub fn new(tool: impl Into<Arc<str>>, params: Raw) -> Self {
+        Self { tool: tool.into(), params, scribe: None }
+    }
+
+    /// Has it written down, now that its session is known. It must not run before that is done.
+    pub fn begin(&mut self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
+        match self.scribe.take() {
+            Some(scribe) => scribe.begin(session),
+            None => Box::pin(std::future::ready(())),
+        }
+    }
+}
+
+/// Writes a call down.
+pub trait Scribe: Send + Sync {
+    /// The call has found its session, or needs none, and is about to run there. What this returns resolves when that
+    /// is written down, or cannot be; putting it in order happens at once and never blocks.
+    fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()>;
 }
 
 /// What an engine answered. The body is untouched: `Ok` is a JSON-RPC result, `Err` a JSON-RPC error object.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub body: Result<Raw, Raw>,
-    /// Files the answer links to, found and read by the engine's adapter, in the order of their links.
+    /// What the engine's adapter found in the answer or in the files it links to, in the order of their places.
     pub artifacts: Vec<Artifact>,
+    /// Console lines that came with the answer, in order.
+    pub console: Vec<ConsoleLine>,
+}
+
+impl From<Result<Raw, Raw>> for Reply {
+    /// An answer in which nothing was found.
+    fn from(body: Result<Raw, Raw>) -> Self {
+        Self { body, artifacts: Vec::new(), console: Vec::new() }
+    }
 }
 
 impl Reply {
+    /// The page snapshot, if the answer has one or links to one.
+    pub fn snapshot(&self) -> Option<&Artifact> {
+        self.artifacts.iter().find(|artifact| matches!(artifact.kind, ArtifactKind::Snapshot))
+    }
+
     /// Whether the engine says that it failed: a JSON-RPC error, or a result marked as one.
     pub fn is_failure(&self) -> bool {
         match &self.body {
@@ -48,24 +86,39 @@ impl Reply {
     }
 }
 
-/// A file that an answer only links to.
+/// Something in an answer that stands for more, or for something else, than its letters.
 #[derive(Debug, Clone)]
 pub struct Artifact {
     pub kind: ArtifactKind,
-    /// Where the link stands in the JSON text of [`Reply::body`], in bytes.
-    pub link: Range<usize>,
-    /// What belongs there instead, as plain text.
-    pub text: String,
+    /// Where it stands in the JSON text of [`Reply::body`], in bytes.
+    pub place: Range<usize>,
+    /// What belongs there instead, as plain text. `None` when the answer has it already.
+    pub instead: Option<String>,
+    /// What there is to keep of it.
+    pub content: Content,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArtifactKind {
-    /// A page snapshot that the engine wrote to a file.
+    /// A page snapshot, or a link to a file with one. What is kept is the snapshot's own text, without a fence around it.
     Snapshot,
-    /// New console lines that the engine wrote to a file.
+    /// New console lines that the engine wrote to a file; see [`Reply::console`].
     Console,
-    /// A path that means something to the engine only; the text is what the agent can use.
+    /// A file: its path means something to the engine only; the text is what the agent can use.
     Path,
+}
+
+/// What there is to keep of an artifact.
+#[derive(Debug, Clone)]
+pub enum Content {
+    Nothing,
+    Text(Arc<str>),
+    /// A file, by the name that the engine or the agent gave it.
+    File {
+        name: String,
+        mime: &'static str,
+        data: Vec<u8>,
+    },
 }
 
 /// Why a seat or an instance is gone. Noticed by process exit or observer, never guessed from an answer.
@@ -176,6 +229,19 @@ pub trait Engine: Send + Sync {
     fn fingerprint(&self) -> String;
     /// Tools that run code in the engine's own process; hidden and refused unless `tools.unsafe` is set.
     fn unsafe_tools(&self) -> BTreeSet<&'static str>;
+    /// Whether a tool's answers carry page snapshots, as far as the engine's adapter knows.
+    fn gives_snapshots(&self, _tool: &str) -> bool {
+        false
+    }
+    /// Which of its answers can be read as data, to be asked for in parts.
+    fn gives_data(&self, _tool: &str) -> bool {
+        false
+    }
+    /// An answer as data: a snapshot as a tree of nodes (`role`, `name`, `ref`, …, `children`), the value of an
+    /// evaluation. `None` when there is none in it.
+    fn data(&self, _tool: &str, _result: &str, _snapshot: Option<&str>) -> Option<serde_json::Value> {
+        None
+    }
     /// Asks the engine for its tools, without a browser.
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>>;
     fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>>;

@@ -40,6 +40,15 @@ impl Key {
         }
     }
 
+    /// What its owner calls it in records; `None` for a call without a session.
+    pub(crate) fn name(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Named(_, id) => Some(id.as_str().into()),
+            Self::Connection(_, id) => Some(format!("#{}", id.0).into()),
+            Self::Loose(..) => None,
+        }
+    }
+
     /// Who asks for a slot, as a number: the session, or the owner where there is none.
     pub(crate) fn caller(&self) -> u64 {
         let mut hasher = DefaultHasher::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use greenroom_core::InstanceId;
+use greenroom_core::{InstanceId, SessionUid};
 
 use crate::error::FleetError;
 
@@ -28,6 +28,8 @@ pub trait Watcher: Send + Sync {
     fn leased(&self, _pool: &str, _instance: InstanceId, _waited: Duration) {}
     fn not_leased(&self, _pool: &str, _why: &FleetError, _waited: Duration) {}
     fn restarted(&self, _pool: &str, _instance: InstanceId) {}
+    /// A session is over: closed, or lost.
+    fn session_ended(&self, _session: &SessionUid, _lost: bool) {}
     /// A browser was lost under a call.
     fn lost_call(&self, _pool: &str, _instance: InstanceId) {}
 }

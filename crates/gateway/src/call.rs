@@ -92,7 +92,7 @@ async fn engine_tool(
         Err(failure) => return Ok(failure.to_result()),
     };
     let unnamed = Unnamed::begin(caller, &whose);
-    let call = Call { tool: name.clone(), params: request.into_params() };
+    let call = Call::new(name.clone(), request.into_params());
     let began = Instant::now();
     let outcome =
         turn.first_step(gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone())).await;

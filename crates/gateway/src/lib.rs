@@ -14,6 +14,7 @@ mod metrics;
 mod outlet;
 pub mod pools;
 mod progress;
+pub mod recall;
 mod rescue;
 pub mod rest;
 mod route;
@@ -22,7 +23,6 @@ mod shape;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod time;
 mod tools;
 mod turn;
 mod whose;
@@ -37,6 +37,7 @@ pub use connection::{Client, Reach};
 pub use front::Parking;
 pub use instructions::Facts;
 pub use metrics::Metrics;
+pub use recall::Recall;
 
 /// Everything a connection needs. Shared by all of them.
 pub struct Gateway {
@@ -50,6 +51,7 @@ pub struct Gateway {
     /// Calls that wait for answers between two requests of a client.
     pub parking: Parking,
     pub metrics: Arc<Metrics>,
+    pub recall: Recall,
 }
 
 impl Gateway {

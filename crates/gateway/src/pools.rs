@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use greenroom_fleet::{FleetError, Health, InstanceStatus, PoolStatus};
 use serde::{Deserialize, Serialize};
 
-use crate::time::timestamp_ms;
+use greenroom_core::time::timestamp_ms;
 
 /// Pools, and their sums.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use serde_json::json;
 
 /// The body to send.
 pub(crate) fn answer(reply: Reply, notes: &[String]) -> Result<Raw, Raw> {
-    let Reply { body, artifacts } = reply;
+    let Reply { body, artifacts, .. } = reply;
     match body {
         Ok(result) => Ok(annotate(splice(result, &artifacts), notes)),
         Err(error) => Err(annotate_error(error, notes)),
@@ -15,14 +15,15 @@ pub(crate) fn answer(reply: Reply, notes: &[String]) -> Result<Raw, Raw> {
 
 /// Puts the text of each artifact in the place of its link.
 fn splice(body: Raw, artifacts: &[Artifact]) -> Raw {
-    if artifacts.is_empty() {
+    let spliced = || artifacts.iter().filter_map(|one| Some((&one.place, one.instead.as_deref()?)));
+    if spliced().next().is_none() {
         return body;
     }
     let json = body.get();
-    let grown = artifacts.iter().map(|artifact| artifact.text.len()).sum::<usize>();
+    let grown = spliced().map(|(_, text)| text.len()).sum::<usize>();
     let mut text = String::with_capacity(json.len() + grown + grown / 8);
     let mut done = 0;
-    for Artifact { link, text: replacement, .. } in artifacts {
+    for (link, replacement) in spliced() {
         // Links come in order and never overlap; one that does not fit is left alone.
         let Some(before) = json.get(done..link.start) else { continue };
         text.push_str(before);
@@ -68,7 +69,7 @@ fn annotate_error(error: Raw, notes: &[String]) -> Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use greenroom_core::ArtifactKind;
+    use greenroom_core::{ArtifactKind, port::Content};
 
     fn reply(body: &str, links: &[(&str, &str)]) -> Reply {
         let artifacts = links
@@ -76,10 +77,11 @@ mod tests {
             .map(|(link, text)| {
                 let at = body.find(link).unwrap();
                 let kind = ArtifactKind::Snapshot;
-                Artifact { kind, link: at..at + link.len(), text: (*text).to_owned() }
+                let (place, instead) = (at..at + link.len(), Some((*text).to_owned()));
+                Artifact { kind, place, instead, content: Content::Nothing }
             })
             .collect();
-        Reply { body: Ok(greenroom_core::raw::parse(body.to_owned()).unwrap()), artifacts }
+        Reply { artifacts, ..Reply::from(Ok(greenroom_core::raw::parse(body.to_owned()).unwrap())) }
     }
 
     /// Replacements are escaped for JSON, and nothing around them moves.
@@ -105,7 +107,7 @@ mod tests {
             body.unwrap().get(),
             r#"{"content":[{"type":"x"},{"type":"text","text":"n1\nn2"}],"isError":true}"#
         );
-        let error = Reply { body: Err(encode(&json!({ "code": 1, "message": "m" }))), artifacts: Vec::new() };
+        let error = Reply::from(Err(encode(&json!({ "code": 1, "message": "m" }))));
         assert_eq!(answer(error, &["n".into()]).unwrap_err().get(), r#"{"code":1,"message":"m\nn"}"#);
     }
 }

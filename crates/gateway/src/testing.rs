@@ -1,17 +1,25 @@
 //! What unit tests put behind a gateway: pools of engines that answer at once, and say where they ran.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use greenroom_core::{
     Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Policy, Raw, Reply, Seat,
-    StartError, Tool, Toolset, Unwell, View, lease::Strategy, raw, settings::Scope,
+    StartError, Tool, Toolset, Unwell, View,
+    lease::Strategy,
+    raw,
+    settings::{Responses, Scope},
 };
 use greenroom_fleet::{Fleet, FleetSettings, InstanceSettings, PoolSettings, Size};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-use crate::{Catalog, Facts, Gateway, Metrics, Source};
+use crate::{Catalog, Facts, Gateway, Metrics, Recall, Source};
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -61,6 +69,13 @@ pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (
         folder: PathBuf::from("/"),
         parking: crate::Parking::default(),
         metrics,
+        recall: Recall {
+            records: None,
+            responses: Responses::Inline,
+            of_pools: HashMap::new(),
+            inline_tokens: 8_000,
+            redact: Vec::new(),
+        },
     };
     (Arc::new(gateway), folder)
 }
@@ -163,7 +178,7 @@ impl Seat for OneSeat {
             result["isError"] = json!(true);
         }
         let body: Result<Raw, Raw> = Ok(raw::encode(&result));
-        Box::pin(async { Ok(Reply { body, artifacts: Vec::new() }) })
+        Box::pin(async { Ok(Reply::from(body)) })
     }
 
     fn own_wait(&self, _: &Call) -> Duration {

@@ -44,7 +44,7 @@ async fn browse(house: &House) -> Result<(), String> {
     let permit = policy.permit(&Owner::local(), "browser_navigate").map_err(|error| error.to_string())?;
     let session = SessionId::new("doctor").map_err(|error| error.to_string())?;
     let params = encode(&json!({ "name": "browser_navigate", "arguments": { "url": PAGE } }));
-    let call = Call { tool: "browser_navigate".into(), params };
+    let call = Call::new("browser_navigate", params);
     let answer = house
         .gateway
         .fleet

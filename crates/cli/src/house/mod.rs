@@ -21,7 +21,7 @@ use greenroom_engine::{
 };
 use greenroom_fleet::{Fleet, FleetSettings};
 use greenroom_gateway::{
-    Catalog, Gateway,
+    Catalog, Gateway, Recall,
     control::{self, Control, Identity, Journal, Kind},
 };
 use tokio::time::timeout;
@@ -92,6 +92,13 @@ impl House {
             folder: surroundings.working_dir.clone(),
             parking: greenroom_gateway::Parking::default(),
             metrics,
+            recall: Recall {
+                records: None,
+                responses: settings.responses,
+                of_pools: pools::responses(settings),
+                inline_tokens: settings.inline_tokens,
+                redact: settings.records.redact.clone(),
+            },
         });
         let (data_folder, control) = (data.clone(), None);
         let _wake = wake::watch(gateway.fleet.clone());

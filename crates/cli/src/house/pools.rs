@@ -1,11 +1,11 @@
 //! The pools of the fleet, as they are configured: those that are declared, or the built-in one.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use greenroom_core::{
     InstanceId,
     lease::Strategy,
-    settings::{Browser, DeclaredPool, EngineKind, LeaseStrategy, Pool, Settings},
+    settings::{Browser, DeclaredPool, EngineKind, LeaseStrategy, Pool, Responses, Settings},
 };
 use greenroom_fleet::{InstanceSettings, PoolSettings, Size};
 use greenroom_gateway::{Facts, Source, control::Kind};
@@ -45,6 +45,14 @@ pub fn sources(settings: &Settings, engines: &Engines) -> Vec<Source> {
     let mut pools: Vec<_> = settings.pools.iter().collect();
     pools.sort_by_key(|pool| !pool.is_default);
     pools.into_iter().map(|pool| source(&pool.name, &pool.common, pool.instances.len() > 1)).collect()
+}
+
+/// What agents get of answers, in pools that say so themselves.
+pub fn responses(settings: &Settings) -> HashMap<String, Responses> {
+    let built_in = (settings.pools.is_empty()).then_some((BUILT_IN, &settings.pool));
+    let declared = settings.pools.iter().map(|pool| (pool.name.as_str(), &pool.common));
+    let all = built_in.into_iter().chain(declared);
+    all.filter_map(|(name, pool)| Some((name.to_owned(), pool.responses?))).collect()
 }
 
 pub fn facts(settings: &Settings) -> Facts {

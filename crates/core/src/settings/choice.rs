@@ -49,6 +49,16 @@ words! {
         Explicit = "explicit",
     }
 
+    /// What an agent gets of an answer.
+    Responses {
+        /// All of it, up to a budget.
+        Inline = "inline",
+        /// What it came to, and how to recall the rest.
+        Refs = "refs",
+        /// The engine's answer, byte for byte.
+        Raw = "raw",
+    }
+
     /// What speaks browser tools.
     EngineKind {
         /// The pinned `@playwright/mcp`.

@@ -7,6 +7,7 @@
 //! Nothing here reads a file or the environment: the cli hands in their text.
 
 mod address;
+mod bytes;
 mod check;
 mod choice;
 mod compose;
@@ -37,7 +38,7 @@ mod pools_examples;
 #[cfg(test)]
 mod pools_tests;
 
-pub use choice::{Browser, Cap, EngineKind, ImageResponses, LeaseStrategy, Scope};
+pub use choice::{Browser, Cap, EngineKind, ImageResponses, LeaseStrategy, Responses, Scope};
 pub use declare::{Reach, Section, Setting};
 pub use key::Level;
 pub use kind::Shape;
@@ -46,6 +47,6 @@ pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use resolve::{Resolved, resolve};
 pub use source::{CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, Sources};
-pub use table::{Pool, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools};
+pub use table::{Blobs, Pool, Records, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools};
 pub use variables::is_ours;
 pub use viewport::Viewport;

@@ -11,7 +11,8 @@ use std::{
 
 use super::{
     address::Address,
-    choice::{Browser, Cap, Choice, EngineKind, ImageResponses, LeaseStrategy, Scope},
+    bytes::Bytes,
+    choice::{Browser, Cap, Choice, EngineKind, ImageResponses, LeaseStrategy, Responses, Scope},
     declare::{Reach, Section, Setting, settings},
     duration::Span,
     kind::{Kind, Or, Switch, Text, Whole},
@@ -32,6 +33,13 @@ settings! {
         "data_dir" data_dir: PathBuf = data_dir => Place, guarded = true;
         /// What is logged to stderr: a level, or a filter such as `info,greenroom_fleet=debug`.
         "log" log: String = "warn".to_owned() => Text("FILTER");
+        /// What an agent gets of an answer: `inline` has it whole, linked snapshots included, up to `inline_tokens`;
+        /// `refs` only what it came to and a `ref_id`, to ask for the rest with `get_content`; `raw` has the engine's
+        /// answer byte for byte. A call may ask for another with `mode`.
+        "responses" responses: Responses = Responses::Inline => Choice::<Responses>::ANY;
+        /// How much of an answer is sent `inline`, in tokens as greenroom estimates them. Of a longer one the agent
+        /// gets the beginning, the size, and how to get the rest.
+        "inline_tokens" inline_tokens: usize = 8_000 => Whole(200..=1_000_000);
         /// The Node.js executable that runs the engine. Found on `PATH` when unset.
         "node" node: Option<PathBuf> = None => Or("unset", Program), guarded = true;
     }
@@ -57,6 +65,28 @@ settings! {
         "sessions.idle_timeout" idle_timeout: Duration = Duration::from_secs(300) => Span::POSITIVE;
         /// A session older than this is closed even while it is used.
         "sessions.max_lifetime" max_lifetime: Option<Duration> = None => Or("off", Span::POSITIVE);
+    }
+
+    /// What is kept of every call, and for how long.
+    records: Records {
+        /// Whether calls are kept at all. Without records nothing can be recalled, and `refs` cannot be had.
+        "records.enabled" enabled: bool = true => Switch;
+        /// Arguments whose values are not kept, by name, beside those that look like secrets: passwords, tokens, keys.
+        "records.redact" redact: Vec<String> = Vec::new() => Many(Text("NAME"));
+        /// Records older than this are removed.
+        "records.max_age" max_age: Duration = Duration::from_secs(7 * 24 * 3600) => Span::POSITIVE;
+        /// When the database is bigger than this, the oldest records are removed.
+        "records.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50);
+    }
+
+    /// Images, files and other bytes that came with answers.
+    blobs: Blobs {
+        /// A blob that nobody asked for in this long is removed.
+        "blobs.ttl" ttl: Duration = Duration::from_secs(24 * 3600) => Span::POSITIVE;
+        /// When all blobs together are bigger than this, those longest unused are removed.
+        "blobs.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50);
+        /// Keeps the blobs of each pool in a folder of their own. Otherwise equal ones of several pools are kept once.
+        "blobs.per_pool" per_pool: bool = false => Switch;
     }
 
     /// Which tools agents may see and call.
@@ -114,6 +144,8 @@ settings! {
         "pool.restarts" restarts: usize = 3 => Whole(0..=100);
         /// Deadline of one call; 30 s in declared pools. A call that itself asks for a longer wait extends it.
         "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE;
+        /// What agents get of this pool's answers, instead of what `responses` says; `auto` is what it says.
+        "pool.responses" responses: Option<Responses> = None => Or("auto", Choice::<Responses>::ANY), reach = Reach::Pool;
         /// Browsers without a window.
         "pool.headless" headless: bool = true => Switch, alias = Some("HEADLESS");
         /// Which browser to start; `auto` takes the best Chromium that is installed. `firefox` and `webkit` hold one

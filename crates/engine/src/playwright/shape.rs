@@ -3,7 +3,7 @@
 
 use std::{path::Path, time::Duration};
 
-use greenroom_core::{Artifact, ArtifactKind, Call, Fields, Raw, Reply, raw::encode};
+use greenroom_core::{Artifact, ArtifactKind, Call, Fields, Raw, Reply, port::Content, raw::encode};
 use serde_json::json;
 
 use super::{
@@ -16,7 +16,7 @@ const OWN_WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// Reads what the answer links to, and hands out the file that the agent asked for.
 pub(super) async fn shape(body: Result<Raw, Raw>, outgoing: Option<Outgoing>, folder: &Path) -> Reply {
-    let Ok(result) = &body else { return Reply { body, artifacts: Vec::new() } };
+    let Ok(result) = &body else { return body.into() };
     let keep = outgoing.as_ref().map(|outgoing| outgoing.agent_name.as_str());
     let mut artifacts = text::artifacts(result.get(), folder, keep).await;
     if let Some(outgoing) = outgoing {
@@ -29,17 +29,17 @@ pub(super) async fn shape(body: Result<Raw, Raw>, outgoing: Option<Outgoing>, fo
         }
         if outgoing.engine_name != outgoing.agent_name {
             for (at, _) in result.get().match_indices(&outgoing.engine_name) {
-                let link = at..at + outgoing.engine_name.len();
                 artifacts.push(Artifact {
                     kind: ArtifactKind::Path,
-                    link,
-                    text: outgoing.agent_name.clone(),
+                    place: at..at + outgoing.engine_name.len(),
+                    instead: Some(outgoing.agent_name.clone()),
+                    content: Content::Nothing,
                 });
             }
-            artifacts.sort_by_key(|artifact| artifact.link.start);
+            artifacts.sort_by_key(|artifact| artifact.place.start);
         }
     }
-    Reply { body, artifacts }
+    Reply { artifacts, ..Reply::from(body) }
 }
 
 /// The text of a failed answer.
@@ -56,7 +56,7 @@ pub(super) fn failed(code: &str, message: &str) -> Reply {
         "isError": true,
         "_meta": { "greenroom/error": { "code": code, "retryable": false } },
     }));
-    Reply { body: Ok(body), artifacts: Vec::new() }
+    Ok(body).into()
 }
 
 /// `browser_wait_for` says itself how long it takes, in seconds.

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use greenroom_core::{Artifact, ArtifactKind};
+use greenroom_core::{Artifact, ArtifactKind, port::Content};
 
 /// Where the engine puts files that nobody named.
 const OUTPUT: &str = ".playwright-mcp/";
@@ -51,7 +51,7 @@ pub(super) async fn artifacts(body: &str, folder: &Path, keep: Option<&str>) -> 
             Link::Snapshot(_) => None,
         };
         if let Some((kind, text)) = artifact {
-            artifacts.push(Artifact { kind, link: range, text });
+            artifacts.push(Artifact { kind, place: range, instead: Some(text), content: Content::Nothing });
         }
     }
     artifacts
@@ -223,6 +223,6 @@ mod tests {
             assert!(artifacts(&body(path), folder.path(), None).await.is_empty(), "{path}");
         }
         let own = artifacts(&body(".playwright-mcp/page-a.yml"), folder.path(), None).await;
-        assert_eq!(own[0].text, "```yaml\n- own\n```");
+        assert_eq!(own[0].instead.as_deref(), Some("```yaml\n- own\n```"));
     }
 }

@@ -56,7 +56,7 @@ impl ProcessSeat {
             },
         };
         let gone = match answer {
-            Ok(body) => return Ok(Reply { body, artifacts: Vec::new() }),
+            Ok(body) => return Ok(body.into()),
             Err(gone) => gone,
         };
         Err(settle(&mut lost, gone).await)

@@ -163,7 +163,7 @@ async fn the_seats_of_a_condemned_instance_hear_why() {
     let params =
         greenroom_core::raw::encode(&json!({ "name": "wait", "arguments": { "file": gate.path() } }));
     let running = tokio::spawn(async move {
-        let call = Call { tool: "wait".into(), params };
+        let call = Call::new("wait", params);
         busy.call(call, Arc::new(Askable)).await.err()
     });
     gate.arrived(1).await;

@@ -72,7 +72,7 @@ pub async fn open(instance: &Arc<dyn Instance>) -> Box<dyn Seat> {
 /// The text that a tool answers.
 pub async fn call(seat: &mut Box<dyn Seat>, tool: &str, arguments: Value) -> String {
     let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
-    let reply = seat.call(Call { tool: tool.into(), params }, Arc::new(Nobody)).await.unwrap();
+    let reply = seat.call(Call::new(tool, params), Arc::new(Nobody)).await.unwrap();
     let body: Value = serde_json::from_str(reply.body.unwrap().get()).unwrap();
     body["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }

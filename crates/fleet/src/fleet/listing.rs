@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use greenroom_core::{ConnectionId, InstanceId, Owner, SessionId, View};
+use greenroom_core::{ConnectionId, InstanceId, Owner, SessionId, SessionUid, View};
 use tokio::time::Instant;
 
 use super::{Fleet, Inner, Whose};
@@ -25,6 +25,8 @@ pub struct SessionStatus {
     /// `None` for a session that has no name: a connection's own.
     pub id: Option<SessionId>,
     pub connection: Option<ConnectionId>,
+    /// What records call it.
+    pub uid: Option<SessionUid>,
     pub pool: String,
     pub instance: Option<InstanceId>,
     pub state: SessionState,
@@ -77,6 +79,7 @@ impl Inner {
         SessionStatus {
             id: if let Key::Named(_, id) = key { Some(id.clone()) } else { None },
             connection: if let Key::Connection(_, id) = key { Some(*id) } else { None },
+            uid: handle.shared.session.as_ref().map(|session| session.uid.clone()),
             pool: handle.home.pool.name.to_string(),
             instance: shared.instance,
             state: match (shared.instance, calls_in_flight) {

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, Call, ConnectionId, Owner, Permit, SessionId};
+use greenroom_core::{Agent, Call, ConnectionId, Owner, Permit, SessionId, record::SessionRef};
 use tokio::{
     sync::{Semaphore, oneshot},
     time::{Instant, timeout},
@@ -23,7 +23,7 @@ use crate::{
     error::FleetError,
     pool::{Pool, PoolSettings},
     registry::{Key, Registry},
-    session::{Answer, Bulk, BulkAnswer, Ended, Job, Work},
+    session::{Answer, Bulk, BulkAnswer, Ended, Flight, Job, Work},
     target::{Target, Watcher},
 };
 
@@ -58,6 +58,7 @@ pub(crate) struct Inner {
     /// The default one first.
     pools: Vec<Arc<Pool>>,
     registry: Mutex<Registry>,
+    pub(crate) watcher: Arc<dyn Watcher>,
     /// No more calls are taken on.
     draining: CancellationToken,
     pub(crate) closing: CancellationToken,
@@ -70,12 +71,13 @@ impl Fleet {
     pub fn new(mut settings: FleetSettings, watcher: Arc<dyn Watcher>) -> Self {
         settings.pools.sort_by_key(|pool| !pool.is_default);
         let starts = Arc::new(Semaphore::new(settings.starts_max.max(1)));
-        let made = move |pool: &PoolSettings| Pool::new(pool.clone(), starts.clone(), watcher.clone());
+        let made = |pool: &PoolSettings| Pool::new(pool.clone(), starts.clone(), watcher.clone());
         let pools = settings.pools.iter().map(made).collect();
         Self(Arc::new(Inner {
             settings,
             pools,
             registry: Mutex::default(),
+            watcher,
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
             flights: TaskTracker::new(),
@@ -98,7 +100,12 @@ impl Fleet {
         call: Call,
         agent: Arc<dyn Agent>,
     ) -> Result<Answer, FleetError> {
-        self.run(permit.owner(), whose, &target, agent, |asker| Work::Call(call, asker)).await
+        let mut call = call;
+        let work = |session: Option<&SessionRef>, asker| {
+            let begun = call.begin(session);
+            Work::Call(call, begun, asker)
+        };
+        self.run(permit.owner(), whose, &target, agent, work).await
     }
 
     /// Runs several calls, one after the other under one lease, with nobody else's between them. Dropping the future
@@ -111,7 +118,7 @@ impl Fleet {
         bulk: Bulk,
         agent: Arc<dyn Agent>,
     ) -> Result<BulkAnswer, FleetError> {
-        self.run(permit.owner(), whose, &target, agent, |asker| Work::Bulk(bulk, asker)).await
+        self.run(permit.owner(), whose, &target, agent, |_, asker| Work::Bulk(bulk, asker)).await
     }
 
     async fn run<T>(
@@ -120,11 +127,11 @@ impl Fleet {
         whose: Whose,
         target: &Target,
         agent: Arc<dyn Agent>,
-        work: impl FnOnce(oneshot::Sender<Result<T, FleetError>>) -> Work,
+        work: impl FnOnce(Option<&SessionRef>, oneshot::Sender<Result<T, FleetError>>) -> Work,
     ) -> Result<T, FleetError> {
         let (asker, answer) = oneshot::channel();
-        let work = work(asker);
-        self.0.submit(owner, whose, target, |flight| Job { work, agent, flight })?;
+        let job = |flight: Flight| Job { work: work(flight.session(), asker), agent, flight };
+        self.0.submit(owner, whose, target, job)?;
         answer.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
     }
 

@@ -3,14 +3,18 @@
 //! Looking a session up and queueing a call happen under one lock, and so does leaving the registry. A call
 //! therefore reaches a session that will answer it, or makes a new one; it is never lost between the two.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, MutexGuard, PoisonError},
+    time::SystemTime,
+};
 
-use greenroom_core::Owner;
+use greenroom_core::{Owner, SessionUid, record::SessionRef};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::{Inner, Whose};
 use crate::{
@@ -20,6 +24,12 @@ use crate::{
     session::{Ended, Flight, Handle, Home, Job, Life, Note, QUEUE, Shared, panicked},
     target::Target,
 };
+
+/// What records call a session that begins now.
+fn session_ref(key: &Key, home: &Home) -> Option<SessionRef> {
+    let uid = SessionUid::new(SystemTime::now(), Uuid::new_v4().into_bytes());
+    Some(SessionRef { uid, name: key.name()?, pool: home.pool.name.clone() })
+}
 
 impl Inner {
     pub(super) fn lock(&self) -> MutexGuard<'_, Registry> {
@@ -97,7 +107,7 @@ impl Inner {
     fn begin(self: &Arc<Self>, registry: &mut Registry, key: &Key, home: Home) -> Handle {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (ended_sender, ended) = watch::channel(false);
-        let shared = Arc::new(Shared::new(self.settings.max_lifetime));
+        let shared = Arc::new(Shared::new(session_ref(key, &home), self.settings.max_lifetime));
         let stop = CancellationToken::new();
         let notes = registry.take_epitaph(key).map(Note::Restarted).into_iter().collect();
         let life = Life {

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, Call, InstanceId, Lost, Reply, Seat, StartError};
+use greenroom_core::{Agent, BoxFuture, Call, InstanceId, Lost, Reply, Seat, StartError, View};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep, sleep_until},
@@ -282,18 +282,23 @@ impl Life {
         }
         self.shared.used();
         let Job { work, agent, flight } = job;
-        let ran = Ran { pool: self.home.pool.name.clone(), instance };
+        let (pool, session) = (self.home.pool.name.clone(), self.shared.session.clone());
+        let ran = Ran { pool, instance, session };
         let outcome = match work {
             Work::Open(asker) => Ok(Finish::Open(asker)),
-            Work::Call(call, asker) => match self.one(call, agent, instance, seat, lost).await {
-                Ok(reply) => Ok(Finish::Call(asker, Ok(Answer { reply, notes: self.notes_now(), ran }))),
-                Err(NoReply::Lost(lost)) => {
-                    Err((End::LostUnder(lost.clone()), Finish::Call(asker, Err(FleetError::Lost(lost)))))
+            Work::Call(call, begun, asker) => {
+                match self.one(call, begun, agent, instance, seat, lost).await {
+                    Ok((reply, view)) => {
+                        Ok(Finish::Call(asker, Ok(Answer { reply, notes: self.notes_now(), ran, view })))
+                    }
+                    Err(NoReply::Lost(lost)) => {
+                        Err((End::LostUnder(lost.clone()), Finish::Call(asker, Err(FleetError::Lost(lost)))))
+                    }
+                    Err(NoReply::Stopped) => {
+                        Err((End::Closed, Finish::Call(asker, Err(self.fleet.why_closed()))))
+                    }
                 }
-                Err(NoReply::Stopped) => {
-                    Err((End::Closed, Finish::Call(asker, Err(self.fleet.why_closed()))))
-                }
-            },
+            }
             Work::Bulk(bulk, asker) => self.bulk(bulk, asker, agent, ran, seat, lost).await,
         };
         self.shared.used();
@@ -304,11 +309,13 @@ impl Life {
     async fn one(
         &self,
         call: Call,
+        begun: BoxFuture<'static, ()>,
         agent: Arc<dyn Agent>,
         instance: InstanceId,
         seat: &mut dyn Seat,
         lost: &mut watch::Receiver<Option<Lost>>,
-    ) -> Result<Reply, NoReply> {
+    ) -> Result<(Reply, View), NoReply> {
+        begun.await;
         let deadline = self.home.pool.call_timeout(instance).saturating_add(seat.own_wait(&call));
         // The engine is never told of a cancellation: it would not stop, and its answer is the only sign that
         // the page is free again. So the seat stays busy, answered or not.
@@ -322,7 +329,9 @@ impl Life {
         if let Err(NoReply::Lost(_)) = outcome {
             self.home.pool.lost_call(instance);
         }
-        outcome
+        let reply = outcome?;
+        let view = seat.view().borrow().clone();
+        Ok((reply, view))
     }
 
     /// Several calls, one after the other. A caller that leaves ends it after the one that runs.
@@ -336,14 +345,15 @@ impl Life {
         lost: &mut watch::Receiver<Option<Lost>>,
     ) -> Result<Finish, (End, Finish)> {
         let mut replies = Vec::with_capacity(bulk.calls.len());
-        for call in bulk.calls {
+        for mut call in bulk.calls {
             if asker.is_closed() {
                 break;
             }
-            match self.one(call, agent.clone(), ran.instance, seat, lost).await {
-                Ok(reply) => {
+            let begun = call.begin(ran.session.as_ref());
+            match self.one(call, begun, agent.clone(), ran.instance, seat, lost).await {
+                Ok((reply, view)) => {
                     let failed = reply.is_failure();
-                    replies.push(reply);
+                    replies.push((reply, view));
                     (bulk.progress)(replies.len());
                     if failed && bulk.stop_on_error {
                         break;
@@ -383,6 +393,10 @@ impl Life {
     /// Leaves the registry, so that the next call with this id makes a new session, and answers those who
     /// still wait.
     fn leave(&mut self, ending: Ending) {
+        if let Some(session) = &self.shared.session {
+            let lost = !matches!(ending.end, End::Closed);
+            self.fleet.watcher.session_ended(&session.uid, lost);
+        }
         let (epitaph, error) = match ending.end {
             End::Closed => (None, self.fleet.why_closed()),
             End::Failed(error) => (self.unsaid(), error),

@@ -14,7 +14,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use greenroom_core::{Agent, Call, InstanceId, Lost, Reply, View, port::human};
+use greenroom_core::{
+    Agent, BoxFuture, Call, InstanceId, Lost, Reply, View, port::human, record::SessionRef,
+};
 use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     time::Instant,
@@ -35,6 +37,8 @@ pub struct Answer {
     pub reply: Reply,
     pub notes: Vec<Note>,
     pub ran: Ran,
+    /// The page after the call.
+    pub view: View,
 }
 
 /// Where a call ran.
@@ -42,6 +46,8 @@ pub struct Answer {
 pub struct Ran {
     pub pool: Arc<str>,
     pub instance: InstanceId,
+    /// `None` for a call without a session.
+    pub session: Option<SessionRef>,
 }
 
 /// Several calls that run one after the other in one browser, with nobody else's between them.
@@ -56,8 +62,8 @@ pub struct Bulk {
 /// What several calls came to.
 #[derive(Debug)]
 pub struct BulkAnswer {
-    /// In order, as far as it came.
-    pub replies: Vec<Reply>,
+    /// In order, as far as it came, each with the page after it.
+    pub replies: Vec<(Reply, View)>,
     /// Why the call after these has no reply: the browser was lost under it.
     pub lost: Option<FleetError>,
     pub notes: Vec<Note>,
@@ -126,7 +132,8 @@ pub(crate) struct Job {
 }
 
 pub(crate) enum Work {
-    Call(Call, Asker<Answer>),
+    /// With what has to be done before it runs.
+    Call(Call, BoxFuture<'static, ()>, Asker<Answer>),
     Bulk(Bulk, Asker<BulkAnswer>),
     /// Only open the browser.
     Open(Asker<()>),
@@ -139,7 +146,7 @@ impl Job {
     /// Nobody waits for it any more.
     fn is_abandoned(&self) -> bool {
         match &self.work {
-            Work::Call(_, reply) => reply.is_closed(),
+            Work::Call(_, _, reply) => reply.is_closed(),
             Work::Bulk(_, reply) => reply.is_closed(),
             Work::Open(reply) => reply.is_closed(),
         }
@@ -148,7 +155,7 @@ impl Job {
     /// Resolves when nobody waits for it any more.
     async fn abandoned(&mut self) {
         match &mut self.work {
-            Work::Call(_, reply) => reply.closed().await,
+            Work::Call(_, _, reply) => reply.closed().await,
             Work::Bulk(_, reply) => reply.closed().await,
             Work::Open(reply) => reply.closed().await,
         }
@@ -162,7 +169,7 @@ impl Job {
     /// A caller that left meanwhile hears nothing, which is what it wanted.
     pub(crate) fn fail(self, error: FleetError) {
         match self.work {
-            Work::Call(_, reply) => drop(reply.send(Err(error))),
+            Work::Call(_, _, reply) => drop(reply.send(Err(error))),
             Work::Bulk(_, reply) => drop(reply.send(Err(error))),
             Work::Open(reply) => drop(reply.send(Err(error))),
         }
@@ -179,6 +186,11 @@ impl Flight {
     pub(crate) fn new(shared: &Arc<Shared>, token: TaskTrackerToken) -> Self {
         shared.in_flight.fetch_add(1, Ordering::Relaxed);
         Self(shared.clone(), token)
+    }
+
+    /// The session that the call is in.
+    pub(crate) fn session(&self) -> Option<&SessionRef> {
+        self.0.session.as_ref()
     }
 }
 
@@ -217,6 +229,8 @@ pub(crate) struct Handle {
 
 /// What others may know of a session while its task works.
 pub(crate) struct Shared {
+    /// As it is kept in records; `None` for a call without a session.
+    pub(crate) session: Option<SessionRef>,
     pub(crate) created: SystemTime,
     pub(crate) in_flight: AtomicUsize,
     pub(crate) renewed: Notify,
@@ -234,7 +248,7 @@ pub(crate) struct SharedState {
 }
 
 impl Shared {
-    pub(crate) fn new(max_lifetime: Option<Duration>) -> Self {
+    pub(crate) fn new(session: Option<SessionRef>, max_lifetime: Option<Duration>) -> Self {
         let now = SystemTime::now();
         let at = Instant::now();
         let state = SharedState {
@@ -245,6 +259,7 @@ impl Shared {
             lifetime_ends: max_lifetime.map(|lifetime| at + lifetime),
         };
         Self {
+            session,
             created: now,
             in_flight: AtomicUsize::new(0),
             renewed: Notify::new(),

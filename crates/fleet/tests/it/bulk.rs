@@ -86,9 +86,9 @@ async fn failures() {
         for bad in ["fail", "refuse"] {
             let tools = ["one", bad, "three"];
             let stopped = run(&stage, whose.clone(), &tools, true).await;
-            assert_eq!((stopped.replies.len(), stopped.replies[1].is_failure()), (2, true), "{bad}");
+            assert_eq!((stopped.replies.len(), stopped.replies[1].0.is_failure()), (2, true), "{bad}");
             let all = run(&stage, whose.clone(), &tools, false).await;
-            let failed: Vec<_> = all.replies.iter().map(greenroom_core::Reply::is_failure).collect();
+            let failed: Vec<_> = all.replies.iter().map(|(reply, _)| reply.is_failure()).collect();
             assert_eq!(failed, [false, true, false], "{bad}");
         }
     }

@@ -128,7 +128,7 @@ impl Held {
     }
 
     pub fn answer_with(self, body: Result<Raw, Raw>) {
-        let _ = self.answer.send(Ok(Reply { body, artifacts: Vec::new() }));
+        let _ = self.answer.send(Ok(Reply::from(body)));
     }
 
     /// Whether the fleet still waits for this answer.
@@ -139,14 +139,14 @@ impl Held {
 
 fn answer(body: Result<&str, &str>) -> Reply {
     let raw = |text: &str| parse(text.to_owned()).unwrap();
-    Reply { body: body.map(raw).map_err(raw), artifacts: Vec::new() }
+    body.map(raw).map_err(raw).into()
 }
 
 fn reply(seat: u64, tool: &str) -> Reply {
     let mut fields = Fields::default();
     fields.set("seat", encode(&seat));
     fields.set("tool", encode(tool));
-    Reply { body: Ok(fields.to_raw()), artifacts: Vec::new() }
+    Ok(fields.to_raw()).into()
 }
 
 impl World {
@@ -502,5 +502,5 @@ impl Drop for FakeSeat {
 
 /// A call as a gateway would make it.
 pub fn call(tool: &str, params: &str) -> Call {
-    Call { tool: tool.into(), params: parse(params.to_owned()).unwrap() }
+    Call::new(tool, parse(params.to_owned()).unwrap())
 }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use super::{Control, Entry, Problem};
-use crate::time::timestamp_ms;
+use greenroom_core::time::timestamp_ms;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::{Control, Key, Problem};
-use crate::{time::timestamp, tools::state_name};
+use greenroom_core::time::timestamp;
+
+use crate::tools::state_name;
 
 /// How much of a page's title or URL is shown. A `data:` URL may have megabytes, and this is a list for people;
 /// nothing shorter than this loses anything.

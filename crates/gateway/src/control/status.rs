@@ -7,7 +7,9 @@ use greenroom_fleet::{InstanceStatus, PoolStatus};
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use crate::{pools::health, time::timestamp};
+use greenroom_core::time::timestamp;
+
+use crate::pools::health;
 
 /// A process. What another version does not say is empty here, so that versions can ask each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

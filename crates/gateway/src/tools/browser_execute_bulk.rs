@@ -106,11 +106,12 @@ async fn run(context: Context<'_>) -> Result<Said, Failure> {
     let unnamed = Unnamed::begin(caller, &whose);
     let answer = gateway.fleet.bulk(context.permit, whose.clone(), target, bulk, caller.agent.clone()).await;
     let BulkAnswer { replies, lost, notes, ran } = answer.map_err(|error| Failure::of(gateway, &error))?;
-    for (tool, reply) in tools.iter().zip(&replies) {
+    for (tool, (reply, _)) in tools.iter().zip(&replies) {
         let fine = !reply.is_failure();
         gateway.metrics.command(tool, fine);
         gateway.metrics.ran(&ran, fine);
     }
+    let replies = replies.into_iter().map(|(reply, _)| reply).collect();
     let outcome = Outcome::new(&arguments, replies, lost.as_ref());
     let structured = encode(&outcome);
     Ok(Said {
@@ -155,7 +156,7 @@ fn check(
         if let Some(meta) = &meta {
             params.set("_meta", meta.clone());
         }
-        Ok(Call { tool: name.clone(), params: params.to_raw() })
+        Ok(Call::new(name.clone(), params.to_raw()))
     };
     let calls = commands.iter().enumerate();
     calls.map(|(index, command)| call(command).map_err(|failure| failure.in_command(index))).collect()
@@ -224,7 +225,7 @@ fn message_of(error: &RawValue) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use greenroom_core::{Artifact, ArtifactKind, Lost, raw::parse};
+    use greenroom_core::{Artifact, ArtifactKind, Lost, port::Content, raw::parse};
 
     fn arguments(count: usize, stop_on_error: bool) -> Arguments {
         let command = || Command { tool: "t".to_owned(), args: None, return_result: true };
@@ -236,7 +237,7 @@ mod tests {
     }
 
     fn reply(body: &str) -> Reply {
-        Reply { body: Ok(parse(body.to_owned()).unwrap()), artifacts: Vec::new() }
+        Reply::from(Ok(parse(body.to_owned()).unwrap()))
     }
 
     /// What the engine only links to is in the result, and its other bytes are as they were.
@@ -248,8 +249,9 @@ mod tests {
         let at = body.find(link).unwrap();
         let artifact = Artifact {
             kind: ArtifactKind::Snapshot,
-            link: at..at + link.len(),
-            text: "- heading \"tea\" [ref=e1]".to_owned(),
+            place: at..at + link.len(),
+            instead: Some("- heading \"tea\" [ref=e1]".to_owned()),
+            content: Content::Nothing,
         };
         let reply = Reply { artifacts: vec![artifact], ..reply(body) };
         let outcome = Outcome::new(&arguments(1, true), vec![reply], None);
@@ -285,7 +287,7 @@ mod tests {
             Some("a\nb")
         );
         assert_eq!(failed(r#"{"isError":true,"x":1}"#).as_deref(), Some(r#"{"isError":true,"x":1}"#));
-        let error = Reply { body: Err(parse(r#"{"code":1}"#.to_owned()).unwrap()), artifacts: Vec::new() };
+        let error = Reply::from(Err(parse(r#"{"code":1}"#.to_owned()).unwrap()));
         let outcome = Outcome::new(&arguments(1, true), vec![error], None);
         assert_eq!(outcome.errors[0].as_deref(), Some(r#"{"code":1}"#));
     }

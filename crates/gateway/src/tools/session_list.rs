@@ -4,7 +4,9 @@ use greenroom_fleet::{SessionState, SessionStatus};
 use serde_json::{Value, json};
 
 use super::{BARE, Context, OwnTool, Said};
-use crate::{rescue::Failure, time::timestamp};
+use greenroom_core::time::timestamp;
+
+use crate::rescue::Failure;
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "session_list",

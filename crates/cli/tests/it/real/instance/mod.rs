@@ -83,7 +83,7 @@ impl Stool {
     /// The whole answer, as the engine gave it.
     async fn answer(&mut self, tool: &str, arguments: Value) -> (Value, Reply) {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
-        let call = Call { tool: tool.into(), params };
+        let call = Call::new(tool, params);
         let reply = self.0.call(call, Arc::new(Nobody)).await.unwrap_or_else(|lost| panic!("{lost}"));
         let body = reply.body.clone().unwrap_or_else(|error| panic!("{error}"));
         (serde_json::from_str(body.get()).unwrap(), reply)

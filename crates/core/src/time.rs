@@ -3,12 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 /// RFC 3339 in UTC, to the second.
-pub(crate) fn timestamp(time: SystemTime) -> String {
+pub fn timestamp(time: SystemTime) -> String {
     format!("{}Z", to_the_second(since_epoch(time).as_secs()))
 }
 
 /// RFC 3339 in UTC, to the millisecond: lines of a log come closer together.
-pub(crate) fn timestamp_ms(time: SystemTime) -> String {
+pub fn timestamp_ms(time: SystemTime) -> String {
     let since = since_epoch(time);
     format!("{}.{:03}Z", to_the_second(since.as_secs()), since.subsec_millis())
 }

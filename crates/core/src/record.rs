@@ -1,0 +1,441 @@
+//! Records: what is kept of every call, and the port to whatever keeps it.
+//!
+//! A record begins before its call runs and ends before its answer leaves. [`Records`] is what the gateway sees of the
+//! store; nothing in it says which database there is. Everything that is read is read on behalf of an [`Owner`]: what
+//! belongs to another is not there.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use serde::Serialize;
+
+use crate::{
+    id::{Owner, SessionUid},
+    port::BoxFuture,
+    raw::Raw,
+    uid,
+};
+
+/// The name of a record: a UUID, in lower case with hyphens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct RefId(Arc<str>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a ref_id is a UUID such as 0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b")]
+pub struct InvalidRefId;
+
+impl RefId {
+    /// A new one, out of the time and randomness: see [`uid::new`].
+    pub fn new(at: SystemTime, random: [u8; 16]) -> Self {
+        Self(uid::new(at, random))
+    }
+
+    /// One that was given, in any spelling of a UUID.
+    pub fn parse(text: &str) -> Result<Self, InvalidRefId> {
+        uid::parse(text).map(Self).ok_or(InvalidRefId)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RefId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The SHA-256 of kept bytes, as 64 hex digits in lower case.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct BlobId(Arc<str>);
+
+impl BlobId {
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_hex = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        (text.len() == 64 && is_hex).then(|| Self(Arc::from(text)))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The session of a call, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRef {
+    pub uid: SessionUid,
+    /// What its owner calls it: its id, or `#7` for the own session of connection 7.
+    pub name: Arc<str>,
+    pub pool: Arc<str>,
+}
+
+/// A call that is about to run.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub ref_id: RefId,
+    pub owner: Owner,
+    /// `None` for a call that has none.
+    pub session: Option<SessionRef>,
+    pub tool: Arc<str>,
+    /// The arguments, without secrets.
+    pub params: Raw,
+    pub at: SystemTime,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Success,
+    Error,
+}
+
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// How grave a console line is. Ordered: `Error` is the gravest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+impl Level {
+    pub const ALL: [Self; 4] = [Self::Debug, Self::Info, Self::Warn, Self::Error];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+
+    /// By any of the words that browsers and engines have for it; what is unknown is `Info`.
+    pub fn of(word: &str) -> Self {
+        match word.to_ascii_lowercase().as_str() {
+            "debug" | "verbose" | "trace" => Self::Debug,
+            "warn" | "warning" => Self::Warn,
+            "error" | "assert" | "exception" => Self::Error,
+            _ => Self::Info,
+        }
+    }
+}
+
+/// One console line, normalised.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ConsoleLine {
+    pub level: Level,
+    pub message: String,
+    /// When the page wrote it, as far as that is known.
+    pub at: Option<SystemTime>,
+    pub location: Option<Location>,
+}
+
+/// Where in a page's code something happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Location {
+    pub url: String,
+    pub line_number: Option<u32>,
+    pub column_number: Option<u32>,
+}
+
+/// A blob that a record names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BlobRef {
+    pub id: BlobId,
+    pub mime: String,
+    /// The file's name, if it had one.
+    pub name: Option<String>,
+    pub bytes: u64,
+}
+
+/// What a call came to.
+#[derive(Debug, Clone)]
+pub struct Response {
+    pub ref_id: RefId,
+    /// Where it ran in the end, if that is known: a call can be moved to its session's successor.
+    pub session: Option<SessionRef>,
+    pub status: Status,
+    /// The engine's answer as JSON, exact but for image data, which is a blob's name.
+    pub result: Arc<str>,
+    pub snapshot: Option<Arc<str>>,
+    pub console: Vec<ConsoleLine>,
+    pub error: Option<String>,
+    pub blobs: Vec<BlobRef>,
+    /// The page's URL and title after the call.
+    pub url: Option<String>,
+    pub title: Option<String>,
+    pub at: SystemTime,
+    pub took: Duration,
+}
+
+/// A call as it is found again.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub summary: Summary,
+    pub params: Raw,
+    /// `None` while the call runs, and for one that greenroom did not survive.
+    pub result: Option<String>,
+    pub snapshot: Option<String>,
+    pub blobs: Vec<BlobRef>,
+}
+
+/// What lists show of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Counts up; later calls have greater ones.
+    pub position: u64,
+    pub ref_id: RefId,
+    pub session: Option<SessionRef>,
+    pub tool: String,
+    pub at: SystemTime,
+    pub outcome: Option<Outcome>,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    pub status: Status,
+    pub error: Option<String>,
+    pub at: SystemTime,
+    pub took: Duration,
+    pub url: Option<String>,
+    pub title: Option<String>,
+    pub has_snapshot: bool,
+    /// How many console lines came with it, and how many of them are errors.
+    pub console: usize,
+    pub console_errors: usize,
+}
+
+/// Which records a list shows, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub session: Option<SessionUid>,
+    pub tool: Option<String>,
+    pub status: Option<Status>,
+    /// Only those before this position.
+    pub before: Option<u64>,
+    pub limit: usize,
+}
+
+/// A session as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    pub session: SessionRef,
+    pub created: SystemTime,
+    pub last_activity: SystemTime,
+    pub state: SessionState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionState {
+    Active,
+    Closed,
+    Error,
+}
+
+impl SessionState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Closed => "closed",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// How far a record's content has been read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor {
+    pub position: u64,
+    /// The SHA-256 of what was read last.
+    pub hash: String,
+}
+
+/// What a given name turned out to be.
+#[derive(Debug)]
+pub enum Claim {
+    /// Nobody had it: the record has begun.
+    New,
+    /// The owner's own record of this name.
+    Repeat(Box<Record>),
+    /// Somebody else's.
+    Taken,
+}
+
+/// Kept bytes.
+#[derive(Debug, Clone)]
+pub struct Blob {
+    pub about: BlobRef,
+    pub data: Vec<u8>,
+}
+
+/// One thing that happened in a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub at: SystemTime,
+    pub ref_id: RefId,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A call began, or, with an outcome, has ended.
+    Call {
+        tool: String,
+        status: Option<Status>,
+        took: Option<Duration>,
+    },
+    /// The session's page is another one now.
+    Navigation {
+        url: String,
+        title: Option<String>,
+    },
+    Console {
+        level: Level,
+        message: String,
+    },
+    Error {
+        message: String,
+    },
+}
+
+/// A part of a session's timeline, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Timeline {
+    pub events: Vec<Event>,
+    /// Where the next part begins.
+    pub next: u64,
+}
+
+/// Why a call is not kept. It goes on; its answer says so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotRecorded(pub Arc<str>);
+
+/// Why something cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the records cannot be read: {0}")]
+pub struct Unreadable(pub Arc<str>);
+
+/// The keeper of records.
+///
+/// What is written is put in order when the method is called, before its future is polled; the future resolves when it
+/// is on disk, so that it survives the end of this process, however sudden.
+pub trait Records: Send + Sync {
+    /// Begins a record under a new name.
+    fn begin(&self, request: Request) -> BoxFuture<'static, Result<(), NotRecorded>>;
+    /// Begins a record under a name that was given, unless that is in use.
+    fn claim(&self, request: Request) -> BoxFuture<'static, Result<Claim, NotRecorded>>;
+    /// Ends a record. One whose beginning was not kept is not kept either.
+    fn end(&self, response: Response) -> BoxFuture<'static, Result<(), NotRecorded>>;
+    /// A session is over.
+    fn session_ended(&self, uid: &SessionUid, state: SessionState);
+    /// Whether records are being kept, or why not.
+    fn health(&self) -> Result<(), Arc<str>>;
+
+    fn record<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a RefId,
+    ) -> BoxFuture<'a, Result<Option<Record>, Unreadable>>;
+    fn list<'a>(
+        &'a self,
+        owner: &'a Owner,
+        filter: Filter,
+    ) -> BoxFuture<'a, Result<Vec<Summary>, Unreadable>>;
+    /// The console lines of a record, in order, of this level and above.
+    fn console<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a RefId,
+        at_least: Level,
+    ) -> BoxFuture<'a, Result<Option<Vec<ConsoleLine>>, Unreadable>>;
+    /// The last snapshot of the same session before this record's.
+    fn snapshot_before<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a RefId,
+    ) -> BoxFuture<'a, Result<Option<(RefId, String)>, Unreadable>>;
+    /// A session by its UUID, or the youngest one of this name.
+    fn session<'a>(
+        &'a self,
+        owner: &'a Owner,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<SessionRow>, Unreadable>>;
+    /// What happened in a session from a position on, at most so many calls of it.
+    fn timeline<'a>(
+        &'a self,
+        owner: &'a Owner,
+        session: &'a SessionUid,
+        from: u64,
+        calls_max: usize,
+    ) -> BoxFuture<'a, Result<Timeline, Unreadable>>;
+
+    fn cursor<'a>(&'a self, id: &'a RefId) -> BoxFuture<'a, Result<Option<Cursor>, Unreadable>>;
+    fn set_cursor(&self, id: &RefId, cursor: Cursor) -> BoxFuture<'static, Result<(), NotRecorded>>;
+
+    /// Keeps bytes. They stay only if a record names them.
+    fn keep(&self, pool: &str, data: Vec<u8>) -> BoxFuture<'static, Result<BlobId, NotRecorded>>;
+    fn blob<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a BlobId,
+    ) -> BoxFuture<'a, Result<Option<Blob>, Unreadable>>;
+    /// The owner's blobs, newest first.
+    fn blobs<'a>(
+        &'a self,
+        owner: &'a Owner,
+        skip: usize,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<BlobRef>, Unreadable>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names are found again in any spelling, and only names are names.
+    #[test]
+    fn names() {
+        let made = RefId::new(SystemTime::UNIX_EPOCH + Duration::from_millis(0x0123_4567_89ab), [0xff; 16]);
+        assert_eq!(made.as_str(), "01234567-89ab-4fff-bfff-ffffffffffff");
+        assert_eq!(RefId::parse("{01234567-89AB-4FFF-BFFF-FFFFFFFFFFFF}"), Ok(made));
+        assert_eq!(RefId::parse("7"), Err(InvalidRefId));
+        assert!(BlobId::parse(&"0f".repeat(32)).is_some());
+        for odd in ["", "0F", &"0F".repeat(32), &"../".repeat(22)[..64]] {
+            assert_eq!(BlobId::parse(odd), None, "{odd}");
+        }
+    }
+
+    /// Every word for a level is understood.
+    #[test]
+    fn levels() {
+        for (word, level) in [("warning", Level::Warn), ("LOG", Level::Info), ("Error", Level::Error)] {
+            assert_eq!(Level::of(word), level);
+        }
+        assert!(Level::Error > Level::Warn && Level::Info > Level::Debug);
+    }
+}
