@@ -70,8 +70,12 @@ impl House {
             proxies: proxies.addresses(),
             catalog: Arc::default(),
         };
-        let catalog =
-            Catalog::new(pools::sources(settings, &engines), settings.sessions.scope, data.join("cache"));
+        let catalog = Catalog::new(
+            pools::sources(settings, &engines),
+            settings.sessions.scope,
+            settings.records.enabled,
+            data.join("cache"),
+        );
         let _ = engines.catalog.set(Arc::downgrade(&catalog));
         let policy = policy(settings, &catalog)?;
         let pools = pools::settings(kind, settings, &engines);
@@ -98,6 +102,7 @@ impl House {
                 of_pools: pools::responses(settings),
                 inline_tokens: settings.inline_tokens,
                 redact: settings.records.redact.clone(),
+                ..Recall::none()
             },
         });
         let (data_folder, control) = (data.clone(), None);
