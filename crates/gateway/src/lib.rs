@@ -25,6 +25,7 @@ mod testing;
 mod tests;
 mod tools;
 mod turn;
+mod watch;
 mod whose;
 
 use std::{path::PathBuf, sync::Arc};
@@ -38,6 +39,7 @@ pub use front::Parking;
 pub use instructions::Facts;
 pub use metrics::Metrics;
 pub use recall::Recall;
+pub use watch::Watch;
 
 /// Everything a connection needs. Shared by all of them.
 pub struct Gateway {

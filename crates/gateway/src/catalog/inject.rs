@@ -151,7 +151,8 @@ mod tests {
             .replace("<POOL>", &parameter("browser_pool", "Pool: CHROMIUM (default), FIREFOX"))
             .replace("<INSTANCE>", &parameter("browser_instance", INSTANCE_DESCRIPTION));
         assert_eq!(text.get(), expected);
-        takes
+        assert!(!takes.wants.pages, "nothing of it is known to be data");
+        Takes { wants: wants::Takes { pages: true, ..takes.wants }, ..takes }
     }
 
     /// `sessionId` comes first, everything else stays as it was written, and only `explicit` requires it.
