@@ -113,9 +113,9 @@ fn shortened(text: &str, tokens_max: usize, ref_id: &RefId, notes: &mut Vec<Stri
     let cut = cut(text, tokens_max)?;
     notes.push(format!(
         "snapshot cut: {} of {} lines, about {} tokens are left out; get_content {{\"ref_id\": \"{ref_id}\"}} with search_for, or with offset and limit (lines), has them",
-        cut.lines_shown, cut.lines_total, cut.tokens_left_out
+        cut.lines_total - cut.lines_shown, cut.lines_total, cut.tokens_left
     ));
-    Some(format!("```yaml\n{}\n```", cut.text))
+    Some(format!("```yaml\n{}\n```", cut.text.trim_end()))
 }
 
 /// A result whose texts are too long, as far as they may be sent. A snapshot among them has been cut already.
@@ -133,14 +133,12 @@ fn cut_texts(
     for part in &mut content {
         let mut opened = Fields::open(part).ok()?;
         let Ok(Some(text)) = opened.read::<String>("text") else { continue };
-        let cost = estimate(&text);
-        if cost > left {
-            let shown = head(&text, left);
-            left_out += cost - estimate(shown);
-            opened.set("text", encode(shown));
+        if let Some(cut) = head(&text, left) {
+            left_out += cut.tokens_left;
+            opened.set("text", encode(cut.text.trim_end()));
             *part = opened.to_raw();
         }
-        left = left.saturating_sub(cost);
+        left = left.saturating_sub(estimate(&text));
     }
     if left_out == 0 {
         return None;

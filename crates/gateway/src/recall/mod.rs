@@ -12,6 +12,7 @@ mod redact;
 pub(crate) mod result;
 mod ticket;
 pub(crate) mod tokens;
+mod tree;
 pub(crate) mod wants;
 
 use std::{
