@@ -3,6 +3,8 @@
 #[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
 pub(crate) mod cut;
 #[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
+pub(crate) mod diff;
+#[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
 pub(crate) mod lines;
 #[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
 pub(crate) mod tokens;
