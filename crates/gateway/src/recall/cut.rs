@@ -147,10 +147,11 @@ fn fold(lines: &[Line<'_>], costs: &[usize], kept: usize, tokens_max: usize) -> 
             at += 1;
         } else {
             // One mark stands for all its siblings up to the next that is shown.
-            let goes_on = |other: &&Line<'_>| other.shown_from > kept && other.depth >= line.depth;
+            let above = line.parent.map(|parent| lines[parent].depth);
+            let goes_on = |other: &&Line<'_>| other.shown_from > kept && Some(other.depth) > above;
             let hidden = lines[at..].iter().take_while(goes_on);
             let (all, siblings) = hidden.fold((0, 0), |(all, siblings), other| {
-                (all + 1, siblings + usize::from(other.depth == line.depth))
+                (all + 1, siblings + usize::from(other.parent == line.parent))
             });
             let end = at + all;
             mark(&mut text, line.depth, &format!(" {siblings} more"), at + 1, end);

@@ -11,6 +11,8 @@ pub(super) struct Line<'a> {
     pub(super) text: &'a str,
     /// How far it is indented. A line of blanks stands where the line above does.
     pub(super) depth: usize,
+    /// The number of the line that it belongs to, from 0.
+    pub(super) parent: Option<usize>,
     /// Which it is of its parent's children of its kind, from 0.
     pub(super) rank: usize,
     /// The rank of the sibling above, if there is one.
@@ -35,7 +37,8 @@ pub(super) fn depth(line: &str) -> usize {
 pub(super) fn lines_of(text: &str) -> Vec<Line<'_>> {
     let mut lines = Vec::with_capacity(text.len() / 32);
     // The line above on each depth, from the root down. Children of the root are counted in the first.
-    let mut path = Vec::from([Open::new(None, 0)]);
+    let mut path =
+        Vec::from([Open { depth: None, number: None, shown_from: 0, kinds: Vec::new(), elder_rank: None }]);
     let mut spare: Vec<Vec<(&str, usize)>> = Vec::new();
     let mut depth_above = 0;
     for text in text.lines() {
@@ -49,9 +52,11 @@ pub(super) fn lines_of(text: &str) -> Vec<Line<'_>> {
         let parent_shown_from = parent.shown_from;
         let shown_from = parent_shown_from.max(rank + 1);
         let elder_rank = parent.elder_rank.replace(rank);
+        let (number, parent) = (Some(lines.len()), parent.number);
         lines.push(Line {
             text,
             depth,
+            parent,
             rank,
             elder_rank,
             shown_from,
@@ -59,7 +64,7 @@ pub(super) fn lines_of(text: &str) -> Vec<Line<'_>> {
         });
         let mut kinds = spare.pop().unwrap_or_default();
         kinds.clear();
-        path.push(Open { kinds, ..Open::new(Some(depth), shown_from) });
+        path.push(Open { depth: Some(depth), number, shown_from, kinds, elder_rank: None });
     }
     lines
 }
@@ -68,16 +73,13 @@ pub(super) fn lines_of(text: &str) -> Vec<Line<'_>> {
 struct Open<'a> {
     /// `None` for the root, which is above every line.
     depth: Option<usize>,
+    number: Option<usize>,
     shown_from: usize,
     kinds: Vec<(&'a str, usize)>,
     elder_rank: Option<usize>,
 }
 
 impl<'a> Open<'a> {
-    fn new(depth: Option<usize>, shown_from: usize) -> Self {
-        Self { depth, shown_from, kinds: Vec::new(), elder_rank: None }
-    }
-
     /// How many children of this kind there were before this one.
     fn count(&mut self, kind: &'a str) -> usize {
         let place = self.kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
