@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use crate::{Catalog, Facts, Gateway, Metrics, Recall, Source};
 
-pub(crate) use kept::Kept;
+pub(crate) use kept::{Kept, kept_blob};
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -26,6 +26,7 @@ use crate::Gateway;
 pub use openapi::document;
 pub use pools::{Changed, Scaled};
 pub use problem::{Problem, ProblemBody};
+pub(crate) use record::whole_record;
 pub use sessions::{Happened, SessionView, TimelineEvent, TimelineView, timeline_of};
 
 /// What handlers need: what is behind them, and on whose behalf they act.

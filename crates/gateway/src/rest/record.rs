@@ -1,8 +1,8 @@
 //! Records as programs see them: the shapes of `/api/calls`, field for field.
 
 use greenroom_core::{
-    Raw, raw,
-    record::{BlobRef, ConsoleLine, Level, Location, Record, Status, Summary},
+    Owner, Raw, Records, RefId, raw,
+    record::{BlobRef, ConsoleLine, Level, Location, Record, Status, Summary, Unreadable},
     time::timestamp_ms,
 };
 use serde::{Deserialize, Serialize};
@@ -209,6 +209,26 @@ impl From<ConsoleLine> for ConsoleMessage {
             location: line.location.map(place),
         }
     }
+}
+
+/// Everything that is kept of a call, its page and its console too, as one JSON text; `None` when there is no such call.
+pub(crate) async fn whole_record(
+    records: &dyn Records,
+    owner: &Owner,
+    id: &RefId,
+) -> Result<Option<String>, Unreadable> {
+    #[derive(Serialize)]
+    struct Whole {
+        #[serde(flatten)]
+        detail: CallDetail,
+        snapshot: Option<String>,
+        console: Vec<ConsoleMessage>,
+    }
+    let Some(mut record) = records.record(owner, id).await? else { return Ok(None) };
+    let console = records.console(owner, id, Level::Debug).await?.unwrap_or_default();
+    let snapshot = record.snapshot.take();
+    let console = console.into_iter().map(ConsoleMessage::from).collect();
+    Ok(Some(raw::encode(&Whole { detail: record.into(), snapshot, console }).get().to_owned()))
 }
 
 /// An answer is JSON; one that is not was cut off, and is shown as the text it is.

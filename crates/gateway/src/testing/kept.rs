@@ -7,11 +7,11 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use greenroom_core::{
-    BlobId, BoxFuture, Owner, Records, RefId, SessionUid,
+    BlobId, BoxFuture, Owner, Records, RefId, SessionUid, raw,
     record::{
         Blob, BlobRef, Claim, ConsoleLine, Cursor, Event, Filter, Level, NotRecorded, Outcome, Record,
         Request, Response, SessionRow, SessionState, Status, Summary, Timeline, Unreadable, What,
@@ -353,6 +353,40 @@ impl Records for Kept {
     ) -> BoxFuture<'a, Result<Vec<BlobRef>, Unreadable>> {
         self.read(|state| state.blobs_of(owner).into_iter().skip(skip).take(limit).collect())
     }
+}
+
+/// A call of an owner whose answer came with this file of `TEXT.file`; the file's name and the call's.
+pub(crate) async fn kept_blob(kept: &Kept, owner: &str, text: &str, mime: &str) -> (BlobId, RefId) {
+    let count = kept.lock().records.len();
+    let ref_id = RefId::new(SystemTime::UNIX_EPOCH, (count as u128).to_be_bytes());
+    let (id, at) = (kept.keep("DEFAULT", text.as_bytes().to_vec()).await.unwrap(), SystemTime::UNIX_EPOCH);
+    let request = Request {
+        ref_id: ref_id.clone(),
+        owner: Owner::new(owner),
+        session: None,
+        tool: "t".into(),
+        params: raw::encode(&serde_json::json!({})),
+        at,
+    };
+    kept.begin(request).await.unwrap();
+    let (mime, name) = (mime.to_owned(), Some(format!("{text}.file")));
+    let blob = BlobRef { id: id.clone(), mime, name, bytes: text.len() as u64 };
+    let response = Response {
+        ref_id: ref_id.clone(),
+        session: None,
+        status: Status::Success,
+        result: "{}".into(),
+        snapshot: Some("- page".into()),
+        console: Vec::new(),
+        error: None,
+        blobs: vec![blob],
+        url: None,
+        title: None,
+        at,
+        took: Duration::ZERO,
+    };
+    kept.end(response).await.unwrap();
+    (id, ref_id)
 }
 
 /// A name for bytes that equal bytes share: the right form, and for a test as good as the right digest.
