@@ -16,6 +16,7 @@ pub mod pools;
 mod progress;
 pub mod recall;
 mod rescue;
+mod resources;
 pub mod rest;
 mod route;
 mod shape;
@@ -57,6 +58,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// Whether calls are kept.
+    fn recalls(&self) -> bool {
+        self.recall.records.is_some()
+    }
+
     /// Whether a browser can be had, or why not.
     fn readiness(&self) -> Result<(), String> {
         if self.fleet.is_stopping() {

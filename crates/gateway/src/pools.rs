@@ -7,18 +7,19 @@ use std::time::SystemTime;
 
 use greenroom_fleet::{FleetError, Health, InstanceStatus, PoolStatus};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use greenroom_core::time::timestamp_ms;
 
 /// Pools, and their sums.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Pools {
     pub pools: Vec<Pool>,
     pub summary: Summary,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Pool {
     pub name: String,
@@ -31,7 +32,7 @@ pub struct Pool {
     pub instances: Vec<Instance>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Instance {
     /// Its number, as text.
@@ -51,7 +52,7 @@ pub struct Instance {
     pub leased_slots: usize,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct HealthCheck {
     /// `None` until it was looked at.
@@ -60,7 +61,7 @@ pub struct HealthCheck {
     pub error: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Summary {
     pub total_pools: usize,

@@ -1,5 +1,7 @@
 //! What unit tests put behind a gateway: pools of engines that answer at once, and say where they ran.
 
+mod kept;
+
 use std::{
     collections::BTreeSet,
     path::PathBuf,
@@ -20,6 +22,8 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::{Catalog, Facts, Gateway, Metrics, Recall, Source};
+
+pub(crate) use kept::{Kept, kept_blob};
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -71,6 +75,14 @@ pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (
         metrics,
         recall: Recall::none(),
     };
+    (Arc::new(gateway), folder)
+}
+
+/// A gateway before the built-in pool, whose calls are kept here.
+pub(crate) fn recalling(records: Arc<Kept>) -> (Arc<Gateway>, TempDir) {
+    let (gateway, folder) = gateway(&[BUILT_IN], Scope::Connection, DAY);
+    let mut gateway = Arc::into_inner(gateway).unwrap();
+    gateway.recall.records = Some(records);
     (Arc::new(gateway), folder)
 }
 

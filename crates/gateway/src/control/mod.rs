@@ -19,6 +19,7 @@ use std::{
 };
 
 use axum::{Router, routing::get};
+use greenroom_core::Owner;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Gateway, rest};
@@ -80,7 +81,7 @@ pub struct Control {
 
 /// The routes: all below `/control/`, and those of programs below `/api/`.
 pub fn router(control: Arc<Control>) -> Router {
-    let rest = rest::router(control.gateway.clone());
+    let rest = rest::router(control.gateway.clone(), Owner::local());
     Router::new()
         .route("/control/status", get(status::show))
         .route("/control/sessions", get(sessions::list))

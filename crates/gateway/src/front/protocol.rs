@@ -1,4 +1,4 @@
-//! The protocol as a server speaks it: lifecycle, tools, logging, cancellation. The same for every front.
+//! The protocol as a server speaks it: lifecycle, tools, resources, logging, cancellation. The same for every front.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ use crate::{
     outlet::{Outlet, Reply, Way},
     progress::Waiting,
     rescue::Failure,
-    tools,
+    resources, tools,
     turn::Turns,
 };
 
@@ -60,9 +60,11 @@ impl Protocol {
                 if stateless::is_one(params.as_deref()) {
                     return self.stateless(id, &method, params.as_deref(), way).await;
                 }
-                match method.as_str() {
-                    "tools/call" if self.introduced() => self.call(id, params, way).await,
-                    "tools/list" if self.introduced() => self.list(id, params, way).await,
+                let of_resources = resources::Asked::of(&method).filter(|_| self.introduced());
+                match (method.as_str(), of_resources) {
+                    ("tools/call", _) if self.introduced() => self.call(id, params, way).await,
+                    ("tools/list", _) if self.introduced() => self.list(id, params, way).await,
+                    (_, Some(asked)) => self.resources(id, asked, params, way).await,
                     _ => send(&way.reply, Some(&id), &self.request(&method, params.as_deref())).await,
                 }
             }
@@ -137,7 +139,7 @@ impl Protocol {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Introduced(revision);
         Ok(encode(&json!({
             "protocolVersion": revision.as_str(),
-            "capabilities": server_capabilities(),
+            "capabilities": server_capabilities(&self.gateway),
             "serverInfo": server_info(),
             "instructions": instructions::text(&self.gateway),
         })))
@@ -177,6 +179,17 @@ impl Protocol {
         let (gateway, owner) = (self.gateway.clone(), self.connection.owner.clone());
         self.spawn(id, way, async move { list_tools(&gateway, &owner).await.map(|list| encode(&list)) })
             .await;
+    }
+
+    /// What is kept has to be fetched from a disk.
+    async fn resources(&self, id: Id, asked: resources::Asked, params: Option<Raw>, way: &Way) {
+        let (gateway, owner) = (self.gateway.clone(), self.connection.owner.clone());
+        let work = async move {
+            let code = resources::NOT_FOUND_BEFORE_2026;
+            let answer = resources::answer(&gateway, &owner, asked, params.as_deref(), code).await;
+            answer.map(|fields| fields.to_raw()).map_err(|error| error.to_raw())
+        };
+        self.spawn(id, way, work).await;
     }
 
     async fn call(&self, id: Id, params: Option<Raw>, way: &Way) {
@@ -233,8 +246,12 @@ async fn send(reply: &Reply, id: Option<&Id>, body: &Result<Raw, Raw>) {
     reply.send(line).await;
 }
 
-pub(super) fn server_capabilities() -> serde_json::Value {
-    json!({ "tools": { "listChanged": true }, "logging": {} })
+pub(super) fn server_capabilities(gateway: &Gateway) -> serde_json::Value {
+    let mut capabilities = json!({ "tools": { "listChanged": true }, "logging": {} });
+    if gateway.recalls() {
+        capabilities["resources"] = json!({});
+    }
+    capabilities
 }
 
 pub(super) fn server_info() -> serde_json::Value {

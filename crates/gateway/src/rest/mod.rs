@@ -1,25 +1,56 @@
 //! The programs' way in: REST below `/api`, one file per resource, the same at the TCP door and on the control socket.
 //!
-//! Answers are JSON. What cannot be done is a [`problem`]: the right status, a stable word, a message, and details.
+//! Answers are JSON, but for blobs. What cannot be done is a [`problem`]: the right status, a stable word, a message,
+//! and details. Everything here is described by the document at `/api/openapi.json`, which is made of the handlers
+//! themselves ([`openapi`]).
 
+mod blobs;
 mod body;
+mod calls;
+mod input;
+mod openapi;
 mod pools;
 mod problem;
+mod record;
+mod sessions;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use axum::{Router, http::Uri};
+use axum::{Router, extract::State, http::Uri};
+use greenroom_core::{Owner, Records};
 
 use crate::Gateway;
 
+pub use openapi::document;
 pub use pools::{Changed, Scaled};
 pub use problem::{Problem, ProblemBody};
+pub(crate) use record::whole_record;
+pub use sessions::{Happened, SessionView, TimelineEvent, TimelineView, timeline_of};
+
+/// What handlers need: what is behind them, and on whose behalf they act.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) owner: Owner,
+}
+
+type Door = State<Desk>;
+
+impl Desk {
+    /// The keeper of records, if there is one.
+    fn records(&self) -> Result<&dyn Records, Problem> {
+        self.gateway.recall.records.as_deref().ok_or_else(Problem::records_off)
+    }
+}
 
 /// Everything below `/api`, refusals of the rest of it included. Whoever serves it decides who may come.
-pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
-    let routes = pools::routes()
+pub(crate) fn router(gateway: Arc<Gateway>, owner: Owner) -> Router {
+    let routes = Router::from(openapi::routes())
+        .route("/openapi.json", axum::routing::get(openapi::show))
         .fallback(|uri: Uri| async move { Problem::no_route(&uri) })
         .method_not_allowed_fallback(|| async { Problem::wrong_method() })
-        .with_state(gateway);
+        .with_state(Desk { gateway, owner });
     Router::new().nest("/api", routes)
 }

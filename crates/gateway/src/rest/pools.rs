@@ -1,27 +1,23 @@
 //! `/api/pools`: how pools are, and commands to them: another size, restarts, drains.
 
-use std::{sync::Arc, time::SystemTime};
+use std::time::SystemTime;
 
-use axum::{
-    Json, Router,
-    body::Body,
-    extract::{Path, State},
-    http::HeaderMap,
-    routing::{get, post},
-};
+use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use greenroom_core::{InstanceId, lease::INSTANCES_MAX};
 use greenroom_fleet::{Fleet, FleetError, Health};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Problem, body};
-use crate::{
-    Gateway,
-    pools::{Pool, Pools, without_hope},
+use super::{
+    Desk, Door, Problem, body,
+    input::Named,
+    problem::{BadRequest, Conflict, NotFound, NotJson, TooBig, Unavailable},
 };
+use crate::pools::{Pool, Pools, without_hope};
 
 /// What another size came to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Scaled {
     pub pool: String,
     pub from: usize,
@@ -32,20 +28,28 @@ pub struct Scaled {
 }
 
 /// Which instances a command reached.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Changed {
     pub pool: String,
     #[serde(default)]
     pub instances: Vec<String>,
 }
 
-#[derive(Deserialize)]
+/// Whether a pool can serve anybody.
+#[derive(Serialize, ToSchema)]
+struct PoolHealth {
+    /// `ok`, or `starting`.
+    status: &'static str,
+}
+
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Size {
+    #[schema(minimum = 1, maximum = 1_024)]
     instances: usize,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Which {
     /// A number or an alias; all of them without.
@@ -54,7 +58,7 @@ struct Which {
 }
 
 /// Instances are numbered, and programs write numbers.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 enum Name {
     Text(String),
@@ -70,40 +74,58 @@ impl Which {
     }
 }
 
-type Door = State<Arc<Gateway>>;
-
-pub(super) fn routes() -> Router<Arc<Gateway>> {
-    Router::new()
-        .route("/pools", get(list))
-        .route("/pools/{name}", get(show))
-        .route("/pools/{name}/health", get(health))
-        .route("/pools/{name}/scale", post(scale))
-        .route("/pools/{name}/restart", post(restart))
-        .route("/pools/{name}/drain", post(drain))
+pub(super) fn routes() -> OpenApiRouter<Desk> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show))
+        .routes(routes!(health))
+        .routes(routes!(scale))
+        .routes(routes!(restart))
+        .routes(routes!(drain))
 }
 
-async fn list(State(gateway): Door) -> Json<Pools> {
-    Json(Pools::new(&gateway.fleet.pools(), SystemTime::now()))
+/// All pools, and their sums
+#[utoipa::path(get, path = "/pools", tag = "pools", responses((status = 200, body = Pools)))]
+async fn list(State(desk): Door) -> Json<Pools> {
+    Json(Pools::new(&desk.gateway.fleet.pools(), SystemTime::now()))
 }
 
-async fn show(State(gateway): Door, Path(name): Path<String>) -> Result<Json<Pool>, Problem> {
-    Ok(Json(Pool::new(&gateway.fleet.pool(&name)?, SystemTime::now())))
+/// One pool
+#[utoipa::path(
+    get, path = "/pools/{name}", tag = "pools", params(("name" = String, Path)),
+    responses((status = 200, body = Pool), BadRequest, NotFound)
+)]
+async fn show(State(desk): Door, Named(name): Named) -> Result<Json<Pool>, Problem> {
+    Ok(Json(Pool::new(&desk.gateway.fleet.pool(&name)?, SystemTime::now())))
 }
 
-/// Whether the pool can serve anybody. One whose instances are on their way will.
-async fn health(State(gateway): Door, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
-    let pool = gateway.fleet.pool(&name)?;
+/// Whether the pool can serve anybody
+///
+/// One whose instances are on their way will.
+#[utoipa::path(
+    get, path = "/pools/{name}/health", tag = "pools", params(("name" = String, Path)),
+    responses((status = 200, body = PoolHealth), BadRequest, NotFound, Unavailable)
+)]
+async fn health(State(desk): Door, Named(name): Named) -> Result<Json<PoolHealth>, Problem> {
+    let pool = desk.gateway.fleet.pool(&name)?;
     if let Some(error) = without_hope(&pool) {
         return Err(error.into());
     }
     let starting =
         !pool.instances.is_empty() && pool.instances.iter().all(|one| one.health != Health::Healthy);
-    Ok(Json(json!({ "status": if starting { "starting" } else { "ok" } })))
+    Ok(Json(PoolHealth { status: if starting { "starting" } else { "ok" } }))
 }
 
+/// More instances, or fewer
+///
+/// No lease that is out is cut.
+#[utoipa::path(
+    post, path = "/pools/{name}/scale", tag = "pools", params(("name" = String, Path)), request_body = Size,
+    responses((status = 200, body = Scaled), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
+)]
 async fn scale(
-    State(gateway): Door,
-    Path(name): Path<String>,
+    State(desk): Door,
+    Named(name): Named,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Scaled>, Problem> {
@@ -114,27 +136,41 @@ async fn scale(
     if !(1..=INSTANCES_MAX).contains(&instances) {
         return Err(Problem::bad_body(format!("`instances` must be 1 to {INSTANCES_MAX}: `{instances}`")));
     }
-    let scaled = gateway.fleet.scale(&name, instances)?;
+    let scaled = desk.gateway.fleet.scale(&name, instances)?;
     let draining = scaled.draining.iter().map(ToString::to_string).collect();
     Ok(Json(Scaled { pool: name, from: scaled.from, to: scaled.to, draining }))
 }
 
+/// Starts instances again
+///
+/// Failed ones now, running ones when their leases are back; all of the pool unless one is named.
+#[utoipa::path(
+    post, path = "/pools/{name}/restart", tag = "pools", params(("name" = String, Path)), request_body = Option<Which>,
+    responses((status = 200, body = Changed), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
+)]
 async fn restart(
-    State(gateway): Door,
-    Path(name): Path<String>,
+    State(desk): Door,
+    Named(name): Named,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Changed>, Problem> {
-    tell(&gateway.fleet, name, &headers, body, Fleet::restart).await
+    tell(&desk.gateway.fleet, name, &headers, body, Fleet::restart).await
 }
 
+/// Lends no more of instances, and stops them when their leases are back
+///
+/// All of the pool unless one is named.
+#[utoipa::path(
+    post, path = "/pools/{name}/drain", tag = "pools", params(("name" = String, Path)), request_body = Option<Which>,
+    responses((status = 200, body = Changed), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
+)]
 async fn drain(
-    State(gateway): Door,
-    Path(name): Path<String>,
+    State(desk): Door,
+    Named(name): Named,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Changed>, Problem> {
-    tell(&gateway.fleet, name, &headers, body, Fleet::drain).await
+    tell(&desk.gateway.fleet, name, &headers, body, Fleet::drain).await
 }
 
 type Order = fn(&Fleet, &str, Option<&str>) -> Result<Vec<InstanceId>, FleetError>;

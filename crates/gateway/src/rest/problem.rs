@@ -6,9 +6,14 @@ use axum::{
     http::{StatusCode, Uri},
     response::{IntoResponse, Response},
 };
+use greenroom_core::{
+    BlobId, RefId,
+    record::{InvalidRefId, Unreadable},
+};
 use greenroom_fleet::FleetError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use utoipa::{IntoResponses, ToSchema};
 
 /// A refusal on its way out.
 #[derive(Debug)]
@@ -20,13 +25,47 @@ pub struct Problem {
 }
 
 /// A refusal as it is written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProblemBody {
+    /// A stable word for what is wrong.
     pub error: String,
+    /// The same for people.
     pub message: String,
+    /// What it is about, by names that go with the word.
     #[serde(default)]
+    #[schema(required, value_type = Object)]
     pub details: Map<String, Value>,
 }
+
+/// The request is wrong in itself
+#[derive(IntoResponses)]
+#[response(status = 400)]
+pub(super) struct BadRequest(#[allow(dead_code, reason = "described, never made")] ProblemBody);
+
+/// There is no such thing
+#[derive(IntoResponses)]
+#[response(status = 404)]
+pub(super) struct NotFound(#[allow(dead_code, reason = "as above")] ProblemBody);
+
+/// It cannot be done to this one
+#[derive(IntoResponses)]
+#[response(status = 409)]
+pub(super) struct Conflict(#[allow(dead_code, reason = "as above")] ProblemBody);
+
+/// The body is too big
+#[derive(IntoResponses)]
+#[response(status = 413)]
+pub(super) struct TooBig(#[allow(dead_code, reason = "as above")] ProblemBody);
+
+/// The body is not JSON
+#[derive(IntoResponses)]
+#[response(status = 415)]
+pub(super) struct NotJson(#[allow(dead_code, reason = "as above")] ProblemBody);
+
+/// It cannot be done now
+#[derive(IntoResponses)]
+#[response(status = 503)]
+pub(super) struct Unavailable(#[allow(dead_code, reason = "as above")] ProblemBody);
 
 impl Problem {
     pub(super) fn new(status: StatusCode, error: &'static str, message: impl Into<String>) -> Self {
@@ -56,8 +95,55 @@ impl Problem {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_big", message)
     }
 
+    pub(super) fn bad_query(why: &str) -> Self {
+        let why = why.replace("unknown field", "unknown parameter");
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", format!("the query cannot be used: {why}"))
+    }
+
+    pub(super) fn bad_path() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", "the path is not encoded as UTF-8")
+    }
+
+    pub(super) fn bad_ref_id(given: &str, invalid: InvalidRefId) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", format!("{invalid}: `{given}`"))
+            .details(json!({ "ref_id": given }))
+    }
+
+    pub(super) fn bad_blob_id(given: &str) -> Self {
+        let message = format!("a blob is named by its SHA-256, 64 hex digits in lower case: `{given}`");
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message).details(json!({ "sha256": given }))
+    }
+
+    pub(super) fn no_call(id: &RefId) -> Self {
+        let message = format!("no such call: `{id}`; records are removed when they are old");
+        Self::new(StatusCode::NOT_FOUND, "no_such_call", message).details(json!({ "ref_id": id }))
+    }
+
+    pub(super) fn no_blob(id: &BlobId) -> Self {
+        let message = format!("no such blob: `{id}`; blobs are removed when nobody asks for them");
+        Self::new(StatusCode::NOT_FOUND, "no_such_blob", message).details(json!({ "sha256": id }))
+    }
+
+    pub(super) fn no_session(name: &str) -> Self {
+        let message = format!("no such session: `{name}`; one is kept from its first call on");
+        Self::new(StatusCode::NOT_FOUND, "no_such_session", message).details(json!({ "session_id": name }))
+    }
+
+    /// Nothing is kept here.
+    pub(super) fn records_off() -> Self {
+        let hint = "set `records.enabled = true` and start greenroom anew";
+        let message = format!("no records are kept here\n\nhint: {hint}");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_off", message).details(json!({ "hint": hint }))
+    }
+
     pub(super) fn bad_body(why: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", why)
+    }
+}
+
+impl From<Unreadable> for Problem {
+    fn from(error: Unreadable) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_unreadable", error.to_string())
     }
 }
 

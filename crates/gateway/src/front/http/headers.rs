@@ -51,8 +51,13 @@ pub(super) fn match_body(
     let bad = |why: String| RpcError::new(HEADER_MISMATCH, why);
     let revision = stateless::revision_of(params).unwrap_or_default();
     let mut expected = vec![(REVISION, revision), (METHOD, method.to_owned())];
-    if method == "tools/call" {
-        let name = params.and_then(|params| Fields::open(params).ok()?.read::<String>("name").ok()?);
+    let named_by = match method {
+        "tools/call" => Some("name"),
+        "resources/read" => Some("uri"),
+        _ => None,
+    };
+    if let Some(field) = named_by {
+        let name = params.and_then(|params| Fields::open(params).ok()?.read::<String>(field).ok()?);
         expected.push((NAME, name.unwrap_or_default()));
     }
     for (header, in_body) in expected {
@@ -110,6 +115,13 @@ mod tests {
         assert!(judge("2026-07-28", "tools/list", wrapped).unwrap_err().contains(METHOD));
         assert!(judge("2026-07-28", "tools/call", "other").unwrap_err().contains(NAME));
         assert!(judge("2026-07-28", "tools/call", "=?base64?!?=").unwrap_err().contains(NAME));
+        let read = r#"{"uri":"a:b","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
+        let read = greenroom_core::raw::parse(read.to_owned()).unwrap();
+        let judge_read = |name| {
+            let said = headers(&[(REVISION, "2026-07-28"), (METHOD, "resources/read"), (NAME, name)]);
+            match_body(&said, "resources/read", Some(&read)).is_ok()
+        };
+        assert!(judge_read("a:b") && !judge_read("a:c"));
         assert!(
             match_body(&HeaderMap::new(), "tools/list", Some(&params))
                 .unwrap_err()

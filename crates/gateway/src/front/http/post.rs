@@ -165,6 +165,9 @@ async fn stateless(
         Ok(request) => request,
         Err(error) => return refusal::rpc(status_of(&error), Some(id), &error),
     };
+    if let Some(error) = request.unserved(&door.gateway) {
+        return refusal::rpc(status_of(&error), Some(id), &error);
+    }
     if let Err(error) = headers::match_body(headers, method, params) {
         return refusal::rpc(StatusCode::BAD_REQUEST, Some(id), &error);
     }

@@ -22,6 +22,7 @@ use crate::{
     instructions,
     outlet::Outlet,
     progress::Waiting,
+    resources,
     turn::Turn,
 };
 
@@ -35,6 +36,12 @@ pub(super) use request::{Request, is_one, revision_of, unspoken};
 /// For how long a client may take a list for the current one, in milliseconds. Lists change with the engine's version,
 /// or when a page offers tools; who listens hears of it at once.
 const LIST_FRESH_MS: u64 = 60_000;
+
+/// The same of the list of blobs: any call may bring another one.
+const BLOBS_FRESH_MS: u64 = 0;
+
+/// The same of what was read. A blob never changes, and a record only while its call runs.
+const READ_FRESH_MS: u64 = 1_000;
 
 type Body = Result<Raw, Raw>;
 
@@ -62,6 +69,17 @@ pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request
             let list = list_tools(&gateway, &asker.owner).await?;
             Ok(complete(list, Some(LIST_FRESH_MS)))
         }
+        Asked::Resources(asked) => {
+            let params = request.params.as_deref();
+            let answer = resources::answer(&gateway, &asker.owner, asked, params, INVALID_PARAMS).await;
+            let answer = answer.map_err(|error| error.to_raw())?;
+            let fresh_ms = match asked {
+                resources::Asked::List => BLOBS_FRESH_MS,
+                resources::Asked::Templates => LIST_FRESH_MS,
+                resources::Asked::Read => READ_FRESH_MS,
+            };
+            Ok(complete(answer, Some(fresh_ms)))
+        }
         Asked::Listen => Ok(listen::run(&gateway, &request, &outlet).await),
         Asked::Call => resume(&gateway, &asker.owner, &request, outlet).await,
     }
@@ -70,7 +88,7 @@ pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request
 fn discovered(gateway: &Gateway) -> Fields {
     let mut answer = Fields::default();
     answer.set("supportedVersions", encode(&SPOKEN));
-    answer.set("capabilities", encode(&server_capabilities()));
+    answer.set("capabilities", encode(&server_capabilities(gateway)));
     answer.set("instructions", encode(&instructions::text(gateway)));
     answer.set("_meta", encode(&json!({ "io.modelcontextprotocol/serverInfo": server_info() })));
     answer

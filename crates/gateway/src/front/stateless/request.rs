@@ -8,6 +8,8 @@ use greenroom_mcp::{
 };
 use serde_json::{Value, json, value::RawValue};
 
+use crate::{Gateway, resources};
+
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -19,6 +21,7 @@ pub(in crate::front) enum Asked {
     List,
     Call,
     Listen,
+    Resources(resources::Asked),
 }
 
 #[derive(Debug)]
@@ -68,10 +71,13 @@ impl Request {
             "tools/list" => Asked::List,
             "tools/call" => Asked::Call,
             "subscriptions/listen" => Asked::Listen,
-            _ => {
-                let message = format!("method not found: `{method}` (revision {STATELESS})");
-                return Err(RpcError::new(METHOD_NOT_FOUND, message));
-            }
+            _ => match resources::Asked::of(method) {
+                Some(asked) => Asked::Resources(asked),
+                None => {
+                    let message = format!("method not found: `{method}` (revision {STATELESS})");
+                    return Err(RpcError::new(METHOD_NOT_FOUND, message));
+                }
+            },
         };
         let text =
             |name: &str| fields.read::<String>(name).map_err(|_| bad(format!("`{name}` must be text")));
@@ -86,6 +92,14 @@ impl Request {
                 .read("inputResponses")
                 .map_err(|_| bad("`inputResponses` must be an object".to_owned()))?,
         })
+    }
+
+    /// Why nobody here answers it, if nobody does.
+    pub(in crate::front) fn unserved(&self, gateway: &Gateway) -> Option<RpcError> {
+        match self.asked {
+            Asked::Resources(asked) if !gateway.recalls() => Some(resources::unserved(asked)),
+            _ => None,
+        }
     }
 
     /// What makes a later request the same call: tool and arguments.

@@ -1,0 +1,149 @@
+//! `/api/blobs/{sha256}`: kept bytes, as a browser or a program fetches them.
+//!
+//! They came from web pages that nobody vouches for, and a person may open them at greenroom's own address. So nothing
+//! is guessed from them, nothing in them runs, and only what a browser merely shows is shown instead of saved.
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, HeaderValue, Response, StatusCode, header},
+};
+use greenroom_core::BlobId;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Desk, Door, Problem,
+    input::Named,
+    problem::{BadRequest, NotFound, Unavailable},
+};
+
+/// What a name in a header need not encode: the unreserved characters of a URL.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+pub(super) fn routes() -> OpenApiRouter<Desk> {
+    OpenApiRouter::new().routes(routes!(show)).routes(routes!(head))
+}
+
+/// The bytes, with the type they were kept with
+///
+/// They never change, so a client may keep them for as long as it likes.
+#[utoipa::path(
+    get, path = "/blobs/{sha256}", tag = "blobs",
+    params(("sha256" = String, Path, pattern = "^[0-9a-f]{64}$"), ("If-None-Match" = Option<String>, Header)),
+    responses(
+        (status = 200, content_type = "*/*", body = Vec<u8>),
+        (status = 304, description = "The client has them already"),
+        BadRequest, NotFound, Unavailable
+    )
+)]
+async fn show(State(desk): Door, name: Named, headers: HeaderMap) -> Result<Response<Body>, Problem> {
+    let Some(id) = BlobId::parse(&name.0) else { return Err(Problem::bad_blob_id(&name.0)) };
+    let blob = desk.records()?.blob(&desk.owner, &id).await?;
+    let blob = blob.ok_or_else(|| Problem::no_blob(&id))?;
+    let tag = format!("\"{id}\"");
+    let mut response = Response::new(Body::empty());
+    let known = headers.get_all(header::IF_NONE_MATCH).iter();
+    if known.filter_map(|value| value.to_str().ok()).any(|list| names(list, &tag)) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    } else {
+        let said = response.headers_mut();
+        said.insert(header::CONTENT_TYPE, mime(&blob.about.mime));
+        said.insert(header::CONTENT_LENGTH, blob.data.len().into());
+        said.insert(header::CONTENT_DISPOSITION, disposition(&blob.about.mime, blob.about.name.as_deref()));
+        said.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        said.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+        *response.body_mut() = Body::from(blob.data);
+    }
+    let said = response.headers_mut();
+    said.insert(header::ETAG, text(&tag));
+    // Private: a proxy between must not give them to another owner.
+    said.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=31536000, immutable"));
+    Ok(response)
+}
+
+/// What is known of the bytes, without them
+#[utoipa::path(
+    head, path = "/blobs/{sha256}", tag = "blobs",
+    params(("sha256" = String, Path, pattern = "^[0-9a-f]{64}$"), ("If-None-Match" = Option<String>, Header)),
+    responses(
+        (status = 200, description = "The headers that the bytes would have"),
+        (status = 304, description = "The client has them already"),
+        (status = 400, description = "The request is wrong in itself"),
+        (status = 404, description = "There is no such thing"),
+        (status = 503, description = "Nothing is kept, or it cannot be read"),
+    )
+)]
+async fn head(door: Door, name: Named, headers: HeaderMap) -> Result<Response<Body>, Problem> {
+    // The body is left out by the server, which keeps the length that it would have.
+    show(door, name, headers).await
+}
+
+/// Whether a list of tags has this one. A weak tag is as good as a strong one where bytes are either equal or others.
+fn names(list: &str, tag: &str) -> bool {
+    list.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == tag)
+}
+
+fn mime(kept: &str) -> HeaderValue {
+    HeaderValue::from_str(kept)
+        .ok()
+        .filter(|_| kept.contains('/'))
+        .unwrap_or(HeaderValue::from_static("application/octet-stream"))
+}
+
+/// Whether a browser shows the bytes or saves them, and under what name.
+fn disposition(mime: &str, name: Option<&str>) -> HeaderValue {
+    let kind = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    // An SVG is a document that can hold scripts, whatever its family.
+    let shown = (kind.starts_with("image/") && kind != "image/svg+xml")
+        || kind == "application/pdf"
+        || kind == "text/plain";
+    let how = if shown { "inline" } else { "attachment" };
+    match name {
+        None => HeaderValue::from_static(how),
+        Some(name) => text(&format!("{how}; filename*=UTF-8''{}", utf8_percent_encode(name, PLAIN))),
+    }
+}
+
+/// Text that was made here, of ASCII alone.
+fn text(value: &str) -> HeaderValue {
+    HeaderValue::from_str(value).unwrap_or(HeaderValue::from_static(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pictures, PDFs and plain text are shown; anything that could run in a browser is saved; names survive any letters.
+    #[test]
+    fn what_is_shown() {
+        let said = |mime, name| disposition(mime, name).to_str().unwrap().to_owned();
+        assert_eq!(said("image/png", None), "inline");
+        assert_eq!(said("Text/Plain; charset=utf-8", None), "inline");
+        assert_eq!(
+            said("application/pdf", Some("a \"b\"\r\n\u{e4}.pdf")),
+            "inline; filename*=UTF-8''a%20%22b%22%0D%0A%C3%A4.pdf"
+        );
+        for mime in ["text/html", "image/svg+xml", "IMAGE/SVG+XML", "application/xhtml+xml", "", "x"] {
+            assert_eq!(said(mime, None), "attachment", "{mime}");
+        }
+    }
+
+    /// What is no type is bytes.
+    #[test]
+    fn odd_types() {
+        for odd in ["", "png", "a/b\n"] {
+            assert_eq!(mime(odd), "application/octet-stream", "{odd:?}");
+        }
+        assert_eq!(mime("image/png"), "image/png");
+    }
+
+    /// A tag is found among others, weak or strong, and `*` is every tag.
+    #[test]
+    fn tags() {
+        for list in ["\"a\"", "\"b\", W/\"a\"", "*"] {
+            assert!(names(list, "\"a\""), "{list}");
+        }
+        assert!(!names("\"b\", \"aa\"", "\"a\"") && !names("", "\"a\""));
+    }
+}

@@ -1,0 +1,69 @@
+//! What a request says in its path and its query. What cannot be read is a [`Problem`], as everything else here that
+//! goes wrong: a parameter that nobody knows is refused by its name, never passed over.
+
+use std::error::Error;
+
+use axum::{
+    extract::{FromRequestParts, Path, Query},
+    http::request::Parts,
+};
+use greenroom_core::{RefId, SessionId};
+use serde::de::DeserializeOwned;
+
+use super::Problem;
+
+/// The parameters of a query.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(asked)) => Ok(Self(asked)),
+            Err(rejection) => Err(Problem::bad_query(&cause(&rejection))),
+        }
+    }
+}
+
+/// The one name in a path.
+pub(super) struct Named(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(name)) => Ok(Self(name)),
+            Err(_) => Err(Problem::bad_path()),
+        }
+    }
+}
+
+impl Named {
+    pub(super) fn ref_id(&self) -> Result<RefId, Problem> {
+        ref_id(&self.0)
+    }
+}
+
+/// A record's name as it was given.
+pub(super) fn ref_id(given: &str) -> Result<RefId, Problem> {
+    RefId::parse(given).map_err(|invalid| Problem::bad_ref_id(given, invalid))
+}
+
+/// A session's id or UUID as it was given.
+pub(super) fn session(given: &str) -> Result<SessionId, Problem> {
+    SessionId::new(given).map_err(|invalid| {
+        // It speaks to agents, whose parameter is called otherwise.
+        Problem::bad_query(&invalid.to_string().replace("sessionId", "session_id"))
+    })
+}
+
+/// What went wrong at the bottom of it.
+fn cause(error: &dyn Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}

@@ -1,0 +1,38 @@
+//! The description of everything below `/api`, for programs: OpenAPI, made of the handlers themselves and served at
+//! `/api/openapi.json`. The checked-in `docs/openapi.json` is the same document.
+
+use axum::Json;
+use utoipa::{OpenApi, openapi};
+use utoipa_axum::router::OpenApiRouter;
+
+use super::{Desk, blobs, calls, pools, sessions};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "greenroom",
+        description = "Isolated browsers for AI agents: what programs may ask and command.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    tags(
+        (name = "pools", description = "Groups of browsers, and commands to them"),
+        (name = "calls", description = "Calls of tools, and what is kept of them"),
+        (name = "blobs", description = "Kept bytes: pictures, PDFs, downloads, big answers"),
+        (name = "sessions", description = "What happened in a session"),
+    )
+)]
+struct About;
+
+/// The document, with paths as they are at a door.
+pub fn document() -> openapi::OpenApi {
+    OpenApiRouter::with_openapi(About::openapi()).nest("/api", routes()).into_openapi()
+}
+
+/// The routes, each with its description.
+pub(super) fn routes() -> OpenApiRouter<Desk> {
+    pools::routes().merge(calls::routes()).merge(blobs::routes()).merge(sessions::routes())
+}
+
+pub(super) async fn show() -> Json<openapi::OpenApi> {
+    Json(document())
+}

@@ -1,0 +1,237 @@
+//! Records as programs see them: the shapes of `/api/calls`, field for field.
+
+use greenroom_core::{
+    Owner, Raw, Records, RefId, raw,
+    record::{BlobRef, ConsoleLine, Level, Location, Record, Status, Summary, Unreadable},
+    time::timestamp_ms,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// What became of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CallStatus {
+    Success,
+    /// The tool failed, or no browser could be had for it.
+    Error,
+    /// It has not ended yet, or greenroom did not survive it.
+    Pending,
+}
+
+/// A call, as lists show it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Call {
+    #[schema(format = Uuid)]
+    ref_id: String,
+    /// The UUID of its session, unless it has none.
+    #[schema(format = Uuid, required)]
+    session_id: Option<String>,
+    status: CallStatus,
+    /// When it ended, or, until then, when it began.
+    #[schema(format = DateTime)]
+    timestamp: String,
+    metadata: Metadata,
+    /// Why it failed, if it did.
+    #[schema(required)]
+    error: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Metadata {
+    tool: String,
+    has_snapshot: bool,
+    has_console_logs: bool,
+    console_error_count: usize,
+    /// What the session's owner calls it: its id, or `#7` for the own session of connection 7.
+    #[schema(required)]
+    session: Option<String>,
+}
+
+/// A call with everything that is kept of it but its page, which is at `/content`, and its console, at `/console`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CallDetail {
+    #[serde(flatten)]
+    call: Call,
+    /// The arguments, without secrets.
+    #[schema(value_type = Object)]
+    params: Raw,
+    /// The engine's answer, exact but for image data, which is a blob's name. `null` until there is one.
+    #[schema(value_type = Value, required)]
+    result: Option<Raw>,
+    /// The page's URL and title after the call.
+    #[schema(required)]
+    url: Option<String>,
+    #[schema(required)]
+    title: Option<String>,
+    #[schema(required)]
+    took_ms: Option<u64>,
+    blobs: Vec<BlobLink>,
+}
+
+/// Kept bytes that came with a call.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BlobLink {
+    sha256: String,
+    mime_type: String,
+    #[schema(required)]
+    name: Option<String>,
+    bytes: u64,
+    /// Where they can be fetched, at this server.
+    url: String,
+}
+
+/// Calls, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Calls {
+    pub(super) calls: Vec<Call>,
+    /// What `before` must be for the calls before these; `null` when there are none.
+    #[schema(required)]
+    pub(super) next: Option<u64>,
+}
+
+/// What the page's console said during a call.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Console {
+    #[schema(format = Uuid)]
+    pub(super) ref_id: String,
+    pub(super) console: Vec<ConsoleMessage>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ConsoleMessage {
+    /// `debug`, `info`, `warn` or `error`.
+    level: &'static str,
+    message: String,
+    #[schema(format = DateTime, required)]
+    timestamp: Option<String>,
+    #[schema(required)]
+    location: Option<Place>,
+}
+
+/// Where in a page's code something happened.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Place {
+    url: String,
+    #[schema(required)]
+    line_number: Option<u32>,
+    #[schema(required)]
+    column_number: Option<u32>,
+}
+
+/// The levels of the console, as a program asks for them.
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum AtLeast {
+    Debug,
+    Info,
+    Warn,
+    Error,
+    /// All of them.
+    #[default]
+    #[serde(rename = "")]
+    All,
+}
+
+impl AtLeast {
+    pub(super) fn level(self) -> Level {
+        match self {
+            Self::Debug | Self::All => Level::Debug,
+            Self::Info => Level::Info,
+            Self::Warn => Level::Warn,
+            Self::Error => Level::Error,
+        }
+    }
+}
+
+impl From<&Summary> for Call {
+    fn from(summary: &Summary) -> Self {
+        let outcome = summary.outcome.as_ref();
+        Self {
+            ref_id: summary.ref_id.to_string(),
+            session_id: summary.session.as_ref().map(|session| session.uid.to_string()),
+            status: match outcome.map(|outcome| outcome.status) {
+                Some(Status::Success) => CallStatus::Success,
+                Some(Status::Error) => CallStatus::Error,
+                None => CallStatus::Pending,
+            },
+            timestamp: timestamp_ms(outcome.map_or(summary.at, |outcome| outcome.at)),
+            metadata: Metadata {
+                tool: summary.tool.clone(),
+                has_snapshot: outcome.is_some_and(|outcome| outcome.has_snapshot),
+                has_console_logs: outcome.is_some_and(|outcome| outcome.console > 0),
+                console_error_count: outcome.map_or(0, |outcome| outcome.console_errors),
+                session: summary.session.as_ref().map(|session| session.name.to_string()),
+            },
+            error: outcome.and_then(|outcome| outcome.error.clone()),
+        }
+    }
+}
+
+impl From<Record> for CallDetail {
+    fn from(record: Record) -> Self {
+        let call = Call::from(&record.summary);
+        let outcome = record.summary.outcome;
+        let took = outcome.as_ref().map(|outcome| outcome.took.as_millis());
+        Self {
+            call,
+            params: record.params,
+            result: record.result.map(json_or_text),
+            url: outcome.as_ref().and_then(|outcome| outcome.url.clone()),
+            title: outcome.and_then(|outcome| outcome.title),
+            took_ms: took.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
+            blobs: record.blobs.iter().map(BlobLink::from).collect(),
+        }
+    }
+}
+
+impl From<&BlobRef> for BlobLink {
+    fn from(blob: &BlobRef) -> Self {
+        Self {
+            sha256: blob.id.to_string(),
+            mime_type: blob.mime.clone(),
+            name: blob.name.clone(),
+            bytes: blob.bytes,
+            url: format!("/api/blobs/{}", blob.id),
+        }
+    }
+}
+
+impl From<ConsoleLine> for ConsoleMessage {
+    fn from(line: ConsoleLine) -> Self {
+        let place = |Location { url, line_number, column_number }| Place { url, line_number, column_number };
+        Self {
+            level: line.level.as_str(),
+            message: line.message,
+            timestamp: line.at.map(timestamp_ms),
+            location: line.location.map(place),
+        }
+    }
+}
+
+/// Everything that is kept of a call, its page and its console too, as one JSON text; `None` when there is no such call.
+pub(crate) async fn whole_record(
+    records: &dyn Records,
+    owner: &Owner,
+    id: &RefId,
+) -> Result<Option<String>, Unreadable> {
+    #[derive(Serialize)]
+    struct Whole {
+        #[serde(flatten)]
+        detail: CallDetail,
+        snapshot: Option<String>,
+        console: Vec<ConsoleMessage>,
+    }
+    let Some(mut record) = records.record(owner, id).await? else { return Ok(None) };
+    let console = records.console(owner, id, Level::Debug).await?.unwrap_or_default();
+    let snapshot = record.snapshot.take();
+    let console = console.into_iter().map(ConsoleMessage::from).collect();
+    Ok(Some(raw::encode(&Whole { detail: record.into(), snapshot, console }).get().to_owned()))
+}
+
+/// An answer is JSON; one that is not was cut off, and is shown as the text it is.
+fn json_or_text(text: String) -> Raw {
+    raw::parse(text.clone()).unwrap_or_else(|_| raw::encode(&Value::String(text)))
+}

@@ -1,0 +1,401 @@
+//! A keeper of records in memory: what the gateway's tests put in the place of a database. It keeps every promise of
+//! [`Records`] but one: it forgets all when it is dropped. It can be told to fail, as a full disk would.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use greenroom_core::{
+    BlobId, BoxFuture, Owner, Records, RefId, SessionUid, raw,
+    record::{
+        Blob, BlobRef, Claim, ConsoleLine, Cursor, Event, Filter, Level, NotRecorded, Outcome, Record,
+        Request, Response, SessionRow, SessionState, Status, Summary, Timeline, Unreadable, What,
+    },
+};
+
+/// Records in memory.
+#[derive(Default)]
+pub(crate) struct Kept {
+    state: Mutex<State>,
+    broken: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// In the order in which they began; a record's position is its place here, from 1.
+    records: Vec<(Request, Option<Response>)>,
+    sessions: Vec<(Owner, SessionRow)>,
+    cursors: HashMap<RefId, Cursor>,
+    blobs: HashMap<BlobId, Vec<u8>>,
+}
+
+impl Kept {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// From now on nothing can be written or read, or all again.
+    pub(crate) fn broken(&self, broken: bool) {
+        self.broken.store(broken, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&mut State) -> T,
+    ) -> BoxFuture<'static, Result<T, NotRecorded>> {
+        let written = match self.is_broken() {
+            true => Err(NotRecorded("the disk is full".into())),
+            false => Ok(write(&mut self.lock())),
+        };
+        Box::pin(std::future::ready(written))
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&State) -> T,
+    ) -> BoxFuture<'static, Result<T, Unreadable>> {
+        let found = match self.is_broken() {
+            true => Err(Unreadable("the disk is gone".into())),
+            false => Ok(read(&self.lock())),
+        };
+        Box::pin(std::future::ready(found))
+    }
+}
+
+impl State {
+    fn begin(&mut self, request: Request) {
+        if let Some(session) = &request.session {
+            let row = self.sessions.iter_mut().find(|(_, row)| row.session.uid == session.uid);
+            match row {
+                Some((_, row)) => row.last_activity = request.at,
+                None => {
+                    let row = SessionRow {
+                        session: session.clone(),
+                        created: request.at,
+                        last_activity: request.at,
+                        state: SessionState::Active,
+                    };
+                    self.sessions.push((request.owner.clone(), row));
+                }
+            }
+        }
+        self.records.push((request, None));
+    }
+
+    fn place(&self, id: &RefId) -> Option<usize> {
+        self.records.iter().position(|(request, _)| request.ref_id == *id)
+    }
+
+    /// The owner's own record of this name.
+    fn own(&self, owner: &Owner, id: &RefId) -> Option<usize> {
+        self.place(id).filter(|place| self.records[*place].0.owner == *owner)
+    }
+
+    fn summary(&self, place: usize) -> Summary {
+        let (request, response) = &self.records[place];
+        let moved = response.as_ref().and_then(|response| response.session.clone());
+        Summary {
+            position: place as u64 + 1,
+            ref_id: request.ref_id.clone(),
+            session: moved.or_else(|| request.session.clone()),
+            tool: request.tool.to_string(),
+            at: request.at,
+            outcome: response.as_ref().map(|response| Outcome {
+                status: response.status,
+                error: response.error.clone(),
+                at: response.at,
+                took: response.took,
+                url: response.url.clone(),
+                title: response.title.clone(),
+                has_snapshot: response.snapshot.is_some(),
+                console: response.console.len(),
+                console_errors: response.console.iter().filter(|line| line.level == Level::Error).count(),
+            }),
+        }
+    }
+
+    fn record(&self, place: usize) -> Record {
+        let (request, response) = &self.records[place];
+        Record {
+            summary: self.summary(place),
+            params: request.params.clone(),
+            result: response.as_ref().map(|response| response.result.to_string()),
+            snapshot: response.as_ref().and_then(|response| Some(response.snapshot.as_deref()?.to_owned())),
+            blobs: response.as_ref().map(|response| response.blobs.clone()).unwrap_or_default(),
+        }
+    }
+
+    fn runs_in(&self, place: usize, session: &SessionUid) -> bool {
+        self.summary(place).session.is_some_and(|of| of.uid == *session)
+    }
+
+    /// What a call brought about: itself, then its page, its console, and why it failed.
+    fn events(&self, place: usize, url: &mut Option<String>) -> Vec<Event> {
+        let (request, response) = &self.records[place];
+        let event = |at: SystemTime, what| Event { at, ref_id: request.ref_id.clone(), what };
+        let tool = request.tool.to_string();
+        let Some(response) = response else {
+            return vec![event(request.at, What::Call { tool, status: None, took: None })];
+        };
+        let (status, took) = (Some(response.status), Some(response.took));
+        let mut events = vec![event(request.at, What::Call { tool, status, took })];
+        if response.url.is_some() && response.url != *url {
+            url.clone_from(&response.url);
+            let what =
+                What::Navigation { url: url.clone().unwrap_or_default(), title: response.title.clone() };
+            events.push(event(response.at, what));
+        }
+        for line in &response.console {
+            let what = What::Console { level: line.level, message: line.message.clone() };
+            events.push(event(line.at.unwrap_or(response.at), what));
+        }
+        if response.status == Status::Error {
+            let message = response.error.clone().unwrap_or_default();
+            events.push(event(response.at, What::Error { message }));
+        }
+        events
+    }
+
+    /// The owner's blobs that are still there, newest first, each once.
+    fn blobs_of(&self, owner: &Owner) -> Vec<BlobRef> {
+        let mut found: Vec<BlobRef> = Vec::new();
+        for (request, response) in self.records.iter().rev() {
+            let named = response.iter().flat_map(|response| response.blobs.iter().rev());
+            for blob in named.filter(|_| request.owner == *owner) {
+                if self.blobs.contains_key(&blob.id) && found.iter().all(|known| known.id != blob.id) {
+                    found.push(blob.clone());
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Records for Kept {
+    fn begin(&self, request: Request) -> BoxFuture<'static, Result<(), NotRecorded>> {
+        self.write(|state| state.begin(request))
+    }
+
+    fn claim(&self, request: Request) -> BoxFuture<'static, Result<Claim, NotRecorded>> {
+        self.write(|state| match state.place(&request.ref_id) {
+            None => {
+                state.begin(request);
+                Claim::New
+            }
+            Some(place) if state.records[place].0.owner == request.owner => {
+                Claim::Repeat(Box::new(state.record(place)))
+            }
+            Some(_) => Claim::Taken,
+        })
+    }
+
+    fn end(&self, response: Response) -> BoxFuture<'static, Result<(), NotRecorded>> {
+        self.write(|state| {
+            if let Some(place) = state.place(&response.ref_id) {
+                state.records[place].1 = Some(response);
+            }
+        })
+    }
+
+    fn session_ended(&self, uid: &SessionUid, ended: SessionState) {
+        for (_, row) in &mut self.lock().sessions {
+            if row.session.uid == *uid {
+                row.state = ended;
+            }
+        }
+    }
+
+    fn health(&self) -> Result<(), Arc<str>> {
+        if self.is_broken() { Err("the disk is full".into()) } else { Ok(()) }
+    }
+
+    fn record<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a RefId,
+    ) -> BoxFuture<'a, Result<Option<Record>, Unreadable>> {
+        self.read(|state| state.own(owner, id).map(|place| state.record(place)))
+    }
+
+    fn list<'a>(
+        &'a self,
+        owner: &'a Owner,
+        filter: Filter,
+    ) -> BoxFuture<'a, Result<Vec<Summary>, Unreadable>> {
+        self.read(|state| {
+            let own = (0..state.records.len()).rev().filter(|place| state.records[*place].0.owner == *owner);
+            own.map(|place| state.summary(place))
+                .filter(|one| filter.before.is_none_or(|before| one.position < before))
+                .filter(|one| filter.tool.as_ref().is_none_or(|tool| one.tool == *tool))
+                .filter(|one| {
+                    let ended = one.outcome.as_ref().map(|outcome| outcome.status);
+                    filter.status.is_none_or(|status| ended == Some(status))
+                })
+                .filter(|one| {
+                    let runs_in = one.session.as_ref().map(|session| &session.uid);
+                    filter.session.as_ref().is_none_or(|session| runs_in == Some(session))
+                })
+                .take(filter.limit)
+                .collect()
+        })
+    }
+
+    fn console<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a RefId,
+        at_least: Level,
+    ) -> BoxFuture<'a, Result<Option<Vec<ConsoleLine>>, Unreadable>> {
+        self.read(|state| {
+            let place = state.own(owner, id)?;
+            let lines = state.records[place].1.iter().flat_map(|response| &response.console);
+            Some(lines.filter(|line| line.level >= at_least).cloned().collect())
+        })
+    }
+
+    fn snapshot_before<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a RefId,
+    ) -> BoxFuture<'a, Result<Option<(RefId, String)>, Unreadable>> {
+        self.read(|state| {
+            let place = state.own(owner, id)?;
+            let session = state.summary(place).session?.uid;
+            (0..place).rev().filter(|earlier| state.runs_in(*earlier, &session)).find_map(|earlier| {
+                let (request, response) = &state.records[earlier];
+                Some((request.ref_id.clone(), response.as_ref()?.snapshot.as_deref()?.to_owned()))
+            })
+        })
+    }
+
+    fn session<'a>(
+        &'a self,
+        owner: &'a Owner,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<SessionRow>, Unreadable>> {
+        self.read(|state| {
+            let uid = SessionUid::parse(name);
+            let own = || state.sessions.iter().rev().filter(|(of, _)| of == owner).map(|(_, row)| row);
+            let by_uid = own().find(|row| uid.as_ref() == Some(&row.session.uid));
+            by_uid.or_else(|| own().find(|row| &*row.session.name == name)).cloned()
+        })
+    }
+
+    fn timeline<'a>(
+        &'a self,
+        owner: &'a Owner,
+        session: &'a SessionUid,
+        from: u64,
+        calls_max: usize,
+    ) -> BoxFuture<'a, Result<Timeline, Unreadable>> {
+        self.read(|state| {
+            let own =
+                |place: &usize| state.records[*place].0.owner == *owner && state.runs_in(*place, session);
+            let (mut timeline, mut url, mut calls) = (Timeline { events: Vec::new(), next: from }, None, 0);
+            for place in (0..state.records.len()).filter(own) {
+                let events = state.events(place, &mut url);
+                let position = place as u64 + 1;
+                if position >= from && calls < calls_max {
+                    timeline.events.extend(events);
+                    timeline.next = position + 1;
+                    calls += 1;
+                }
+            }
+            timeline
+        })
+    }
+
+    fn cursor<'a>(&'a self, id: &'a RefId) -> BoxFuture<'a, Result<Option<Cursor>, Unreadable>> {
+        self.read(|state| state.cursors.get(id).cloned())
+    }
+
+    fn set_cursor(&self, id: &RefId, cursor: Cursor) -> BoxFuture<'static, Result<(), NotRecorded>> {
+        self.write(|state| drop(state.cursors.insert(id.clone(), cursor)))
+    }
+
+    fn keep(&self, _: &str, data: Vec<u8>) -> BoxFuture<'static, Result<BlobId, NotRecorded>> {
+        self.write(|state| {
+            let id = name_of(&data);
+            state.blobs.insert(id.clone(), data);
+            id
+        })
+    }
+
+    fn blob<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a BlobId,
+    ) -> BoxFuture<'a, Result<Option<Blob>, Unreadable>> {
+        self.read(|state| {
+            let about = state.blobs_of(owner).into_iter().find(|blob| blob.id == *id)?;
+            Some(Blob { about, data: state.blobs.get(id)?.clone() })
+        })
+    }
+
+    fn blobs<'a>(
+        &'a self,
+        owner: &'a Owner,
+        skip: usize,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<BlobRef>, Unreadable>> {
+        self.read(|state| state.blobs_of(owner).into_iter().skip(skip).take(limit).collect())
+    }
+}
+
+/// A call of an owner whose answer came with this file of `TEXT.file`; the file's name and the call's.
+pub(crate) async fn kept_blob(kept: &Kept, owner: &str, text: &str, mime: &str) -> (BlobId, RefId) {
+    let count = kept.lock().records.len();
+    let ref_id = RefId::new(SystemTime::UNIX_EPOCH, (count as u128).to_be_bytes());
+    let (id, at) = (kept.keep("DEFAULT", text.as_bytes().to_vec()).await.unwrap(), SystemTime::UNIX_EPOCH);
+    let request = Request {
+        ref_id: ref_id.clone(),
+        owner: Owner::new(owner),
+        session: None,
+        tool: "t".into(),
+        params: raw::encode(&serde_json::json!({})),
+        at,
+    };
+    kept.begin(request).await.unwrap();
+    let (mime, name) = (mime.to_owned(), Some(format!("{text}.file")));
+    let blob = BlobRef { id: id.clone(), mime, name, bytes: text.len() as u64 };
+    let response = Response {
+        ref_id: ref_id.clone(),
+        session: None,
+        status: Status::Success,
+        result: "{}".into(),
+        snapshot: Some("- page".into()),
+        console: Vec::new(),
+        error: None,
+        blobs: vec![blob],
+        url: None,
+        title: None,
+        at,
+        took: Duration::ZERO,
+    };
+    kept.end(response).await.unwrap();
+    (id, ref_id)
+}
+
+/// A name for bytes that equal bytes share: the right form, and for a test as good as the right digest.
+fn name_of(data: &[u8]) -> BlobId {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let part = |seed: u64| {
+        let mut hasher = DefaultHasher::new();
+        (seed, data).hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    };
+    BlobId::parse(&(0..4).map(part).collect::<String>()).unwrap()
+}
