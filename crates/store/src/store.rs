@@ -144,10 +144,10 @@ impl Records for Store {
         &'a self,
         owner: &'a Owner,
         id: &'a RefId,
-        at_least: Level,
+        level: Option<Level>,
     ) -> BoxFuture<'a, Result<Option<Vec<ConsoleLine>>, Unreadable>> {
         let (owner, id) = (owner.clone(), id.clone());
-        Box::pin(self.readers.read(move |connection| find::console(connection, &owner, &id, at_least)))
+        Box::pin(self.readers.read(move |connection| find::console(connection, &owner, &id, level)))
     }
 
     fn snapshot_before<'a>(

@@ -13,7 +13,7 @@ use super::{
     Desk, Door, Problem,
     input::{Asked, Named, session},
     problem::{BadRequest, NotFound, Unavailable},
-    record::{AtLeast, Call, CallDetail, Calls, Console},
+    record::{Call, CallDetail, Calls, Console, OfLevel},
 };
 
 /// How many calls a list has unless it is asked for more or fewer: about what people look through at once.
@@ -98,7 +98,7 @@ struct WhichLines {
     /// Only lines of this level and graver ones; empty for all.
     #[serde(default)]
     #[param(inline, required = false)]
-    level: AtLeast,
+    level: OfLevel,
 }
 
 /// What the page's console said during a call, whole at every reading

@@ -124,7 +124,7 @@ pub struct Place {
 /// The levels of the console, as a program asks for them.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum AtLeast {
+pub(super) enum OfLevel {
     Debug,
     Info,
     Warn,
@@ -135,13 +135,14 @@ pub(super) enum AtLeast {
     All,
 }
 
-impl AtLeast {
-    pub(super) fn level(self) -> Level {
+impl OfLevel {
+    pub(super) fn level(self) -> Option<Level> {
         match self {
-            Self::Debug | Self::All => Level::Debug,
-            Self::Info => Level::Info,
-            Self::Warn => Level::Warn,
-            Self::Error => Level::Error,
+            Self::All => None,
+            Self::Debug => Some(Level::Debug),
+            Self::Info => Some(Level::Info),
+            Self::Warn => Some(Level::Warn),
+            Self::Error => Some(Level::Error),
         }
     }
 }
@@ -225,7 +226,7 @@ pub(crate) async fn whole_record(
         console: Vec<ConsoleMessage>,
     }
     let Some(mut record) = records.record(owner, id).await? else { return Ok(None) };
-    let console = records.console(owner, id, Level::Debug).await?.unwrap_or_default();
+    let console = records.console(owner, id, None).await?.unwrap_or_default();
     let snapshot = record.snapshot.take();
     let console = console.into_iter().map(ConsoleMessage::from).collect();
     Ok(Some(raw::encode(&Whole { detail: record.into(), snapshot, console }).get().to_owned()))
