@@ -7,6 +7,8 @@ pub(crate) mod diff;
 #[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
 pub(crate) mod lines;
 #[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
+mod script;
+#[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
 pub(crate) mod tokens;
 #[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
 mod tree;
