@@ -1,16 +1,18 @@
 //! Recall: what is kept of calls, and what of it agents are sent.
 
-#[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
+#[allow(dead_code, reason = "recall is not wired up yet")]
 pub(crate) mod cut;
-#[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
+#[allow(dead_code, reason = "recall is not wired up yet")]
 pub(crate) mod diff;
-#[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
+#[allow(dead_code, reason = "recall is not wired up yet")]
 pub(crate) mod lines;
-#[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
+#[allow(dead_code, reason = "recall is not wired up yet")]
+pub(crate) mod pages;
+#[allow(dead_code, reason = "recall is not wired up yet")]
 mod script;
-#[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
+#[allow(dead_code, reason = "recall is not wired up yet")]
 pub(crate) mod tokens;
-#[cfg_attr(not(test), allow(dead_code, reason = "recall is not wired up yet"))]
+#[allow(dead_code, reason = "recall is not wired up yet")]
 mod tree;
 
 use std::{collections::HashMap, sync::Arc};
