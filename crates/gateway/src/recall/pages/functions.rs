@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     rc::Rc,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -17,18 +17,20 @@ use jmespath::{
     functions::{ArgumentType, CustomFunction, Signature},
 };
 use regex::{Regex, RegexBuilder};
-use std::sync::Arc;
 
-/// What the functions of one query may write, in bytes. An agent reads some ten thousand; this is a hundred times that.
+/// What the functions of one query may write, in bytes. An agent reads some ten thousand; this is a thousand
+/// times that.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 
-/// How large one pattern may become. `\w{1,500}` is some 100 KiB, a nest of repetitions without end.
+/// How large one pattern may become. Patterns that people write are some KiB; repetitions within repetitions have no
+/// end.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// Patterns of a query that are kept compiled. A query has one or two; more come only out of the page's own texts.
 const PATTERNS_MAX: usize = 16;
 
 type Outcome = Result<Rcvar, JmespathError>;
+type Function = Box<dyn Fn(&[Rcvar], &mut Context<'_>) -> Outcome + Sync + Send>;
 
 /// Everything that a query can call.
 pub(super) fn runtime() -> Runtime {
@@ -64,8 +66,6 @@ pub(super) fn runtime() -> Runtime {
     runtime
 }
 
-type Function = Box<dyn Fn(&[Rcvar], &mut Context<'_>) -> Outcome + Sync + Send>;
-
 /// What may still be written.
 struct Room(AtomicUsize);
 
@@ -95,7 +95,6 @@ fn int(value: &Variable) -> Variable {
 fn truncated(number: f64) -> Option<i64> {
     // Beyond these the nearest whole number is not the one that was written.
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    #[expect(clippy::cast_possible_truncation, reason = "the fraction is what goes")]
     (number.abs() <= EXACT).then_some(number as i64)
 }
 

@@ -16,7 +16,7 @@ use super::functions;
 pub(crate) const EXPRESSION_BYTES_MAX: usize = 4_096;
 
 /// How many signs that can nest an expression may have. Each may be a level of recursion; worker threads have 2 MiB of
-/// stack, which 200 levels of some kinds fill in a debug build. Long queries that people write have 30.
+/// stack, which 130 levels of one kind fill in a debug build. Long queries that people write have 30.
 const NESTING_MAX: usize = 64;
 
 /// How much a query may make of what it is given, in values: about a gigabyte at the very worst, and 800 times the
@@ -35,7 +35,7 @@ pub(crate) enum QueryError {
         "jmespath_query is nested too deeply: at most {NESTING_MAX} of the signs . [ ( {{ ! | & < > = * are allowed"
     )]
     TooDeep,
-    #[error("jmespath_query would make too much of this page: it repeats it about {0} times")]
+    #[error("jmespath_query would make too much: up to {0} times what it is given")]
     TooMuch(usize),
     /// With the line of the expression and a mark below the place.
     #[error("jmespath_query: {reason}\n  {line}\n  {mark}")]
@@ -195,10 +195,10 @@ mod tests {
     fn bounds() {
         refused(&"a".repeat(EXPRESSION_BYTES_MAX + 1), "4097 bytes");
         refused(&"!".repeat(NESTING_MAX + 1), "nested too deeply");
-        refused(&vec!["[@, @]"; 30].join(" | "), "repeats it about");
+        refused(&vec!["[@, @]"; 30].join(" | "), "too much: up to");
         let quoted = query(&vec!["to_string([@])"; 20].join(" | "), &json!(vec!["x"; 100]));
         assert_eq!(quoted, Err(QueryError::TooMuch(1 << 20)));
-        let longer = vec!["regex_replace('^.*$', '$0$0$0$0$0$0$0$0$0$0$0$0', @)"; 8].join(" | ");
+        let longer = ["regex_replace('^.*$', '$0$0$0$0$0$0$0$0$0$0$0$0', @)"; 8].join(" | ");
         refused(&format!("'xxxxxxxx' | {longer}"), "MiB of text");
         let joined = format!("join([0], map(&'{}', [1]))", "x".repeat(3_000));
         let error =
