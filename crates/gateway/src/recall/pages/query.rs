@@ -5,7 +5,7 @@
 //! of what it is given, because `[@, @] | [@, @] | …` doubles with each step. Fields of objects that a query makes come
 //! back in alphabetical order. Errors show the expression and the place.
 
-use std::rc::Rc;
+use std::{collections::HashMap, rc::Rc};
 
 use jmespath::{JmespathError, Variable, ast::Ast};
 use serde_json::{Map, Value};
@@ -19,9 +19,9 @@ pub(crate) const EXPRESSION_BYTES_MAX: usize = 4_096;
 /// stack, which 130 levels of one kind fill in a debug build. Long queries that people write have 30.
 const NESTING_MAX: usize = 64;
 
-/// How much a query may make of what it is given, in values: about a gigabyte at the very worst, and 800 times the
-/// nodes of a page of 1 MB.
-const VALUES_MAX: usize = 20_000_000;
+/// How much a query may make of what it is given, in values: about a gigabyte at the very worst. A page of 1 MB is some
+/// 200,000 values as a list of nodes, and queries that people write make less of it than there is.
+const VALUES_MAX: usize = 10_000_000;
 
 /// Bytes of text that count as one more value.
 const VALUE_BYTES: usize = 32;
@@ -83,7 +83,7 @@ fn wrong(error: &JmespathError) -> QueryError {
     QueryError::Wrong { reason, line, mark }
 }
 
-/// How many times as much as it is given an expression can make. A choice of fields makes one of each, a step after
+/// How many times as much as it is given an expression can make. A choice makes one of each, a step after
 /// another makes as much again of what it gets; anything else only picks.
 fn growth(ast: &Ast) -> usize {
     let sum = |parts: &mut dyn Iterator<Item = &Ast>| {
@@ -103,8 +103,10 @@ fn growth(ast: &Ast) -> usize {
         Ast::Projection { lhs, rhs, .. } | Ast::Subexpr { lhs, rhs, .. } => {
             growth(lhs).saturating_mul(growth(rhs))
         }
-        Ast::MultiList { elements, .. } => sum(&mut elements.iter()).max(1),
-        Ast::MultiHash { elements, .. } => sum(&mut elements.iter().map(|pair| &pair.value)).max(1),
+        Ast::MultiList { elements, .. } => choice(&elements.iter().collect::<Vec<_>>()),
+        Ast::MultiHash { elements, .. } => {
+            choice(&elements.iter().map(|pair| &pair.value).collect::<Vec<_>>())
+        }
         Ast::Function { name, args, .. } => match name.as_str() {
             "map" => args.iter().fold(1, |product: usize, arg| product.saturating_mul(growth(arg))),
             // Quotes and backslashes are written with a backslash more each time.
@@ -112,6 +114,19 @@ fn growth(ast: &Ast) -> usize {
             _ => sum(&mut args.iter()).max(1),
         },
     }
+}
+
+/// The same of a choice: one of each part; but fields of different names are together no more than what they are of.
+fn choice(parts: &[&Ast]) -> usize {
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    let mut others = 0_usize;
+    for part in parts {
+        match part {
+            Ast::Field { name, .. } => *names.entry(name.as_str()).or_default() += 1,
+            other => others = others.saturating_add(growth(other)),
+        }
+    }
+    others.saturating_add(names.into_values().max().unwrap_or_default()).max(1)
 }
 
 /// How much a value is. No recursion deeper than the value, which was read from JSON.
@@ -204,6 +219,21 @@ mod tests {
         let error =
             query(&joined, &json!(["y".repeat(1_000), vec![1; 20_000]])).expect_err("too much").to_string();
         assert!(error.contains("MiB of text"), "{error}");
+    }
+
+    /// How much an expression can make is told from its form; fields beside each other are no more than there is.
+    #[test]
+    fn growths() {
+        for (expression, expected) in [
+            ("[?role=='link'].{a: name, b: ref, c: level}", 1),
+            ("[].{a: name, b: name}", 2),
+            ("[].{a: name, b: nvl(ref, 'none')}", 3),
+            ("[@, @] | [@, @] | [0]", 4),
+            ("map(&[@, @], [@, @])", 4),
+            ("sort_by(@, &name)[:5]", 2),
+        ] {
+            assert_eq!(growth(&jmespath::parse(expression).expect("it is right")), expected, "{expression}");
+        }
     }
 
     /// The deepest expressions that are allowed do not run out of stack.
