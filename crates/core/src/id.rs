@@ -27,6 +27,10 @@ impl Owner {
     pub fn is_local(&self) -> bool {
         &*self.0 == "local"
     }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Display for Owner {

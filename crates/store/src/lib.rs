@@ -1,1 +1,22 @@
 //! The store: records, cursors and blobs, in SQLite and in files beside it.
+//!
+//! [`Store`] implements core's port [`greenroom_core::Records`]. What holds:
+//!
+//! - What was acknowledged is committed, and survives the sudden end of this process and of all others.
+//! - Operations are written in the order in which their methods were called.
+//! - A fault of the disk never fails a call: the record is refused with its reason, and `health` says it until writing
+//!   succeeds again.
+//! - Everything is read by owner. Nothing of another owner can be told from what does not exist.
+//! - Several processes may use one data folder at once.
+//!
+//! Only `sqlite` knows which database there is: another one needs a writer and readers of its own, behind the same queue.
+
+mod blob_files;
+mod op;
+mod queue;
+mod settings;
+mod sqlite;
+mod store;
+
+pub use settings::StoreSettings;
+pub use store::Store;

@@ -1,0 +1,105 @@
+//! Blobs as files: `blobs/ab/cd/<sha256>` in the data folder, or `blobs/<POOL>/ab/cd/<sha256>`.
+//!
+//! A file is written under another name, brought to disk and then renamed, so one that has its name is whole. Equal
+//! bytes have one name and are kept once. Which files there are and who may read them is the database's to say.
+
+use std::{
+    ffi::OsString,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use greenroom_core::BlobId;
+use sha2::{Digest, Sha256};
+
+/// Where the blobs stand.
+pub(crate) struct BlobFiles {
+    folder: PathBuf,
+    /// The tag of this process, in the names of files that are not whole yet.
+    run: String,
+    next: AtomicU64,
+}
+
+/// The name of bytes.
+pub(crate) fn name(data: &[u8]) -> Option<BlobId> {
+    use std::fmt::Write as _;
+    let hex = Sha256::digest(data).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
+    BlobId::parse(&hex)
+}
+
+impl BlobFiles {
+    pub(crate) fn new(data: &Path, run: &str) -> Self {
+        Self { folder: data.join("blobs"), run: run.to_owned(), next: AtomicU64::new(0) }
+    }
+
+    /// Writes a blob, unless it is there.
+    pub(crate) fn write(&self, pool: &str, id: &BlobId, data: &[u8]) -> io::Result<()> {
+        let path = self.path(pool, id);
+        if path.exists() {
+            return Ok(());
+        }
+        let folder = path.parent().unwrap_or(&self.folder);
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let unfinished = self.unfinished();
+        DirBuilder::new().recursive(true).mode(0o700).create(&unfinished)?;
+        let part = unfinished.join(format!("{}-{}", self.run, self.next.fetch_add(1, Ordering::Relaxed)));
+        let written = write_whole(&part, data).and_then(|()| fs::rename(&part, &path));
+        if written.is_err() {
+            // What is left of it is of no use; it goes with the next start if it cannot go now.
+            let _ = fs::remove_file(&part);
+            return written;
+        }
+        // The name is part of the promise too.
+        File::open(folder)?.sync_all()
+    }
+
+    /// `None` when it is gone.
+    pub(crate) fn read(&self, pool: &str, id: &BlobId) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.path(pool, id)) {
+            Ok(data) => Ok(Some(data)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn path(&self, pool: &str, id: &BlobId) -> PathBuf {
+        let hex = id.as_str();
+        let mut path = self.folder.clone();
+        if !pool.is_empty() {
+            path.push(folder_of(pool));
+        }
+        path.extend([&hex[..2], &hex[2..4], hex]);
+        path
+    }
+
+    fn unfinished(&self) -> PathBuf {
+        self.folder.join("unfinished")
+    }
+}
+
+fn write_whole(path: &Path, data: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(data)?;
+    file.sync_all()
+}
+
+/// A pool's folder. Names of pools are letters, digits and underscores; whatever else one may have is written as a
+/// number, so that no name leads anywhere else.
+fn folder_of(pool: &str) -> OsString {
+    use std::fmt::Write as _;
+    let mut folder = String::with_capacity(pool.len());
+    for letter in pool.chars() {
+        if letter.is_ascii_alphanumeric() || letter == '_' || letter == '-' {
+            folder.push(letter);
+        } else {
+            let _ = write!(folder, "%{:x}", u32::from(letter));
+        }
+    }
+    folder.into()
+}

@@ -1,0 +1,80 @@
+//! What the writer is asked to do, each with whoever waits for it.
+
+use std::{sync::Arc, time::SystemTime};
+
+use greenroom_core::{
+    id::SessionUid,
+    record::{BlobId, Claim, Cursor, NotRecorded, RefId, Request, Response, SessionState},
+};
+use tokio::sync::oneshot;
+
+/// Who waits for an operation. Nobody, perhaps: a call that was given up is written down nevertheless.
+pub(crate) type Waiter<T> = oneshot::Sender<Result<T, NotRecorded>>;
+
+pub(crate) enum Op {
+    Begin(Request, Waiter<()>),
+    Claim(Request, Waiter<Claim>),
+    End(Box<Response>, Waiter<()>),
+    SessionEnded(SessionUid, SessionState, SystemTime),
+    SetCursor(RefId, Cursor, SystemTime, Waiter<()>),
+    /// A blob is about to be written, or has been read: it is in use.
+    UseBlob(BlobUse, Option<Waiter<()>>),
+}
+
+pub(crate) struct BlobUse {
+    pub(crate) id: BlobId,
+    /// Empty where all pools share their blobs.
+    pub(crate) pool: Arc<str>,
+    pub(crate) bytes: u64,
+    pub(crate) at: SystemTime,
+}
+
+/// What came of an operation that did not fail.
+pub(crate) enum Done {
+    Written,
+    Claimed(Claim),
+    /// There is nothing it could be written to.
+    Refused(&'static str),
+}
+
+impl Op {
+    /// What it holds in memory, roughly: its big parts, and something for all others.
+    pub(crate) fn bytes(&self) -> usize {
+        const SMALL: usize = 512;
+        SMALL
+            + match self {
+                Self::Begin(request, _) | Self::Claim(request, _) => request.params.get().len(),
+                Self::End(response, _) => {
+                    response.result.len()
+                        + response.snapshot.as_ref().map_or(0, |snapshot| snapshot.len())
+                        + response.console.iter().map(|line| line.message.len() + SMALL).sum::<usize>()
+                        + response.blobs.len() * SMALL
+                }
+                Self::SessionEnded(..) | Self::SetCursor(..) | Self::UseBlob(..) => 0,
+            }
+    }
+
+    /// Tells whoever waits. One who has gone needs no answer.
+    pub(crate) fn answer(self, outcome: Result<Done, NotRecorded>) {
+        match self {
+            Self::Claim(_, waiter) => {
+                let _ = waiter.send(outcome.and_then(|done| match done {
+                    Done::Written => Ok(Claim::New),
+                    Done::Claimed(claim) => Ok(claim),
+                    Done::Refused(why) => Err(NotRecorded(why.into())),
+                }));
+            }
+            Self::Begin(_, waiter)
+            | Self::End(_, waiter)
+            | Self::SetCursor(_, _, _, waiter)
+            | Self::UseBlob(_, Some(waiter)) => {
+                let _ = waiter.send(outcome.and_then(|done| match done {
+                    Done::Written | Done::Claimed(_) => Ok(()),
+                    Done::Refused(why) => Err(NotRecorded(why.into())),
+                }));
+            }
+            // Nobody waits; a failure is in the health and in the log.
+            Self::SessionEnded(..) | Self::UseBlob(_, None) => {}
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What a store is made of.
+
+use std::{path::PathBuf, time::Duration};
+
+/// What a store is made of.
+#[derive(Debug, Clone)]
+pub struct StoreSettings {
+    /// The data folder. The database and the blobs stand in it.
+    pub folder: PathBuf,
+    /// The tag of this process.
+    pub run: String,
+    /// The tags of all processes that live: the sessions of others are over.
+    pub living: Vec<String>,
+    /// Records older than this are removed.
+    pub max_age: Duration,
+    /// When the database is bigger than this, the oldest records are removed.
+    pub bytes_max: u64,
+    /// A blob that nobody used in this long is removed.
+    pub blobs_ttl: Duration,
+    /// When all blobs together are bigger than this, those longest unused are removed.
+    pub blobs_bytes_max: u64,
+    /// Whether the blobs of each pool are kept in a folder of their own.
+    pub blobs_per_pool: bool,
+}

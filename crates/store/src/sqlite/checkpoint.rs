@@ -1,0 +1,101 @@
+//! Checkpoints: what the WAL has gathered is carried into the database, by a thread and a connection of its own.
+//!
+//! A checkpoint waits for the disk, and so would every call whose commit ran one. Here the writer only says how much it
+//! has written. A passive checkpoint lets it go on meanwhile; only when the WAL has grown far beyond that, since calls
+//! never paused, does one hold the writer up for a moment to begin the WAL anew.
+
+use std::{
+    path::Path,
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    thread::JoinHandle,
+};
+
+use rusqlite::Connection;
+
+use super::open;
+
+/// After so many bytes written there is a checkpoint. Few enough that the WAL stays in memory and is soon read through
+/// at the next start, enough that the disk is not kept busy.
+const EVERY_BYTES: usize = 8 << 20;
+
+/// A WAL of so many pages begins anew, whoever waits: 64 MiB, which is all a sudden end leaves to be read at a start.
+const PAGES_MAX: i64 = 16_384;
+
+/// What a commit writes beside its rows: some six pages of tables and indexes.
+const COMMIT_BYTES: usize = 6 * 4096;
+
+/// The thread that makes checkpoints. It ends when this is dropped, and is waited for.
+pub(crate) struct Checkpointer {
+    nudge: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+    written: usize,
+}
+
+impl Checkpointer {
+    pub(crate) fn start(folder: &Path) -> Self {
+        let (nudge, nudges) = sync_channel(1);
+        let folder = folder.to_owned();
+        let thread = std::thread::Builder::new()
+            .name("greenroom-wal".to_owned())
+            .spawn(move || run(&folder, &nudges))
+            .inspect_err(|error| tracing::error!(%error, "no thread for the records' checkpoints"))
+            .ok();
+        Self { nudge: Some(nudge), thread, written: 0 }
+    }
+
+    /// A commit of so many bytes has been made.
+    pub(crate) fn written(&mut self, bytes: usize) {
+        self.written += bytes + COMMIT_BYTES;
+        if self.written >= EVERY_BYTES {
+            self.written = 0;
+            // A nudge that still waits will do for both.
+            if let Some(nudge) = &self.nudge {
+                let _ = nudge.try_send(());
+            }
+        }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.nudge = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(folder: &Path, nudges: &Receiver<()>) {
+    let mut connection = None;
+    while nudges.recv().is_ok() {
+        if connection.is_none() {
+            connection = open::checkpointer(folder)
+                .inspect_err(|error| tracing::debug!(%error, "no connection for a checkpoint"))
+                .ok();
+        }
+        let Some(open) = &connection else { continue };
+        if let Err(error) = checkpoint(open) {
+            // The writer meets the same fault and tells of it; a new connection may not have it.
+            tracing::debug!(%error, "the records' checkpoint failed");
+            connection = None;
+        }
+    }
+}
+
+fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
+    let pages = run_pragma(connection, "PRAGMA wal_checkpoint(PASSIVE)")?;
+    if pages > PAGES_MAX {
+        run_pragma(connection, "PRAGMA wal_checkpoint(TRUNCATE)")?;
+    }
+    Ok(())
+}
+
+/// How many pages the WAL has.
+fn run_pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
+    connection.query_row(pragma, [], |row| row.get(1))
+}
+
+/// The last checkpoint of a connection that ends: all that others let it carry over.
+pub(crate) fn last(connection: &Connection) -> rusqlite::Result<()> {
+    run_pragma(connection, "PRAGMA wal_checkpoint(PASSIVE)").map(|_| ())
+}

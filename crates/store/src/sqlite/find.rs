@@ -1,0 +1,185 @@
+//! What is read of the records, always on behalf of an owner: what belongs to another is not there.
+//!
+//! Nothing here looks at rows in the number of all that are kept: every query goes through an index and stops at its
+//! limit. Called by the readers, and by the writer for a name that was given twice.
+
+use greenroom_core::{
+    Owner, Raw,
+    id::SessionUid,
+    raw,
+    record::{BlobRef, ConsoleLine, Cursor, Filter, Level, Record, RefId, SessionRow, Status, Summary},
+};
+use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
+
+use super::rows::{self, BLOB_REF, CONSOLE_LINE, JOINED, SESSION, SUMMARY};
+
+pub(crate) fn record(connection: &Connection, owner: &Owner, id: &RefId) -> rusqlite::Result<Option<Record>> {
+    let sql = format!(
+        "SELECT {SUMMARY}, q.params, r.result, r.page_snapshot FROM {JOINED} WHERE q.ref_id = ?1 AND q.owner = ?2"
+    );
+    let found = connection
+        .prepare_cached(&sql)?
+        .query_row(params![id.as_str(), owner.as_str()], |row| {
+            Ok(Record {
+                summary: rows::summary(row)?,
+                params: kept_params(row, 16)?,
+                result: row.get(17)?,
+                snapshot: row.get(18)?,
+                blobs: Vec::new(),
+            })
+        })
+        .optional()?;
+    let Some(mut record) = found else { return Ok(None) };
+    record.blobs = blobs_of(connection, record.summary.position)?;
+    Ok(Some(record))
+}
+
+/// Parameters were JSON when they were written.
+pub(crate) fn kept_params(row: &Row<'_>, column: usize) -> rusqlite::Result<Raw> {
+    let text: String = row.get(column)?;
+    raw::parse(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+    })
+}
+
+pub(crate) fn blobs_of(connection: &Connection, position: u64) -> rusqlite::Result<Vec<BlobRef>> {
+    connection
+        .prepare_cached(&format!("SELECT {BLOB_REF} FROM blob_refs WHERE position = ?1 ORDER BY place"))?
+        .query_map([position.cast_signed()], rows::blob_ref)?
+        .collect()
+}
+
+/// Newest first.
+pub(crate) fn list(
+    connection: &Connection,
+    owner: &Owner,
+    filter: &Filter,
+) -> rusqlite::Result<Vec<Summary>> {
+    let before = filter.before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
+    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+    let mut values: Vec<&dyn ToSql> = vec![&before, &limit];
+    let owner = owner.as_str();
+    values.push(&owner);
+    let session = filter.session.as_ref().map(SessionUid::as_str);
+    let mut wheres = String::new();
+    if session.is_some() {
+        values.push(&session);
+        wheres += &format!(" AND q.session_id = ?{}", values.len());
+    }
+    if filter.tool.is_some() {
+        values.push(&filter.tool);
+        wheres += &format!(" AND q.tool_name = ?{}", values.len());
+    }
+    connection
+        .prepare_cached(&list_sql(filter, &wheres))?
+        .query_map(values.as_slice(), rows::summary)?
+        .collect()
+}
+
+/// The driving table comes first in the text, and `CROSS JOIN` keeps SQLite from choosing another: it has no figures
+/// about the rows to choose by.
+pub(crate) fn list_sql(filter: &Filter, wheres: &str) -> String {
+    let tail = "LEFT JOIN sessions s ON s.session_id = q.session_id";
+    let from = match (&filter.session, filter.status) {
+        // Failures are few, and have an index of their own.
+        (None, Some(Status::Error)) => format!(
+            "responses r INDEXED BY responses_failed CROSS JOIN requests q ON q.position = r.position {tail}
+             WHERE r.status = 'error' AND r.position < ?1 AND q.owner = ?3"
+        ),
+        (Some(_), Some(status)) => format!(
+            "requests q INDEXED BY requests_by_session CROSS JOIN responses r ON r.position = q.position {tail}
+             WHERE r.status = '{}' AND q.position < ?1 AND q.owner = ?3",
+            status.as_str()
+        ),
+        (None, Some(Status::Success)) => format!(
+            "requests q INDEXED BY requests_by_owner CROSS JOIN responses r ON r.position = q.position {tail}
+             WHERE r.status = 'success' AND q.position < ?1 AND q.owner = ?3"
+        ),
+        (Some(_), None) => format!(
+            "requests q INDEXED BY requests_by_session LEFT JOIN responses r ON r.position = q.position {tail}
+             WHERE q.position < ?1 AND q.owner = ?3"
+        ),
+        (None, None) => format!(
+            "requests q INDEXED BY requests_by_owner LEFT JOIN responses r ON r.position = q.position {tail}
+             WHERE q.position < ?1 AND q.owner = ?3"
+        ),
+    };
+    format!("SELECT {SUMMARY} FROM {from}{wheres} ORDER BY q.position DESC LIMIT ?2")
+}
+
+/// `None` when there is no such record.
+pub(crate) fn console(
+    connection: &Connection,
+    owner: &Owner,
+    id: &RefId,
+    at_least: Level,
+) -> rusqlite::Result<Option<Vec<ConsoleLine>>> {
+    if position(connection, owner, id)?.is_none() {
+        return Ok(None);
+    }
+    let lines = connection
+        .prepare_cached(&format!("SELECT {CONSOLE_LINE} FROM console_logs WHERE ref_id = ?1 ORDER BY id"))?
+        .query_map([id.as_str()], rows::console_line)?
+        .filter(|line| line.as_ref().map_or(true, |line| line.level >= at_least))
+        .collect::<Result<_, _>>()?;
+    Ok(Some(lines))
+}
+
+/// Where a record of this owner stands.
+fn position(
+    connection: &Connection,
+    owner: &Owner,
+    id: &RefId,
+) -> rusqlite::Result<Option<(i64, Option<String>)>> {
+    connection
+        .prepare_cached("SELECT position, session_id FROM requests WHERE ref_id = ?1 AND owner = ?2")?
+        .query_row(params![id.as_str(), owner.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+}
+
+pub(crate) fn snapshot_before(
+    connection: &Connection,
+    owner: &Owner,
+    id: &RefId,
+) -> rusqlite::Result<Option<(RefId, String)>> {
+    let Some((position, Some(session))) = position(connection, owner, id)? else { return Ok(None) };
+    connection
+        .prepare_cached(
+            "SELECT q.ref_id, r.page_snapshot
+             FROM requests q INDEXED BY requests_by_session CROSS JOIN responses r ON r.position = q.position
+             WHERE q.session_id = ?1 AND q.position < ?2 AND q.owner = ?3 AND r.has_snapshot
+             ORDER BY q.position DESC LIMIT 1",
+        )?
+        .query_row(params![session, position, owner.as_str()], |row| Ok((rows::ref_id(row, 0)?, row.get(1)?)))
+        .optional()
+}
+
+/// By its UUID, or the youngest of this name.
+pub(crate) fn session(
+    connection: &Connection,
+    owner: &Owner,
+    name: &str,
+) -> rusqlite::Result<Option<SessionRow>> {
+    if let Some(uid) = SessionUid::parse(name) {
+        let found = connection
+            .prepare_cached(&format!("SELECT {SESSION} FROM sessions WHERE session_id = ?1 AND owner = ?2"))?
+            .query_row(params![uid.as_str(), owner.as_str()], rows::session)
+            .optional()?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    connection
+        .prepare_cached(&format!(
+            "SELECT {SESSION} FROM sessions WHERE owner = ?1 AND name = ?2 ORDER BY created_at DESC LIMIT 1"
+        ))?
+        .query_row(params![owner.as_str(), name], rows::session)
+        .optional()
+}
+
+pub(crate) fn cursor(connection: &Connection, id: &RefId) -> rusqlite::Result<Option<Cursor>> {
+    connection
+        .prepare_cached("SELECT cursor_position, last_snapshot_hash FROM diff_cursors WHERE ref_id = ?1")?
+        .query_row([id.as_str()], |row| Ok(Cursor { position: rows::count(row, 0)?, hash: row.get(1)? }))
+        .optional()
+}

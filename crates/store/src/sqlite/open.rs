@@ -1,0 +1,195 @@
+//! Opening the database: made if there is none, brought up to date if it is old, moved aside if it is broken.
+//!
+//! A broken database is never deleted, and never looked at twice: it stays as `records.db.corrupt-<time>`. Nothing here
+//! opens the database file but SQLite: POSIX drops all locks of a process on a file when any descriptor of it is closed.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use greenroom_core::time::timestamp_ms;
+use rusqlite::{Connection, OpenFlags};
+
+use super::{Failure, busy, schema};
+
+pub(crate) const FILE: &str = "records.db";
+const LOCK: &str = "records.lock";
+
+/// How long one process waits for another to open the database. That one may have to migrate a big one.
+const LOCK_WITHIN: Duration = Duration::from_secs(30);
+
+/// The kernel tells nobody when a file lock becomes free.
+const LOCK_AGAIN: Duration = Duration::from_millis(5);
+
+/// How far the WAL file may stay grown after a checkpoint, in bytes: that of a busy second.
+const WAL_KEPT_BYTES: i64 = 16 << 20;
+
+/// How many prepared statements a connection keeps: more than there are in this crate.
+const STATEMENTS: usize = 64;
+
+/// An open database.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    /// Which file it is, whatever stands at its path meanwhile.
+    file: Identity,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Opened {
+    /// Whether the file is still the one at its path. One that was removed takes rows as before, and loses them.
+    pub(crate) fn is_in_place(&self, folder: &Path) -> bool {
+        identity(&folder.join(FILE)).is_ok_and(|found| found == self.file)
+    }
+}
+
+/// Opens the database in `folder` for writing.
+pub(crate) fn open(folder: &Path) -> Result<Opened, Failure> {
+    let _lock = lock(&folder.join(LOCK))?;
+    let path = folder.join(FILE);
+    match attempt(&path) {
+        Err(failure) if failure.is_corrupt() => {
+            set_aside(&path, &failure)?;
+            attempt(&path)
+        }
+        outcome => outcome,
+    }
+}
+
+/// Makes the data folder, if there is none yet. Only at the start: one that vanishes later is a fault to be told.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|source| Failure::File { path: folder.to_owned(), source })
+}
+
+/// Moves the open database aside, which turned out to be broken, unless another process was faster.
+pub(crate) fn abandon(opened: Opened, folder: &Path, failure: &Failure) -> Result<(), Failure> {
+    let _lock = lock(&folder.join(LOCK))?;
+    let in_place = opened.is_in_place(folder);
+    drop(opened);
+    if in_place { set_aside(&folder.join(FILE), failure) } else { Ok(()) }
+}
+
+fn attempt(path: &Path) -> Result<Opened, Failure> {
+    let file_failed = |source| Failure::File { path: path.to_owned(), source };
+    // SQLite gives its other files the mode of this one.
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(file_failed(error)),
+        _ => {}
+    }
+    let file = identity(path).map_err(file_failed)?;
+    let mut connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    busy::install(&mut connection)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Takes effect in a database without tables only, and must come before it is in WAL mode.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        tracing::warn!(
+            mode,
+            "the records' file system cannot share memory: SQLite goes without WAL, and slower"
+        );
+    }
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    connection.pragma_update(None, "journal_size_limit", WAL_KEPT_BYTES)?;
+    // The checkpointer does it, beside the calls.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    schema::migrate(&mut connection)?;
+    Ok(Opened { connection, file })
+}
+
+/// A connection that reads. It fails where there is no database.
+pub(crate) fn reader(folder: &Path) -> Result<Connection, Failure> {
+    let mut connection = Connection::open_with_flags(
+        folder.join(FILE),
+        // A connection that may not write at all could not read a WAL that the last process left behind.
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    busy::install(&mut connection)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    let version = schema::version(&connection)?;
+    if version > schema::VERSION { Err(Failure::Newer { version }) } else { Ok(connection) }
+}
+
+/// A connection that makes checkpoints.
+pub(crate) fn checkpointer(folder: &Path) -> Result<Connection, Failure> {
+    let mut connection = Connection::open_with_flags(
+        folder.join(FILE),
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    busy::install(&mut connection)?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "journal_size_limit", WAL_KEPT_BYTES)?;
+    Ok(connection)
+}
+
+fn set_aside(path: &Path, failure: &Failure) -> Result<(), Failure> {
+    // A colon in a file's name is a nuisance elsewhere.
+    let time = timestamp_ms(SystemTime::now()).replace(':', "");
+    let aside = with_suffix(path, &format!(".corrupt-{time}"));
+    tracing::error!(
+        error = %failure,
+        aside = %aside.display(),
+        "the database of records is broken; it was moved aside, and a new one begins"
+    );
+    // The database last: until it has moved, another process finds it broken still and does the same.
+    for suffix in ["-wal", "-shm", ""] {
+        let from = with_suffix(path, suffix);
+        match fs::rename(&from, with_suffix(&aside, suffix)) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(Failure::File { path: from, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// SQLite's other files have the database's name and a little more.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Takes the lock; it is free again when the file is dropped, and when its process ends.
+fn lock(path: &Path) -> Result<File, Failure> {
+    let failed = |source| Failure::File { path: path.to_owned(), source };
+    let file =
+        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(failed)?;
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WITHIN => {
+                thread::park_timeout(LOCK_AGAIN)
+            }
+            Err(TryLockError::WouldBlock) => return Err(Failure::Locked { path: path.to_owned() }),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<Identity> {
+    let metadata = fs::metadata(path)?;
+    Ok(Identity { device: metadata.dev(), inode: metadata.ino() })
+}

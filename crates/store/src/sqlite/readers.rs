@@ -1,0 +1,101 @@
+//! Connections that read, beside the writer and never in its way.
+//!
+//! Each read runs on a thread that may wait, with a connection that is kept for the next. What is asked before the
+//! database is open waits until it is.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use greenroom_core::record::Unreadable;
+use rusqlite::Connection;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{Instant, timeout_at},
+};
+
+use super::{Failure, open, writer::Phase};
+
+/// How many read at once. They compute more than they wait, and greenroom leaves most cores to browsers.
+const READERS_MAX: usize = 4;
+
+/// How long a read waits for its turn. Reads take milliseconds; an agent that waits this long is better told.
+const TURN_WITHIN: Duration = Duration::from_secs(10);
+
+pub(crate) struct Readers {
+    folder: PathBuf,
+    turns: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<(u64, Connection)>>>,
+    phase: watch::Receiver<Phase>,
+}
+
+impl Readers {
+    pub(crate) fn new(folder: PathBuf, phase: watch::Receiver<Phase>) -> Self {
+        Self { folder, turns: Arc::new(Semaphore::new(READERS_MAX)), idle: Arc::default(), phase }
+    }
+
+    /// Runs a read.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, Unreadable> {
+        let give_up = Instant::now() + TURN_WITHIN;
+        let generation = timeout_at(give_up, self.opened()).await.map_err(|_| too_long())??;
+        let turn = timeout_at(give_up, self.turns.clone().acquire_owned())
+            .await
+            .map_err(|_| too_long())?
+            .map_err(|_| Unreadable(Arc::from("greenroom is shutting down")))?;
+        let (folder, idle) = (self.folder.clone(), self.idle.clone());
+        let outcome = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let connection = match take(&idle, generation) {
+                Some(connection) => connection,
+                None => open::reader(&folder)?,
+            };
+            let outcome = read(&connection)?;
+            // One that failed is not kept: the next read begins with a sound one.
+            lock(&idle).push((generation, connection));
+            Ok(outcome)
+        });
+        let outcome: Result<T, Failure> =
+            outcome.await.map_err(|error| Unreadable(Arc::from(error.to_string())))?;
+        outcome.map_err(|failure| Unreadable(Arc::from(failure.to_string())))
+    }
+
+    /// Waits until the database is open.
+    async fn opened(&self) -> Result<u64, Unreadable> {
+        let mut phase = self.phase.clone();
+        let decided = phase
+            .wait_for(|phase| !matches!(phase, Phase::Opening))
+            .await
+            .map_err(|_| Unreadable(Arc::from("greenroom is shutting down")))?;
+        match &*decided {
+            Phase::Open(generation) => Ok(*generation),
+            Phase::Shut(why) => Err(Unreadable(why.clone())),
+            Phase::Opening | Phase::Ended => Err(Unreadable(Arc::from("greenroom is shutting down"))),
+        }
+    }
+
+    /// Closes the connections that nobody uses. No further read is begun.
+    pub(crate) fn close(&self) {
+        self.turns.close();
+        lock(&self.idle).clear();
+    }
+}
+
+fn too_long() -> Unreadable {
+    Unreadable(Arc::from("no turn within 10 s; the disk or the machine is busy"))
+}
+
+/// A connection to the file as it is now. Those to former files are closed.
+fn take(idle: &Mutex<Vec<(u64, Connection)>>, generation: u64) -> Option<Connection> {
+    let mut idle = lock(idle);
+    idle.retain(|(of, _)| *of == generation);
+    idle.pop().map(|(_, connection)| connection)
+}
+
+fn lock(idle: &Mutex<Vec<(u64, Connection)>>) -> std::sync::MutexGuard<'_, Vec<(u64, Connection)>> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,143 @@
+//! Rows as the words of the port.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use greenroom_core::{
+    id::SessionUid,
+    record::{
+        BlobId, BlobRef, ConsoleLine, Level, Location, Outcome, RefId, SessionRef, SessionRow, SessionState,
+        Status, Summary,
+    },
+    time,
+};
+use rusqlite::{Row, types::Type};
+use serde::Deserialize;
+
+/// The columns of [`summary`], out of `requests q`, `responses r` and `sessions s`.
+pub(crate) const SUMMARY: &str = "q.position, q.ref_id, q.tool_name, q.timestamp, s.session_id, s.name, s.pool, \
+     r.status, r.timestamp, r.took_ms, r.has_snapshot, r.console_count, r.console_errors, r.url, r.title, \
+     r.error_message";
+
+/// How they hang together.
+pub(crate) const JOINED: &str = "requests q LEFT JOIN responses r ON r.position = q.position \
+     LEFT JOIN sessions s ON s.session_id = q.session_id";
+
+pub(crate) fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
+    let uid: Option<String> = row.get(4)?;
+    let session = match uid {
+        Some(uid) => Some(session_ref(&uid, row.get(5)?, row.get(6)?, 4)?),
+        None => None,
+    };
+    let status: Option<String> = row.get(7)?;
+    let outcome = match status {
+        None => None,
+        Some(status) => Some(Outcome {
+            status: if status == "success" { Status::Success } else { Status::Error },
+            error: row.get(15)?,
+            at: time_at(row, 8)?,
+            took: Duration::from_millis(count(row, 9)?),
+            url: row.get(13)?,
+            title: row.get(14)?,
+            has_snapshot: row.get(10)?,
+            console: row.get(11)?,
+            console_errors: row.get(12)?,
+        }),
+    };
+    Ok(Summary {
+        position: count(row, 0)?,
+        ref_id: ref_id(row, 1)?,
+        session,
+        tool: row.get(2)?,
+        at: time_at(row, 3)?,
+        outcome,
+    })
+}
+
+/// The columns of [`session`], of `sessions`.
+pub(crate) const SESSION: &str = "session_id, name, pool, created_at, last_activity, state";
+
+pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    let uid: String = row.get(0)?;
+    let state: String = row.get(5)?;
+    Ok(SessionRow {
+        session: session_ref(&uid, row.get(1)?, row.get(2)?, 0)?,
+        created: time_at(row, 3)?,
+        last_activity: time_at(row, 4)?,
+        state: match state.as_str() {
+            "active" => SessionState::Active,
+            "closed" => SessionState::Closed,
+            _ => SessionState::Error,
+        },
+    })
+}
+
+/// The columns of [`console_line`], of `console_logs`.
+pub(crate) const CONSOLE_LINE: &str = "level, message, timestamp, location";
+
+pub(crate) fn console_line(row: &Row<'_>) -> rusqlite::Result<ConsoleLine> {
+    let level: String = row.get(0)?;
+    let at: Option<String> = row.get(2)?;
+    let location: Option<String> = row.get(3)?;
+    Ok(ConsoleLine {
+        level: Level::of(&level),
+        message: row.get(1)?,
+        at: at.as_deref().and_then(time::parse),
+        location: location.and_then(|text| serde_json::from_str::<Kept>(&text).ok()).map(|kept| Location {
+            url: kept.url,
+            line_number: kept.line_number,
+            column_number: kept.column_number,
+        }),
+    })
+}
+
+/// A location as it is written.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kept {
+    url: String,
+    line_number: Option<u32>,
+    column_number: Option<u32>,
+}
+
+/// The columns of [`blob_ref`], of `blob_refs`.
+pub(crate) const BLOB_REF: &str = "sha256, mime, name, bytes";
+
+pub(crate) fn blob_ref(row: &Row<'_>) -> rusqlite::Result<BlobRef> {
+    let id: String = row.get(0)?;
+    Ok(BlobRef {
+        id: BlobId::parse(&id).ok_or_else(|| odd(0, "no blob's name", &id))?,
+        mime: row.get(1)?,
+        name: row.get(2)?,
+        bytes: count(row, 3)?,
+    })
+}
+
+pub(crate) fn ref_id(row: &Row<'_>, column: usize) -> rusqlite::Result<RefId> {
+    let text = row.get_ref(column)?.as_str()?;
+    RefId::parse(text).map_err(|error| odd(column, &error.to_string(), text))
+}
+
+pub(crate) fn time_at(row: &Row<'_>, column: usize) -> rusqlite::Result<SystemTime> {
+    let text = row.get_ref(column)?.as_str()?;
+    time::parse(text).ok_or_else(|| odd(column, "no time", text))
+}
+
+/// A number that is never negative, but in a row that somebody else has written.
+pub(crate) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default())
+}
+
+fn session_ref(uid: &str, name: String, pool: String, column: usize) -> rusqlite::Result<SessionRef> {
+    Ok(SessionRef {
+        uid: SessionUid::parse(uid).ok_or_else(|| odd(column, "no session's UUID", uid))?,
+        name: Arc::from(name),
+        pool: Arc::from(pool),
+    })
+}
+
+fn odd(column: usize, what: &str, text: &str) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, format!("{what}: `{text}`").into())
+}

@@ -1,0 +1,105 @@
+//! A session's timeline: calls, the pages they led to, console lines and errors, in one order.
+//!
+//! Calls stand in the order in which they began, and what came with a call follows it: the call, where it led, what the
+//! page wrote, its error.
+
+use greenroom_core::{
+    Owner,
+    id::SessionUid,
+    record::{Event, Summary, Timeline, What},
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::rows::{self, CONSOLE_LINE, SUMMARY};
+
+pub(crate) fn timeline(
+    connection: &Connection,
+    owner: &Owner,
+    session: &SessionUid,
+    from: u64,
+    calls_max: usize,
+) -> rusqlite::Result<Timeline> {
+    let start = i64::try_from(from).unwrap_or(i64::MAX);
+    let limit = i64::try_from(calls_max).unwrap_or(i64::MAX);
+    let calls: Vec<Summary> = connection
+        .prepare_cached(&calls_sql())?
+        .query_map(params![session.as_str(), start, owner.as_str(), limit], rows::summary)?
+        .collect::<Result<_, _>>()?;
+    let mut timeline =
+        Timeline { events: Vec::new(), next: calls.last().map_or(from, |last| last.position + 1) };
+    if calls.is_empty() {
+        return Ok(timeline);
+    }
+    let mut url = url_before(connection, owner, session, start)?;
+    for call in calls {
+        add(connection, &mut timeline.events, &mut url, call)?;
+    }
+    Ok(timeline)
+}
+
+pub(crate) fn calls_sql() -> String {
+    format!(
+        "SELECT {SUMMARY} FROM requests q INDEXED BY requests_by_session
+         LEFT JOIN responses r ON r.position = q.position
+         LEFT JOIN sessions s ON s.session_id = q.session_id
+         WHERE q.session_id = ?1 AND q.position >= ?2 AND q.owner = ?3 ORDER BY q.position LIMIT ?4"
+    )
+}
+
+/// Where the session was before this part of its timeline.
+fn url_before(
+    connection: &Connection,
+    owner: &Owner,
+    session: &SessionUid,
+    start: i64,
+) -> rusqlite::Result<Option<String>> {
+    connection
+        .prepare_cached(URL_BEFORE)?
+        .query_row(params![session.as_str(), start, owner.as_str()], |row| row.get(0))
+        .optional()
+}
+
+pub(crate) const URL_BEFORE: &str = "SELECT r.url
+     FROM requests q INDEXED BY requests_by_session CROSS JOIN responses r ON r.position = q.position
+     WHERE q.session_id = ?1 AND q.position < ?2 AND q.owner = ?3 AND r.url IS NOT NULL
+     ORDER BY q.position DESC LIMIT 1";
+
+fn add(
+    connection: &Connection,
+    events: &mut Vec<Event>,
+    url: &mut Option<String>,
+    call: Summary,
+) -> rusqlite::Result<()> {
+    let ref_id = call.ref_id;
+    let (status, took) = call.outcome.as_ref().map(|outcome| (outcome.status, outcome.took)).unzip();
+    events.push(Event {
+        at: call.at,
+        ref_id: ref_id.clone(),
+        what: What::Call { tool: call.tool, status, took },
+    });
+    let Some(outcome) = call.outcome else { return Ok(()) };
+    if outcome.url.is_some() && outcome.url != *url {
+        *url = outcome.url;
+        if let Some(url) = url.clone() {
+            let what = What::Navigation { url, title: outcome.title };
+            events.push(Event { at: outcome.at, ref_id: ref_id.clone(), what });
+        }
+    }
+    if outcome.console > 0 {
+        let mut select = connection.prepare_cached(&format!(
+            "SELECT {CONSOLE_LINE} FROM console_logs WHERE ref_id = ?1 ORDER BY id"
+        ))?;
+        for line in select.query_map([ref_id.as_str()], rows::console_line)? {
+            let line = line?;
+            events.push(Event {
+                at: line.at.unwrap_or(outcome.at),
+                ref_id: ref_id.clone(),
+                what: What::Console { level: line.level, message: line.message },
+            });
+        }
+    }
+    if let Some(message) = outcome.error {
+        events.push(Event { at: outcome.at, ref_id, what: What::Error { message } });
+    }
+    Ok(())
+}

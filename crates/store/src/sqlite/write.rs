@@ -1,0 +1,329 @@
+//! Operations as SQL: what each one writes. Called by the writer, inside its transaction.
+//!
+//! An operation that finds nothing to write to (an end without a beginning, a second end) writes nothing and says so;
+//! that is no failure of the batch. Statements are few: a beginning is one insert, an end a look-up and an insert.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::SystemTime,
+};
+
+use greenroom_core::{
+    Owner,
+    id::SessionUid,
+    record::{Claim, ConsoleLine, Cursor, Level, RefId, Request, Response, SessionRef, SessionState},
+    time::timestamp_ms,
+};
+use rusqlite::{Connection, params};
+
+use super::find;
+use crate::op::{BlobUse, Done, Op};
+
+/// How many sessions are known to stand in the database already. One that is forgotten costs a statement.
+const KNOWN_MAX: usize = 4096;
+
+/// What one writer remembers between operations. It may be forgotten at any time.
+pub(crate) struct Writing {
+    /// The tag of this process.
+    run: String,
+    /// Sessions that have a row.
+    known: HashSet<SessionUid>,
+    /// When the sessions of this batch were last active.
+    active: HashMap<SessionUid, SystemTime>,
+}
+
+impl Writing {
+    pub(crate) fn new(run: String) -> Self {
+        Self { run, known: HashSet::new(), active: HashMap::new() }
+    }
+
+    /// Nothing that was written since the last commit is there any more, or rows have been removed.
+    pub(crate) fn forget(&mut self) {
+        self.known.clear();
+        self.active.clear();
+    }
+
+    pub(crate) fn apply(&mut self, connection: &Connection, op: &Op) -> rusqlite::Result<Done> {
+        match op {
+            Op::Begin(request, _) => match self.insert(connection, request)? {
+                true => Ok(Done::Written),
+                false => Ok(Done::Refused("a record of this name is there already")),
+            },
+            Op::Claim(request, _) => self.claim(connection, request),
+            Op::End(response, _) => self.end(connection, response),
+            Op::SessionEnded(uid, state, at) => session_ended(connection, uid, *state, *at),
+            Op::SetCursor(id, cursor, at, _) => set_cursor(connection, id, cursor, *at),
+            Op::UseBlob(used, _) => use_blob(connection, used),
+        }
+    }
+
+    /// What is written once a batch, however many operations it has.
+    pub(crate) fn finish(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        if self.active.is_empty() {
+            return Ok(());
+        }
+        let mut update = connection.prepare_cached(
+            "UPDATE sessions SET last_activity = ?2 WHERE session_id = ?1 AND last_activity < ?2",
+        )?;
+        for (uid, at) in self.active.drain() {
+            update.execute(params![uid.as_str(), timestamp_ms(at)])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the record is new.
+    fn insert(&mut self, connection: &Connection, request: &Request) -> rusqlite::Result<bool> {
+        if let Some(session) = &request.session {
+            self.session(connection, session, &request.owner, request.at)?;
+        }
+        let mut insert = connection.prepare_cached(
+            "INSERT INTO requests (ref_id, session_id, tool_name, timestamp, owner, params)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (ref_id) DO NOTHING",
+        )?;
+        let rows = insert.execute(params![
+            request.ref_id.as_str(),
+            request.session.as_ref().map(|session| session.uid.as_str()),
+            &*request.tool,
+            timestamp_ms(request.at),
+            request.owner.as_str(),
+            request.params.get(),
+        ])?;
+        Ok(rows == 1)
+    }
+
+    fn claim(&mut self, connection: &Connection, request: &Request) -> rusqlite::Result<Done> {
+        let claim = if self.insert(connection, request)? {
+            Claim::New
+        } else {
+            match find::record(connection, &request.owner, &request.ref_id)? {
+                Some(record) => Claim::Repeat(Box::new(record)),
+                None => Claim::Taken,
+            }
+        };
+        Ok(Done::Claimed(claim))
+    }
+
+    fn end(&mut self, connection: &Connection, response: &Response) -> rusqlite::Result<Done> {
+        let id = response.ref_id.as_str();
+        let mut select = connection
+            .prepare_cached("SELECT position, session_id, owner FROM requests WHERE ref_id = ?1")?;
+        let mut rows = select.query([id])?;
+        let Some(begun) = rows.next()? else {
+            return Ok(Done::Refused("its beginning was not recorded"));
+        };
+        let position: i64 = begun.get(0)?;
+        if let Some(session) = &response.session {
+            let is_there = begun.get_ref(1)?.as_str_or_null()? == Some(session.uid.as_str());
+            if !is_there || !self.known.contains(&session.uid) {
+                let owner = Owner::new(begun.get_ref(2)?.as_str()?);
+                self.session(connection, session, &owner, response.at)?;
+            }
+            if !is_there {
+                connection
+                    .prepare_cached("UPDATE requests SET session_id = ?2 WHERE position = ?1")?
+                    .execute(params![position, session.uid.as_str()])?;
+            }
+            self.touch(&session.uid, response.at);
+        }
+        let errors = response.console.iter().filter(|line| line.level == Level::Error).count();
+        let mut insert = connection.prepare_cached(
+            "INSERT INTO responses (position, ref_id, status, timestamp, took_ms, has_snapshot, console_count,
+             console_errors, url, title, error_message, console_logs, page_snapshot, result)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+             ON CONFLICT (position) DO NOTHING",
+        )?;
+        let inserted = insert.execute(params![
+            position,
+            id,
+            response.status.as_str(),
+            timestamp_ms(response.at),
+            i64::try_from(response.took.as_millis()).unwrap_or(i64::MAX),
+            response.snapshot.is_some(),
+            response.console.len(),
+            errors,
+            response.url,
+            response.title,
+            response.error,
+            (!response.console.is_empty()).then(|| console_json(&response.console)),
+            response.snapshot.as_deref(),
+            &*response.result,
+        ])?;
+        if inserted == 0 {
+            return Ok(Done::Refused("it was ended before"));
+        }
+        if !response.console.is_empty() {
+            console(connection, response)?;
+        }
+        if !response.blobs.is_empty() {
+            blob_refs(connection, position, begun.get_ref(2)?.as_str()?, response)?;
+        }
+        Ok(Done::Written)
+    }
+
+    /// Sees to it that a session has a row.
+    fn session(
+        &mut self,
+        connection: &Connection,
+        session: &SessionRef,
+        owner: &Owner,
+        at: SystemTime,
+    ) -> rusqlite::Result<()> {
+        if !self.known.contains(&session.uid) {
+            if self.known.len() >= KNOWN_MAX {
+                self.known.clear();
+            }
+            connection
+                .prepare_cached(
+                    "INSERT INTO sessions (session_id, created_at, last_activity, state, owner, name, pool, run)
+                     VALUES (?1, ?2, ?2, 'active', ?3, ?4, ?5, ?6) ON CONFLICT (session_id) DO NOTHING",
+                )?
+                .execute(params![
+                    session.uid.as_str(),
+                    timestamp_ms(at),
+                    owner.as_str(),
+                    &*session.name,
+                    &*session.pool,
+                    self.run,
+                ])?;
+            self.known.insert(session.uid.clone());
+        }
+        self.touch(&session.uid, at);
+        Ok(())
+    }
+
+    fn touch(&mut self, uid: &SessionUid, at: SystemTime) {
+        match self.active.get_mut(uid) {
+            Some(last) => *last = at.max(*last),
+            None => {
+                self.active.insert(uid.clone(), at);
+            }
+        }
+    }
+}
+
+fn console(connection: &Connection, response: &Response) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO console_logs (ref_id, level, timestamp, location, message) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    for line in &response.console {
+        insert.execute(params![
+            response.ref_id.as_str(),
+            line.level.as_str(),
+            line.at.map(timestamp_ms),
+            line.location.as_ref().map(|location| serde_json::to_string(location).unwrap_or_default()),
+            line.message,
+        ])?;
+    }
+    Ok(())
+}
+
+/// The lines as JSON, beside their rows.
+fn console_json(lines: &[ConsoleLine]) -> String {
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            serde_json::json!({
+                "level": line.level,
+                "message": line.message,
+                "timestamp": line.at.map(timestamp_ms),
+                "location": line.location,
+            })
+        })
+        .collect();
+    serde_json::Value::Array(lines).to_string()
+}
+
+fn blob_refs(
+    connection: &Connection,
+    position: i64,
+    owner: &str,
+    response: &Response,
+) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO blob_refs (position, place, sha256, owner, bytes, mime, name)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    for (place, blob) in response.blobs.iter().enumerate() {
+        insert.execute(params![
+            position,
+            place,
+            blob.id.as_str(),
+            owner,
+            i64::try_from(blob.bytes).unwrap_or(i64::MAX),
+            blob.mime,
+            blob.name,
+        ])?;
+    }
+    Ok(())
+}
+
+fn session_ended(
+    connection: &Connection,
+    uid: &SessionUid,
+    state: SessionState,
+    at: SystemTime,
+) -> rusqlite::Result<Done> {
+    connection
+        .prepare_cached(
+            "UPDATE sessions SET state = ?2, last_activity = max(last_activity, ?3) WHERE session_id = ?1",
+        )?
+        .execute(params![uid.as_str(), state.as_str(), timestamp_ms(at)])?;
+    Ok(Done::Written)
+}
+
+fn set_cursor(
+    connection: &Connection,
+    id: &RefId,
+    cursor: &Cursor,
+    at: SystemTime,
+) -> rusqlite::Result<Done> {
+    let rows = connection
+        .prepare_cached(
+            "INSERT INTO diff_cursors (ref_id, cursor_position, last_snapshot_hash, last_read)
+             SELECT ref_id, ?2, ?3, ?4 FROM requests WHERE ref_id = ?1
+             ON CONFLICT (ref_id) DO UPDATE SET cursor_position = excluded.cursor_position,
+             last_snapshot_hash = excluded.last_snapshot_hash, last_read = excluded.last_read",
+        )?
+        .execute(params![
+            id.as_str(),
+            i64::try_from(cursor.position).unwrap_or(i64::MAX),
+            cursor.hash,
+            timestamp_ms(at),
+        ])?;
+    Ok(if rows == 0 { Done::Refused("there is no such record") } else { Done::Written })
+}
+
+fn use_blob(connection: &Connection, used: &BlobUse) -> rusqlite::Result<Done> {
+    connection
+        .prepare_cached(
+            "INSERT INTO blobs (sha256, pool, bytes, created_at, last_used) VALUES (?1, ?2, ?3, ?4, ?4)
+             ON CONFLICT (sha256, pool) DO UPDATE SET last_used = max(last_used, excluded.last_used)",
+        )?
+        .execute(params![
+            used.id.as_str(),
+            &*used.pool,
+            i64::try_from(used.bytes).unwrap_or(i64::MAX),
+            timestamp_ms(used.at),
+        ])?;
+    Ok(Done::Written)
+}
+
+/// The sessions of processes that are no more are over. Their number is returned.
+pub(crate) fn close_orphans(
+    connection: &mut Connection,
+    run: &str,
+    living: &[String],
+) -> rusqlite::Result<usize> {
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let runs: Vec<String> = transaction
+        .prepare("SELECT DISTINCT run FROM sessions WHERE state = 'active'")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut closed = 0;
+    for dead in runs.iter().filter(|one| *one != run && !living.contains(one)) {
+        closed += transaction
+            .execute("UPDATE sessions SET state = 'closed' WHERE state = 'active' AND run = ?1", [dead])?;
+    }
+    transaction.commit()?;
+    Ok(closed)
+}

@@ -1,0 +1,332 @@
+//! The writer: the one thread of this process that writes to the database.
+//!
+//! It takes everything that waits as one batch, writes it in one transaction, and answers all of it once that is
+//! committed, in order. An operation that cannot be written fails alone: the batch is done again, each in a savepoint
+//! of its own. A transaction that fails fails all of it, and [`Shared::health`] says why until one succeeds again.
+//! A database that cannot be opened is tried again, one that is broken or gone is begun anew; meanwhile calls go on
+//! without records.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use greenroom_core::record::NotRecorded;
+use rusqlite::Connection;
+use tokio::sync::watch;
+
+use super::{
+    Failure,
+    checkpoint::{self, Checkpointer},
+    open::{self, Opened},
+    write::{Writing, close_orphans},
+};
+use crate::{
+    op::{Done, Op},
+    queue::{News, Queue},
+    settings::StoreSettings,
+};
+
+/// How long a database that could not be opened is left alone. Long enough not to keep a failing disk busy, short enough
+/// that nobody waits for records when it is well again.
+const OPEN_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long an idle writer sleeps when nothing is due.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What the writer and the store share.
+pub(crate) struct Shared {
+    pub(crate) queue: Queue,
+    pub(crate) phase: watch::Sender<Phase>,
+    health: Mutex<Result<(), Arc<str>>>,
+}
+
+/// Where the database stands, for those who read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Opening,
+    /// It can be read. The number is another one whenever it is another file.
+    Open(u64),
+    Shut(Arc<str>),
+    /// The writer has ended.
+    Ended,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        Self {
+            queue: Queue::default(),
+            phase: watch::Sender::new(Phase::Opening),
+            health: Mutex::new(Ok(())),
+        }
+    }
+
+    pub(crate) fn health(&self) -> Result<(), Arc<str>> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// There is no writer, and there will be none.
+    pub(crate) fn abandon(&self, why: &str) {
+        self.set_health(Err(Arc::from(why)));
+        self.queue.close();
+        self.phase.send_replace(Phase::Ended);
+    }
+
+    fn set_health(&self, health: Result<(), Arc<str>>) {
+        let mut kept = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        if *kept == health {
+            return;
+        }
+        match &health {
+            Ok(()) => tracing::info!("calls are recorded again"),
+            Err(why) => tracing::error!(%why, "calls are not recorded"),
+        }
+        *kept = health;
+    }
+}
+
+pub(crate) struct Writer {
+    shared: Arc<Shared>,
+    settings: StoreSettings,
+    folder: PathBuf,
+    state: State,
+    writing: Writing,
+    openings: u64,
+}
+
+enum State {
+    Open { opened: Opened, checkpointer: Checkpointer },
+    Shut { why: Arc<str>, again: Instant },
+}
+
+/// Says that the writer has ended, however it does.
+struct End(Arc<Shared>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.queue.close();
+        // What is still in the queue is dropped, and whoever waits for it learns that.
+        self.0.queue.take(&mut Vec::new(), Duration::ZERO);
+        self.0.phase.send_replace(Phase::Ended);
+    }
+}
+
+/// Whether each operation of a batch gets a savepoint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Care {
+    None,
+    Each,
+}
+
+impl Writer {
+    /// Runs until the queue is closed and empty.
+    pub(crate) fn run(shared: Arc<Shared>, settings: StoreSettings) {
+        let end = End(shared.clone());
+        let mut writer = Self {
+            folder: settings.folder.clone(),
+            writing: Writing::new(settings.run.clone()),
+            state: State::Shut { why: Arc::from("not opened yet"), again: Instant::now() },
+            shared,
+            settings,
+            openings: 0,
+        };
+        if let Err(failure) = open::make_folder(&writer.folder) {
+            tracing::error!(%failure, "no folder for the records");
+        }
+        writer.open();
+        let mut batch = Vec::new();
+        loop {
+            let (news, bytes) = writer.shared.queue.take(&mut batch, writer.nap());
+            match news {
+                News::Ops => writer.write(&mut batch, bytes),
+                News::Nothing => writer.open_if_due(),
+                News::Closed => break,
+            }
+        }
+        writer.finish();
+        drop(end);
+    }
+
+    fn nap(&self) -> Duration {
+        match &self.state {
+            State::Open { .. } => IDLE,
+            State::Shut { again, .. } => {
+                again.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+            }
+        }
+    }
+
+    fn open_if_due(&mut self) {
+        if matches!(&self.state, State::Shut { again, .. } if *again <= Instant::now()) {
+            self.open();
+        }
+    }
+
+    fn open(&mut self) {
+        self.writing.forget();
+        let outcome = open::open(&self.folder).and_then(|mut opened| {
+            let closed = close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living)?;
+            if closed > 0 {
+                tracing::info!(closed, "sessions of greenrooms that are gone are closed");
+            }
+            Ok(opened)
+        });
+        match outcome {
+            Ok(opened) => {
+                self.openings += 1;
+                let checkpointer = Checkpointer::start(&self.folder);
+                self.state = State::Open { opened, checkpointer };
+                self.shared.phase.send_replace(Phase::Open(self.openings));
+                self.shared.set_health(Ok(()));
+            }
+            Err(failure) => self.shut(&failure),
+        }
+    }
+
+    fn shut(&mut self, failure: &Failure) {
+        let why: Arc<str> =
+            Arc::from(format!("cannot open {}: {failure}", self.folder.join(open::FILE).display()));
+        self.state = State::Shut { why: why.clone(), again: Instant::now() + OPEN_AGAIN };
+        self.shared.phase.send_replace(Phase::Shut(why.clone()));
+        self.shared.set_health(Err(why));
+    }
+
+    /// Writes a batch and answers it.
+    fn write(&mut self, batch: &mut Vec<Op>, bytes: usize) {
+        let mut done = Vec::with_capacity(batch.len());
+        match self.attempts(batch, &mut done, bytes) {
+            Ok(()) => {
+                self.shared.set_health(Ok(()));
+                for (op, done) in batch.drain(..).zip(done) {
+                    op.answer(done);
+                }
+            }
+            Err(why) => {
+                self.shared.set_health(Err(why.clone()));
+                for op in batch.drain(..) {
+                    op.answer(Err(NotRecorded(why.clone())));
+                }
+            }
+        }
+    }
+
+    fn attempts(
+        &mut self,
+        batch: &[Op],
+        done: &mut Vec<Result<Done, NotRecorded>>,
+        bytes: usize,
+    ) -> Result<(), Arc<str>> {
+        self.open_if_due();
+        self.reopen_if_moved();
+        let mut care = Care::None;
+        let mut begun_anew = false;
+        while let State::Open { opened, checkpointer } = &mut self.state {
+            done.clear();
+            match transaction(&opened.connection, &mut self.writing, batch, done, care) {
+                Ok(()) => {
+                    checkpointer.written(bytes);
+                    return Ok(());
+                }
+                Err(failure) if failure.is_of_one_row() && care == Care::None => {
+                    self.writing.forget();
+                    care = Care::Each;
+                }
+                Err(failure) if failure.is_corrupt() && !begun_anew => {
+                    begun_anew = true;
+                    self.begin_anew(&failure);
+                }
+                Err(failure) => {
+                    self.writing.forget();
+                    tracing::debug!(%failure, operations = batch.len(), "a batch of records failed");
+                    return Err(Arc::from(failure.to_string()));
+                }
+            }
+        }
+        match &self.state {
+            State::Shut { why, .. } => Err(why.clone()),
+            State::Open { .. } => Ok(()),
+        }
+    }
+
+    /// A file that was removed or replaced takes rows as before; but nobody would find them.
+    fn reopen_if_moved(&mut self) {
+        if matches!(&self.state, State::Open { opened, .. } if !opened.is_in_place(&self.folder)) {
+            tracing::warn!(
+                path = %self.folder.join(open::FILE).display(),
+                "the database of records was moved or removed; looking again"
+            );
+            self.open();
+        }
+    }
+
+    fn begin_anew(&mut self, failure: &Failure) {
+        let shut = State::Shut { why: Arc::from(failure.to_string()), again: Instant::now() };
+        if let State::Open { opened, checkpointer } = std::mem::replace(&mut self.state, shut) {
+            drop(checkpointer);
+            match open::abandon(opened, &self.folder, failure) {
+                Ok(()) => self.open(),
+                Err(failure) => self.shut(&failure),
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        if let State::Open { opened, .. } = &self.state
+            && let Err(error) = checkpoint::last(&opened.connection)
+        {
+            tracing::debug!(%error, "the records' last checkpoint failed");
+        }
+    }
+}
+
+/// One transaction with all of a batch in it. Every error is the whole batch's.
+fn transaction(
+    connection: &Connection,
+    writing: &mut Writing,
+    batch: &[Op],
+    done: &mut Vec<Result<Done, NotRecorded>>,
+    care: Care,
+) -> Result<(), Failure> {
+    run(connection, "BEGIN IMMEDIATE")?;
+    let outcome = fill(connection, writing, batch, done, care).and_then(|()| run(connection, "COMMIT"));
+    if outcome.is_err() && !connection.is_autocommit() {
+        // SQLite has rolled some failures back itself. One that it cannot roll back, it will find at the next start.
+        let _ = run(connection, "ROLLBACK");
+    }
+    outcome
+}
+
+fn fill(
+    connection: &Connection,
+    writing: &mut Writing,
+    batch: &[Op],
+    done: &mut Vec<Result<Done, NotRecorded>>,
+    care: Care,
+) -> Result<(), Failure> {
+    for op in batch {
+        if care == Care::None {
+            done.push(Ok(writing.apply(connection, op)?));
+            continue;
+        }
+        run(connection, "SAVEPOINT one")?;
+        match writing.apply(connection, op).map_err(Failure::from) {
+            Ok(outcome) => done.push(Ok(outcome)),
+            Err(failure) if failure.is_of_one_row() => {
+                run(connection, "ROLLBACK TO one")?;
+                writing.forget();
+                tracing::error!(%failure, "a record could not be written");
+                done.push(Err(NotRecorded(Arc::from(failure.to_string()))));
+            }
+            Err(failure) => return Err(failure),
+        }
+        run(connection, "RELEASE one")?;
+    }
+    writing.finish(connection)?;
+    Ok(())
+}
+
+fn run(connection: &Connection, sql: &str) -> Result<(), Failure> {
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}

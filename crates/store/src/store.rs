@@ -1,0 +1,255 @@
+//! The store: the port of records, made of a queue, a writer, readers and files.
+//!
+//! Every method that writes puts its operation into the queue before it returns, so their order is that of the calls.
+//! Opening returns at once: the writer's thread opens the database, and what is asked before waits for it.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::SystemTime,
+};
+
+use greenroom_core::{
+    BlobId, Owner, Records, RefId, SessionUid,
+    port::BoxFuture,
+    record::{
+        Blob, BlobRef, Claim, ConsoleLine, Cursor, Filter, Level, NotRecorded, Record, Request, Response,
+        SessionRow, SessionState, Summary, Timeline, Unreadable,
+    },
+};
+use tokio::sync::oneshot;
+
+use crate::{
+    blob_files::{self, BlobFiles},
+    op::{BlobUse, Op, Waiter},
+    settings::StoreSettings,
+    sqlite::{
+        blob_rows, find,
+        readers::Readers,
+        timeline::timeline,
+        writer::{Phase, Shared, Writer},
+    },
+};
+
+/// The keeper of records of this process. Dropping it lets the writer finish what it has been given, without anybody
+/// waiting for that; [`Store::close`] waits.
+pub struct Store {
+    shared: Arc<Shared>,
+    readers: Readers,
+    files: Arc<BlobFiles>,
+    per_pool: bool,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Store {
+    /// Begins to open the store in a data folder. Whether that succeeds is in [`Records::health`].
+    pub fn open(settings: StoreSettings) -> Self {
+        let shared = Arc::new(Shared::new());
+        let readers = Readers::new(settings.folder.clone(), shared.phase.subscribe());
+        let files = Arc::new(BlobFiles::new(&settings.folder, &settings.run));
+        let per_pool = settings.blobs_per_pool;
+        let of_writer = shared.clone();
+        let writer = std::thread::Builder::new()
+            .name("greenroom-store".to_owned())
+            .spawn(move || Writer::run(of_writer, settings))
+            .inspect_err(|error| {
+                shared.abandon(&format!("no thread for the records: {error}"));
+            })
+            .ok();
+        Self { shared, readers, files, per_pool, writer: Mutex::new(writer) }
+    }
+
+    /// Writes what has been asked for, takes no more, and returns when the database is closed.
+    pub async fn close(&self) {
+        self.shared.queue.close();
+        self.readers.close();
+        let mut phase = self.shared.phase.subscribe();
+        // Its sender stands in `shared`, so this ends with the writer only.
+        let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            // It has said that it ends: this waits for the last lines of its thread.
+            let _ = tokio::task::spawn_blocking(move || writer.join()).await;
+        }
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        op: impl FnOnce(Waiter<T>) -> Op,
+    ) -> BoxFuture<'static, Result<T, NotRecorded>> {
+        let (waiter, answer) = oneshot::channel();
+        match self.shared.queue.push(op(waiter)) {
+            Err(refused) => Box::pin(std::future::ready(Err(refused))),
+            Ok(()) => Box::pin(async move { answer.await.unwrap_or_else(|_| Err(ended())) }),
+        }
+    }
+
+    fn pool_of(&self, pool: &str) -> Arc<str> {
+        Arc::from(if self.per_pool { pool } else { "" })
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.shared.queue.close();
+    }
+}
+
+fn ended() -> NotRecorded {
+    NotRecorded(Arc::from("the writer of records has ended"))
+}
+
+impl Records for Store {
+    fn begin(&self, request: Request) -> BoxFuture<'static, Result<(), NotRecorded>> {
+        self.ask(|waiter| Op::Begin(request, waiter))
+    }
+
+    fn claim(&self, request: Request) -> BoxFuture<'static, Result<Claim, NotRecorded>> {
+        self.ask(|waiter| Op::Claim(request, waiter))
+    }
+
+    fn end(&self, response: Response) -> BoxFuture<'static, Result<(), NotRecorded>> {
+        self.ask(|waiter| Op::End(Box::new(response), waiter))
+    }
+
+    fn session_ended(&self, uid: &SessionUid, state: SessionState) {
+        if let Err(why) = self.shared.queue.push(Op::SessionEnded(uid.clone(), state, SystemTime::now())) {
+            tracing::warn!(%uid, %why, "the end of a session is not recorded");
+        }
+    }
+
+    fn health(&self) -> Result<(), Arc<str>> {
+        self.shared.health()
+    }
+
+    fn record<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a RefId,
+    ) -> BoxFuture<'a, Result<Option<Record>, Unreadable>> {
+        let (owner, id) = (owner.clone(), id.clone());
+        Box::pin(self.readers.read(move |connection| find::record(connection, &owner, &id)))
+    }
+
+    fn list<'a>(
+        &'a self,
+        owner: &'a Owner,
+        filter: Filter,
+    ) -> BoxFuture<'a, Result<Vec<Summary>, Unreadable>> {
+        let owner = owner.clone();
+        Box::pin(self.readers.read(move |connection| find::list(connection, &owner, &filter)))
+    }
+
+    fn console<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a RefId,
+        at_least: Level,
+    ) -> BoxFuture<'a, Result<Option<Vec<ConsoleLine>>, Unreadable>> {
+        let (owner, id) = (owner.clone(), id.clone());
+        Box::pin(self.readers.read(move |connection| find::console(connection, &owner, &id, at_least)))
+    }
+
+    fn snapshot_before<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a RefId,
+    ) -> BoxFuture<'a, Result<Option<(RefId, String)>, Unreadable>> {
+        let (owner, id) = (owner.clone(), id.clone());
+        Box::pin(self.readers.read(move |connection| find::snapshot_before(connection, &owner, &id)))
+    }
+
+    fn session<'a>(
+        &'a self,
+        owner: &'a Owner,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<SessionRow>, Unreadable>> {
+        let (owner, name) = (owner.clone(), name.to_owned());
+        Box::pin(self.readers.read(move |connection| find::session(connection, &owner, &name)))
+    }
+
+    fn timeline<'a>(
+        &'a self,
+        owner: &'a Owner,
+        session: &'a SessionUid,
+        from: u64,
+        calls_max: usize,
+    ) -> BoxFuture<'a, Result<Timeline, Unreadable>> {
+        let (owner, session) = (owner.clone(), session.clone());
+        Box::pin(self.readers.read(move |connection| timeline(connection, &owner, &session, from, calls_max)))
+    }
+
+    fn cursor<'a>(&'a self, id: &'a RefId) -> BoxFuture<'a, Result<Option<Cursor>, Unreadable>> {
+        let id = id.clone();
+        Box::pin(self.readers.read(move |connection| find::cursor(connection, &id)))
+    }
+
+    fn set_cursor(&self, id: &RefId, cursor: Cursor) -> BoxFuture<'static, Result<(), NotRecorded>> {
+        let id = id.clone();
+        self.ask(|waiter| Op::SetCursor(id, cursor, SystemTime::now(), waiter))
+    }
+
+    /// The database hears of a blob first, and its file is written then. From there on nobody removes it, since it was
+    /// used just now; in the other order it could be removed between a look at the file and the row.
+    fn keep(&self, pool: &str, data: Vec<u8>) -> BoxFuture<'static, Result<BlobId, NotRecorded>> {
+        let (shared, files, pool) = (self.shared.clone(), self.files.clone(), self.pool_of(pool));
+        Box::pin(async move {
+            let hashed = tokio::task::spawn_blocking(move || (blob_files::name(&data), data));
+            let (Some(id), data) = hashed.await.map_err(|_| ended())? else { return Err(ended()) };
+            let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
+            let used = BlobUse { id: id.clone(), pool: pool.clone(), bytes, at: SystemTime::now() };
+            let (waiter, answer) = oneshot::channel();
+            shared.queue.push(Op::UseBlob(used, Some(waiter)))?;
+            answer.await.unwrap_or_else(|_| Err(ended()))?;
+            let named = id.clone();
+            let written = tokio::task::spawn_blocking(move || files.write(&pool, &named, &data));
+            let written = written.await.map_err(|_| ended())?;
+            written
+                .map_err(|error| NotRecorded(Arc::from(format!("cannot write the blob {id}: {error}"))))?;
+            Ok(id)
+        })
+    }
+
+    fn blob<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a BlobId,
+    ) -> BoxFuture<'a, Result<Option<Blob>, Unreadable>> {
+        Box::pin(async move {
+            let (whose, named) = (owner.clone(), id.clone());
+            let found =
+                self.readers.read(move |connection| blob_rows::blob(connection, &whose, &named)).await?;
+            let Some((about, pools)) = found else { return Ok(None) };
+            let (files, named) = (self.files.clone(), id.clone());
+            let read = tokio::task::spawn_blocking(move || {
+                for pool in pools {
+                    if let Some(data) = files.read(&pool, &named)? {
+                        return Ok(Some((pool, data)));
+                    }
+                }
+                Ok(None)
+            });
+            let read: Result<_, std::io::Error> = read.await.map_err(|error| unreadable(id, &error))?;
+            let Some((pool, data)) = read.map_err(|error| unreadable(id, &error))? else { return Ok(None) };
+            let used = BlobUse { id: id.clone(), pool, bytes: about.bytes, at: SystemTime::now() };
+            if let Err(why) = self.shared.queue.push(Op::UseBlob(used, None)) {
+                tracing::debug!(%why, "the use of a blob is not recorded");
+            }
+            Ok(Some(Blob { about, data }))
+        })
+    }
+
+    fn blobs<'a>(
+        &'a self,
+        owner: &'a Owner,
+        skip: usize,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<BlobRef>, Unreadable>> {
+        let owner = owner.clone();
+        Box::pin(self.readers.read(move |connection| blob_rows::blobs(connection, &owner, skip, limit)))
+    }
+}
+
+fn unreadable(id: &BlobId, error: &dyn std::error::Error) -> Unreadable {
+    Unreadable(Arc::from(format!("blob {id}: {error}")))
+}
