@@ -366,12 +366,12 @@ pub trait Records: Send + Sync {
         owner: &'a Owner,
         filter: Filter,
     ) -> BoxFuture<'a, Result<Vec<Summary>, Unreadable>>;
-    /// The console lines of a record, in order, of this level and above.
+    /// The console lines of a record, in order, of this level or of all.
     fn console<'a>(
         &'a self,
         owner: &'a Owner,
         id: &'a RefId,
-        at_least: Level,
+        level: Option<Level>,
     ) -> BoxFuture<'a, Result<Option<Vec<ConsoleLine>>, Unreadable>>;
     /// The last snapshot of the same session before this record's.
     fn snapshot_before<'a>(

@@ -3,17 +3,23 @@
 
 use std::{sync::Arc, time::Instant};
 
-use greenroom_core::{Agent, Call, Owner, Raw, likeness::nearest};
+use greenroom_core::{
+    Agent, Call, Nobody, Owner, Raw, RefId, Reply, SessionId, likeness::nearest, record::Record,
+};
+use greenroom_fleet::Answer;
+use greenroom_mcp::{RpcError, error::INVALID_REQUEST};
 use serde_json::value::RawValue;
 
 use crate::{
     Gateway,
     catalog::{Entry, Listed},
     connection::Connection,
+    recall::{Claimed, Kept, Mode, Ticket, Wants},
     rescue::{self, Failure},
-    route::Request,
-    shape, tools,
-    turn::Turn,
+    route::{Request, Selected, Unroutable},
+    shape::{self, Form},
+    tools,
+    turn::{Turn, Turns},
     whose::{Unnamed, notes, pool_of, whose},
 };
 
@@ -35,7 +41,12 @@ pub(crate) async fn run(
     turn.come().await;
     let request = match Request::parse(params) {
         Ok(request) => request,
-        Err(error) => return refuse(rescue::unroutable(error)),
+        Err(error) => {
+            return match rescue::unroutable(error) {
+                Ok(failure) => Ok(failure.to_result()),
+                Err(error) => Err(error.to_raw()),
+            };
+        }
     };
     if let Some(tool) = tools::find(&request.tool) {
         if tool.runs_others {
@@ -50,61 +61,175 @@ pub(crate) async fn run(
     engine_tool(gateway, caller, request, turn).await
 }
 
-fn refuse(refusal: Result<Failure, greenroom_mcp::RpcError>) -> Result<Raw, Raw> {
-    match refusal {
-        Ok(failure) => Ok(failure.to_result()),
-        Err(error) => Err(error.to_raw()),
+/// A call that was let through, and what it came to.
+struct Done {
+    outcome: Result<Answer, Failure>,
+    kept: Kept,
+    wants: Wants,
+    notes: Vec<String>,
+}
+
+/// Why a call was not let through.
+enum Refusal {
+    Failure(Failure),
+    Rpc(RpcError),
+    /// A call of this name was made before.
+    Repeat(Box<Record>),
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
     }
 }
 
-async fn engine_tool(
+impl From<Unroutable> for Refusal {
+    fn from(error: Unroutable) -> Self {
+        match rescue::unroutable(error) {
+            Ok(failure) => Self::Failure(failure),
+            Err(error) => Self::Rpc(error),
+        }
+    }
+}
+
+async fn engine_tool(gateway: &Gateway, caller: &Caller, request: Request, turn: Turn) -> Result<Raw, Raw> {
+    match carry_out(gateway, caller, request, Given::default(), turn).await {
+        Ok(done) => done.shaped(gateway, caller).await,
+        Err(Refusal::Failure(failure)) => Ok(failure.to_result()),
+        Err(Refusal::Rpc(error)) => Err(error.to_raw()),
+        // Only who gives a name can be told that it was used.
+        Err(Refusal::Repeat(_)) => Err(RpcError::new(INVALID_REQUEST, "this call was made before").to_raw()),
+    }
+}
+
+/// A call of a program, which speaks no MCP.
+pub(crate) struct ProgramCall {
+    pub(crate) session: Option<SessionId>,
+    pub(crate) tool: String,
+    pub(crate) arguments: Option<Raw>,
+    /// What its record is to be called, so that the call is made once however often it is sent.
+    pub(crate) ref_id: Option<RefId>,
+}
+
+/// What a program is told.
+pub(crate) enum Told {
+    /// The call was made and has ended, well or not.
+    Ended(Box<Kept>),
+    /// It was made before.
+    Repeat(Box<Record>),
+}
+
+/// Carries out a call of a program. An error says why it was not let through.
+pub(crate) async fn for_program(gateway: &Gateway, owner: &Owner, call: ProgramCall) -> Result<Told, Failure> {
+    let caller = Caller { owner: owner.clone(), connection: None, agent: Arc::new(Nobody) };
+    let request = Request::of(call.tool, call.arguments)?;
+    let given = Given { session: call.session, ref_id: call.ref_id };
+    match carry_out(gateway, &caller, request, given, Turns::default().take()).await {
+        Ok(done) => Ok(Told::Ended(Box::new(done.kept))),
+        Err(Refusal::Repeat(record)) => Ok(Told::Repeat(record)),
+        Err(Refusal::Failure(failure)) => Err(failure),
+        Err(Refusal::Rpc(error)) => Err(Failure::not_let_through(error.message)),
+    }
+}
+
+/// What is known of a call beside its request.
+#[derive(Default)]
+struct Given {
+    session: Option<SessionId>,
+    ref_id: Option<RefId>,
+}
+
+async fn carry_out(
     gateway: &Gateway,
     caller: &Caller,
     mut request: Request,
+    given: Given,
     turn: Turn,
-) -> Result<Raw, Raw> {
-    let listed = match gateway.catalog.list().await {
-        Ok(listed) => listed,
-        Err(error) => return Ok(Failure::from(error).to_result()),
-    };
+) -> Result<Done, Refusal> {
+    let listed = gateway.catalog.list().await.map_err(Failure::from)?;
     let Some((name, entry)) = listed.get(&request.tool) else {
         let suggestion = suggestion(gateway, caller, &listed, &request.tool);
-        return Err(rescue::unknown_tool(&request.tool, suggestion.as_deref()).to_raw());
+        return Err(Refusal::Rpc(rescue::unknown_tool(&request.tool, suggestion.as_deref())));
     };
-    let selected = match request.take_selectors(entry.takes) {
-        Ok(selected) => selected,
-        Err(error) => return refuse(rescue::unroutable(error)),
+    let Selected { session, target, wants } = request.take_selectors(entry.takes)?;
+    let permit = gateway.policy.permit(&caller.owner, name).map_err(Failure::from)?;
+    let (recall, owner, arguments) = (&gateway.recall, &caller.owner, request.arguments());
+    let ticket = match given.ref_id {
+        None => Ticket::take(recall, owner, name, arguments),
+        Some(ref_id) => match Ticket::claim(recall, owner, name, arguments, ref_id.clone()).await {
+            Claimed::Ticket(ticket) => ticket,
+            Claimed::Repeat(record) => return Err(Refusal::Repeat(record)),
+            Claimed::Taken => return Err(Failure::request_id_taken(&ref_id).into()),
+        },
     };
-    let permit = match gateway.policy.permit(&caller.owner, name) {
-        Ok(permit) => permit,
-        Err(refused) => return Ok(Failure::from(refused).to_result()),
-    };
-    let target = selected.target;
-    let whose = whose(gateway, caller, selected.session);
+    let whose = whose(gateway, caller, session.or(given.session));
     // Arguments are looked at first: whoever gives no session where one is needed may have to mend them too.
     let matters = whose.as_ref().ok().filter(|_| listed.differs(entry));
     let pool = matters.map(|whose| pool_of(gateway, caller, whose, &target));
-    if let Err(failure) = fits(gateway, &listed, (name, entry), pool.as_deref(), request.arguments()) {
-        return Ok(failure.to_result());
-    }
-    let whose = match whose {
+    let fits = fits(gateway, &listed, (name, entry), pool.as_deref(), request.arguments());
+    let whose = match fits.and(whose) {
         Ok(whose) => whose,
-        Err(failure) => return Ok(failure.to_result()),
+        Err(failure) => {
+            drop(turn);
+            let kept = ticket.failed(&failure.text()).await;
+            return Ok(Done { outcome: Err(failure), kept, wants, notes: Vec::new() });
+        }
     };
     let unnamed = Unnamed::begin(caller, &whose);
-    let call = Call::new(name.clone(), request.into_params());
+    let call = Call { scribe: ticket.scribe(), ..Call::new(name.clone(), request.into_params()) };
     let began = Instant::now();
     let outcome =
         turn.first_step(gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone())).await;
     let fine = outcome.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
     gateway.metrics.call(name, fine, began.elapsed());
-    match outcome {
-        Ok(answer) => {
+    Ok(match outcome {
+        Ok(mut answer) => {
             gateway.metrics.ran(&answer.ran, fine);
-            shape::answer(answer.reply, &notes(caller, &whose, answer.notes, unnamed))
+            let kept = ticket.answered(&answer.reply, &answer.ran, &answer.view).await;
+            let notes = notes(caller, &whose, std::mem::take(&mut answer.notes), unnamed);
+            Done { outcome: Ok(answer), kept, wants, notes }
         }
-        Err(error) => Ok(Failure::of(gateway, &error).to_result()),
+        Err(error) => {
+            let failure = Failure::of(gateway, &error);
+            let kept = ticket.failed(&failure.text()).await;
+            Done { outcome: Err(failure), kept, wants, notes: Vec::new() }
+        }
+    })
+}
+
+impl Done {
+    /// The answer as it is sent.
+    async fn shaped(self, gateway: &Gateway, caller: &Caller) -> Result<Raw, Raw> {
+        let Self { outcome, kept, wants, notes } = self;
+        let pool = outcome.as_ref().ok().map(|answer| answer.ran.pool.clone());
+        let mode = gateway.recall.mode(wants.mode, pool.as_deref());
+        let reply = match outcome {
+            Ok(answer) => answer.reply,
+            Err(failure) => Ok(failure.to_result()).into(),
+        };
+        formed(gateway, &caller.owner, reply, &kept, mode, &notes).await
     }
+}
+
+/// An answer in the form that its call gets.
+pub(crate) async fn formed(
+    gateway: &Gateway,
+    owner: &Owner,
+    reply: Reply,
+    kept: &Kept,
+    mode: Mode,
+    notes: &[String],
+) -> Result<Raw, Raw> {
+    let recall = &gateway.recall;
+    let before = match (mode, kept.record(), &recall.records) {
+        (Mode::Diff, Some(ref_id), Some(records)) if kept.has_snapshot => {
+            // Without it the agent gets the whole, which is never wrong.
+            records.snapshot_before(owner, ref_id).await.ok().flatten()
+        }
+        _ => None,
+    };
+    let (inline_tokens, site) = (recall.inline_tokens, recall.site.get().map(String::as_str));
+    shape::answer(reply, notes, &Form { mode, kept, inline_tokens, before, site })
 }
 
 /// The tool that was probably meant. Only what may be used is worth suggesting.

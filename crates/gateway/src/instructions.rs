@@ -10,6 +10,9 @@ use crate::Gateway;
 /// How much of a pool's description is told here, in characters: a sentence. `browser_pool_status` has all of it.
 const DESCRIPTION_MAX: usize = 100;
 
+/// How to see much for few tokens.
+const RECALL: &str = " Every call is kept: get_content with the ref_id of an answer finds lines in its page (search_for) or reads on where it was cut. mode on a call: diff answers with what changed on the page, refs with a ref_id only.";
+
 /// What is configured, as far as others do not know it.
 #[derive(Debug, Clone)]
 pub struct Facts {
@@ -23,10 +26,11 @@ pub struct Facts {
 }
 
 pub(crate) fn text(gateway: &Gateway) -> String {
-    compose(gateway.scope, &gateway.facts, &gateway.fleet.pools())
+    let recalls = gateway.recall.records.is_some();
+    compose(gateway.scope, &gateway.facts, recalls, &gateway.fleet.pools())
 }
 
-fn compose(scope: Scope, facts: &Facts, pools: &[PoolStatus]) -> String {
+fn compose(scope: Scope, facts: &Facts, recalls: bool, pools: &[PoolStatus]) -> String {
     let without = match scope {
         Scope::Connection => {
             "Calls without sessionId share this connection's one browser, so sub-agents on one connection must each give their own."
@@ -52,6 +56,9 @@ fn compose(scope: Scope, facts: &Facts, pools: &[PoolStatus]) -> String {
         text.push_str(&format!(", and each ends after {} unless session_renew is called", human(lifetime)));
     }
     text.push_str(". If an answer says `session restarted`, the page and logins are gone: begin again. session_close frees a browser you no longer need, and removes what it downloaded.");
+    if recalls {
+        text.push_str(RECALL);
+    }
     if facts.declared {
         let pools: Vec<_> = pools.iter().map(pool).collect();
         text.push_str(&format!(" Pools: {}.", pools.join("; ")));
@@ -105,26 +112,27 @@ mod tests {
             declared: false,
         };
         let built_in = [pool("DEFAULT", "", true, 128)];
-        let usual = compose(Scope::Connection, &facts, &built_in);
+        let usual = compose(Scope::Connection, &facts, true, &built_in);
         assert!(usual.contains("sub-agents on one connection must each give their own"));
         assert!(usual.contains("Up to 128 sessions; one idle for 5 min is closed. "));
         assert!(!usual.contains("Pools"));
         let limited = Facts { max_lifetime: Some(Duration::from_secs(3600)), ..facts.clone() };
-        let limited = compose(Scope::Explicit, &limited, &built_in);
+        let limited = compose(Scope::Explicit, &limited, false, &built_in);
         assert!(limited.contains("each ends after 60 min unless session_renew"));
         assert!(limited.contains("sessionId is required"));
+        assert!(usual.contains("get_content") && !limited.contains("get_content"));
         let pools = [
             pool("CHROMIUM", "General-purpose web scraping and navigation.", true, 5),
             pool("FIREFOX", &"x".repeat(101), false, 3),
             pool("WEBKIT", "", false, 2),
         ];
         let kept = Facts { isolated: false, declared: true, ..facts.clone() };
-        let kept = compose(Scope::Call, &kept, &pools);
+        let kept = compose(Scope::Call, &kept, false, &pools);
         assert!(
             kept.starts_with("greenroom lends headless browsers")
                 && kept.contains("stay in an instance's profile")
         );
-        let declared = compose(Scope::Call, &Facts { declared: true, ..facts }, &pools);
+        let declared = compose(Scope::Call, &Facts { declared: true, ..facts }, false, &pools);
         assert!(declared.contains("Up to 10 sessions"), "{declared}");
         assert!(usual.contains("lends isolated headless") && usual.contains("are never shared. "));
         let expected = format!(

@@ -26,6 +26,7 @@ mod testing;
 mod tests;
 mod tools;
 mod turn;
+mod watch;
 mod whose;
 
 use std::{path::PathBuf, sync::Arc};
@@ -39,6 +40,7 @@ pub use front::Parking;
 pub use instructions::Facts;
 pub use metrics::Metrics;
 pub use recall::Recall;
+pub use watch::Watch;
 
 /// Everything a connection needs. Shared by all of them.
 pub struct Gateway {

@@ -3,7 +3,7 @@
 //! What an agent can act on is a failed tool, so that its model reads it. Only what a client's program did wrong
 //! is a JSON-RPC error.
 
-use greenroom_core::{InvalidSessionId, Raw, Refused, StartError, raw::encode};
+use greenroom_core::{InvalidSessionId, Raw, RefId, Refused, StartError, raw::encode};
 use greenroom_fleet::{FleetError, LeaseTimeout};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 use serde_json::json;
@@ -97,6 +97,38 @@ impl Failure {
         Self::fleet(error, gateway.facts.declared)
     }
 
+    /// A given name of a call belongs to somebody else.
+    pub(crate) fn request_id_taken(ref_id: &RefId) -> Self {
+        Self::new("request_id_taken", format!("`request_id` is in use: `{ref_id}`")).hint("choose a random UUID")
+    }
+
+    /// What would be the client program's mistake, where there is none.
+    pub(crate) fn not_let_through(message: String) -> Self {
+        Self::new("invalid_request", message)
+    }
+
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// Records are switched off.
+    pub(crate) fn nothing_kept() -> Self {
+        Self::new("records_off", "calls are not kept here").hint("the operator can set `records.enabled = true`")
+    }
+
+    pub(crate) fn no_record(message: String) -> Self {
+        Self::new("no_record", message)
+            .hint("a ref_id stands at the end of the answer it belongs to; old records are removed after a while")
+    }
+
+    pub(crate) fn not_ended(message: String) -> Self {
+        Self::new("not_ended", message).hint("wait for its answer").retryable()
+    }
+
+    pub(crate) fn unreadable(message: String) -> Self {
+        Self::new("records_unreadable", message).hint("the operator's `greenroom db stats` may say more")
+    }
+
     pub(crate) fn too_many_calls(max: usize) -> Self {
         Self::new("too_many_calls", format!("too many calls at once on this connection: {max} are in flight"))
             .hint("wait for some of them to be answered")
@@ -111,14 +143,15 @@ impl Failure {
         Self::new("unread_answers", message).hint("read the answers to earlier calls first")
     }
 
+    /// What its agent reads.
+    pub(crate) fn text(&self) -> String {
+        let hint = self.hint.as_ref().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
+        format!("{}{hint}", self.message)
+    }
+
     pub(crate) fn to_result(&self) -> Raw {
-        let mut text = self.message.clone();
-        if let Some(hint) = &self.hint {
-            text.push_str("\n\nhint: ");
-            text.push_str(hint);
-        }
         encode(&json!({
-            "content": [{ "type": "text", "text": text }],
+            "content": [{ "type": "text", "text": self.text() }],
             "isError": true,
             "_meta": { "greenroom/error": { "code": self.code, "retryable": self.retryable } },
         }))
@@ -238,6 +271,14 @@ impl From<InvalidSessionId> for Failure {
     }
 }
 
+impl From<Unroutable> for Failure {
+    /// Where the client's program did nothing wrong, it is the agent's mistake.
+    fn from(error: Unroutable) -> Self {
+        let message = error.to_string();
+        unroutable(error).unwrap_or_else(|_| Self::new("invalid_arguments", message))
+    }
+}
+
 /// Parameters that are no call are the program's mistake; a bad session id is the agent's.
 pub(crate) fn unroutable(error: Unroutable) -> Result<Failure, RpcError> {
     match error {
@@ -246,6 +287,7 @@ pub(crate) fn unroutable(error: Unroutable) -> Result<Failure, RpcError> {
         Unroutable::SessionId(error) => Ok(error.into()),
         Unroutable::PoolType => Ok(Failure::new("no_such_pool", error.to_string())),
         Unroutable::InstanceType => Ok(Failure::new("no_such_instance", error.to_string())),
+        Unroutable::Wants(unwanted) => Ok(Failure::new("invalid_arguments", unwanted.to_string())),
     }
 }
 

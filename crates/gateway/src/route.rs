@@ -1,11 +1,14 @@
 //! Takes a `tools/call` apart: which tool, which session, which pool and instance, and the parameters for the engine,
 //! with greenroom's own selectors removed and everything else untouched.
 
-use greenroom_core::{Fields, InvalidSessionId, Raw, SessionId};
+use greenroom_core::{Fields, InvalidSessionId, Raw, SessionId, raw::encode};
 use greenroom_fleet::Target;
 use serde_json::value::RawValue;
 
-use crate::catalog::{INSTANCE, POOL, SESSION_ID, Takes};
+use crate::{
+    catalog::{INSTANCE, POOL, SESSION_ID, Takes},
+    recall::wants::{Unwanted, Wants},
+};
 
 /// A call as the front received it.
 #[derive(Debug)]
@@ -16,10 +19,11 @@ pub(crate) struct Request {
 }
 
 /// Where a call belongs, as its agent says.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Selected {
     pub(crate) session: Option<SessionId>,
     pub(crate) target: Target,
+    pub(crate) wants: Wants,
 }
 
 /// Why a `tools/call` cannot be understood.
@@ -37,6 +41,8 @@ pub(crate) enum Unroutable {
     PoolType,
     #[error("`browser_instance` must be the number or the alias of an instance")]
     InstanceType,
+    #[error(transparent)]
+    Wants(#[from] Unwanted),
 }
 
 impl Request {
@@ -50,20 +56,35 @@ impl Request {
         Ok(Self { tool, params, arguments })
     }
 
+    /// A call of a program's.
+    pub(crate) fn of(tool: String, arguments: Option<Raw>) -> Result<Self, Unroutable> {
+        let mut params = Fields::default();
+        params.set("name", encode(&tool));
+        if let Some(arguments) = arguments {
+            params.set("arguments", arguments);
+        }
+        Self::parse(Some(&params.to_raw()))
+    }
+
     /// Takes the selectors out of the arguments, as far as they are greenroom's.
     pub(crate) fn take_selectors(&mut self, takes: Takes) -> Result<Selected, Unroutable> {
         // Most calls name none: do not take apart what stays whole.
         let names = [(SESSION_ID, takes.session), (POOL, takes.pool), (INSTANCE, takes.instance)];
-        let any = |raw: &&RawValue| names.iter().any(|(name, own)| *own && raw.get().contains(name));
+        let any = |raw: &&RawValue| {
+            let selects = names.iter().any(|(name, own)| *own && raw.get().contains(name));
+            selects || takes.wants.any_in(raw.get())
+        };
         let Some(raw) = self.arguments.as_deref().filter(any) else { return Ok(Selected::default()) };
         let mut arguments = Fields::open(raw).map_err(|_| Unroutable::Arguments)?;
         let mut take = |name: &str, own: bool| if own { arguments.remove(name) } else { None };
         let session = take(SESSION_ID, takes.session);
         let (pool, instance) = (take(POOL, takes.pool), take(INSTANCE, takes.instance));
+        let wants = takes.wants.take_from(&mut arguments)?;
         self.arguments = Some(arguments.to_raw());
         let session = text(session).map_err(|_| Unroutable::SessionIdType)?;
         Ok(Selected {
             session: session.map(|id| SessionId::new(&id)).transpose()?,
+            wants,
             target: Target {
                 pool: text(pool).map_err(|_| Unroutable::PoolType)?,
                 instance: text_or_number(instance).map_err(|_| Unroutable::InstanceType)?,

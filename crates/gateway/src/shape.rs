@@ -1,40 +1,224 @@
-//! Gives an answer its final form: linked files are put where their links were, and notes are added at its end.
-//! All other bytes of the engine's answer stay as they are.
+//! Gives an answer its final form: how much of it is sent, with linked files where their links were, what changed instead
+//! of what is, and notes at its end. All other bytes of the engine's answer stay as they are.
 
-use greenroom_core::{Artifact, Fields, Raw, Reply, raw::encode};
-use serde_json::json;
+use std::ops::Range;
+
+use greenroom_core::{Artifact, ArtifactKind, Fields, Raw, RefId, Reply, port::Content, raw::encode, settings::Responses};
+use serde_json::{Value, json};
+
+use crate::recall::{
+    Kept, Mode,
+    cut::{cut, head},
+    diff::{Diff, diff},
+    tokens::estimate,
+};
+
+/// Where an answer says by what name it is kept, and what else there is to say where nothing may be added to its text.
+const REF_ID: &str = "greenroom/ref_id";
+const NOTES: &str = "greenroom/notes";
+
+/// What of its answer a call gets.
+pub(crate) struct Form<'a> {
+    pub(crate) mode: Mode,
+    pub(crate) kept: &'a Kept,
+    pub(crate) inline_tokens: usize,
+    /// The session's snapshot before this one, where only changes are wanted.
+    pub(crate) before: Option<(RefId, String)>,
+    /// Where blobs can be fetched, if this greenroom has an address.
+    pub(crate) site: Option<&'a str>,
+}
 
 /// The body to send.
-pub(crate) fn answer(reply: Reply, notes: &[String]) -> Result<Raw, Raw> {
+pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Result<Raw, Raw> {
     let Reply { body, artifacts, .. } = reply;
-    match body {
-        Ok(result) => Ok(annotate(splice(result, &artifacts), notes)),
-        Err(error) => Err(annotate_error(error, notes)),
+    let mut notes = notes.to_vec();
+    if let Some(why) = &form.kept.not_recorded {
+        notes.push(format!("not recorded: {why}; this answer cannot be recalled"));
+    }
+    match (body, form.mode) {
+        (Err(error), _) => Err(annotate_error(error, &notes)),
+        (Ok(result), Mode::As(Responses::Raw)) => Ok(with_meta(result, form.kept.record(), &notes)),
+        (Ok(result), Mode::As(Responses::Refs)) if form.kept.record().is_some() => {
+            Ok(with_meta(annotate(short(&result, form.kept), &notes), form.kept.record(), &[]))
+        }
+        (Ok(result), _) => {
+            let result = inline(result, &artifacts, &mut notes, form);
+            Ok(with_meta(annotate(result, &notes), form.kept.record(), &[]))
+        }
     }
 }
 
-/// Puts the text of each artifact in the place of its link.
-fn splice(body: Raw, artifacts: &[Artifact]) -> Raw {
-    let spliced = || artifacts.iter().filter_map(|one| Some((&one.place, one.instead.as_deref()?)));
-    if spliced().next().is_none() {
+/// What the call came to and the name to recall it by, instead of the answer.
+fn short(result: &Raw, kept: &Kept) -> Raw {
+    let text = Fields::from(kept).to_raw();
+    let mut fields = Fields::default();
+    fields.set("content", encode(&json!([{ "type": "text", "text": text.get() }])));
+    for kept in ["isError", "_meta"] {
+        if let Some(value) = Fields::open(result).ok().and_then(|result| result.get(kept).map(ToOwned::to_owned)) {
+            fields.set(kept, value);
+        }
+    }
+    fields.to_raw()
+}
+
+fn inline(result: Raw, artifacts: &[Artifact], notes: &mut Vec<String>, form: &Form<'_>) -> Raw {
+    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+    let mut snapshot = None;
+    for artifact in artifacts {
+        match (artifact.kind, &artifact.content) {
+            (ArtifactKind::Snapshot, Content::Text(text)) => snapshot = Some((artifact, &**text)),
+            _ => edits.extend(artifact.instead.clone().map(|text| (artifact.place.clone(), text))),
+        }
+    }
+    let rest_bytes = result.get().len() + edits.iter().map(|(_, text)| text.len()).sum::<usize>()
+        - snapshot.map_or(0, |(artifact, _)| artifact.place.len());
+    if let Some((artifact, text)) = snapshot {
+        let changed = form.before.as_ref().and_then(|(since, before)| changes(since, before, text));
+        // What is not kept is not cut: nobody could ask for the rest.
+        let left = form.inline_tokens.saturating_sub(rest_bytes / TOKEN_BYTES).max(form.inline_tokens / 4);
+        let shorter = match (&changed, form.kept.record()) {
+            (None, Some(ref_id)) => shortened(text, left, ref_id, notes),
+            _ => None,
+        };
+        let instead = changed.or(shorter).or_else(|| artifact.instead.clone());
+        edits.extend(instead.map(|text| (artifact.place.clone(), text)));
+        edits.sort_by_key(|(place, _)| place.start);
+    }
+    let mut result = splice(result, &edits);
+    if let Some(ref_id) = form.kept.record() {
+        if rest_bytes > form.inline_tokens
+            && let Some(cut) = cut_texts(&result, snapshot.is_some(), form.inline_tokens, ref_id, notes)
+        {
+            result = cut;
+        }
+        notes.extend(recallable(form, ref_id));
+    }
+    result
+}
+
+/// Bytes of a token, roughly: what stands beside a snapshot is counted no better than that.
+const TOKEN_BYTES: usize = 4;
+
+/// What is different since the snapshot before, if that is less than the whole.
+fn changes(since: &RefId, before: &str, now: &str) -> Option<String> {
+    match diff(before, now) {
+        Diff::Same => Some(format!("no changes since ref_id {since}")),
+        Diff::Changed(text) => Some(format!("changes since ref_id {since}:\n```diff\n{text}\n```")),
+        Diff::Fresh => None,
+    }
+}
+
+/// A snapshot that is too long, as far as it may be sent.
+fn shortened(text: &str, tokens_max: usize, ref_id: &RefId, notes: &mut Vec<String>) -> Option<String> {
+    let cut = cut(text, tokens_max)?;
+    notes.push(format!(
+        "snapshot cut: {} of {} lines, about {} tokens are left out; get_content {{\"ref_id\": \"{ref_id}\"}} with search_for, or with offset and limit (lines), has them",
+        cut.lines_total - cut.lines_shown, cut.lines_total, cut.tokens_left
+    ));
+    Some(format!("```yaml\n{}\n```", cut.text.trim_end()))
+}
+
+/// A result whose texts are too long, as far as they may be sent. A snapshot among them has been cut already.
+fn cut_texts(
+    result: &Raw,
+    has_snapshot: bool,
+    tokens_max: usize,
+    ref_id: &RefId,
+    notes: &mut Vec<String>,
+) -> Option<Raw> {
+    let mut fields = Fields::open(result).ok()?;
+    let mut content: Vec<Raw> = fields.read("content").ok()??;
+    let mut left = if has_snapshot { 2 * tokens_max } else { tokens_max };
+    let mut left_out = 0;
+    for part in &mut content {
+        let mut opened = Fields::open(part).ok()?;
+        let Ok(Some(text)) = opened.read::<String>("text") else { continue };
+        if let Some(cut) = head(&text, left) {
+            left_out += cut.tokens_left;
+            opened.set("text", encode(cut.text.trim_end()));
+            *part = opened.to_raw();
+        }
+        left = left.saturating_sub(estimate(&text));
+    }
+    if left_out == 0 {
+        return None;
+    }
+    notes.push(format!(
+        "answer cut: about {left_out} tokens are left out; get_content {{\"ref_id\": \"{ref_id}\"}} with search_for, or with offset and limit (lines), has them; all of it is greenroom://records/{ref_id}"
+    ));
+    fields.set("content", encode(&content));
+    Some(fields.to_raw())
+}
+
+/// By what name to ask for what came with the answer: not worth its tokens where there was nothing.
+fn recallable(form: &Form<'_>, ref_id: &RefId) -> Vec<String> {
+    let Kept { has_snapshot, console, blobs, embedded, .. } = form.kept;
+    if !has_snapshot && *console == 0 && blobs.is_empty() {
+        return Vec::new();
+    }
+    let mut notes = vec![format!("ref_id: {ref_id}")];
+    // Those that stand in the answer the agent has already.
+    for file in blobs.iter().skip(embedded.len()) {
+        let name = file.name.as_deref().unwrap_or("file");
+        let mut note = format!("{name}: greenroom://blobs/{} ({}, {} bytes)", file.id, file.mime, file.bytes);
+        if let Some(site) = form.site {
+            note += &format!(", {site}/api/blobs/{}", file.id);
+        }
+        notes.push(note);
+    }
+    notes
+}
+
+/// Puts texts in the place of others in the strings of a JSON text.
+fn splice(body: Raw, edits: &[(Range<usize>, String)]) -> Raw {
+    if edits.is_empty() {
         return body;
     }
     let json = body.get();
-    let grown = spliced().map(|(_, text)| text.len()).sum::<usize>();
+    let grown = edits.iter().map(|(_, text)| text.len()).sum::<usize>();
     let mut text = String::with_capacity(json.len() + grown + grown / 8);
     let mut done = 0;
-    for (link, replacement) in spliced() {
-        // Links come in order and never overlap; one that does not fit is left alone.
-        let Some(before) = json.get(done..link.start) else { continue };
+    for (place, replacement) in edits {
+        // Places come in order and never overlap; one that does not fit is left alone.
+        let Some(before) = json.get(done..place.start) else { continue };
         text.push_str(before);
         let escaped = encode(replacement);
         // The quotes of the encoded string belong to the string around it.
         let escaped = escaped.get();
         text.push_str(escaped.get(1..escaped.len() - 1).unwrap_or_default());
-        done = link.end;
+        done = place.end;
     }
     text.push_str(json.get(done..).unwrap_or_default());
     greenroom_core::raw::parse(text).unwrap_or(body)
+}
+
+/// Says by what name a result is kept, and what else there is to say, where programs look.
+fn with_meta(result: Raw, ref_id: Option<&RefId>, notes: &[String]) -> Raw {
+    if ref_id.is_none() && notes.is_empty() {
+        return result;
+    }
+    let mut members: Vec<(&str, Value)> = ref_id.map(|id| (REF_ID, json!(id))).into_iter().collect();
+    if !notes.is_empty() {
+        members.push((NOTES, json!(notes)));
+    }
+    let add = || {
+        if !result.get().contains("\"_meta\"") {
+            // Most answers have none: then nothing is taken apart.
+            let open = result.get().trim_end().strip_suffix('}')?;
+            let members: Vec<_> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+            let comma = if open.trim_end().ends_with('{') { "" } else { "," };
+            let text = format!("{open}{comma}\"_meta\":{{{}}}}}", members.join(","));
+            return greenroom_core::raw::parse(text).ok();
+        }
+        let mut fields = Fields::open(&result).ok()?;
+        let mut meta: Fields = fields.read("_meta").ok().flatten().unwrap_or_default();
+        for (name, value) in &members {
+            meta.set(name, encode(value));
+        }
+        fields.set("_meta", meta.to_raw());
+        Some(fields.to_raw())
+    };
+    add().unwrap_or(result)
 }
 
 /// Adds notes as a last text part.
@@ -67,47 +251,4 @@ fn annotate_error(error: Raw, notes: &[String]) -> Raw {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use greenroom_core::{ArtifactKind, port::Content};
-
-    fn reply(body: &str, links: &[(&str, &str)]) -> Reply {
-        let artifacts = links
-            .iter()
-            .map(|(link, text)| {
-                let at = body.find(link).unwrap();
-                let kind = ArtifactKind::Snapshot;
-                let (place, instead) = (at..at + link.len(), Some((*text).to_owned()));
-                Artifact { kind, place, instead, content: Content::Nothing }
-            })
-            .collect();
-        Reply { artifacts, ..Reply::from(Ok(greenroom_core::raw::parse(body.to_owned()).unwrap())) }
-    }
-
-    /// Replacements are escaped for JSON, and nothing around them moves.
-    #[test]
-    fn artifacts_take_the_place_of_their_links() {
-        let reply = reply(
-            r#"{"content":[{"type":"text","text":"a [1](x) b [2](y)"}],"x-new": 1.50}"#,
-            &[("[1](x)", "\"quoted\"\n"), ("[2](y)", "ends with \\")],
-        );
-        let body = answer(reply, &[]).unwrap();
-        assert_eq!(
-            body.get(),
-            r#"{"content":[{"type":"text","text":"a \"quoted\"\n b ends with \\"}],"x-new": 1.50}"#
-        );
-    }
-
-    /// Notes are a last part of their own; other members keep their place.
-    #[test]
-    fn notes_come_last() {
-        let body =
-            answer(reply(r#"{"content":[{"type":"x"}],"isError":true}"#, &[]), &["n1".into(), "n2".into()]);
-        assert_eq!(
-            body.unwrap().get(),
-            r#"{"content":[{"type":"x"},{"type":"text","text":"n1\nn2"}],"isError":true}"#
-        );
-        let error = Reply::from(Err(encode(&json!({ "code": 1, "message": "m" }))));
-        assert_eq!(answer(error, &["n".into()]).unwrap_err().get(), r#"{"code":1,"message":"m\nn"}"#);
-    }
-}
+mod tests;

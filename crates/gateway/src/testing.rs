@@ -3,7 +3,7 @@
 mod kept;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -14,7 +14,7 @@ use greenroom_core::{
     StartError, Tool, Toolset, Unwell, View,
     lease::Strategy,
     raw,
-    settings::{Responses, Scope},
+    settings::Scope,
 };
 use greenroom_fleet::{Fleet, FleetSettings, InstanceSettings, PoolSettings, Size};
 use serde_json::json;
@@ -66,20 +66,14 @@ pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (
     let declared = pools.iter().any(|pool| matches!(pool.size, Size::Fixed(_)));
     let gateway = Gateway {
         fleet: Fleet::new(settings, metrics.clone()),
-        catalog: Catalog::new(engines.iter().map(source).collect(), scope, folder.path().to_owned()),
+        catalog: Catalog::new(engines.iter().map(source).collect(), scope, false, folder.path().to_owned()),
         policy: Policy::new(&[], &[], BTreeSet::new(), false).unwrap(),
         scope,
         facts: Facts { idle_timeout, max_lifetime: None, headless: true, isolated: true, declared },
         folder: PathBuf::from("/"),
         parking: crate::Parking::default(),
         metrics,
-        recall: Recall {
-            records: None,
-            responses: Responses::Inline,
-            of_pools: HashMap::new(),
-            inline_tokens: 8_000,
-            redact: Vec::new(),
-        },
+        recall: Recall::none(),
     };
     (Arc::new(gateway), folder)
 }

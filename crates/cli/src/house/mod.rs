@@ -4,6 +4,7 @@
 mod engines;
 mod pools;
 mod proxies;
+mod records;
 
 use std::{
     num::NonZeroUsize,
@@ -13,7 +14,7 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::{Policy, settings::Settings};
+use greenroom_core::{Policy, Records, settings::Settings};
 use greenroom_engine::{
     launcher::Launcher,
     ports::{PortGuard, Ports},
@@ -21,9 +22,10 @@ use greenroom_engine::{
 };
 use greenroom_fleet::{Fleet, FleetSettings};
 use greenroom_gateway::{
-    Catalog, Gateway, Recall,
+    Catalog, Gateway, Recall, Watch,
     control::{self, Control, Identity, Journal, Kind},
 };
+use greenroom_store::Store;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -44,6 +46,8 @@ pub struct House {
     engines: Engines,
     ports: Ports,
     run: Arc<RunFolder>,
+    /// What calls are kept by, if they are.
+    store: Option<Arc<Store>>,
     data_folder: PathBuf,
     /// Notices when the machine has slept.
     _wake: AbortOnDropHandle<()>,
@@ -70,8 +74,12 @@ impl House {
             proxies: proxies.addresses(),
             catalog: Arc::default(),
         };
-        let catalog =
-            Catalog::new(pools::sources(settings, &engines), settings.sessions.scope, data.join("cache"));
+        let catalog = Catalog::new(
+            pools::sources(settings, &engines),
+            settings.sessions.scope,
+            settings.records.enabled,
+            data.join("cache"),
+        );
         let _ = engines.catalog.set(Arc::downgrade(&catalog));
         let policy = policy(settings, &catalog)?;
         let pools = pools::settings(kind, settings, &engines);
@@ -83,8 +91,11 @@ impl House {
             idle_timeout: settings.sessions.idle_timeout,
             max_lifetime: settings.sessions.max_lifetime,
         };
+        let store = records::open(settings, run.tag());
+        let records = store.clone().map(|store| -> Arc<dyn Records> { store });
+        let watch = Arc::new(Watch { metrics: metrics.clone(), records: records.clone() });
         let gateway = Arc::new(Gateway {
-            fleet: Fleet::new(fleet_settings, metrics.clone()),
+            fleet: Fleet::new(fleet_settings, watch),
             catalog,
             policy,
             scope: settings.sessions.scope,
@@ -93,16 +104,17 @@ impl House {
             parking: greenroom_gateway::Parking::default(),
             metrics,
             recall: Recall {
-                records: None,
+                records,
                 responses: settings.responses,
                 of_pools: pools::responses(settings),
                 inline_tokens: settings.inline_tokens,
                 redact: settings.records.redact.clone(),
+                ..Recall::none()
             },
         });
         let (data_folder, control) = (data.clone(), None);
         let _wake = wake::watch(gateway.fleet.clone());
-        Ok(Self { gateway, eager, launcher, proxies, engines, ports, run, data_folder, _wake, control })
+        Ok(Self { gateway, eager, launcher, proxies, engines, ports, run, store, data_folder, _wake, control })
     }
 
     /// Begins to start the first browser and its spares, if this house has them ready before anybody calls.
@@ -162,10 +174,14 @@ impl House {
     /// Ends every session and every browser and waits for the fronts to end, then everything else. The control socket ends last, so that whoever
     /// looks in sees how.
     pub async fn take_down(self, fronts: impl Future<Output = ()>) {
-        let Self { gateway, launcher, proxies, run, control, .. } = self;
+        let Self { gateway, launcher, proxies, run, store, control, .. } = self;
         let orderly = async {
             // Together: a front's end may wait for a session's, and a session's for the fleet's.
             tokio::join!(gateway.fleet.shutdown(), fronts);
+            if let Some(store) = &store {
+                // Behind the last call, and the end of the last session.
+                store.close().await;
+            }
             launcher.all_ended().await;
             proxies.shutdown().await;
         };

@@ -38,6 +38,8 @@ pub async fn run(
     // Before any page can know it.
     let _port = house.hold(address.port())?;
     let url = format!("http://{address}");
+    // Set once, and read by answers that name what can be fetched here.
+    let _ = house.gateway.recall.site.set(url.clone());
     let closing = CancellationToken::new();
     let socket = Door {
         gateway: house.gateway.clone(),

@@ -115,8 +115,9 @@ impl LaunchedSeat {
             Ok(outgoing) => outgoing,
             Err(refused) => return Ok(failed("file_refused", &refused.to_string())),
         };
+        let tool = call.tool.clone();
         let reply = self.seat.call(call, agent).await?;
-        Ok(shape(reply.body, outgoing, self.seat.folder()).await)
+        Ok(shape(&tool, reply.body, outgoing, self.seat.folder()).await)
     }
 }
 

@@ -5,9 +5,11 @@
 //! browsers of Windows are started by their engine ([`launched`]): one process, one seat, and nothing to observe.
 
 mod command;
+mod console;
 mod files;
 mod instance;
 mod launched;
+mod linked;
 mod options;
 mod pulse;
 mod seat;

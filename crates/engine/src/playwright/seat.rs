@@ -164,7 +164,7 @@ impl PlaywrightSeat {
         } else {
             self.instance.observer.refresh().await;
         }
-        Ok(shape(body, outgoing, self.folder.path()).await)
+        Ok(shape(&call.tool, body, outgoing, self.folder.path()).await)
     }
 
     /// Gives everything back: the context, the session with the engine, the process. On an instance that is lost there

@@ -7,6 +7,11 @@
 use greenroom_core::{Fields, Raw, raw::encode, settings::Scope};
 use serde_json::{json, value::RawValue};
 
+use crate::recall::{
+    pages,
+    wants::{self, MODE, Mode, RESPONSES},
+};
+
 pub(crate) const SESSION_ID: &str = "sessionId";
 pub(crate) const POOL: &str = "browser_pool";
 pub(crate) const INSTANCE: &str = "browser_instance";
@@ -23,6 +28,8 @@ pub(crate) struct Shown {
     pub(crate) pools: Vec<String>,
     /// Whether a pool has several instances to choose from.
     pub(crate) instances: bool,
+    /// Whether calls are kept, so that there is something to compare with and to ask for later.
+    pub(crate) recalls: bool,
 }
 
 /// Which of the parameters are greenroom's in a tool.
@@ -31,12 +38,26 @@ pub(crate) struct Takes {
     pub(crate) session: bool,
     pub(crate) pool: bool,
     pub(crate) instance: bool,
+    pub(crate) wants: wants::Takes,
 }
 
 impl Takes {
     #[cfg(test)]
-    pub(crate) const ALL: Self = Self { session: true, pool: true, instance: true };
-    const NONE: Self = Self { session: false, pool: false, instance: false };
+    pub(crate) const ALL: Self =
+        Self { session: true, pool: true, instance: true, wants: wants::Takes { mode: true, responses: true, pages: true } };
+    const NONE: Self = Self {
+        session: false,
+        pool: false,
+        instance: false,
+        wants: wants::Takes { mode: false, responses: false, pages: false },
+    };
+}
+
+/// What a tool's answers have in them, as far as its engine's adapter knows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Gives {
+    pub(crate) snapshots: bool,
+    pub(crate) data: bool,
 }
 
 impl Shown {
@@ -49,21 +70,32 @@ impl Shown {
     }
 
     /// The definition with the parameters, and which of them are greenroom's.
-    pub(super) fn add_to(&self, definition: &RawValue) -> (Raw, Takes) {
-        self.add(definition).unwrap_or_else(|| (definition.to_owned(), Takes::NONE))
+    pub(super) fn add_to(&self, definition: &RawValue, gives: Gives) -> (Raw, Takes) {
+        self.add(definition, gives).unwrap_or_else(|| (definition.to_owned(), Takes::NONE))
     }
 
-    fn add(&self, definition: &RawValue) -> Option<(Raw, Takes)> {
+    fn add(&self, definition: &RawValue, gives: Gives) -> Option<(Raw, Takes)> {
         let mut tool = Fields::open(definition).ok()?;
         let mut schema = tool.read::<Fields>("inputSchema").ok()?.unwrap_or_default();
         let mut properties = schema.read::<Fields>("properties").ok()?.unwrap_or_default();
         let free = |name: &str| properties.get(name).is_none();
-        let takes = Takes { session: free(SESSION_ID), pool: free(POOL), instance: free(INSTANCE) };
+        let wants = wants::Takes {
+            mode: free(MODE),
+            responses: free(RESPONSES),
+            pages: gives.data && pages::NAMES.iter().all(|name| free(name)),
+        };
+        let takes = Takes { session: free(SESSION_ID), pool: free(POOL), instance: free(INSTANCE), wants };
         let session = encode(&json!({ "type": "string", "description": SESSION_DESCRIPTION }));
         let own: Vec<_> = std::iter::once((SESSION_ID, session)).chain(self.places()).collect();
         let added: Vec<_> = own.into_iter().filter(|(name, _)| free(name)).collect();
-        if added.is_empty() {
+        let form = (gives.snapshots && wants.mode && self.recalls).then(|| (MODE, mode()));
+        let parts = wants.pages.then(pages::parameters).into_iter().flatten();
+        let form: Vec<_> = form.into_iter().chain(parts).collect();
+        if added.is_empty() && form.is_empty() {
             return Some((definition.to_owned(), takes));
+        }
+        for (name, parameter) in form {
+            properties.set(name, parameter);
         }
         for (name, parameter) in added.into_iter().rev() {
             properties.set_first(name, parameter);
@@ -82,6 +114,12 @@ impl Shown {
     }
 }
 
+/// Of every tool that shows a page; what the words mean is in the instructions.
+fn mode() -> Raw {
+    let words: Vec<_> = Mode::WORDS.iter().map(|(word, _)| word).collect();
+    encode(&json!({ "type": "string", "enum": words }))
+}
+
 /// `Pool: CHROMIUM (default), FIREFOX`.
 fn pools(names: &[String]) -> String {
     let mut text = "Pool: ".to_owned();
@@ -98,12 +136,13 @@ mod tests {
     use super::*;
 
     fn shown(scope: Scope, pools: &[&str], instances: bool) -> Shown {
-        Shown { scope, pools: pools.iter().map(|name| (*name).to_owned()).collect(), instances }
+        let pools = pools.iter().map(|name| (*name).to_owned()).collect();
+        Shown { scope, pools, instances, recalls: true }
     }
 
     fn check(definition: &str, shown: &Shown, expected: &str) -> Takes {
         let definition = greenroom_core::raw::parse(definition.to_owned()).unwrap();
-        let (text, takes) = shown.add_to(&definition);
+        let (text, takes) = shown.add_to(&definition, Gives::default());
         let parameter = |name: &str, description: &str| {
             format!(r#""{name}":{{"type":"string","description":"{description}"}}"#)
         };
@@ -112,7 +151,8 @@ mod tests {
             .replace("<POOL>", &parameter("browser_pool", "Pool: CHROMIUM (default), FIREFOX"))
             .replace("<INSTANCE>", &parameter("browser_instance", INSTANCE_DESCRIPTION));
         assert_eq!(text.get(), expected);
-        takes
+        assert!(!takes.wants.pages, "nothing of it is known to be data");
+        Takes { wants: wants::Takes { pages: true, ..takes.wants }, ..takes }
     }
 
     /// `sessionId` comes first, everything else stays as it was written, and only `explicit` requires it.

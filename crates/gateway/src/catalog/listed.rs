@@ -11,8 +11,9 @@ use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 use super::{
+    Source,
     arguments::{Checker, Invalid},
-    inject::{self, Shown, Takes},
+    inject::{self, Gives, Shown, Takes},
 };
 
 /// A tool list.
@@ -43,18 +44,19 @@ struct Variant {
 impl Listed {
     /// The lists of the pools, in their order; `None` for one that is not known.
     pub(super) fn new<'a>(
-        pools: impl Iterator<Item = (&'a Arc<str>, Option<&'a Toolset>)>,
+        pools: impl Iterator<Item = (&'a Source, Option<&'a Toolset>)>,
         shown: Shown,
     ) -> Self {
         let (mut tools, mut unknown) = (IndexMap::<Arc<str>, Entry>::new(), Vec::new());
-        for (pool, set) in pools {
+        for (Source { pool, engine, .. }, set) in pools {
             let Some(set) = set else {
                 unknown.push(pool.clone());
                 continue;
             };
             for tool in &set.tools {
                 let entry = tools.entry(tool.name.clone()).or_insert_with(|| {
-                    let (shown, takes) = shown.add_to(&tool.definition);
+                    let (snapshots, data) = (engine.gives_snapshots(&tool.name), engine.gives_data(&tool.name));
+                    let (shown, takes) = shown.add_to(&tool.definition, Gives { snapshots, data });
                     Entry { shown, takes, variants: Vec::new() }
                 });
                 // An engine that lists a name twice means the first.

@@ -54,8 +54,9 @@ struct State {
 }
 
 impl Catalog {
-    /// `sources` has a pool each, the default one first; `folder` is where lists are kept.
-    pub fn new(sources: Vec<Source>, scope: Scope, folder: PathBuf) -> Arc<Self> {
+    /// `sources` has a pool each, the default one first; `recalls` says whether calls are kept; `folder` is where lists
+    /// are.
+    pub fn new(sources: Vec<Source>, scope: Scope, recalls: bool, folder: PathBuf) -> Arc<Self> {
         let pools = if sources.len() > 1 {
             sources.iter().map(|one| one.pool.to_string()).collect()
         } else {
@@ -65,7 +66,7 @@ impl Catalog {
         let sets = sources.iter().map(|_| None).collect();
         Arc::new(Self {
             sources,
-            shown: Shown { scope, pools, instances },
+            shown: Shown { scope, pools, instances, recalls },
             folder,
             state: Mutex::new(State { sets, listed: None }),
             fetching: tokio::sync::Mutex::default(),
@@ -76,6 +77,11 @@ impl Catalog {
     /// Tools that run code in an engine's own process, of any pool.
     pub fn unsafe_tools(&self) -> BTreeSet<&'static str> {
         self.sources.iter().flat_map(|source| source.engine.unsafe_tools()).collect()
+    }
+
+    /// The engine of a pool.
+    pub(crate) fn engine(&self, pool: &str) -> Option<&dyn Engine> {
+        self.sources.iter().find(|source| *source.pool == *pool).map(|source| &*source.engine)
     }
 
     /// The parameters that greenroom shows.
@@ -215,7 +221,7 @@ impl Catalog {
     }
 
     fn rebuild(&self, state: &mut State) -> Arc<Listed> {
-        let pools = self.sources.iter().map(|source| &source.pool).zip(state.sets.iter().map(Option::as_ref));
+        let pools = self.sources.iter().zip(state.sets.iter().map(Option::as_ref));
         let listed = Arc::new(Listed::new(pools, self.shown.clone()));
         state.listed = Some(listed.clone());
         listed

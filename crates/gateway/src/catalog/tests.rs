@@ -64,7 +64,7 @@ fn catalog(pools: &[(&str, &Arc<Lists>)]) -> (Arc<Catalog>, TempDir) {
         Source { pool: (*pool).into(), engine, several: false }
     };
     let sources = pools.iter().map(source).collect();
-    (Catalog::new(sources, Scope::Call, folder.path().to_owned()), folder)
+    (Catalog::new(sources, Scope::Call, false, folder.path().to_owned()), folder)
 }
 
 fn names(listed: &Listed) -> Vec<&str> {
@@ -118,7 +118,7 @@ async fn equal_engines_are_asked_once() {
     first.refresh().await.unwrap();
     assert_eq!(asked(), 2, "once more, for both");
     let sources = vec![Source { pool: "A".into(), engine: one.clone(), several: true }];
-    let second = Catalog::new(sources, Scope::Call, folder.path().to_owned());
+    let second = Catalog::new(sources, Scope::Call, false, folder.path().to_owned());
     let listed = second.list().await.unwrap();
     let shown = listed.get("pdf").unwrap().1.shown.get();
     assert!(shown.contains("browser_instance") && !shown.contains("browser_pool"), "{shown}");

@@ -1,8 +1,29 @@
 //! Recall: what is kept of calls, and what of it agents are sent.
+//!
+//! [`ticket`] makes the record of a call, [`redact`] takes the secrets out of it; [`wants`] is what a call says of its
+//! answer, `cut` and `diff` make that shorter; `content` and `pages` are for what is asked for later.
 
-use std::{collections::HashMap, sync::Arc};
+pub(crate) mod content;
+pub(crate) mod cut;
+pub(crate) mod diff;
+mod lines;
+pub(crate) mod pages;
+mod redact;
+pub(crate) mod result;
+mod ticket;
+pub(crate) mod tokens;
+mod tree;
+pub(crate) mod wants;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use greenroom_core::{Records, settings::Responses};
+
+pub(crate) use ticket::{Claimed, Kept, Ticket};
+pub(crate) use wants::{Mode, Wants};
 
 /// What every call is kept by, and how much of its answer is sent.
 pub struct Recall {
@@ -15,4 +36,29 @@ pub struct Recall {
     pub inline_tokens: usize,
     /// Arguments that are not kept, beside those that look like secrets.
     pub redact: Vec<String>,
+    /// Where this greenroom can be reached, once it can be.
+    pub site: OnceLock<String>,
+    /// Answers that are asked for page by page.
+    pub pages: pages::Pages,
+}
+
+impl Recall {
+    /// Nothing is kept, and everything is sent.
+    pub fn none() -> Self {
+        Self {
+            records: None,
+            responses: Responses::Inline,
+            of_pools: HashMap::new(),
+            inline_tokens: usize::MAX,
+            redact: Vec::new(),
+            site: OnceLock::new(),
+            pages: pages::Pages::default(),
+        }
+    }
+
+    /// What of its answer a call gets that ran in this pool.
+    pub(crate) fn mode(&self, wanted: Option<Mode>, pool: Option<&str>) -> Mode {
+        let configured = pool.and_then(|pool| self.of_pools.get(pool)).copied().unwrap_or(self.responses);
+        wanted.unwrap_or(Mode::As(configured))
+    }
 }

@@ -5,18 +5,23 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Agent, Call, Fields, Raw, Reply, raw::encode};
-use greenroom_fleet::{Bulk, BulkAnswer, FleetError, Target, Whose};
+use greenroom_core::{Agent, Call, Fields, Raw, Reply, raw::encode, settings::Responses};
+use greenroom_fleet::{Bulk, BulkAnswer, FleetError, Ran, Target, Whose};
 use serde::{Deserialize, Serialize};
-use serde_json::{json, value::RawValue};
+use serde_json::json;
 
 use super::{BARE, Context, OwnTool, Said};
 use crate::{
-    call::{fits, suggestion},
+    Gateway,
+    call::{Caller, fits, formed, suggestion},
     catalog::{INSTANCE, Listed, POOL, SESSION_ID},
     progress,
+    recall::{
+        Kept, Mode, Ticket,
+        result::{message_of, replace, text_of},
+    },
     rescue::Failure,
-    shape,
+    route::Unroutable,
     whose::{self, Unnamed, pool_of},
 };
 
@@ -99,26 +104,94 @@ async fn run(context: Context<'_>) -> Result<Said, Failure> {
     let listed = gateway.catalog.list().await?;
     let whose = whose::whose(gateway, caller, context.selected.session.clone())?;
     let target = context.selected.target.clone();
-    let calls = check(&context, &listed, &arguments.commands, &whose, &target)?;
-    let tools: Vec<_> = calls.iter().map(|call| call.tool.clone()).collect();
+    let steps = check(&context, &listed, &arguments.commands, &whose, &target)?;
+    let calls: Vec<_> = steps.iter().map(|step| step.call.clone()).collect();
     let progress = teller(context.agent(), context.request.progress_token(), calls.len());
     let bulk = Bulk { calls, stop_on_error: arguments.stop_on_error, progress };
     let unnamed = Unnamed::begin(caller, &whose);
     let answer = gateway.fleet.bulk(context.permit, whose.clone(), target, bulk, caller.agent.clone()).await;
-    let BulkAnswer { replies, lost, notes, ran } = answer.map_err(|error| Failure::of(gateway, &error))?;
-    for (tool, (reply, _)) in tools.iter().zip(&replies) {
+    let BulkAnswer { replies, lost, notes, ran } = match answer {
+        Ok(answer) => answer,
+        Err(error) => {
+            let failure = Failure::of(gateway, &error);
+            not_run(steps, &failure.text()).await;
+            return Err(failure);
+        }
+    };
+    let mut steps = steps.into_iter();
+    let mut ended = Vec::with_capacity(replies.len());
+    for ((reply, view), step) in replies.into_iter().zip(steps.by_ref()) {
         let fine = !reply.is_failure();
-        gateway.metrics.command(tool, fine);
+        gateway.metrics.command(&step.call.tool, fine);
         gateway.metrics.ran(&ran, fine);
+        let kept = step.ticket.answered(&reply, &ran, &view).await;
+        ended.push(Ended::of(gateway, caller, reply, &kept, step.mode, &ran).await);
     }
-    let replies = replies.into_iter().map(|(reply, _)| reply).collect();
-    let outcome = Outcome::new(&arguments, replies, lost.as_ref());
+    if let Some(error) = &lost {
+        not_run(steps, &error.to_string()).await;
+    } else {
+        steps.for_each(|step| step.ticket.tear_up());
+    }
+    let outcome = Outcome::new(&arguments, ended, lost.as_ref());
     let structured = encode(&outcome);
     Ok(Said {
         text: structured.get().to_owned(),
         structured: Some(structured),
         notes: whose::notes(caller, &whose, notes, unnamed),
         failed: !outcome.success,
+    })
+}
+
+/// A command that may run.
+struct Step {
+    call: Call,
+    ticket: Ticket,
+    mode: Option<Mode>,
+}
+
+/// Those that were not reached: the first of them is why, and of the others nothing is kept.
+async fn not_run(steps: impl IntoIterator<Item = Step>, why: &str) {
+    let mut steps = steps.into_iter();
+    if let Some(first) = steps.next() {
+        first.ticket.failed(why).await;
+    }
+    steps.for_each(|step| step.ticket.tear_up());
+}
+
+/// What became of a command: its result, or what it says of its failure.
+struct Ended(Result<Raw, String>);
+
+impl Ended {
+    async fn of(
+        gateway: &Gateway,
+        caller: &Caller,
+        reply: Reply,
+        kept: &Kept,
+        wanted: Option<Mode>,
+        ran: &Ran,
+    ) -> Self {
+        let failed = reply.is_failure();
+        let mode = match gateway.recall.mode(wanted, Some(&ran.pool)) {
+            _ if failed => Mode::As(Responses::Inline),
+            mode => mode,
+        };
+        Self(match formed(gateway, &caller.owner, reply, kept, mode, &[]).await {
+            Ok(result) if failed => Err(text_of(&result)),
+            Ok(result) => Ok(without_bytes(result, kept, mode)),
+            Err(error) => Err(message_of(&error)),
+        })
+    }
+}
+
+/// All results become one text, in which an image is no image but many letters: its blob's name takes its place.
+fn without_bytes(result: Raw, kept: &Kept, mode: Mode) -> Raw {
+    if kept.record().is_none() || kept.embedded.is_empty() || mode == Mode::As(Responses::Refs) {
+        return result;
+    }
+    replace(&result, &kept.embedded, |_, number| {
+        let blob = kept.blobs.get(number)?;
+        let text = format!("{}, {} bytes: greenroom://blobs/{}", blob.mime, blob.bytes, blob.id);
+        Some(encode(&json!({ "type": "text", "text": text })))
     })
 }
 
@@ -129,7 +202,7 @@ fn check(
     commands: &[Command],
     whose: &Whose,
     target: &Target,
-) -> Result<Vec<Call>, Failure> {
+) -> Result<Vec<Step>, Failure> {
     let (gateway, caller) = (context.gateway, context.caller);
     let meta = context.request.meta();
     let call = |Command { tool, args, .. }: &Command| {
@@ -143,20 +216,28 @@ fn check(
         gateway.policy.permit(&caller.owner, name)?;
         let takes = entry.takes;
         let selectors = [(SESSION_ID, takes.session), (POOL, takes.pool), (INSTANCE, takes.instance)];
-        let given = args.as_deref().and_then(|args| Fields::open(args).ok()).unwrap_or_default();
+        let mut given = args.as_deref().and_then(|args| Fields::open(args).ok()).unwrap_or_default();
         if let Some((name, _)) = selectors.iter().find(|(name, own)| *own && given.get(name).is_some()) {
             let message = format!("`{name}` belongs beside `commands`: all of them run in one browser");
             return Err(Failure::not_in_bulk(message));
         }
+        let wants = takes.wants.take_from(&mut given).map_err(Unroutable::from)?;
+        if wants.page.is_some() {
+            let message = "an answer that is asked for page by page cannot be one of several; call it by itself";
+            return Err(Failure::not_in_bulk(message));
+        }
+        let args = if wants.mode.is_some() { Some(given.to_raw()) } else { args.clone() };
         let pool = listed.differs(entry).then(|| pool_of(gateway, caller, whose, target));
         fits(gateway, listed, (name, entry), pool.as_deref(), args.as_deref())?;
+        let ticket = Ticket::take(&gateway.recall, &caller.owner, name, args.as_deref());
         let mut params = Fields::default();
         params.set("name", encode(&**name));
-        params.set("arguments", args.clone().unwrap_or_else(|| encode(&json!({}))));
+        params.set("arguments", args.unwrap_or_else(|| encode(&json!({}))));
         if let Some(meta) = &meta {
             params.set("_meta", meta.clone());
         }
-        Ok(Call::new(name.clone(), params.to_raw()))
+        let call = Call { scribe: ticket.scribe(), ..Call::new(name.clone(), params.to_raw()) };
+        Ok(Step { call, ticket, mode: wants.mode })
     };
     let calls = commands.iter().enumerate();
     calls.map(|(index, command)| call(command).map_err(|failure| failure.in_command(index))).collect()
@@ -172,16 +253,14 @@ fn teller(agent: Arc<dyn Agent>, token: Option<Raw>, total: usize) -> Arc<dyn Fn
 }
 
 impl Outcome {
-    fn new(arguments: &Arguments, replies: Vec<Reply>, lost: Option<&FleetError>) -> Self {
+    fn new(arguments: &Arguments, ended: Vec<Ended>, lost: Option<&FleetError>) -> Self {
         let Arguments { commands, stop_on_error, return_all_results } = arguments;
         let total = commands.len();
         let (mut results, mut errors) = (Vec::with_capacity(total), Vec::with_capacity(total));
-        for (command, reply) in commands.iter().zip(replies) {
-            let failed = reply.is_failure();
-            let (result, error) = match shape::answer(reply, &[]) {
-                Ok(result) if failed => (None, Some(text_of(&result))),
+        for (command, Ended(ended)) in commands.iter().zip(ended) {
+            let (result, error) = match ended {
                 Ok(result) => ((*return_all_results || command.return_result).then_some(result), None),
-                Err(error) => (None, Some(message_of(&error))),
+                Err(error) => (None, Some(error)),
             };
             results.push(result);
             errors.push(error);
@@ -204,28 +283,10 @@ impl Outcome {
     }
 }
 
-/// What a failed tool says: its texts.
-fn text_of(result: &RawValue) -> String {
-    #[derive(Deserialize)]
-    struct Part {
-        #[serde(default)]
-        text: Option<String>,
-    }
-    let content = Fields::open(result).ok().and_then(|fields| fields.read::<Vec<Part>>("content").ok()?);
-    let texts: Vec<_> = content.into_iter().flatten().filter_map(|part| part.text).collect();
-    if texts.is_empty() { result.get().to_owned() } else { texts.join("\n") }
-}
-
-/// What a JSON-RPC error says.
-fn message_of(error: &RawValue) -> String {
-    let message = Fields::open(error).ok().and_then(|fields| fields.read::<String>("message").ok()?);
-    message.unwrap_or_else(|| error.get().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use greenroom_core::{Artifact, ArtifactKind, Lost, port::Content, raw::parse};
+    use greenroom_core::Lost;
 
     fn arguments(count: usize, stop_on_error: bool) -> Arguments {
         let command = || Command { tool: "t".to_owned(), args: None, return_result: true };
@@ -236,34 +297,11 @@ mod tests {
         }
     }
 
-    fn reply(body: &str) -> Reply {
-        Reply::from(Ok(parse(body.to_owned()).unwrap()))
-    }
-
-    /// What the engine only links to is in the result, and its other bytes are as they were.
-    #[test]
-    fn linked_files_are_in_the_results() {
-        // Recorded from the engine, version 0.0.83, shortened.
-        let body = r####"{"content":[{"type":"text","text":"### Page\n- Page URL: http://127.0.0.1/\n### Snapshot\n- [Snapshot](.playwright-mcp/page-1.yml)"}],"n": 1.50}"####;
-        let link = "[Snapshot](.playwright-mcp/page-1.yml)";
-        let at = body.find(link).unwrap();
-        let artifact = Artifact {
-            kind: ArtifactKind::Snapshot,
-            place: at..at + link.len(),
-            instead: Some("- heading \"tea\" [ref=e1]".to_owned()),
-            content: Content::Nothing,
-        };
-        let reply = Reply { artifacts: vec![artifact], ..reply(body) };
-        let outcome = Outcome::new(&arguments(1, true), vec![reply], None);
-        let result = outcome.results[0].as_ref().unwrap().get();
-        assert!(result.contains(r#"- - heading \"tea\" [ref=e1]"}],"n": 1.50}"#), "{result}");
-    }
-
     /// A browser that is lost ends everything: the command under which that happened has run, one before which it
     /// happened has not.
     #[test]
     fn a_lost_browser_ends_it() {
-        let fine = || reply(r#"{"content":[]}"#);
+        let fine = || Ended(Ok(encode(&json!({ "content": [] }))));
         let lost = |error: FleetError| Outcome::new(&arguments(4, false), vec![fine(), fine()], Some(&error));
         let under = lost(FleetError::Lost(Lost::Page("gone".into())));
         assert_eq!((under.success, under.executed_count, under.stopped_at), (false, 3, Some(2)));
@@ -274,21 +312,5 @@ mod tests {
         assert_eq!((under.results.len(), under.errors.len()), (4, 4));
         let before = lost(FleetError::NotRun(Lost::Page("gone".into())));
         assert_eq!((before.executed_count, before.stopped_at), (2, Some(2)));
-    }
-
-    /// A failure without a text is shown as it is, so that nothing is hidden.
-    #[test]
-    fn failures_are_never_empty() {
-        let failed =
-            |body: &str| Outcome::new(&arguments(1, true), vec![reply(body)], None).errors[0].clone();
-        assert_eq!(
-            failed(r#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}],"isError":true}"#)
-                .as_deref(),
-            Some("a\nb")
-        );
-        assert_eq!(failed(r#"{"isError":true,"x":1}"#).as_deref(), Some(r#"{"isError":true,"x":1}"#));
-        let error = Reply::from(Err(parse(r#"{"code":1}"#.to_owned()).unwrap()));
-        let outcome = Outcome::new(&arguments(1, true), vec![error], None);
-        assert_eq!(outcome.errors[0].as_deref(), Some(r#"{"code":1}"#));
     }
 }

@@ -4,13 +4,17 @@
 mod browser_execute_bulk;
 mod browser_pool_status;
 mod create_new_session;
+pub(crate) mod get_console_content;
+mod get_content;
 mod session_close;
 mod session_list;
 mod session_renew;
 
 use std::sync::{Arc, OnceLock};
 
-use greenroom_core::{Agent, BoxFuture, Fields, Owner, Permit, Raw, raw::encode, settings::Scope};
+use greenroom_core::{
+    Agent, BoxFuture, Fields, Owner, Permit, Raw, Records, raw::encode, settings::Scope,
+};
 use greenroom_fleet::Whose;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json, value::RawValue};
@@ -59,13 +63,15 @@ const BARE: OwnTool = OwnTool {
     run: |_| Box::pin(async { Ok(Value::Null.into()) }),
 };
 
-const TOOLS: [&OwnTool; 6] = [
+const TOOLS: [&OwnTool; 8] = [
     &session_list::TOOL,
     &create_new_session::TOOL,
     &session_close::TOOL,
     &session_renew::TOOL,
     &browser_execute_bulk::TOOL,
     &browser_pool_status::TOOL,
+    &get_content::TOOL,
+    &get_console_content::TOOL,
 ];
 
 /// What checks the arguments of each; made when first needed.
@@ -122,6 +128,11 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     fn owner(&self) -> &Owner {
         &self.caller.owner
+    }
+
+    /// What calls are kept by.
+    fn records(&self) -> Result<&dyn Records, Failure> {
+        self.gateway.recall.records.as_deref().ok_or_else(Failure::nothing_kept)
     }
 
     fn agent(&self) -> Arc<dyn Agent> {
@@ -209,7 +220,8 @@ impl OwnTool {
         mut request: Request,
     ) -> Result<Said, Failure> {
         let permit = gateway.policy.permit(&caller.owner, self.name)?;
-        let takes = Takes { session: self.session.is_some(), pool: self.places, instance: self.places };
+        let (session, places) = (self.session.is_some(), self.places);
+        let takes = Takes { session, pool: places, instance: places, wants: Default::default() };
         let selected = request.take_selectors(takes).map_err(|error| match rescue::unroutable(error) {
             Ok(failure) => failure,
             Err(_) => Failure::invalid_arguments(self.name, &Invalid::NotAnObject),

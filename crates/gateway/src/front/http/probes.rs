@@ -23,11 +23,24 @@ pub(super) async fn health() -> Response {
 }
 
 pub(super) async fn ready(State(door): State<Arc<Door>>) -> Response {
+    let records = records(&door);
     match door.gateway.readiness() {
-        Ok(()) => answer(StatusCode::OK, &json!({ "status": "ready" })),
+        Ok(()) => answer(StatusCode::OK, &json!({ "status": "ready", "records": records })),
         Err(why) => {
-            answer(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "not ready", "message": why }))
+            let body = json!({ "status": "not ready", "message": why, "records": records });
+            answer(StatusCode::SERVICE_UNAVAILABLE, &body)
         }
+    }
+}
+
+/// Whether calls are kept. They are carried out all the same, so a full disk makes no server unready; but it is said.
+fn records(door: &Door) -> String {
+    match &door.gateway.recall.records {
+        None => "off".to_owned(),
+        Some(records) => match records.health() {
+            Ok(()) => "kept".to_owned(),
+            Err(why) => format!("not kept: {why}"),
+        },
     }
 }
 

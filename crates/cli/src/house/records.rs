@@ -1,0 +1,30 @@
+//! What keeps the records of this house's calls, if anything does.
+
+use std::{path::Path, sync::Arc};
+
+use greenroom_core::settings::Settings;
+use greenroom_engine::run_folder;
+use greenroom_store::{Store, StoreSettings};
+
+/// Opens the store. Nothing waits for it here: the file is opened beside everything else.
+pub fn open(settings: &Settings, run: &str) -> Option<Arc<Store>> {
+    let (records, blobs) = (&settings.records, &settings.blobs);
+    records.enabled.then(|| {
+        Arc::new(Store::open(StoreSettings {
+            folder: settings.data_dir.clone(),
+            run: run.to_owned(),
+            living: living(&settings.data_dir),
+            max_age: records.max_age,
+            bytes_max: records.bytes_max,
+            blobs_ttl: blobs.ttl,
+            blobs_bytes_max: blobs.bytes_max,
+            blobs_per_pool: blobs.per_pool,
+        }))
+    })
+}
+
+/// The names of all processes whose sessions go on.
+fn living(data: &Path) -> Vec<String> {
+    let name = |living: run_folder::Living| Some(living.path.file_name()?.to_str()?.to_owned());
+    run_folder::living(data).into_iter().filter_map(name).collect()
+}

@@ -1,0 +1,153 @@
+//! What `get_content` and its like read: a record's content, whole, in part, or what is new in it.
+//!
+//! A record's content is its page snapshot; one without has the texts of its result. Read without further wishes, each
+//! record has a cursor: the first read gives everything, the next only what is new since, which for a call that has ended
+//! is nothing, until the cursor is reset. Reads with wishes neither use nor move it.
+
+use greenroom_core::{
+    Owner, Records, RefId,
+    raw::parse,
+    record::{Cursor, Unreadable},
+};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::{
+    diff::{Diff, diff},
+    lines::{self, Reading},
+    result::text_of,
+};
+
+/// What is wanted of a record's content.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Ask {
+    /// Only lines with this text.
+    pub(crate) search_for: Option<String>,
+    pub(crate) before_lines: usize,
+    pub(crate) after_lines: usize,
+    pub(crate) reset_cursor: bool,
+    /// From this line on, counted from 0.
+    pub(crate) offset: Option<usize>,
+    pub(crate) limit: Option<usize>,
+    /// Only what changed since this record.
+    pub(crate) since: Option<String>,
+}
+
+/// A part of a record's content.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) text: String,
+    /// How many lines the whole has.
+    pub(crate) total_lines: usize,
+    /// How many lines of the content are here.
+    pub(crate) lines: usize,
+    /// The offset that reads on, if there is more.
+    pub(crate) next: Option<usize>,
+    /// How many lines have what was searched for.
+    pub(crate) matches: Option<usize>,
+    /// What else there is to say.
+    pub(crate) note: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoContent {
+    #[error("no record has this ref_id: `{0}`")]
+    NoRecord(String),
+    #[error("the call has not ended: `{0}`")]
+    NotEnded(RefId),
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+}
+
+/// Reads a part of a record's content, or what is new in it.
+pub(crate) async fn read(
+    records: &dyn Records,
+    owner: &Owner,
+    id: &str,
+    ask: &Ask,
+) -> Result<Content, NoContent> {
+    let (ref_id, whole) = content(records, owner, id).await?;
+    if let Some(since) = &ask.since {
+        let (_, earlier) = content(records, owner, since).await?;
+        let changes = match diff(&earlier, &whole) {
+            Diff::Same => String::new(),
+            Diff::Changed(text) => text,
+            Diff::Fresh => whole,
+        };
+        return Ok(ask.part(&changes));
+    }
+    if ask.search_for.is_some() || ask.offset.is_some() || ask.limit.is_some() {
+        return Ok(ask.part(&whole));
+    }
+    unread(records, &ref_id, whole, ask.reset_cursor).await
+}
+
+/// What an owner's record has to show.
+async fn content(records: &dyn Records, owner: &Owner, id: &str) -> Result<(RefId, String), NoContent> {
+    let none = || NoContent::NoRecord(id.to_owned());
+    let ref_id = RefId::parse(id).map_err(|_| none())?;
+    let record = records.record(owner, &ref_id).await?.ok_or_else(none)?;
+    match (record.snapshot, record.result) {
+        (Some(snapshot), _) => Ok((ref_id, snapshot)),
+        (None, Some(result)) => {
+            let text = parse(result.clone()).map_or(result, |result| text_of(&result));
+            Ok((ref_id, text))
+        }
+        (None, None) => Err(NoContent::NotEnded(ref_id)),
+    }
+}
+
+impl Ask {
+    fn part(&self, text: &str) -> Content {
+        let offset = self.offset.unwrap_or(0);
+        let shown = lines::read(
+            text,
+            &Reading {
+                search_for: self.search_for.as_deref(),
+                before_lines: self.before_lines,
+                after_lines: self.after_lines,
+                offset,
+                limit: self.limit,
+            },
+        );
+        Content {
+            next: shown.next_offset(offset),
+            total_lines: shown.lines_total,
+            lines: shown.lines_shown,
+            matches: self.search_for.as_ref().map(|_| shown.matches),
+            note: None,
+            text: shown.text,
+        }
+    }
+}
+
+/// As 64 hex digits.
+fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What comes behind the cursor, which then is at the end.
+async fn unread(
+    records: &dyn Records,
+    ref_id: &RefId,
+    whole: String,
+    reset: bool,
+) -> Result<Content, NoContent> {
+    let cursor = if reset { None } else { records.cursor(ref_id).await? };
+    // It is where it was left only if what lies before it is what was read.
+    let position = cursor.and_then(|Cursor { position, hash: seen }| {
+        let position = usize::try_from(position).ok()?;
+        whole.get(..position).filter(|read| hash(read) == seen).map(|_| position)
+    });
+    let position = position.unwrap_or(0);
+    let end = Cursor { position: whole.len() as u64, hash: hash(&whole) };
+    let note = match records.set_cursor(ref_id, end).await {
+        Ok(()) => None,
+        Err(why) => Some(format!("that this was read cannot be remembered: {why}")),
+    };
+    let total_lines = whole.lines().count();
+    let text = if position == 0 { whole } else { whole.get(position..).unwrap_or_default().to_owned() };
+    let lines = text.lines().count();
+    Ok(Content { total_lines, lines, next: None, matches: None, note, text })
+}

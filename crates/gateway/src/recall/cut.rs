@@ -1,0 +1,295 @@
+//! Texts that are too long to be sent whole.
+//!
+//! A snapshot is a tree in lines: what stands deeper belongs to the line above. The end of a page matters as much as
+//! its beginning, so not the end is cut but repetition: of children of one kind a parent shows the first few, and a line
+//! `# … 480 more (lines 121–1560)` stands for the rest. How few is chosen so that the whole fits. What is shown keeps
+//! its ancestors and its refs. Lines are numbered from 1 in these marks, which makes them `offset` + 1.
+//! Of a text without such a form, [`head`] keeps the beginning. Both are one pass. Called by whatever shapes answers.
+
+use std::fmt::Write as _;
+
+use super::{
+    tokens::estimate,
+    tree::{Line, depth, lines_of},
+};
+
+/// What is sent of a text that is too long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Ends with a line's end, unless it is cut within a line.
+    pub(crate) text: String,
+    /// Lines of the original that are shown, the last perhaps in part.
+    pub(crate) lines_shown: usize,
+    pub(crate) lines_total: usize,
+    /// About how many tokens are not shown.
+    pub(crate) tokens_left: usize,
+}
+
+/// About what a mark costs, with numbers of five digits: `# … 480 more (lines 12100–15600)`.
+const MARK_TOKENS: usize = 15;
+
+/// Folds a snapshot so that it is about `tokens_max` tokens at most. `None` if it is no more than that anyway.
+pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<Cut> {
+    if estimate(snapshot) <= tokens_max {
+        return None;
+    }
+    let lines = lines_of(snapshot);
+    let costs: Vec<usize> = lines.iter().map(|line| cost(line.text)).collect();
+    let kept = greatest_fold(&lines, &costs, tokens_max);
+    // Where not even that fits there is one mark more, at the end.
+    let room = if kept.is_some() { tokens_max } else { tokens_max.saturating_sub(MARK_TOKENS) };
+    Some(fold(&lines, &costs, kept.unwrap_or(1), room))
+}
+
+/// Keeps the beginning of a text, up to about `tokens_max` tokens. `None` if it is no more than that anyway.
+///
+/// It ends at a line's end, unless the lines that fit leave most of the room empty: then the next line is begun.
+pub(crate) fn head(text: &str, tokens_max: usize) -> Option<Cut> {
+    let total = estimate(text);
+    if total <= tokens_max {
+        return None;
+    }
+    let (mut bytes, mut tokens, mut lines_shown) = (0, 0, 0);
+    for line in text.split_inclusive('\n') {
+        let next = cost(line);
+        if tokens + next > tokens_max {
+            if tokens < tokens_max / 2 {
+                let part = prefix(line, tokens_max - tokens);
+                bytes += part.len();
+                lines_shown += usize::from(!part.is_empty());
+            }
+            break;
+        }
+        bytes += line.len();
+        tokens += next;
+        lines_shown += 1;
+    }
+    let text_shown = &text[..bytes];
+    Some(Cut {
+        text: text_shown.to_owned(),
+        lines_shown,
+        lines_total: text.split_inclusive('\n').count(),
+        tokens_left: total.saturating_sub(estimate(text_shown)),
+    })
+}
+
+/// What a line costs in its place. Two blanks are a token only with the line's end before them.
+fn cost(line: &str) -> usize {
+    estimate(line) + usize::from(depth(line) == 2)
+}
+
+/// The longest part of `line` from its beginning that is about so many tokens at most.
+fn prefix(line: &str, tokens_max: usize) -> &str {
+    // Doubling first: the part is usually short and the line may be a megabyte.
+    let fits = |bytes: usize| estimate(&line[..line.floor_char_boundary(bytes)]) <= tokens_max;
+    let mut too_many = tokens_max.saturating_add(1);
+    while too_many < line.len() && fits(too_many) {
+        too_many = too_many.saturating_mul(2);
+    }
+    let (mut enough, mut too_many) = (0, too_many.min(line.len()));
+    while too_many - enough > 1 {
+        let middle = enough + (too_many - enough) / 2;
+        if fits(middle) {
+            enough = middle;
+        } else {
+            too_many = middle;
+        }
+    }
+    &line[..line.floor_char_boundary(enough)]
+}
+
+/// The greatest number of children of one kind with which everything fits, or `None` if not even one does.
+///
+/// A line is shown from some number on: the greatest rank among itself and its ancestors. So all numbers are weighed
+/// at once, by sums over the lines' beginnings, instead of trying one after the other.
+fn greatest_fold(lines: &[Line<'_>], costs: &[usize], tokens_max: usize) -> Option<usize> {
+    let most = lines.iter().map(|line| line.shown_from).max()?;
+    // How the cost changes at each number, against the number before.
+    let mut more = vec![0_usize; most + 2];
+    let mut less = vec![0_usize; most + 2];
+    for (line, cost) in lines.iter().zip(costs) {
+        more[line.shown_from] += cost;
+        // A mark stands at a hidden line whose parent and whose elder sibling are shown.
+        let from = line.parent_shown_from.max(line.elder_rank.map_or(0, |rank| rank + 1));
+        if from <= line.rank {
+            more[from] += MARK_TOKENS;
+            less[line.rank + 1] += MARK_TOKENS;
+        }
+    }
+    let mut sum = 0;
+    let mut best = None;
+    for kept in 0..=most {
+        sum = sum + more[kept] - less[kept];
+        if kept > 0 && sum <= tokens_max {
+            best = Some(kept);
+        }
+    }
+    best
+}
+
+/// The lines that are shown with `kept` children of a kind, as far as they fit, and marks for the others.
+fn fold(lines: &[Line<'_>], costs: &[usize], kept: usize, tokens_max: usize) -> Cut {
+    let mut text = String::new();
+    let (mut tokens, mut tokens_shown, mut lines_shown, mut at) = (0, 0, 0, 0);
+    while let Some(line) = lines.get(at) {
+        let is_shown = line.shown_from <= kept;
+        let next = if is_shown { costs[at] } else { MARK_TOKENS };
+        if tokens + next > tokens_max {
+            mark(&mut text, 0, "", at + 1, lines.len());
+            break;
+        }
+        tokens += next;
+        if is_shown {
+            text.push_str(line.text);
+            text.push('\n');
+            tokens_shown += costs[at];
+            lines_shown += 1;
+            at += 1;
+        } else {
+            // One mark stands for all its siblings up to the next that is shown.
+            let above = line.parent.map(|parent| lines[parent].depth);
+            let goes_on = |other: &&Line<'_>| other.shown_from > kept && Some(other.depth) > above;
+            let hidden = lines[at..].iter().take_while(goes_on);
+            let (all, siblings) = hidden.fold((0, 0), |(all, siblings), other| {
+                (all + 1, siblings + usize::from(other.parent == line.parent))
+            });
+            let end = at + all;
+            mark(&mut text, line.depth, &format!(" {siblings} more"), at + 1, end);
+            at = end;
+        }
+    }
+    let total: usize = costs.iter().sum();
+    Cut { text, lines_shown, lines_total: lines.len(), tokens_left: total - tokens_shown }
+}
+
+fn mark(text: &mut String, depth: usize, what: &str, first: usize, last: usize) {
+    let lines = if first == last { format!("line {first}") } else { format!("lines {first}–{last}") };
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{:depth$}# …{what} ({lines})", "");
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ORDERS: &str = include_str!("recorded/orders.yml");
+
+    fn check(snapshot: &str, tokens_max: usize, expected: &str) {
+        let cut = cut(snapshot, tokens_max).expect("it is too long");
+        assert_eq!(cut.text, expected, "{tokens_max}");
+        assert!(estimate(&cut.text) <= tokens_max, "{tokens_max}");
+    }
+
+    /// A form below a long table stays, with its refs; so do the page's other parts and the table's first rows.
+    #[test]
+    fn form_below_a_table() {
+        let cut = cut(ORDERS, 2_000).expect("it is too long");
+        for part in [
+            "navigation \"Main\"",
+            "link \"#1000\"",
+            "textbox \"Customer\"",
+            "button \"Place order\"",
+            "Imprint",
+        ] {
+            let original = ORDERS.lines().find(|line| line.contains(part)).expect("the page has it");
+            assert!(cut.text.lines().any(|line| line == original), "{part}\n{}", cut.text);
+        }
+        assert!(cut.text.contains(" more (lines "), "{}", cut.text);
+        assert!(estimate(&cut.text) <= 2_000);
+        let marks = cut.text.lines().filter(|line| line.trim_start().starts_with("# …")).count();
+        assert_eq!(cut.lines_shown + marks, cut.text.lines().count());
+        assert_eq!(cut.lines_total, ORDERS.lines().count());
+        let shown = estimate(ORDERS) - cut.tokens_left;
+        assert!((1_500..2_000).contains(&shown), "{shown}");
+    }
+
+    /// What fits is left alone.
+    #[test]
+    fn fits() {
+        assert_eq!(cut(ORDERS, estimate(ORDERS)), None);
+        assert_eq!(cut("", 0), None);
+        assert_eq!(head("a\nb\n", 10), None);
+    }
+
+    /// Runs of siblings are folded, each kind by itself, and the mark says which lines it stands for.
+    #[test]
+    fn folds() {
+        let rows: String = (1..=50).map(|n| format!("  - row [ref=e{n}]:\n    - cell \"{n}\"\n")).collect();
+        let snapshot = format!("- table:\n{rows}  - caption \"Rows\"\n- button \"Send\" [ref=e99]\n");
+        let expected = "\
+- table:
+  - row [ref=e1]:
+    - cell \"1\"
+  - row [ref=e2]:
+    - cell \"2\"
+  # … 48 more (lines 6–101)
+  - caption \"Rows\"
+- button \"Send\" [ref=e99]
+";
+        check(&snapshot, 75, expected);
+    }
+
+    /// Where not even one child of each kind fits, the beginning of that is shown.
+    #[test]
+    fn too_deep() {
+        let deep: String = (0..100).map(|n| format!("{:1$}- group\n", "", n * 2)).collect();
+        let expected = "- group\n  - group\n    - group\n# … (lines 4–100)\n";
+        check(&deep, 24, expected);
+    }
+
+    /// A text that is no tree ends at a line's end, or within a line that is too long, between two characters.
+    #[test]
+    fn heads() {
+        let lines = "one two three\n".repeat(10);
+        let cut = head(&lines, 10).expect("it is too long");
+        assert_eq!(
+            (cut.text.as_str(), cut.lines_shown, cut.lines_total),
+            ("one two three\none two three\none two three\n", 3, 10)
+        );
+        assert_eq!(cut.tokens_left, 21);
+
+        let long = format!("short\n{}", "äöü ".repeat(10_000));
+        let cut = head(&long, 100).expect("it is too long");
+        assert!((90..=100).contains(&estimate(&cut.text)), "{}", estimate(&cut.text));
+        assert!(long.starts_with(&cut.text));
+        assert_eq!((cut.lines_shown, cut.lines_total), (2, 2));
+        assert_eq!(head(&long, 0).map(|cut| cut.text), Some(String::new()));
+    }
+
+    proptest! {
+        /// Whatever is cut: the result fits, shows lines of the original in order, none without its parent, and its
+        /// marks stand for just the lines that are not shown.
+        #[test]
+        fn keeps_ancestors(depths in prop::collection::vec((0_usize..5, 0_usize..3), 1..80), tokens_max in 30_usize..200) {
+            let roles = ["row", "cell", "text"];
+            let text: String = depths
+                .iter()
+                .enumerate()
+                .map(|(n, (depth, role))| format!("{:1$}- {role} n{n}\n", "", depth * 2, role = roles[*role]))
+                .collect();
+            let Some(cut) = cut(&text, tokens_max) else { return Ok(()) };
+            prop_assert!(estimate(&cut.text) <= tokens_max, "{}", cut.text);
+            let original: Vec<&str> = text.lines().collect();
+            let mut next = 0;
+            let mut path: Vec<(usize, usize)> = Vec::new();
+            for line in cut.text.lines() {
+                if let Some((_, lines)) = line.trim_start().strip_prefix("# …").and_then(|rest| rest.split_once('(')) {
+                    let numbers: Vec<usize> = lines.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
+                    prop_assert_eq!(numbers.first(), Some(&(next + 1)));
+                    next = *numbers.last().expect("a mark has numbers");
+                    continue;
+                }
+                prop_assert_eq!(line, original[next]);
+                // The parent in the original must be the parent in what is shown.
+                let parent = (0..next).rev().find(|above| depth(original[*above]) < depth(line));
+                path.retain(|(above, _)| *above < depth(line));
+                prop_assert_eq!(path.last().map(|(_, number)| *number), parent);
+                path.push((depth(line), next));
+                next += 1;
+            }
+            prop_assert_eq!(next, original.len());
+        }
+    }
+}

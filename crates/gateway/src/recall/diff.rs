@@ -1,0 +1,270 @@
+//! What has changed between two snapshots, line by line, written for whoever has read the first.
+//!
+//! Only changes are shown, `+ ` before what is new and `- ` before what is gone. Each stands below its ancestors, which
+//! are shown once, and beside at most one line that stayed; `… line 121` says where, counted from 1 in the new
+//! snapshot. What is gone costs tokens as well and is of little use: of a subtree its top stands for all.
+//! A diff that is hardly shorter than the snapshot is not made: then the snapshot is shown.
+//! Called by `get_content` and by calls that ask for `mode: "diff"`.
+
+use std::fmt::Write as _;
+
+use imara_diff::{Algorithm, Hunk, IndentHeuristic, IndentLevel, InternedInput};
+
+use super::tree::{Line, lines_of};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Diff {
+    /// Nothing has changed.
+    Same,
+    Changed(String),
+    /// So much has changed that the new snapshot is better read whole.
+    Fresh,
+}
+
+/// How long a diff may be, in percent of the new snapshot. It must be read against what was read before, which is
+/// harder than reading; half is the least that pays for it.
+const WORTH_PERCENT: usize = 50;
+
+/// How many siblings are named that are gone from one place. So many are an event, such as a menu that has closed;
+/// more are a list that was replaced, and their number says as much.
+const GONE_MAX: usize = 10;
+
+/// What has changed from `before` to `after`.
+pub(crate) fn diff(before: &str, after: &str) -> Diff {
+    let script = Script::of(before, after);
+    if script.hunks.is_empty() {
+        return Diff::Same;
+    }
+    let bytes_max = after.len() / 100 * WORTH_PERCENT + after.len() % 100 * WORTH_PERCENT / 100;
+    script.render(bytes_max).map_or(Diff::Fresh, Diff::Changed)
+}
+
+/// How one text becomes the other.
+struct Script<'a> {
+    before: Vec<Line<'a>>,
+    after: Vec<Line<'a>>,
+    /// In order, with at least one line between each two.
+    hunks: Vec<Hunk>,
+}
+
+impl<'a> Script<'a> {
+    fn of(before: &'a str, after: &'a str) -> Self {
+        let (before, after) = (lines_of(before), lines_of(after));
+        let mut input = InternedInput::default();
+        input.update_before(before.iter().map(|line| line.text));
+        input.update_after(after.iter().map(|line| line.text));
+        let mut diff = imara_diff::Diff::compute(Algorithm::Histogram, &input);
+        // Of equal ways to say it, the one that takes whole subtrees.
+        let depth = |token| IndentLevel::for_ascii_line(str::bytes(input.interner[token]), 1);
+        diff.postprocess_with_heuristic(&input, IndentHeuristic::new(depth));
+        Self { before, after, hunks: diff.hunks().collect() }
+    }
+
+    /// The changes as text, or `None` if it would be longer than that.
+    fn render(&self, bytes_max: usize) -> Option<String> {
+        let mut page = Page {
+            after: &self.after,
+            text: String::new(),
+            is_shown: vec![false; self.after.len()],
+            passed: 0,
+        };
+        for hunk in &self.hunks {
+            let gone = self.before.get(hunk.before.start as usize..hunk.before.end as usize)?;
+            let added = hunk.after.start as usize..hunk.after.end as usize;
+            let fresh = self.after.get(added.clone())?;
+            let depth = gone.first().into_iter().chain(fresh.first()).map(|line| line.depth).max()?;
+            page.place(added.start, depth);
+            page.removed(gone);
+            for number in added {
+                page.line("+ ", number);
+            }
+            page.stayed(depth, !fresh.is_empty());
+            if page.text.len() > bytes_max {
+                return None;
+            }
+        }
+        Some(page.text)
+    }
+}
+
+/// A diff as far as it is written.
+struct Page<'a> {
+    after: &'a [Line<'a>],
+    text: String,
+    is_shown: Vec<bool>,
+    /// The first line that is neither shown nor left out so far.
+    passed: usize,
+}
+
+impl Page<'_> {
+    /// Says where the next change is: before the line `at`, so deep.
+    fn place(&mut self, at: usize, depth: usize) {
+        let above = at.checked_sub(1);
+        let mut context: Vec<usize> = Vec::new();
+        // The sibling above; if the line above stands deeper it would look like a child of something else.
+        context.extend(above.filter(|above| self.after[*above].depth == depth));
+        let mut depth = depth;
+        let mut next = above;
+        while let Some(number) = next {
+            let line = &self.after[number];
+            if line.depth < depth {
+                context.push(number);
+                depth = line.depth;
+            }
+            next = line.parent;
+        }
+        context.retain(|number| !self.is_shown[*number]);
+        let between = context.iter().filter(|number| **number >= self.passed).count();
+        if at - self.passed > between {
+            // Writing to a string cannot fail.
+            let _ = writeln!(self.text, "… line {}", at + 1);
+        }
+        for number in context.into_iter().rev() {
+            self.line("  ", number);
+        }
+        self.passed = at;
+    }
+
+    /// What is gone: the top of each subtree, and of many siblings the first.
+    fn removed(&mut self, mut lines: &[Line<'_>]) {
+        let mut siblings = 0;
+        let mut depth = None;
+        while let [top, rest @ ..] = lines {
+            let below = rest.iter().take_while(|line| line.depth > top.depth).count();
+            siblings = if depth == Some(top.depth) { siblings + 1 } else { 1 };
+            depth = Some(top.depth);
+            if siblings > GONE_MAX {
+                let others = lines.iter().take_while(|line| line.depth >= top.depth);
+                let (all, more) = others
+                    .fold((0, 0), |(all, more), line| (all + 1, more + usize::from(line.depth == top.depth)));
+                let _ = writeln!(self.text, "- {:1$}… and {more} more, {all} lines", "", top.depth);
+                lines = &lines[all..];
+                continue;
+            }
+            let _ = match below {
+                0 => writeln!(self.text, "- {}", top.text),
+                1 => writeln!(self.text, "- {} (and 1 line below)", top.text),
+                _ => writeln!(self.text, "- {} (and {below} lines below)", top.text),
+            };
+            lines = &rest[below..];
+        }
+    }
+
+    /// The line below a change, unless it belongs to something that is not shown.
+    fn stayed(&mut self, depth: usize, follows_added: bool) {
+        let next = self.passed;
+        if self.after.get(next).is_some_and(|line| follows_added || line.depth <= depth) {
+            self.line("  ", next);
+        }
+    }
+
+    fn line(&mut self, sign: &str, number: usize) {
+        self.text.push_str(sign);
+        self.text.push_str(self.after[number].text);
+        self.text.push('\n');
+        self.is_shown[number] = true;
+        self.passed = self.passed.max(number + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ORDERS: &str = include_str!("recorded/orders.yml");
+
+    /// A page long enough that small changes are worth a diff.
+    fn page(middle: &str) -> String {
+        let items: String = (0..20).map(|n| format!("  - listitem \"{n}\" [ref=e{n}]\n")).collect();
+        format!("- list:\n{items}- main:\n  - heading \"Cart\"\n{middle}  - button \"Pay\"\n- list:\n{items}")
+    }
+
+    fn check(before: &str, after: &str, expected: &str) {
+        assert_eq!(diff(&page(before), &page(after)), Diff::Changed(expected.to_owned()));
+    }
+
+    /// Changes stand below their ancestors and beside their neighbours.
+    #[test]
+    fn places() {
+        check(
+            "  - text: 1 item\n",
+            "  - text: 2 items\n",
+            "… line 24\n  - main:\n    - heading \"Cart\"\n-   - text: 1 item\n+   - text: 2 items\n    - button \"Pay\"\n",
+        );
+        check(
+            "",
+            "  - alert:\n    - text: Saved\n",
+            "… line 24\n  - main:\n    - heading \"Cart\"\n+   - alert:\n+     - text: Saved\n    - button \"Pay\"\n",
+        );
+    }
+
+    /// Of a subtree that is gone the top is named, and of many siblings the first.
+    #[test]
+    fn gone() {
+        let menu = "  - menu [ref=e90]:\n    - menuitem \"A\"\n    - menuitem \"B\"\n";
+        let around = |middle: &str| {
+            format!("… line 24\n  - main:\n    - heading \"Cart\"\n{middle}    - button \"Pay\"\n")
+        };
+        check(menu, "", &around("-   - menu [ref=e90]: (and 2 lines below)\n"));
+        let rows: String = (0..15).map(|n| format!("  - row \"{n}\":\n    - cell\n")).collect();
+        let named: String = (0..10).map(|n| format!("-   - row \"{n}\": (and 1 line below)\n")).collect();
+        check(&rows, "", &around(&format!("{named}-   … and 5 more, 10 lines\n")));
+    }
+
+    /// Two changes below one parent name it once, and what lies between them is left out.
+    #[test]
+    fn twice() {
+        let after = ORDERS.replace("paid", "lost");
+        let Diff::Changed(text) = diff(ORDERS, &after) else { panic!("it is worth a diff") };
+        for once in ["- table [ref=", "- main [ref="] {
+            assert_eq!(text.matches(once).count(), 1, "{once}\n{text}");
+        }
+        assert_eq!(
+            text.lines().filter(|line| line.starts_with("+ ")).count(),
+            after.matches("\"lost\"").count()
+        );
+        let gaps = text.lines().filter(|line| line.starts_with("… line ")).count();
+        assert!(gaps > 1, "{text}");
+        for line in text.lines().filter_map(|line| line.strip_prefix("… line ")) {
+            let number: usize = line.parse().expect("a number");
+            assert!(after.lines().nth(number - 1).expect("a line").contains("lost"), "{number}");
+        }
+    }
+
+    /// Equal snapshots are said to be the same, also if one lacks the last line's end; other pages are shown whole.
+    #[test]
+    fn ends() {
+        assert_eq!(diff(ORDERS, ORDERS), Diff::Same);
+        assert_eq!(diff(ORDERS, ORDERS.trim_end()), Diff::Same);
+        assert_eq!(diff("", ""), Diff::Same);
+        assert_eq!(diff("", ORDERS), Diff::Fresh);
+        assert_eq!(diff(ORDERS, ""), Diff::Fresh);
+        assert_eq!(
+            diff(include_str!("recorded/board.yml"), include_str!("recorded/article.yml")),
+            Diff::Fresh
+        );
+    }
+
+    proptest! {
+        /// The changes, applied to the first text, make the second; and writing them down never fails.
+        #[test]
+        fn applies(before in "([ab] {0,2}|[ ]{0,4}[abc]\n){0,40}", after in "([ab] {0,2}|[ ]{0,4}[abc]\n){0,40}") {
+            let script = Script::of(&before, &after);
+            let mut made: Vec<&str> = Vec::new();
+            let mut at = 0;
+            for hunk in &script.hunks {
+                made.extend(script.before[at..hunk.before.start as usize].iter().map(|line| line.text));
+                made.extend(script.after[hunk.after.start as usize..hunk.after.end as usize].iter().map(|line| line.text));
+                at = hunk.before.end as usize;
+            }
+            made.extend(script.before[at..].iter().map(|line| line.text));
+            prop_assert_eq!(made, after.lines().collect::<Vec<_>>());
+
+            let text = script.render(usize::MAX).expect("there is room");
+            let added = text.lines().filter(|line| line.starts_with("+ ")).count();
+            prop_assert_eq!(added, script.hunks.iter().map(|hunk| hunk.after.len()).sum::<usize>());
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Reading a kept text by its lines: a page of it, or what a search finds.
+//!
+//! A line ends at `\n`; the last one need not. Lines are counted from 0, as `offset` is. A search keeps the lines that
+//! hold the words, with as many around them as asked for, and what it leaves out between two groups is a line `--`;
+//! then `offset` and `limit` count the lines that were found. Nothing is copied but what is shown.
+//! Called by `get_content`.
+
+use std::ops::Range;
+
+use memchr::{memchr_iter, memmem};
+
+/// What of a text is wanted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reading<'a> {
+    /// Only lines with these words, exactly as they are written.
+    pub(crate) search_for: Option<&'a str>,
+    /// Lines shown before and after each line that was found.
+    pub(crate) before_lines: usize,
+    pub(crate) after_lines: usize,
+    /// Lines that are skipped.
+    pub(crate) offset: usize,
+    /// Lines that are shown at most. `None`: all.
+    pub(crate) limit: Option<usize>,
+}
+
+/// A part of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// Without the end of its last line.
+    pub(crate) text: String,
+    /// The number of the first line shown, in the whole text. `None` where nothing is shown.
+    pub(crate) first_line: Option<usize>,
+    /// Lines of the text that are shown; the `--` between groups are none.
+    pub(crate) lines_shown: usize,
+    /// Lines that `offset` and `limit` count: those a search has found with their neighbours, otherwise all.
+    pub(crate) lines_found: usize,
+    pub(crate) lines_total: usize,
+    /// Lines that hold what was searched for.
+    pub(crate) matches: usize,
+}
+
+impl Shown {
+    /// Where the next page begins, if there is one.
+    pub(crate) fn next_offset(&self, offset: usize) -> Option<usize> {
+        let next = offset.saturating_add(self.lines_shown);
+        (next < self.lines_found && self.lines_shown > 0).then_some(next)
+    }
+}
+
+/// Reads what is wanted of `text`.
+pub(crate) fn read(text: &str, reading: &Reading<'_>) -> Shown {
+    let lines = Lines::of(text);
+    let (groups, matches) = match reading.search_for {
+        Some(words) => lines.search(words, reading.before_lines, reading.after_lines),
+        None => (Vec::from([0..lines.total()]), 0),
+    };
+    let has_neighbours = reading.before_lines > 0 || reading.after_lines > 0;
+    let mut shown = Shown {
+        text: String::new(),
+        first_line: None,
+        lines_shown: 0,
+        lines_found: groups.iter().map(ExactSizeIterator::len).sum(),
+        lines_total: lines.total(),
+        matches,
+    };
+    let mut skip = reading.offset;
+    let mut left = reading.limit.unwrap_or(usize::MAX);
+    for group in groups {
+        let from = group.start.saturating_add(skip).min(group.end);
+        skip -= from - group.start;
+        let until = from.saturating_add(left).min(group.end);
+        if from == until {
+            continue;
+        }
+        if shown.first_line.is_none() {
+            shown.first_line = Some(from);
+        } else {
+            shown.text.push_str(if has_neighbours { "\n--\n" } else { "\n" });
+        }
+        shown.text.push_str(lines.text_of(from..until));
+        shown.lines_shown += until - from;
+        left -= until - from;
+    }
+    shown
+}
+
+/// A text and where its lines begin.
+struct Lines<'a> {
+    text: &'a str,
+    /// One for each line.
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Self {
+        let after_ends = memchr_iter(b'\n', text.as_bytes()).map(|end| end + 1);
+        let starts = std::iter::once(0).chain(after_ends).filter(|start| *start < text.len()).collect();
+        Self { text, starts }
+    }
+
+    fn total(&self) -> usize {
+        self.starts.len()
+    }
+
+    fn text_of(&self, lines: Range<usize>) -> &'a str {
+        let start = self.starts.get(lines.start).copied().unwrap_or(self.text.len());
+        let end = self.starts.get(lines.end).copied().unwrap_or(self.text.len());
+        let text = &self.text[start..end];
+        text.strip_suffix('\n').unwrap_or(text)
+    }
+
+    /// The groups of lines with `words` and their neighbours, in order and apart, and how many lines hold the words.
+    fn search(&self, words: &str, before: usize, after: usize) -> (Vec<Range<usize>>, usize) {
+        if words.is_empty() {
+            // They are in every line.
+            return (Vec::from([0..self.total()]), self.total());
+        }
+        let finder = memmem::Finder::new(words);
+        let mut groups: Vec<Range<usize>> = Vec::new();
+        let mut matches = 0;
+        let mut from = 0;
+        let mut line = 0;
+        while let Some(found) = finder.find(&self.text.as_bytes()[from..]) {
+            let (first, last) = (from + found, from + found + words.len() - 1);
+            line = self.line_at(first, line);
+            let end = self.line_at(last, line) + 1;
+            matches += end - line;
+            let group = line.saturating_sub(before)..end.saturating_add(after).min(self.total());
+            match groups.last_mut() {
+                Some(previous) if group.start <= previous.end => previous.end = group.end,
+                _ => groups.push(group),
+            }
+            // The rest of these lines is not looked at: they are found already.
+            let Some(next) = self.starts.get(end) else { break };
+            from = *next;
+            line = end;
+        }
+        (groups, matches)
+    }
+
+    /// The line that this byte is in, which is not before `from`.
+    fn line_at(&self, byte: usize, from: usize) -> usize {
+        from + self.starts[from..].partition_point(|start| *start <= byte).saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "a\nb needle\nc\nd\ne\nf needle needle\ng needle\nh\n";
+
+    fn check(reading: &Reading<'_>, expected: &str, first: Option<usize>, found: usize) {
+        let shown = read(TEXT, reading);
+        assert_eq!(shown.text, expected, "{reading:?}");
+        assert_eq!((shown.first_line, shown.lines_found), (first, found), "{reading:?}");
+        assert_eq!(shown.lines_total, 8);
+    }
+
+    /// Pages are cut at lines, and what lies behind the end is nothing, not an error.
+    #[test]
+    fn pages() {
+        let page = |offset, limit| Reading { offset, limit, ..Reading::default() };
+        check(&page(0, None), TEXT.trim_end(), Some(0), 8);
+        check(&page(2, Some(2)), "c\nd", Some(2), 8);
+        check(&page(7, Some(9)), "h", Some(7), 8);
+        check(&page(8, Some(1)), "", None, 8);
+        check(&page(usize::MAX, Some(usize::MAX)), "", None, 8);
+        check(&page(0, Some(0)), "", None, 8);
+    }
+
+    /// A search shows lines with the words, neighbours, and gaps; groups that touch are one.
+    #[test]
+    fn searches() {
+        let found = |before_lines, after_lines| Reading {
+            search_for: Some("needle"),
+            before_lines,
+            after_lines,
+            ..Reading::default()
+        };
+        check(&found(0, 0), "b needle\nf needle needle\ng needle", Some(1), 3);
+        check(&found(1, 0), "a\nb needle\n--\ne\nf needle needle\ng needle", Some(0), 5);
+        check(&found(0, 1), "b needle\nc\n--\nf needle needle\ng needle\nh", Some(1), 5);
+        check(&found(usize::MAX, usize::MAX), TEXT.trim_end(), Some(0), 8);
+        assert_eq!(read(TEXT, &found(2, 2)).matches, 3);
+        check(
+            &Reading { offset: 1, limit: Some(3), ..found(0, 1) },
+            "c\n--\nf needle needle\ng needle",
+            Some(2),
+            5,
+        );
+        check(&Reading { search_for: Some("c\nd"), ..Reading::default() }, "c\nd", Some(2), 2);
+        check(&Reading { search_for: Some("Needle"), ..Reading::default() }, "", None, 0);
+        assert_eq!(read(TEXT, &Reading { search_for: Some(""), ..Reading::default() }).matches, 8);
+    }
+
+    /// The call for the next page is told until nothing is left.
+    #[test]
+    fn next_page() {
+        let shown = read(TEXT, &Reading { offset: 2, limit: Some(3), ..Reading::default() });
+        assert_eq!(shown.next_offset(2), Some(5));
+        let last = read(TEXT, &Reading { offset: 5, limit: Some(3), ..Reading::default() });
+        assert_eq!(last.next_offset(5), None);
+        assert_eq!(read("", &Reading::default()).next_offset(0), None);
+    }
+
+    proptest! {
+        /// Pages put together are the text, whatever their size; and a search finds just the lines with the words.
+        #[test]
+        fn pages_are_the_whole(text in "[ab\n]{0,60}", limit in 1_usize..9) {
+            let mut together: Vec<String> = Vec::new();
+            let mut offset = Some(0);
+            while let Some(at) = offset {
+                let shown = read(&text, &Reading { offset: at, limit: Some(limit), ..Reading::default() });
+                offset = shown.next_offset(at);
+                together.extend((shown.lines_shown > 0).then_some(shown.text));
+            }
+            prop_assert_eq!(together.join("\n"), text.strip_suffix('\n').unwrap_or(&text));
+
+            let found = read(&text, &Reading { search_for: Some("ab"), ..Reading::default() });
+            let expected: Vec<&str> = text.split('\n').filter(|line| line.contains("ab")).collect();
+            prop_assert_eq!(found.text, expected.join("\n"));
+            prop_assert_eq!(found.matches, expected.len());
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Takes secrets out of arguments before they are kept: whatever is called like a secret, what is typed into a field that
+//! is described as one, and what the operator named.
+//!
+//! It errs on the side of forgetting. Agents get what they asked for all the same; only the record is poorer.
+
+use greenroom_core::{Raw, raw::encode};
+use serde_json::{Map, Value, value::RawValue};
+
+/// What stands in the place of a secret.
+pub(crate) const REDACTED: &str = "[redacted]";
+
+/// Parts of names that secrets have, in lower case, without separators.
+const SECRET_NAMES: [&str; 22] = [
+    "password", "passwd", "passphrase", "passcode", "secret", "token", "apikey", "authorization", "credential",
+    "privatekey", "cookie", "onetimecode", "securitycode", "cvv", "cvc", "passwort", "kennwort", "contraseña", "motdepasse", "senha",
+    "пароль", "密码",
+];
+
+/// Members that describe the element that a value is meant for.
+const DESCRIPTIONS: [&str; 4] = ["element", "name", "target", "selector"];
+
+/// Members that hold such a value.
+const VALUES: [&str; 3] = ["text", "value", "values"];
+
+/// The shortest secret that is looked for in answers. Shorter ones are parts of everything.
+const SECRET_BYTES_MIN: usize = 4;
+
+/// Arguments without their secrets, and the secrets.
+pub(crate) struct Redacted {
+    pub(crate) params: Raw,
+    pub(crate) secrets: Vec<String>,
+}
+
+/// `names` are the operator's, in any case.
+pub(crate) fn redact(arguments: Option<&RawValue>, names: &[String]) -> Redacted {
+    let Some(arguments) = arguments else {
+        return Redacted { params: encode(&Map::new()), secrets: Vec::new() };
+    };
+    // What cannot be read as a value is kept as it is only if nothing in it looks like a secret.
+    let may_hold = looks_secret(arguments.get(), names);
+    if !may_hold {
+        return Redacted { params: arguments.to_owned(), secrets: Vec::new() };
+    }
+    let Ok(mut value) = serde_json::from_str::<Value>(arguments.get()) else {
+        return Redacted { params: encode(REDACTED), secrets: Vec::new() };
+    };
+    let mut secrets = Vec::new();
+    walk(&mut value, names, &mut secrets);
+    let params = if secrets.is_empty() { arguments.to_owned() } else { encode(&value) };
+    Redacted { params, secrets }
+}
+
+/// Replaces secrets in a text that is kept beside the arguments they came with.
+pub(crate) fn scrub(text: &str, secrets: &[String]) -> Option<String> {
+    let mut scrubbed: Option<String> = None;
+    for secret in secrets.iter().filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
+        let escaped = encode(secret);
+        let escaped = escaped.get().trim_matches('"');
+        for spelled in [secret.as_str(), escaped] {
+            let now = scrubbed.as_deref().unwrap_or(text);
+            if now.contains(spelled) {
+                scrubbed = Some(now.replace(spelled, REDACTED));
+            }
+        }
+    }
+    scrubbed
+}
+
+fn walk(value: &mut Value, names: &[String], secrets: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, names, secrets)),
+        Value::Object(members) => {
+            let describes_secret = members.iter().any(|(name, value)| {
+                DESCRIPTIONS.contains(&name.as_str()) && value.as_str().is_some_and(|text| looks_secret(text, names))
+            });
+            for (name, member) in members.iter_mut() {
+                let of_secret = describes_secret && VALUES.contains(&name.as_str());
+                if of_secret || (is_value(member) && is_secret_name(name, names)) {
+                    forget(member, secrets);
+                } else {
+                    walk(member, names, secrets);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A flag or a number of tokens is no secret, whatever it is called.
+fn is_value(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_))
+}
+
+fn forget(value: &mut Value, secrets: &mut Vec<String>) {
+    secrets.push(match std::mem::replace(value, Value::String(REDACTED.to_owned())) {
+        Value::String(text) => text,
+        other => other.to_string(),
+    });
+}
+
+fn is_secret_name(name: &str, names: &[String]) -> bool {
+    // `element` and its like say what a field is; they are not the secret.
+    !DESCRIPTIONS.contains(&name) && looks_secret(name, names)
+}
+
+fn looks_secret(text: &str, names: &[String]) -> bool {
+    let plain: String =
+        text.chars().filter(|c| !matches!(c, '_' | '-' | ' ' | '.')).flat_map(char::to_lowercase).collect();
+    SECRET_NAMES.iter().any(|secret| plain.contains(secret))
+        || names.iter().any(|name| text.to_lowercase().contains(&name.to_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(arguments: &str, names: &[&str], expected: &str, secrets: &[&str]) {
+        let raw = greenroom_core::raw::parse(arguments.to_owned()).unwrap();
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let redacted = redact(Some(&raw), &names);
+        assert_eq!(redacted.params.get(), expected);
+        assert_eq!(redacted.secrets, secrets);
+    }
+
+    /// Secrets are known by their own names, by the field they are typed into, and by what the operator says.
+    #[test]
+    fn secrets_are_forgotten() {
+        check(r#"{"url":"http://a","n": 1.50}"#, &[], r#"{"url":"http://a","n": 1.50}"#, &[]);
+        check(
+            r#"{"element":"Password field","target":"e3","text":"hunter2"}"#,
+            &[],
+            r#"{"element":"Password field","target":"e3","text":"[redacted]"}"#,
+            &["hunter2"],
+        );
+        check(
+            r#"{"fields":[{"name":"User","value":"ann"},{"name":"Pass-word","value":"hunter2"}]}"#,
+            &[],
+            r#"{"fields":[{"name":"User","value":"ann"},{"name":"Pass-word","value":"[redacted]"}]}"#,
+            &["hunter2"],
+        );
+        check(
+            r#"{"apiKey":"k","headers":{"Authorization":"Bearer x"},"tokens":5}"#,
+            &[],
+            r#"{"apiKey":"[redacted]","headers":{"Authorization":"[redacted]"},"tokens":5}"#,
+            &["k", "Bearer x"],
+        );
+        check(r#"{"iban":"DE12"}"#, &["IBAN"], r#"{"iban":"[redacted]"}"#, &["DE12"]);
+    }
+
+    /// A secret is also taken out of the answer that repeats it, however it is spelled there; short ones are not looked for.
+    #[test]
+    fn answers_are_scrubbed() {
+        let secrets = ["hun\"ter2".to_owned(), "a".to_owned()];
+        assert_eq!(scrub(r#"fill('hun\"ter2') hun"ter2 a"#, &secrets).unwrap(), "fill('[redacted]') [redacted] a");
+        assert_eq!(scrub("nothing", &secrets), None);
+    }
+}

@@ -1,0 +1,349 @@
+//! The record of one call in the making: begun before the call runs, ended before its answer leaves.
+//!
+//! A [`Ticket`] is taken for every call that is let through. It is the call's scribe, and it is given back with what the
+//! call came to. One that is dropped instead belongs to a call whose client left: its record says so. Where nothing is
+//! kept, a ticket does nothing.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use greenroom_core::{
+    BoxFuture, Fields, Owner, Records, RefId, Reply, Scribe, View,
+    port::Content,
+    raw::encode,
+    record::{BlobRef, Claim, Level, NotRecorded, Record, Request, Response, SessionRef, Status},
+};
+use greenroom_fleet::Ran;
+use serde_json::{json, value::RawValue};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::{
+    redact::{self, redact, scrub},
+    result::{Embedded, embedded, message_of, name_instead, replace, text_of},
+};
+
+/// How long a call waits for its record. Usual are some ten microseconds; a disk that takes this long is broken, and the
+/// call goes on without a record.
+const WRITE: Duration = Duration::from_secs(5);
+
+/// One call's record.
+pub(crate) struct Ticket {
+    /// `None` where nothing is kept.
+    kept_by: Option<Arc<Entry>>,
+    tool: Arc<str>,
+    began: Instant,
+    is_ended: bool,
+}
+
+struct Entry {
+    records: Arc<dyn Records>,
+    request: Request,
+    secrets: Vec<String>,
+    /// Its beginning is on its way.
+    is_begun: AtomicBool,
+}
+
+/// What is known of a call that has ended.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) tool: Arc<str>,
+    /// `None` where nothing is kept.
+    pub(crate) ref_id: Option<RefId>,
+    /// Why there is no record though there should be one.
+    pub(crate) not_recorded: Option<Arc<str>>,
+    pub(crate) session: Option<SessionRef>,
+    pub(crate) status: Status,
+    pub(crate) error: Option<String>,
+    pub(crate) at: SystemTime,
+    pub(crate) has_snapshot: bool,
+    pub(crate) console: usize,
+    pub(crate) console_errors: usize,
+    /// Those that stand in the result, and then the files.
+    pub(crate) blobs: Vec<BlobRef>,
+    /// The parts of the content that blobs were made of.
+    pub(crate) embedded: Vec<Embedded>,
+}
+
+impl Kept {
+    /// The record to ask for, if there is one.
+    pub(crate) fn record(&self) -> Option<&RefId> {
+        self.ref_id.as_ref().filter(|_| self.not_recorded.is_none())
+    }
+}
+
+/// What a given name turned out to be.
+pub(crate) enum Claimed {
+    Ticket(Ticket),
+    Repeat(Box<Record>),
+    Taken,
+}
+
+impl Ticket {
+    /// A ticket for a call of this tool with these arguments.
+    pub(crate) fn take(
+        recall: &super::Recall,
+        owner: &Owner,
+        tool: &Arc<str>,
+        arguments: Option<&RawValue>,
+    ) -> Self {
+        let at = SystemTime::now();
+        let ref_id = RefId::new(at, Uuid::new_v4().into_bytes());
+        Self::named(recall, owner, tool, arguments, at, ref_id)
+    }
+
+    /// A ticket under a name that was given, unless that has been used.
+    pub(crate) async fn claim(
+        recall: &super::Recall,
+        owner: &Owner,
+        tool: &Arc<str>,
+        arguments: Option<&RawValue>,
+        ref_id: RefId,
+    ) -> Claimed {
+        let ticket = Self::named(recall, owner, tool, arguments, SystemTime::now(), ref_id);
+        let Some(entry) = &ticket.kept_by else { return Claimed::Ticket(ticket) };
+        entry.is_begun.store(true, Ordering::Relaxed);
+        match timeout(WRITE, entry.records.claim(entry.request.clone())).await {
+            Ok(Ok(Claim::Repeat(record))) => ticket.void(Claimed::Repeat(record)),
+            Ok(Ok(Claim::Taken)) => ticket.void(Claimed::Taken),
+            // What cannot be kept is said at the end.
+            _ => Claimed::Ticket(ticket),
+        }
+    }
+
+    fn void(mut self, claimed: Claimed) -> Claimed {
+        self.is_ended = true;
+        claimed
+    }
+
+    fn named(
+        recall: &super::Recall,
+        owner: &Owner,
+        tool: &Arc<str>,
+        arguments: Option<&RawValue>,
+        at: SystemTime,
+        ref_id: RefId,
+    ) -> Self {
+        let kept_by = recall.records.clone().map(|records| {
+            let redact::Redacted { params, secrets } = redact(arguments, &recall.redact);
+            let (owner, tool) = (owner.clone(), tool.clone());
+            let request = Request { ref_id, owner, session: None, tool, params, at };
+            Arc::new(Entry { records, request, secrets, is_begun: AtomicBool::new(false) })
+        });
+        Self { kept_by, tool: tool.clone(), began: Instant::now(), is_ended: false }
+    }
+
+    /// Who writes the call down before it runs.
+    pub(crate) fn scribe(&self) -> Option<Arc<dyn Scribe>> {
+        let entry = self.kept_by.clone()?;
+        Some(entry)
+    }
+
+    pub(crate) fn ref_id(&self) -> Option<&RefId> {
+        self.kept_by.as_ref().map(|entry| &entry.request.ref_id)
+    }
+
+    /// The call has an answer.
+    pub(crate) async fn answered(mut self, reply: &Reply, ran: &Ran, view: &View) -> Kept {
+        self.is_ended = true;
+        let mut kept = self.ending(match &reply.body {
+            _ if !reply.is_failure() => None,
+            Ok(result) => Some(text_of(result)),
+            Err(error) => Some(message_of(error)),
+        });
+        kept.session.clone_from(&ran.session);
+        kept.has_snapshot = reply.snapshot().is_some();
+        kept.console = reply.console.len();
+        kept.console_errors = reply.console.iter().filter(|line| line.level == Level::Error).count();
+        let Some(entry) = self.kept_by.clone() else { return kept };
+        let (Ok(body) | Err(body)) = &reply.body;
+        kept.embedded = embedded(body);
+        let blobs = entry.keep_blobs(&ran.pool, &kept.embedded, reply).await;
+        let result = match &blobs {
+            Ok(blobs) if !kept.embedded.is_empty() => {
+                let named = |part: &RawValue, n: usize| name_instead(part, blobs.get(n)?.id.as_str());
+                replace(body, &kept.embedded, named).get().into()
+            }
+            _ => Arc::from(body.get()),
+        };
+        match blobs {
+            Ok(blobs) => kept.blobs = blobs,
+            Err(why) => kept.not_recorded = Some(why.0),
+        }
+        let snapshot = reply.snapshot().and_then(|artifact| match &artifact.content {
+            Content::Text(text) => Some(text.clone()),
+            _ => None,
+        });
+        kept.has_snapshot = snapshot.is_some();
+        let response = Response {
+            snapshot: snapshot.map(|text| entry.scrubbed(text)),
+            console: reply.console.clone(),
+            blobs: kept.blobs.clone(),
+            url: Some(view.url.clone()).filter(|url| !url.is_empty()),
+            title: Some(view.title.clone()).filter(|title| !title.is_empty()),
+            ..entry.response(&kept, entry.scrubbed(result), self.began.elapsed())
+        };
+        entry.end(response, &mut kept).await;
+        kept
+    }
+
+    /// The call has none: this is what its agent is told.
+    pub(crate) async fn failed(mut self, message: &str) -> Kept {
+        self.is_ended = true;
+        let mut kept = self.ending(Some(message.to_owned()));
+        if let Some(entry) = self.kept_by.clone() {
+            let result = entry.scrubbed(error_result(message));
+            let response = entry.response(&kept, result, self.began.elapsed());
+            entry.end(response, &mut kept).await;
+        }
+        kept
+    }
+
+    /// The call never began: nothing is kept of it.
+    pub(crate) fn tear_up(mut self) {
+        self.is_ended = !self.kept_by.as_ref().is_some_and(|entry| entry.is_begun.load(Ordering::Relaxed));
+    }
+
+    fn ending(&self, error: Option<String>) -> Kept {
+        Kept {
+            tool: self.tool.clone(),
+            ref_id: self.ref_id().cloned(),
+            not_recorded: None,
+            session: None,
+            status: if error.is_some() { Status::Error } else { Status::Success },
+            error,
+            at: SystemTime::now(),
+            has_snapshot: false,
+            console: 0,
+            console_errors: 0,
+            blobs: Vec::new(),
+            embedded: Vec::new(),
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.is_ended {
+            return;
+        }
+        let kept = self.ending(Some("its client left before it was answered".to_owned()));
+        if let Some(entry) = self.kept_by.as_ref().filter(|entry| entry.is_begun.load(Ordering::Relaxed)) {
+            let result = error_result(kept.error.as_deref().unwrap_or_default());
+            // It is in order with this call; nobody is there to hear when it is done.
+            drop(entry.records.end(entry.response(&kept, result, self.began.elapsed())));
+        }
+    }
+}
+
+/// What is kept as the result of a call that greenroom itself had to answer.
+fn error_result(message: &str) -> Arc<str> {
+    encode(&json!({ "content": [{ "type": "text", "text": message }], "isError": true })).get().into()
+}
+
+impl Entry {
+    fn scrubbed(&self, text: Arc<str>) -> Arc<str> {
+        scrub(&text, &self.secrets).map_or(text, Arc::from)
+    }
+
+    fn response(&self, kept: &Kept, result: Arc<str>, took: Duration) -> Response {
+        Response {
+            ref_id: self.request.ref_id.clone(),
+            session: kept.session.clone(),
+            status: kept.status,
+            result,
+            snapshot: None,
+            console: Vec::new(),
+            error: kept.error.as_ref().map(|text| scrub(text, &self.secrets).unwrap_or_else(|| text.clone())),
+            blobs: Vec::new(),
+            url: None,
+            title: None,
+            at: kept.at,
+            took,
+        }
+    }
+
+    /// Keeps the bytes of an answer: first those that stand in it, then the files it speaks of.
+    async fn keep_blobs(
+        &self,
+        pool: &str,
+        embedded: &[Embedded],
+        reply: &Reply,
+    ) -> Result<Vec<BlobRef>, NotRecorded> {
+        let mut blobs = Vec::new();
+        for Embedded { mime, data, .. } in embedded {
+            blobs.push(self.keep(pool, data, mime, None).await?);
+        }
+        for artifact in &reply.artifacts {
+            if let Content::File { name, mime, data } = &artifact.content {
+                blobs.push(self.keep(pool, data, mime, Some(name.clone())).await?);
+            }
+        }
+        Ok(blobs)
+    }
+
+    async fn keep(
+        &self,
+        pool: &str,
+        data: &[u8],
+        mime: &str,
+        name: Option<String>,
+    ) -> Result<BlobRef, NotRecorded> {
+        let late = |_| NotRecorded("keeping its files took too long".into());
+        let id = timeout(WRITE, self.records.keep(pool, data.to_vec())).await.map_err(late)??;
+        Ok(BlobRef { id, mime: mime.to_owned(), name, bytes: data.len() as u64 })
+    }
+
+    async fn end(&self, response: Response, kept: &mut Kept) {
+        if !self.is_begun.swap(true, Ordering::Relaxed) {
+            // It never came to a session, so nobody has begun it.
+            drop(self.records.begin(self.request.clone()));
+        }
+        match timeout(WRITE, self.records.end(response)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(NotRecorded(why))) => kept.not_recorded = Some(why),
+            Err(_) => kept.not_recorded = Some("writing it down took too long".into()),
+        }
+    }
+}
+
+impl Scribe for Entry {
+    fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
+        if self.is_begun.swap(true, Ordering::Relaxed) {
+            // It began under a given name; its session is noted at its end.
+            return Box::pin(std::future::ready(()));
+        }
+        let written = self.records.begin(Request { session: session.cloned(), ..self.request.clone() });
+        // Whether it is kept is said with its answer: one whose beginning is not kept has no end either.
+        Box::pin(async move {
+            let _ = timeout(WRITE, written).await;
+        })
+    }
+}
+
+impl From<&Kept> for Fields {
+    /// The answer in few words: what the call came to, and by what name to ask for the rest.
+    fn from(kept: &Kept) -> Self {
+        let mut fields = Self::default();
+        fields.set("ref_id", encode(&kept.record()));
+        fields.set("session_id", encode(&kept.session.as_ref().map(|session| &session.uid)));
+        fields.set("status", encode(&kept.status));
+        fields.set("timestamp", encode(&greenroom_core::time::timestamp_ms(kept.at)));
+        let metadata = json!({
+            "tool": kept.tool,
+            "has_snapshot": kept.has_snapshot,
+            "has_console_logs": kept.console > 0,
+            "console_error_count": kept.console_errors,
+        });
+        fields.set("metadata", encode(&metadata));
+        if let Some(error) = &kept.error {
+            fields.set("error", encode(error));
+        }
+        fields
+    }
+}

@@ -1,0 +1,185 @@
+//! Answers in every form.
+
+use std::{sync::Arc, time::SystemTime};
+
+use greenroom_core::record::{BlobRef, Status};
+
+use super::*;
+
+fn kept() -> Kept {
+    Kept {
+        tool: "browser_click".into(),
+        ref_id: Some(RefId::parse("0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b").unwrap()),
+        not_recorded: None,
+        session: None,
+        status: Status::Success,
+        error: None,
+        at: SystemTime::UNIX_EPOCH,
+        has_snapshot: false,
+        console: 0,
+        console_errors: 0,
+        blobs: Vec::new(),
+        embedded: Vec::new(),
+    }
+}
+
+fn unkept() -> Kept {
+    Kept { ref_id: None, ..kept() }
+}
+
+fn form(kept: &Kept, mode: Mode) -> Form<'_> {
+    Form { mode, kept, inline_tokens: 8_000, before: None, site: None }
+}
+
+const INLINE: Mode = Mode::As(Responses::Inline);
+
+fn reply(body: &str, links: &[(&str, &str)]) -> Reply {
+    let artifacts = links
+        .iter()
+        .map(|(link, text)| {
+            let at = body.find(link).unwrap();
+            Artifact {
+                kind: ArtifactKind::Snapshot,
+                place: at..at + link.len(),
+                instead: Some(format!("```yaml\n{text}\n```")),
+                content: Content::Text(Arc::from(*text)),
+            }
+        })
+        .collect();
+    Reply { artifacts, ..Reply::from(Ok(greenroom_core::raw::parse(body.to_owned()).unwrap())) }
+}
+
+fn text(body: &Raw) -> String {
+    serde_json::from_str::<Value>(body.get()).unwrap()["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+/// Replacements are escaped for JSON, and nothing around them moves.
+#[test]
+fn artifacts_take_the_place_of_their_links() {
+    let reply = reply(
+        r#"{"content":[{"type":"text","text":"a [1](x) b"}],"x-new": 1.50}"#,
+        &[("[1](x)", "\"quoted\"\\")],
+    );
+    let body = answer(reply, &[], &form(&unkept(), INLINE)).unwrap();
+    assert_eq!(
+        body.get(),
+        r#"{"content":[{"type":"text","text":"a ```yaml\n\"quoted\"\\\n``` b"}],"x-new": 1.50}"#
+    );
+}
+
+/// Notes are a last part of their own; other members keep their place.
+#[test]
+fn notes_come_last() {
+    let body = r#"{"content":[{"type":"x"}],"isError":true}"#;
+    let notes = ["n1".to_owned(), "n2".to_owned()];
+    assert_eq!(
+        answer(reply(body, &[]), &notes, &form(&unkept(), INLINE)).unwrap().get(),
+        r#"{"content":[{"type":"x"},{"type":"text","text":"n1\nn2"}],"isError":true}"#
+    );
+    let error = Reply::from(Err(encode(&json!({ "code": 1, "message": "m" }))));
+    let error = answer(error, &notes[..1], &form(&unkept(), INLINE)).unwrap_err();
+    assert_eq!(error.get(), r#"{"code":1,"message":"m\nn1"}"#);
+}
+
+/// `raw` changes no byte but adds a member behind all others, or within it; `inline` names the record to people only
+/// where there is something to recall.
+#[test]
+fn names_of_records() {
+    let kept = kept();
+    let body = r#"{"content":[ {"type":"text","text":"a [1](x)"}], "n": 1.50 }"#;
+    let raw = answer(reply(body, &[("[1](x)", "s")]), &["n".to_owned()], &form(&kept, Mode::As(Responses::Raw)));
+    let name = r#""greenroom/ref_id":"0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b""#;
+    let before = body.strip_suffix("}").unwrap();
+    assert_eq!(raw.unwrap().get(), format!(r#"{before},"_meta":{{{name},"greenroom/notes":["n"]}}}}"#));
+    let has_meta = answer(reply(r#"{"_meta":{"a":1}}"#, &[]), &[], &form(&kept, INLINE)).unwrap();
+    assert_eq!(has_meta.get(), format!(r#"{{"_meta":{{"a":1,{name}}}}}"#));
+    let plain = answer(reply(r#"{"content":[]}"#, &[]), &[], &form(&kept, INLINE)).unwrap();
+    assert_eq!(plain.get(), format!(r#"{{"content":[],"_meta":{{{name}}}}}"#));
+    let with_page = Kept { has_snapshot: true, ..kept };
+    let named = answer(reply(r#"{"content":[]}"#, &[]), &[], &form(&with_page, INLINE)).unwrap();
+    assert_eq!(text(&named), "ref_id: 0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b");
+}
+
+/// `refs` has what the call came to and its name, and nothing of the answer; one that is not kept is sent as it is.
+#[test]
+fn few_words() {
+    let body = r#"{"content":[{"type":"text","text":"long"}],"isError":true,"structuredContent":{}}"#;
+    let kept = Kept { status: Status::Error, error: Some("no such element".to_owned()), console: 2, console_errors: 1, ..kept() };
+    let refs = Mode::As(Responses::Refs);
+    let body_of = |kept: &Kept| answer(reply(body, &[]), &[], &form(kept, refs)).unwrap();
+    let short: Value = serde_json::from_str(&text(&body_of(&kept))).unwrap();
+    assert_eq!(
+        short,
+        json!({
+            "ref_id": "0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b",
+            "session_id": null,
+            "status": "error",
+            "timestamp": "1970-01-01T00:00:00.000Z",
+            "metadata": { "tool": "browser_click", "has_snapshot": false, "has_console_logs": true, "console_error_count": 1 },
+            "error": "no such element",
+        })
+    );
+    let whole: Value = serde_json::from_str(body_of(&kept).get()).unwrap();
+    assert_eq!((&whole["isError"], whole.get("structuredContent")), (&json!(true), None));
+    let lost = Kept { not_recorded: Some("the disk is full".into()), ..kept };
+    let lost = body_of(&lost);
+    assert_eq!(text(&lost), "long");
+    assert!(lost.get().contains("not recorded: the disk is full"), "{lost}");
+}
+
+/// Only what changed is sent where that was wanted; a page that is another one is sent whole.
+#[test]
+fn changes_only() {
+    let kept = Kept { has_snapshot: true, ..kept() };
+    let since = RefId::parse("00000000-0000-4000-8000-000000000001").unwrap();
+    let of = |before: &str, now: &str| {
+        let reply = reply(r#"{"content":[{"type":"text","text":"[1](x)"}]}"#, &[("[1](x)", now)]);
+        let before = Some((since.clone(), before.to_owned()));
+        text(&answer(reply, &[], &Form { before, ..form(&kept, Mode::Diff) }).unwrap())
+    };
+    let page = |n: usize| (0..100).map(|row| format!("- row {row} {}\n", if row == 50 { n } else { 0 })).collect::<String>();
+    assert_eq!(of(&page(1), &page(1)), format!("no changes since ref_id {since}"));
+    let changed = of(&page(1), &page(2));
+    assert!(changed.contains("- - row 50 1\n") && changed.contains("+ - row 50 2\n"), "{changed}");
+    assert!(changed.starts_with(&format!("changes since ref_id {since}:\n```diff\n")), "{changed}");
+    assert!(!changed.contains("row 10"), "{changed}");
+    assert!(of("- something else\n", &page(2)).starts_with("```yaml\n- row 0 0\n"));
+}
+
+/// What is too long is cut at lines, whatever kind it is, says so, and says how to get the rest; what is not kept is not
+/// cut.
+#[test]
+fn budget() {
+    let with_page = Kept { has_snapshot: true, ..kept() };
+    let page: String = (0..5_000).map(|row| format!("- row \"number {row}\" [ref=e{row}]\n")).collect();
+    let send = |kept: &Kept, links: &[(&str, &str)], body: &str| {
+        answer(reply(body, links), &[], &Form { inline_tokens: 500, ..form(kept, INLINE) }).unwrap()
+    };
+    let body = r##"{"content":[{"type":"text","text":"# Page\n[1](x)"}]}"##;
+    let cut = send(&with_page, &[("[1](x)", &page)], body);
+    assert!(estimate(&text(&cut)) <= 600, "{}", estimate(&text(&cut)));
+    assert!(text(&cut).starts_with("# Page\n```yaml\n- row \"number 0\" [ref=e0]\n"), "{cut}");
+    assert!(cut.get().contains("snapshot cut: ") && cut.get().contains(" of 5000 lines"), "{cut}");
+    assert!(cut.get().contains("0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b"));
+    let whole = send(&unkept(), &[("[1](x)", &page)], body);
+    assert!(text(&whole).contains("number 4999"));
+    let long = encode(&json!({ "content": [{ "type": "text", "text": page }] }));
+    let cut = send(&kept(), &[], long.get());
+    assert!(estimate(&text(&cut)) <= 600 && text(&cut).ends_with(']'), "{cut}");
+    assert!(cut.get().contains("answer cut: about "), "{cut}");
+}
+
+/// Files that came with an answer are named with where they can be fetched.
+#[test]
+fn files_are_named() {
+    let id = greenroom_core::BlobId::parse(&"ab".repeat(32)).unwrap();
+    let file = BlobRef { id, mime: "text/plain".to_owned(), name: Some("a.txt".to_owned()), bytes: 7 };
+    let kept = Kept { blobs: vec![file], ..kept() };
+    let site = Some("http://127.0.0.1:1");
+    let body = answer(reply(r#"{"content":[]}"#, &[]), &[], &Form { site, ..form(&kept, INLINE) }).unwrap();
+    let sha = "ab".repeat(32);
+    assert_eq!(
+        text(&body).lines().nth(1).unwrap(),
+        format!("a.txt: greenroom://blobs/{sha} (text/plain, 7 bytes), http://127.0.0.1:1/api/blobs/{sha}")
+    );
+}

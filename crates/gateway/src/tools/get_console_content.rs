@@ -1,0 +1,69 @@
+//! `get_console_content`: the console lines that came with a call.
+
+use greenroom_core::{
+    RefId,
+    record::{ConsoleLine, Level},
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{BARE, OwnTool, Said};
+use crate::{recall::content::NoContent, rescue::Failure};
+
+pub(super) const TOOL: OwnTool = OwnTool {
+    name: "get_console_content",
+    description: "Recall the console lines of a call, by its ref_id",
+    schema: || {
+        json!({
+            "properties": {
+                "ref_id": { "type": "string" },
+                "level": { "type": "string", "enum": ["debug", "info", "warn", "error", ""] },
+            },
+            "required": ["ref_id"],
+        })
+    },
+    read_only: true,
+    usable: |gateway| gateway.recall.records.is_some(),
+    run: |context| {
+        Box::pin(async move {
+            #[derive(Deserialize)]
+            struct Arguments {
+                ref_id: String,
+                #[serde(default)]
+                level: String,
+            }
+            let Arguments { ref_id, level } = context.arguments()?;
+            let lines = read(context.records()?, context.owner(), &ref_id, &level).await?;
+            let notes = if lines.is_empty() { vec!["no such console lines".to_owned()] } else { Vec::new() };
+            Ok(Said { notes, ..Said::text(text(&lines)) })
+        })
+    },
+    ..BARE
+};
+
+/// The lines of a record, of one level or of all.
+pub(crate) async fn read(
+    records: &dyn greenroom_core::Records,
+    owner: &greenroom_core::Owner,
+    id: &str,
+    level: &str,
+) -> Result<Vec<ConsoleLine>, Failure> {
+    let none = || NoContent::NoRecord(id.to_owned());
+    let ref_id = RefId::parse(id).map_err(|_| none())?;
+    let level = Level::ALL.into_iter().find(|one| one.as_str() == level);
+    let lines = records.console(owner, &ref_id, level).await.map_err(NoContent::from)?;
+    Ok(lines.ok_or_else(none)?)
+}
+
+/// `[warn] text (http://…:3:7)`, a line each.
+pub(crate) fn text(lines: &[ConsoleLine]) -> String {
+    let line = |line: &ConsoleLine| {
+        let place = line.location.as_ref().map(|place| {
+            let numbers = [place.line_number, place.column_number];
+            let numbers: String = numbers.iter().flatten().map(|number| format!(":{number}")).collect();
+            format!(" ({}{numbers})", place.url)
+        });
+        format!("[{}] {}{}", line.level.as_str(), line.message, place.unwrap_or_default())
+    };
+    lines.iter().map(line).collect::<Vec<_>>().join("\n")
+}

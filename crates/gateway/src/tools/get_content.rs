@@ -1,0 +1,70 @@
+//! `get_content`: a page snapshot, or the text of another answer, that was kept: whole, in part, or what is new.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{BARE, OwnTool, Said};
+use crate::{
+    recall::content::{self, Ask, Content},
+    rescue::Failure,
+};
+
+pub(super) const TOOL: OwnTool = OwnTool {
+    name: "get_content",
+    description: "Recall what a call answered, by its ref_id: first everything, later only what is new; search_for, offset, limit (lines) and since read parts",
+    schema: || {
+        json!({
+            "properties": {
+                "ref_id": { "type": "string" },
+                "search_for": { "type": "string", "description": "Only lines with this text" },
+                "before_lines": { "type": "integer", "minimum": 0 },
+                "after_lines": { "type": "integer", "minimum": 0 },
+                "offset": { "type": "integer", "minimum": 0 },
+                "limit": { "type": "integer", "minimum": 1 },
+                "since": { "type": "string", "description": "Only changes since this ref_id" },
+                "reset_cursor": { "type": "boolean" },
+            },
+            "required": ["ref_id"],
+        })
+    },
+    read_only: true,
+    usable: |gateway| gateway.recall.records.is_some(),
+    run: |context| {
+        Box::pin(async move {
+            #[derive(Deserialize)]
+            struct Arguments {
+                ref_id: String,
+                #[serde(flatten)]
+                ask: Ask,
+            }
+            let Arguments { ref_id, ask } = context.arguments()?;
+            let records = context.records()?;
+            let content = content::read(records, context.owner(), &ref_id, &ask).await?;
+            Ok(said(content, &ask))
+        })
+    },
+    ..BARE
+};
+
+/// The text alone, so that it can be used as it is; where it is a part, the part is named beside it.
+fn said(content: Content, ask: &Ask) -> Said {
+    let Content { text, total_lines, lines, next, matches, note } = content;
+    let mut notes: Vec<_> = note.into_iter().collect();
+    if let (Some(0), Some(searched)) = (matches, &ask.search_for) {
+        notes.push(format!("no line of {total_lines} has \"{searched}\""));
+    } else if let Some(next) = next {
+        let matches = matches.map(|matches| format!(", {matches} match")).unwrap_or_default();
+        notes.push(format!("{lines} of {total_lines} lines{matches}; next: offset {next}"));
+    }
+    Said { notes, ..Said::text(text) }
+}
+
+impl From<content::NoContent> for Failure {
+    fn from(error: content::NoContent) -> Self {
+        match &error {
+            content::NoContent::NoRecord(_) => Self::no_record(error.to_string()),
+            content::NoContent::NotEnded(_) => Self::not_ended(error.to_string()),
+            content::NoContent::Unreadable(_) => Self::unreadable(error.to_string()),
+        }
+    }
+}
