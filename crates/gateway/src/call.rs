@@ -120,7 +120,11 @@ pub(crate) enum Told {
 }
 
 /// Carries out a call of a program. An error says why it was not let through.
-pub(crate) async fn for_program(gateway: &Gateway, owner: &Owner, call: ProgramCall) -> Result<Told, Failure> {
+pub(crate) async fn for_program(
+    gateway: &Gateway,
+    owner: &Owner,
+    call: ProgramCall,
+) -> Result<Told, Failure> {
     let caller = Caller { owner: owner.clone(), connection: None, agent: Arc::new(Nobody) };
     let request = Request::of(call.tool, call.arguments)?;
     let given = Given { session: call.session, ref_id: call.ref_id };

@@ -99,7 +99,8 @@ impl Failure {
 
     /// A given name of a call belongs to somebody else.
     pub(crate) fn request_id_taken(ref_id: &RefId) -> Self {
-        Self::new("request_id_taken", format!("`request_id` is in use: `{ref_id}`")).hint("choose a random UUID")
+        Self::new("request_id_taken", format!("`request_id` is in use: `{ref_id}`"))
+            .hint("choose a random UUID")
     }
 
     /// What would be the client program's mistake, where there is none.
@@ -113,12 +114,14 @@ impl Failure {
 
     /// Records are switched off.
     pub(crate) fn nothing_kept() -> Self {
-        Self::new("records_off", "calls are not kept here").hint("the operator can set `records.enabled = true`")
+        Self::new("records_off", "calls are not kept here")
+            .hint("the operator can set `records.enabled = true`")
     }
 
     pub(crate) fn no_record(message: String) -> Self {
-        Self::new("no_record", message)
-            .hint("a ref_id stands at the end of the answer it belongs to; old records are removed after a while")
+        Self::new("no_record", message).hint(
+            "a ref_id stands at the end of the answer it belongs to; old records are removed after a while",
+        )
     }
 
     pub(crate) fn not_ended(message: String) -> Self {

@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
-use greenroom_core::{Artifact, ArtifactKind, Fields, Raw, RefId, Reply, port::Content, raw::encode, settings::Responses};
+use greenroom_core::{
+    Artifact, ArtifactKind, Fields, Raw, RefId, Reply, port::Content, raw::encode, settings::Responses,
+};
 use serde_json::{Value, json};
 
 use crate::recall::{
@@ -54,7 +56,9 @@ fn short(result: &Raw, kept: &Kept) -> Raw {
     let mut fields = Fields::default();
     fields.set("content", encode(&json!([{ "type": "text", "text": text.get() }])));
     for kept in ["isError", "_meta"] {
-        if let Some(value) = Fields::open(result).ok().and_then(|result| result.get(kept).map(ToOwned::to_owned)) {
+        if let Some(value) =
+            Fields::open(result).ok().and_then(|result| result.get(kept).map(ToOwned::to_owned))
+        {
             fields.set(kept, value);
         }
     }

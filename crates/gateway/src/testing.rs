@@ -2,19 +2,11 @@
 
 mod kept;
 
-use std::{
-    collections::BTreeSet,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Policy, Raw, Reply, Seat,
-    StartError, Tool, Toolset, Unwell, View,
-    lease::Strategy,
-    raw,
-    settings::Scope,
+    StartError, Tool, Toolset, Unwell, View, lease::Strategy, raw, settings::Scope,
 };
 use greenroom_fleet::{Fleet, FleetSettings, InstanceSettings, PoolSettings, Size};
 use serde_json::json;

@@ -114,7 +114,19 @@ impl House {
         });
         let (data_folder, control) = (data.clone(), None);
         let _wake = wake::watch(gateway.fleet.clone());
-        Ok(Self { gateway, eager, launcher, proxies, engines, ports, run, store, data_folder, _wake, control })
+        Ok(Self {
+            gateway,
+            eager,
+            launcher,
+            proxies,
+            engines,
+            ports,
+            run,
+            store,
+            data_folder,
+            _wake,
+            control,
+        })
     }
 
     /// Begins to start the first browser and its spares, if this house has them ready before anybody calls.

@@ -9,12 +9,12 @@ use std::{
     io::{self, Write},
     path::Path,
     process::ExitCode,
-    sync::Arc,
     time::Duration,
 };
 
-use greenroom_core::{Owner, Records, settings::Resolved};
+use greenroom_core::{Owner, settings::Resolved};
 use greenroom_gateway::rest::{CallStatus, Happened, TimelineEvent, TimelineView, timeline_of};
+use greenroom_store::Store;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::logs::Args;
@@ -108,7 +108,7 @@ struct Source<'a> {
     data: &'a Path,
     pid: Option<u32>,
     owner: &'a str,
-    disk: Option<Arc<dyn Records>>,
+    disk: Option<Store>,
 }
 
 impl Source<'_> {
@@ -143,11 +143,14 @@ impl Source<'_> {
     }
 
     async fn on_disk(&mut self, name: &str, from: u64) -> anyhow::Result<TimelineView> {
+        if self.disk.is_none() {
+            self.disk = Store::look(self.data);
+        }
         let Some(records) = &self.disk else {
             let message = format!("no records are kept in the data folder `{}`", self.data.display());
             return Err(Hinted::failure(message).hint("`--data-dir` looks into another folder").into());
         };
-        let view = timeline_of(&**records, &Owner::new(self.owner), name, from, PART).await?;
+        let view = timeline_of(records, &Owner::new(self.owner), name, from, PART).await?;
         view.ok_or_else(|| missing(name))
     }
 }

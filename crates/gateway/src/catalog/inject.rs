@@ -43,8 +43,12 @@ pub(crate) struct Takes {
 
 impl Takes {
     #[cfg(test)]
-    pub(crate) const ALL: Self =
-        Self { session: true, pool: true, instance: true, wants: wants::Takes { mode: true, responses: true, pages: true } };
+    pub(crate) const ALL: Self = Self {
+        session: true,
+        pool: true,
+        instance: true,
+        wants: wants::Takes { mode: true, responses: true, pages: true },
+    };
     const NONE: Self = Self {
         session: false,
         pool: false,

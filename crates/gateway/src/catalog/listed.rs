@@ -55,7 +55,8 @@ impl Listed {
             };
             for tool in &set.tools {
                 let entry = tools.entry(tool.name.clone()).or_insert_with(|| {
-                    let (snapshots, data) = (engine.gives_snapshots(&tool.name), engine.gives_data(&tool.name));
+                    let (snapshots, data) =
+                        (engine.gives_snapshots(&tool.name), engine.gives_data(&tool.name));
                     let (shown, takes) = shown.add_to(&tool.definition, Gives { snapshots, data });
                     Entry { shown, takes, variants: Vec::new() }
                 });

@@ -11,9 +11,28 @@ pub(crate) const REDACTED: &str = "[redacted]";
 
 /// Parts of names that secrets have, in lower case, without separators.
 const SECRET_NAMES: [&str; 22] = [
-    "password", "passwd", "passphrase", "passcode", "secret", "token", "apikey", "authorization", "credential",
-    "privatekey", "cookie", "onetimecode", "securitycode", "cvv", "cvc", "passwort", "kennwort", "contraseña", "motdepasse", "senha",
-    "пароль", "密码",
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "secret",
+    "token",
+    "apikey",
+    "authorization",
+    "credential",
+    "privatekey",
+    "cookie",
+    "onetimecode",
+    "securitycode",
+    "cvv",
+    "cvc",
+    "passwort",
+    "kennwort",
+    "contraseña",
+    "motdepasse",
+    "senha",
+    "пароль",
+    "密码",
 ];
 
 /// Members that describe the element that a value is meant for.
@@ -71,7 +90,8 @@ fn walk(value: &mut Value, names: &[String], secrets: &mut Vec<String>) {
         Value::Array(items) => items.iter_mut().for_each(|item| walk(item, names, secrets)),
         Value::Object(members) => {
             let describes_secret = members.iter().any(|(name, value)| {
-                DESCRIPTIONS.contains(&name.as_str()) && value.as_str().is_some_and(|text| looks_secret(text, names))
+                DESCRIPTIONS.contains(&name.as_str())
+                    && value.as_str().is_some_and(|text| looks_secret(text, names))
             });
             for (name, member) in members.iter_mut() {
                 let of_secret = describes_secret && VALUES.contains(&name.as_str());
@@ -151,7 +171,10 @@ mod tests {
     #[test]
     fn answers_are_scrubbed() {
         let secrets = ["hun\"ter2".to_owned(), "a".to_owned()];
-        assert_eq!(scrub(r#"fill('hun\"ter2') hun"ter2 a"#, &secrets).unwrap(), "fill('[redacted]') [redacted] a");
+        assert_eq!(
+            scrub(r#"fill('hun\"ter2') hun"ter2 a"#, &secrets).unwrap(),
+            "fill('[redacted]') [redacted] a"
+        );
         assert_eq!(scrub("nothing", &secrets), None);
     }
 }

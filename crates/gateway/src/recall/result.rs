@@ -119,7 +119,8 @@ mod tests {
         )
         .unwrap();
         let found = embedded(&result);
-        let data: Vec<_> = found.iter().map(|one| (one.part, one.mime.as_str(), one.data.as_slice())).collect();
+        let data: Vec<_> =
+            found.iter().map(|one| (one.part, one.mime.as_str(), one.data.as_slice())).collect();
         assert_eq!(data, [(1, "image/png", &[0, 1, 2][..]), (2, "application/octet-stream", &[255][..])]);
         let named = replace(&result, &found, |part, number| name_instead(part, &format!("name {number}")));
         assert_eq!(
@@ -132,7 +133,10 @@ mod tests {
     #[test]
     fn texts() {
         let text = |json: &str| text_of(&greenroom_core::raw::parse(json.to_owned()).unwrap());
-        assert_eq!(text(r#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]}"#), "a\nb");
+        assert_eq!(
+            text(r#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]}"#),
+            "a\nb"
+        );
         assert_eq!(text(r#"{"x":1}"#), r#"{"x":1}"#);
     }
 }

@@ -1,19 +1,26 @@
-//! `/api/calls`: what is kept of calls: listed, shown, and read in parts.
+//! `/api/calls`: calls of tools, made and listed, shown, and read in parts.
+//!
+//! A call that was let through is answered with 200, however it ended: whether the tool failed is in its `status`. What it
+//! answered is not sent back; it is kept, and asked for by its `ref_id`.
 
-use axum::{Json, extract::State};
+use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use greenroom_core::{
-    Records, RefId, SessionUid,
-    record::{Filter, Record, Status},
+    Raw, Records, RefId, SessionId, SessionUid,
+    record::{Filter, Record, SessionState, Status},
 };
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Desk, Door, Problem,
-    input::{Asked, Named, session},
-    problem::{BadRequest, NotFound, Unavailable},
-    record::{AtLeast, Call, CallDetail, Calls, Console},
+    Desk, Door, Problem, body,
+    input::{Asked, Named, ref_id, session},
+    problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
+    record::{Call, CallDetail, Calls, Console, OfLevel, Shown},
+};
+use crate::{
+    call::{self, ProgramCall, Told},
+    recall::content::{self, Ask},
 };
 
 /// How many calls a list has unless it is asked for more or fewer: about what people look through at once.
@@ -23,7 +30,79 @@ const LIST_DEFAULT: usize = 50;
 const LIST_MAX: usize = 1_000;
 
 pub(super) fn routes() -> OpenApiRouter<Desk> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(show)).routes(routes!(console))
+    OpenApiRouter::new()
+        .routes(routes!(list, make))
+        .routes(routes!(show))
+        .routes(routes!(content))
+        .routes(routes!(console))
+}
+
+/// A call to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewCall {
+    /// The session it is for, by its UUID or its name; one that does not exist yet is opened.
+    #[schema(min_length = 1, max_length = 256)]
+    session_id: Option<String>,
+    tool: String,
+    /// The tool's arguments.
+    #[schema(value_type = Option<Object>)]
+    params: Option<Raw>,
+    /// What the call is to be called: its `ref_id`. A second one of this name is not made; the first one's is answered.
+    #[schema(format = Uuid)]
+    request_id: Option<String>,
+}
+
+/// Makes a call, and waits for its end
+#[utoipa::path(
+    post, path = "/calls", tag = "calls", request_body = NewCall,
+    responses(
+        (status = 200, description = "It was made; a tool that failed has the status `error`", body = Call),
+        BadRequest, Forbidden, NotFound, Conflict, TooBig, NotJson, Unavailable
+    )
+)]
+async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<Call>, Problem> {
+    let records = desk.records()?;
+    let Some(new) = body::read::<NewCall>(&headers, body, body::CALL).await? else {
+        return Err(Problem::bad_body("the body must say which tool: `{\"tool\": \"browser_snapshot\"}`"));
+    };
+    if new.params.as_ref().is_some_and(|params| !params.get().starts_with('{')) {
+        return Err(Problem::bad_body("`params` must be an object"));
+    }
+    let call = ProgramCall {
+        session: match &new.session_id {
+            Some(given) => Some(callable(&desk, records, given).await?),
+            None => None,
+        },
+        ref_id: new.request_id.as_deref().map(ref_id).transpose()?,
+        arguments: new.params,
+        tool: new.tool.clone(),
+    };
+    match call::for_program(&desk.gateway, &desk.owner, call).await {
+        Ok(Told::Ended(kept)) => {
+            let ref_id = kept.ref_id.as_ref().ok_or_else(Problem::records_off)?;
+            Ok(Json(Call::ended(ref_id, &kept)))
+        }
+        Ok(Told::Repeat(record)) => Ok(Json(Call::from(&record.summary))),
+        Err(failure) => Err(Problem::not_let_through(&failure, &new.tool)),
+    }
+}
+
+/// The name under which calls reach the session that is meant by a UUID or a name. A UUID that was never a session's is a
+/// name like any other.
+async fn callable(desk: &Desk, records: &dyn Records, given: &str) -> Result<SessionId, Problem> {
+    let name = session(given)?;
+    let Some(uid) = SessionUid::parse(given) else { return Ok(name) };
+    let Some(row) = records.session(&desk.owner, given).await?.filter(|row| row.session.uid == uid) else {
+        return Ok(name);
+    };
+    if row.state != SessionState::Active {
+        return Err(Problem::session_over(given, "it is closed"));
+    }
+    if row.session.name.starts_with('#') {
+        return Err(Problem::session_over(given, "it is a connection's own"));
+    }
+    session(&row.session.name)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -94,11 +173,66 @@ async fn show(State(desk): Door, name: Named) -> Result<Json<CallDetail>, Proble
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
+struct Reading {
+    /// Only lines with this text.
+    search_for: Option<String>,
+    /// How many lines before and behind each such line come with it.
+    #[serde(default)]
+    before_lines: usize,
+    #[serde(default)]
+    after_lines: usize,
+    /// Forgets what was read before: everything is new.
+    #[serde(default)]
+    reset_cursor: bool,
+    /// From this line on, counted from 0.
+    offset: Option<usize>,
+    /// How many lines at most.
+    #[param(minimum = 1)]
+    limit: Option<usize>,
+    /// Only what changed since this call.
+    #[param(format = Uuid)]
+    since: Option<String>,
+}
+
+/// What a call showed: its page, or the text of its answer
+///
+/// Read without parameters, the first time is everything, and later only what is new since. With `search_for`,
+/// `offset`, `limit` or `since` it is read in parts, which changes nothing in what is new.
+#[utoipa::path(
+    get, path = "/calls/{ref_id}/content", tag = "calls",
+    params(("ref_id" = String, Path, format = Uuid), Reading),
+    responses((status = 200, body = Shown), BadRequest, NotFound, Conflict, Unavailable)
+)]
+async fn content(
+    State(desk): Door,
+    name: Named,
+    Asked(asked): Asked<Reading>,
+) -> Result<Json<Shown>, Problem> {
+    let id = name.ref_id()?;
+    if asked.limit == Some(0) {
+        return Err(Problem::bad_query("`limit` must be 1 or more: `0`"));
+    }
+    let ask = Ask {
+        search_for: asked.search_for,
+        before_lines: asked.before_lines,
+        after_lines: asked.after_lines,
+        reset_cursor: asked.reset_cursor,
+        offset: asked.offset,
+        limit: asked.limit,
+        since: asked.since,
+    };
+    let content = content::read(desk.records()?, &desk.owner, id.as_str(), &ask).await?;
+    Ok(Json(Shown::of(&id, content)))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 struct WhichLines {
-    /// Only lines of this level and graver ones; empty for all.
+    /// Only lines of this level; empty for all.
     #[serde(default)]
     #[param(inline, required = false)]
-    level: AtLeast,
+    level: OfLevel,
 }
 
 /// What the page's console said during a call, whole at every reading

@@ -129,7 +129,7 @@ async fn scale(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Scaled>, Problem> {
-    let size = body::read::<Size>(&headers, body).await?;
+    let size = body::read::<Size>(&headers, body, body::COMMAND).await?;
     let Some(Size { instances }) = size else {
         return Err(Problem::bad_body("the body must say how many: `{\"instances\": 3}`"));
     };
@@ -183,7 +183,7 @@ async fn tell(
     body: Body,
     order: Order,
 ) -> Result<Json<Changed>, Problem> {
-    let which = body::read::<Which>(headers, body).await?.unwrap_or_default().text();
+    let which = body::read::<Which>(headers, body, body::COMMAND).await?.unwrap_or_default().text();
     let told = order(fleet, &pool, which.as_deref())?;
     Ok(Json(Changed { pool, instances: told.iter().map(ToString::to_string).collect() }))
 }

@@ -87,7 +87,8 @@ fn notes_come_last() {
 fn names_of_records() {
     let kept = kept();
     let body = r#"{"content":[ {"type":"text","text":"a [1](x)"}], "n": 1.50 }"#;
-    let raw = answer(reply(body, &[("[1](x)", "s")]), &["n".to_owned()], &form(&kept, Mode::As(Responses::Raw)));
+    let raw =
+        answer(reply(body, &[("[1](x)", "s")]), &["n".to_owned()], &form(&kept, Mode::As(Responses::Raw)));
     let name = r#""greenroom/ref_id":"0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b""#;
     let before = body.strip_suffix("}").unwrap();
     assert_eq!(raw.unwrap().get(), format!(r#"{before},"_meta":{{{name},"greenroom/notes":["n"]}}}}"#));
@@ -104,7 +105,13 @@ fn names_of_records() {
 #[test]
 fn few_words() {
     let body = r#"{"content":[{"type":"text","text":"long"}],"isError":true,"structuredContent":{}}"#;
-    let kept = Kept { status: Status::Error, error: Some("no such element".to_owned()), console: 2, console_errors: 1, ..kept() };
+    let kept = Kept {
+        status: Status::Error,
+        error: Some("no such element".to_owned()),
+        console: 2,
+        console_errors: 1,
+        ..kept()
+    };
     let refs = Mode::As(Responses::Refs);
     let body_of = |kept: &Kept| answer(reply(body, &[]), &[], &form(kept, refs)).unwrap();
     let short: Value = serde_json::from_str(&text(&body_of(&kept))).unwrap();
@@ -137,7 +144,9 @@ fn changes_only() {
         let before = Some((since.clone(), before.to_owned()));
         text(&answer(reply, &[], &Form { before, ..form(&kept, Mode::Diff) }).unwrap())
     };
-    let page = |n: usize| (0..100).map(|row| format!("- row {row} {}\n", if row == 50 { n } else { 0 })).collect::<String>();
+    let page = |n: usize| {
+        (0..100).map(|row| format!("- row {row} {}\n", if row == 50 { n } else { 0 })).collect::<String>()
+    };
     assert_eq!(of(&page(1), &page(1)), format!("no changes since ref_id {since}"));
     let changed = of(&page(1), &page(2));
     assert!(changed.contains("- - row 50 1\n") && changed.contains("+ - row 50 2\n"), "{changed}");

@@ -257,12 +257,12 @@ impl Records for Kept {
         &'a self,
         owner: &'a Owner,
         id: &'a RefId,
-        at_least: Level,
+        level: Option<Level>,
     ) -> BoxFuture<'a, Result<Option<Vec<ConsoleLine>>, Unreadable>> {
         self.read(|state| {
             let place = state.own(owner, id)?;
             let lines = state.records[place].1.iter().flat_map(|response| &response.console);
-            Some(lines.filter(|line| line.level >= at_least).cloned().collect())
+            Some(lines.filter(|line| level.is_none_or(|level| line.level == level)).cloned().collect())
         })
     }
 

@@ -223,7 +223,8 @@ fn check(
         }
         let wants = takes.wants.take_from(&mut given).map_err(Unroutable::from)?;
         if wants.page.is_some() {
-            let message = "an answer that is asked for page by page cannot be one of several; call it by itself";
+            let message =
+                "an answer that is asked for page by page cannot be one of several; call it by itself";
             return Err(Failure::not_in_bulk(message));
         }
         let args = if wants.mode.is_some() { Some(given.to_raw()) } else { args.clone() };

@@ -12,9 +12,7 @@ mod session_renew;
 
 use std::sync::{Arc, OnceLock};
 
-use greenroom_core::{
-    Agent, BoxFuture, Fields, Owner, Permit, Raw, Records, raw::encode, settings::Scope,
-};
+use greenroom_core::{Agent, BoxFuture, Fields, Owner, Permit, Raw, Records, raw::encode, settings::Scope};
 use greenroom_fleet::Whose;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json, value::RawValue};

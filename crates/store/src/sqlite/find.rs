@@ -112,7 +112,7 @@ pub(crate) fn console(
     connection: &Connection,
     owner: &Owner,
     id: &RefId,
-    at_least: Level,
+    level: Option<Level>,
 ) -> rusqlite::Result<Option<Vec<ConsoleLine>>> {
     if position(connection, owner, id)?.is_none() {
         return Ok(None);
@@ -120,7 +120,7 @@ pub(crate) fn console(
     let lines = connection
         .prepare_cached(&format!("SELECT {CONSOLE_LINE} FROM console_logs WHERE ref_id = ?1 ORDER BY id"))?
         .query_map([id.as_str()], rows::console_line)?
-        .filter(|line| line.as_ref().map_or(true, |line| line.level >= at_least))
+        .filter(|line| line.as_ref().map_or(true, |line| level.is_none_or(|level| line.level == level)))
         .collect::<Result<_, _>>()?;
     Ok(Some(lines))
 }

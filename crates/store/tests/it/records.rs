@@ -54,14 +54,14 @@ async fn a_record_is_found_as_it_was_written() {
     assert_eq!((outcome.status, outcome.at, outcome.took), (Status::Success, ended.at, ended.took));
     assert_eq!((outcome.url, outcome.title), (ended.url, ended.title));
     assert_eq!((outcome.has_snapshot, outcome.console, outcome.console_errors), (true, 2, 1));
-    let console = soon(store.console(&owner, &begun.ref_id, Level::Debug)).await.unwrap().unwrap();
+    let console = soon(store.console(&owner, &begun.ref_id, None)).await.unwrap().unwrap();
     assert_eq!(console, ended.console);
-    let errors = soon(store.console(&owner, &begun.ref_id, Level::Error)).await.unwrap().unwrap();
+    let errors = soon(store.console(&owner, &begun.ref_id, Some(Level::Error))).await.unwrap().unwrap();
     assert_eq!(errors, ended.console[1..]);
 
     let stranger = Owner::new("stranger");
     assert!(soon(store.record(&stranger, &begun.ref_id)).await.unwrap().is_none());
-    assert!(soon(store.console(&stranger, &begun.ref_id, Level::Debug)).await.unwrap().is_none());
+    assert!(soon(store.console(&stranger, &begun.ref_id, None)).await.unwrap().is_none());
     assert!(soon(store.snapshot_before(&stranger, &begun.ref_id)).await.unwrap().is_none());
     assert!(soon(store.session(&stranger, "shop")).await.unwrap().is_none());
     assert!(soon(store.list(&stranger, Filter { limit: 9, ..Filter::default() })).await.unwrap().is_empty());

@@ -4,4 +4,6 @@ pub(crate) struct Asked {}
 pub(crate) const NAMES: [&str; 1] = ["flatten"];
 #[derive(Default)]
 pub struct Pages {}
-pub(crate) fn parameters() -> Vec<(&'static str, Raw)> { Vec::new() }
+pub(crate) fn parameters() -> Vec<(&'static str, Raw)> {
+    Vec::new()
+}
