@@ -6,7 +6,11 @@ use axum::{
     body::{Body, to_bytes},
     http::HeaderMap,
 };
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
+use serde_json::Number;
 use tokio::time::timeout;
 
 use super::Problem;
@@ -49,6 +53,26 @@ pub(super) async fn read<T: DeserializeOwned>(
     if !is_json(headers) {
         return Err(Problem::not_json());
     }
+    // Structs can be read from arrays too, which nobody means.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|first| *first == b'[') {
+        return Err(Problem::bad_body("the body must be an object"));
+    }
     let parsed = serde_json::from_slice(&bytes);
     parsed.map(Some).map_err(|error| Problem::bad_body(format!("the body cannot be used: {error}")))
 }
+
+/// A whole number, also one that is written as `3.0`: JSON knows no difference, and programs of some languages write no
+/// other.
+pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(given: D) -> Result<T, D::Error> {
+    let given = Number::deserialize(given)?;
+    let fraction =
+        || given.as_f64().filter(|number| number.fract() == 0.0 && (0.0..FLOAT_MAX).contains(number));
+    // Exact, as far as floats count.
+    let number = given.as_u64().or_else(|| fraction().map(|number| number as u64));
+    number
+        .and_then(|number| T::try_from(number).ok())
+        .ok_or_else(|| D::Error::custom(format!("not a whole number, or too great a one: `{given}`")))
+}
+
+/// The greatest number up to which floats count every one.
+const FLOAT_MAX: f64 = 9_007_199_254_740_992.0;

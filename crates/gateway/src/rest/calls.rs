@@ -14,7 +14,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Desk, Door, Problem, body,
-    input::{Asked, Named, ref_id, session},
+    input::{Asked, Named, Position, ref_id, session},
     problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
     record::{Call, CallDetail, Calls, Console, OfLevel, Shown},
 };
@@ -28,6 +28,9 @@ const LIST_DEFAULT: usize = 50;
 
 /// The longest list. At some 300 bytes a call it is a third of a megabyte, made and sent at once.
 const LIST_MAX: usize = 1_000;
+
+/// The greatest number of lines that can be asked for. A database keeps no text of more than a billion bytes.
+const LINES_MAX: usize = 1_000_000_000;
 
 pub(super) fn routes() -> OpenApiRouter<Desk> {
     OpenApiRouter::new()
@@ -55,7 +58,7 @@ struct NewCall {
 
 /// Makes a call, and waits for its end
 #[utoipa::path(
-    post, path = "/calls", tag = "calls", request_body = NewCall,
+    post, operation_id = "make_call", path = "/calls", tag = "calls", request_body = NewCall,
     responses(
         (status = 200, description = "It was made; a tool that failed has the status `error`", body = Call),
         BadRequest, Forbidden, NotFound, Conflict, TooBig, NotJson, Unavailable
@@ -121,7 +124,8 @@ struct Which {
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
     /// Only calls before this position: `next` of the list before.
-    before: Option<u64>,
+    #[param(value_type = Option<u64>)]
+    before: Option<Position>,
 }
 
 #[derive(Clone, Copy, Deserialize, utoipa::ToSchema)]
@@ -133,7 +137,7 @@ enum Ended {
 
 /// Calls, newest first
 #[utoipa::path(
-    get, path = "/calls", tag = "calls", params(Which),
+    get, operation_id = "list_calls", path = "/calls", tag = "calls", params(Which),
     responses((status = 200, body = Calls), BadRequest, NotFound, Unavailable)
 )]
 async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Calls>, Problem> {
@@ -151,7 +155,13 @@ async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Call
         Ended::Error => Status::Error,
     });
     // One more than is wanted says whether there are more.
-    let filter = Filter { session, tool: asked.tool, status, before: asked.before, limit: limit + 1 };
+    let filter = Filter {
+        session,
+        tool: asked.tool,
+        status,
+        before: asked.before.map(|before| before.0),
+        limit: limit + 1,
+    };
     let mut found = records.list(&desk.owner, filter).await?;
     let more = found.len() > limit;
     found.truncate(limit);
@@ -161,7 +171,7 @@ async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Call
 
 /// One call, with everything that is kept of it
 #[utoipa::path(
-    get, path = "/calls/{ref_id}", tag = "calls",
+    get, operation_id = "show_call", path = "/calls/{ref_id}", tag = "calls",
     params(("ref_id" = String, Path, format = Uuid)),
     responses((status = 200, body = CallDetail), BadRequest, NotFound, Unavailable)
 )]
@@ -178,16 +188,19 @@ struct Reading {
     search_for: Option<String>,
     /// How many lines before and behind each such line come with it.
     #[serde(default)]
+    #[param(value_type = Option<usize>, maximum = 1_000_000_000)]
     before_lines: usize,
     #[serde(default)]
+    #[param(value_type = Option<usize>, maximum = 1_000_000_000)]
     after_lines: usize,
     /// Forgets what was read before: everything is new.
     #[serde(default)]
     reset_cursor: bool,
     /// From this line on, counted from 0.
+    #[param(maximum = 1_000_000_000)]
     offset: Option<usize>,
     /// How many lines at most.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1_000_000_000)]
     limit: Option<usize>,
     /// Only what changed since this call.
     #[param(format = Uuid)]
@@ -199,7 +212,7 @@ struct Reading {
 /// Read without parameters, the first time is everything, and later only what is new since. With `search_for`,
 /// `offset`, `limit` or `since` it is read in parts, which changes nothing in what is new.
 #[utoipa::path(
-    get, path = "/calls/{ref_id}/content", tag = "calls",
+    get, operation_id = "read_content", path = "/calls/{ref_id}/content", tag = "calls",
     params(("ref_id" = String, Path, format = Uuid), Reading),
     responses((status = 200, body = Shown), BadRequest, NotFound, Conflict, Unavailable)
 )]
@@ -209,8 +222,15 @@ async fn content(
     Asked(asked): Asked<Reading>,
 ) -> Result<Json<Shown>, Problem> {
     let id = name.ref_id()?;
-    if asked.limit == Some(0) {
-        return Err(Problem::bad_query("`limit` must be 1 or more: `0`"));
+    for (name, given, least) in [
+        ("before_lines", Some(asked.before_lines), 0),
+        ("after_lines", Some(asked.after_lines), 0),
+        ("offset", asked.offset, 0),
+        ("limit", asked.limit, 1),
+    ] {
+        if let Some(given) = given.filter(|given| !(least..=LINES_MAX).contains(given)) {
+            return Err(Problem::bad_query(&format!("`{name}` must be {least} to {LINES_MAX}: `{given}`")));
+        }
     }
     let ask = Ask {
         search_for: asked.search_for,
@@ -237,7 +257,7 @@ struct WhichLines {
 
 /// What the page's console said during a call, whole at every reading
 #[utoipa::path(
-    get, path = "/calls/{ref_id}/console", tag = "calls",
+    get, operation_id = "read_console", path = "/calls/{ref_id}/console", tag = "calls",
     params(("ref_id" = String, Path, format = Uuid), WhichLines),
     responses((status = 200, body = Console), BadRequest, NotFound, Unavailable)
 )]

@@ -7,7 +7,13 @@ use greenroom_core::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        RefOr, Schema,
+        schema::{ObjectBuilder, Type},
+    },
+};
 
 use crate::recall::{Kept, content::Content};
 
@@ -154,19 +160,28 @@ pub struct Place {
     column_number: Option<u32>,
 }
 
-/// The levels of the console, as a program asks for them.
-#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+/// Which lines of the console a program asks for: those of a level, or all.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum OfLevel {
     Debug,
     Info,
     Warn,
     Error,
-    /// All of them.
     #[default]
     #[serde(rename = "")]
     All,
 }
+
+// By hand, since the derived one has no word for an empty word.
+impl PartialSchema for OfLevel {
+    fn schema() -> RefOr<Schema> {
+        let words = Level::ALL.map(Level::as_str).into_iter().chain([""]);
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+    }
+}
+
+impl ToSchema for OfLevel {}
 
 impl OfLevel {
     pub(super) fn level(self) -> Option<Level> {

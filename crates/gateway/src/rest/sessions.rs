@@ -15,7 +15,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Desk, Door, Problem,
-    input::{Asked, Named},
+    input::{Asked, Named, Position},
     problem::{BadRequest, NotFound, Unavailable},
     record::CallStatus,
 };
@@ -95,7 +95,8 @@ pub(super) fn routes() -> OpenApiRouter<Desk> {
 struct Part {
     /// Where to begin: `next` of the part before.
     #[serde(default)]
-    from: u64,
+    #[param(value_type = Option<u64>)]
+    from: Position,
     /// How many calls at most; 100 unless given.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
@@ -103,7 +104,7 @@ struct Part {
 
 /// What happened in a session: calls, pages, console lines and errors, in order
 #[utoipa::path(
-    get, path = "/sessions/{id}/timeline", tag = "sessions",
+    get, operation_id = "read_timeline", path = "/sessions/{id}/timeline", tag = "sessions",
     params(("id" = String, Path, description = "The session's UUID, or its name"), Part),
     responses((status = 200, body = TimelineView), BadRequest, NotFound, Unavailable)
 )]
@@ -116,7 +117,7 @@ async fn timeline(
     if !(1..=CALLS_MAX).contains(&limit) {
         return Err(Problem::bad_query(&format!("`limit` must be 1 to {CALLS_MAX}: `{limit}`")));
     }
-    let view = timeline_of(desk.records()?, &desk.owner, &name, part.from, limit).await?;
+    let view = timeline_of(desk.records()?, &desk.owner, &name, part.from.0, limit).await?;
     view.map(Json).ok_or_else(|| Problem::no_session(&name))
 }
 

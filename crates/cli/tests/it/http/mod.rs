@@ -7,7 +7,7 @@ mod faults;
 mod handshake;
 mod input;
 mod listen;
-mod pools;
+pub mod pools;
 mod probes;
 mod refuse;
 mod reload;
