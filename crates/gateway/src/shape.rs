@@ -107,7 +107,9 @@ const TOKEN_BYTES: usize = 4;
 fn changes(since: &RefId, before: &str, now: &str) -> Option<String> {
     match diff(before, now) {
         Diff::Same => Some(format!("no changes since ref_id {since}")),
-        Diff::Changed(text) => Some(format!("changes since ref_id {since}:\n```diff\n{text}\n```")),
+        Diff::Changed(text) => {
+            Some(format!("changes since ref_id {since}:\n```diff\n{}\n```", text.trim_end()))
+        }
         Diff::Fresh => None,
     }
 }
@@ -162,7 +164,8 @@ fn recallable(form: &Form<'_>, ref_id: &RefId) -> Vec<String> {
     }
     let mut notes = vec![format!("ref_id: {ref_id}")];
     // Those that stand in the answer the agent has already.
-    for file in blobs.iter().skip(embedded.len()) {
+    let (inside, files) = blobs.split_at_checked(embedded.len()).unwrap_or((blobs, &[]));
+    for file in files.iter().filter(|file| inside.iter().all(|blob| blob.id != file.id)) {
         let name = file.name.as_deref().unwrap_or("file");
         let mut note = format!("{name}: greenroom://blobs/{} ({}, {} bytes)", file.id, file.mime, file.bytes);
         if let Some(site) = form.site {

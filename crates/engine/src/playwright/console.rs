@@ -28,7 +28,7 @@ pub(super) fn of_file(name: &str, text: &str) -> Vec<ConsoleLine> {
     for line in text.lines() {
         match timed(line) {
             Some((ms, entry)) if lines.may_end() => {
-                lines.begin(entry, began.and_then(|began| after(began, ms)))
+                lines.begin(entry, began.and_then(|began| after(began, ms)));
             }
             _ => lines.go_on(line),
         }
@@ -331,6 +331,18 @@ mod tests {
             ["", "console-Z.log", "console-2026-13-01T00-00-00-000Z.log", "console-1-2-3T4-5-6-7-8Z.log"]
         {
             assert_eq!(began(odd), None, "{odd}");
+        }
+    }
+
+    proptest::proptest! {
+        /// Any text is read, and every word of a well-formed entry is found again.
+        #[test]
+        fn any_text_is_read(text in "([\\[\\]@:0-9a-zA-Z ms-]{0,16}\n?){0,12}", said in "[^@:\r]{0,20}") {
+            of_file(NAME, &text);
+            of_answer(&format!("### Result\n\n{text}"));
+            let entry = format!("[       7ms] [WARNING] {said} @ http://a/:9\n");
+            let [line, _] = &of_file(NAME, &entry.repeat(2))[..] else { panic!("{entry}") };
+            assert_eq!((line.level, &line.message), (Level::Warn, &said));
         }
     }
 }

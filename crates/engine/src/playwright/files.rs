@@ -27,7 +27,8 @@ pub(super) struct Outgoing {
     pub(super) engine_name: String,
     /// As the agent named it.
     pub(super) agent_name: String,
-    target: PathBuf,
+    /// Where that is.
+    pub(super) target: PathBuf,
 }
 
 /// The folders that a session's files are judged by.

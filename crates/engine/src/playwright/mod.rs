@@ -6,6 +6,7 @@
 
 mod command;
 mod console;
+mod data;
 mod files;
 mod instance;
 mod launched;
@@ -17,6 +18,7 @@ mod server;
 mod settle;
 mod shape;
 mod text;
+mod tree;
 mod window;
 
 use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::Path, sync::Arc, time::Duration};
@@ -111,6 +113,18 @@ impl Engine for PlaywrightEngine {
     fn unsafe_tools(&self) -> BTreeSet<&'static str> {
         // `browser_annotate` starts a server of its own that outlives everything and drives any browser.
         BTreeSet::from(["browser_run_code_unsafe", "browser_annotate"])
+    }
+
+    fn gives_snapshots(&self, tool: &str) -> bool {
+        data::gives_snapshots(tool)
+    }
+
+    fn gives_data(&self, tool: &str) -> bool {
+        data::gives_data(tool)
+    }
+
+    fn data(&self, tool: &str, result: &str, snapshot: Option<&str>) -> Option<serde_json::Value> {
+        data::data(tool, result, snapshot)
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {

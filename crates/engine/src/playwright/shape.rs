@@ -54,7 +54,8 @@ async fn name(found: &mut Found, answer: Answer<'_>, outgoing: &Outgoing) {
         Some(file) => (ArtifactKind::Path, found.keep(tool, &file, Some(agent_name)).await),
     };
     let escaped = encode(engine_name);
-    let escaped = escaped.get().trim_matches('"');
+    // The quotes around it are not part of the name.
+    let escaped = escaped.get().get(1..escaped.get().len() - 1).unwrap_or_default();
     let linked = |open: &str| {
         let start = body.find(&format!("{open}{escaped})"))? + open.len();
         Some(start..start + escaped.len())
@@ -107,4 +108,69 @@ pub(super) fn own_wait(call: &Call) -> Duration {
         Fields::open(&call.params).ok().and_then(|params| params.read::<Fields>("arguments").ok()?);
     let seconds = arguments.and_then(|arguments| arguments.read::<f64>("time").ok()?).unwrap_or_default();
     Duration::try_from_secs_f64(seconds).unwrap_or_default().min(OWN_WAIT_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use greenroom_core::raw::parse;
+
+    /// What becomes of an answer to a tool that was to write a file: what is found, and what the agent has then.
+    async fn shaped(tool: &str, text: &str, engine_name: &str, agent_name: &str) -> (Reply, Option<String>) {
+        let (folder, workspace) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let written = folder.path().join(engine_name);
+        std::fs::create_dir_all(written.parent().unwrap()).unwrap();
+        std::fs::write(&written, "- own\n").unwrap();
+        let target = workspace.path().join("file");
+        let outgoing =
+            Outgoing { engine_name: engine_name.to_owned(), agent_name: agent_name.to_owned(), target };
+        let body = encode(&json!({ "content": [{ "type": "text", "text": text }] }));
+        let reply = shape(tool, Ok(body), Some(outgoing), folder.path()).await;
+        assert!(!written.exists(), "it is the agent's now");
+        (reply, std::fs::read_to_string(workspace.path().join("file")).ok())
+    }
+
+    /// A named file is kept once, at its link, under the agent's name, which stands wherever the engine's stood.
+    #[tokio::test]
+    async fn named_files() {
+        let text = "### Result\n- [Page as pdf](outbox/a.pdf)\n### Ran Playwright code\npath: 'outbox/a.pdf'";
+        let (reply, written) = shaped("browser_pdf_save", text, "outbox/a.pdf", "../w/a.pdf").await;
+        assert_eq!(written.as_deref(), Some("- own\n"));
+        let [link, code] = &reply.artifacts[..] else { panic!("{reply:?}") };
+        assert!(
+            matches!(&link.content, Content::File { name, data, .. } if name == "a.pdf" && data == b"- own\n")
+        );
+        assert!(matches!(code.content, Content::Nothing));
+        assert_eq!((link.instead.as_deref(), &code.instead), (Some("../w/a.pdf"), &link.instead));
+    }
+
+    /// A name that has to be escaped is found; one that is not shown is kept all the same; one letter is no other link.
+    #[tokio::test]
+    async fn odd_names() {
+        let (reply, _) =
+            shaped("browser_pdf_save", "- [Page as pdf](./a\"b.pdf)", "a\"b.pdf", "a\"b.pdf").await;
+        let [link] = &reply.artifacts[..] else { panic!("{reply:?}") };
+        let body = reply.body.as_ref().unwrap().get();
+        assert_eq!((&body[link.place.clone()], &link.instead), (r#"a\"b.pdf"#, &None));
+        let (reply, _) = shaped("browser_pdf_save", "done\u{1b}[2m", "e", "e").await;
+        let [file, escape] = &reply.artifacts[..] else { panic!("{reply:?}") };
+        assert!(matches!(file.content, Content::File { .. }) && file.place.is_empty());
+        assert_eq!(escape.instead.as_deref(), Some(""));
+    }
+
+    /// A snapshot in a file of the agent's is a snapshot. A file that was asked for and not written is none.
+    #[tokio::test]
+    async fn named_snapshots() {
+        let (reply, _) =
+            shaped("browser_snapshot", "### Snapshot\n- [Snapshot](./a.yml)", "a.yml", "a.yml").await;
+        let content = &reply.snapshot().unwrap().content;
+        assert!(matches!(content, Content::Text(text) if &**text == "- own"), "{reply:?}");
+
+        let body = parse(r#"{"content":[],"isError":true}"#.to_owned()).unwrap();
+        let target = Path::new("/nowhere/a").to_owned();
+        let outgoing = Outgoing { engine_name: "a".to_owned(), agent_name: "a".to_owned(), target };
+        let folder = tempfile::tempdir().unwrap();
+        let reply = shape("browser_snapshot", Ok(body), Some(outgoing), folder.path()).await;
+        assert!(reply.is_failure() && reply.artifacts.is_empty(), "{reply:?}");
+    }
 }

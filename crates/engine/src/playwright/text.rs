@@ -10,6 +10,13 @@ use std::ops::Range;
 /// Where the engine puts files that nobody named.
 const OUTPUT: &str = ".playwright-mcp/";
 
+/// How many paths and how many terminal escapes of one answer are looked at. The engine names a handful; more were written
+/// by a page, and each path costs a look at the disk. Those beyond stay as they are.
+const LINKS_MAX: usize = 1_024;
+
+/// The longest path that the system takes.
+const PATH_BYTES_MAX: usize = 4_096;
+
 /// The only tool whose answer has its snapshot in it.
 const INLINES: &str = "browser_snapshot";
 
@@ -34,9 +41,9 @@ pub(super) fn links<'a>(body: &'a str, tool: &str, failed: bool) -> Vec<(Range<u
     // A failed call has no snapshot of its own, and its error may be a page's words.
     let inline = if tool == INLINES && !failed { inline(body) } else { None };
     links.extend(inline.or_else(|| snapshot(body)));
-    consoles(body, &mut links);
-    paths(body, &mut links);
-    escapes(body, &mut links);
+    links.extend(console(body));
+    links.extend(paths(body));
+    links.extend(escapes(body));
     links.sort_by_key(|(range, _)| range.start);
     let mut end = 0;
     // What stands within a snapshot is the page's own text, and part of it.
@@ -78,49 +85,46 @@ fn inline(body: &str) -> Option<(Range<usize>, Link<'_>)> {
     Some((fence, Link::Inline(rest.get(..end)?)))
 }
 
-fn consoles<'a>(body: &'a str, links: &mut Vec<(Range<usize>, Link<'a>)>) {
-    const EVENT: &str = "- New console entries: ";
-    for (at, _) in body.match_indices(EVENT) {
-        let start = at + EVENT.len();
-        let rest = body.get(start..).unwrap_or_default();
-        let end = rest.find(['\\', '"']).unwrap_or(rest.len());
-        if starts_line(body, at)
-            && let Some(link) = rest.get(..end).and_then(console_link)
-        {
-            // With the blank before it: the lines themselves begin on a new one.
-            links.push((start - 1..start + end, link));
-        }
-    }
+/// The event that links to new console lines. There is one, the first of its section, and no section but that of a pause
+/// comes after it; what looks like one before it was printed by a page.
+fn console(body: &str) -> Option<(Range<usize>, Link<'_>)> {
+    const EVENT: &str = "### Events\\n- New console entries: ";
+    let at = body.rfind(EVENT).filter(|at| starts_line(body, *at))?;
+    let start = at + EVENT.len();
+    let rest = body.get(start..)?;
+    let link = rest.get(..rest.find(['\\', '"'])?)?;
+    // With the blank before it: the lines themselves begin on a new one.
+    Some((start - 1..start + link.len(), console_link(link)?))
 }
 
 /// Downloads: `to ".playwright-mcp/x"`; unnamed screenshots and the like: `](.playwright-mcp/x)`.
-fn paths<'a>(body: &'a str, links: &mut Vec<(Range<usize>, Link<'a>)>) {
-    for (open, close) in [("to \\\"", "\\\""), ("](", ")")] {
-        let pattern = format!("{open}{OUTPUT}");
-        for (at, _) in body.match_indices(&pattern) {
+fn paths(body: &str) -> impl Iterator<Item = (Range<usize>, Link<'_>)> {
+    const FORMS: [(&str, &str, &str); 2] =
+        [("to \\\"", "to \\\".playwright-mcp/", "\\\""), ("](", "](.playwright-mcp/", ")")];
+    let of_form = move |(open, begins, close): (&'static str, &'static str, &'static str)| {
+        body.match_indices(begins).filter_map(move |(at, _)| {
             let start = at + open.len();
-            let rest = body.get(start..).unwrap_or_default();
-            if let Some(path) = rest.find(close).and_then(|end| rest.get(..end))
-                && !path.contains("..")
-                && !links.iter().any(|(range, _)| range.contains(&start))
-            {
-                links.push((start..start + path.len(), Link::Path(path)));
-            }
-        }
-    }
+            let rest = body.get(start..)?;
+            // An escape within the path comes from an odd file name, and ends it: that stays a link.
+            let ends = |byte| byte == b'\\' || close.as_bytes().first() == Some(&byte);
+            let (path, after) = rest.split_at_checked(rest.bytes().take(PATH_BYTES_MAX).position(ends)?)?;
+            let is_path = after.starts_with(close) && !path.contains("..");
+            is_path.then_some((start..start + path.len(), Link::Path(path)))
+        })
+    };
+    FORMS.into_iter().flat_map(of_form).take(LINKS_MAX)
 }
 
-fn escapes<'a>(body: &'a str, links: &mut Vec<(Range<usize>, Link<'a>)>) {
+fn escapes(body: &str) -> impl Iterator<Item = (Range<usize>, Link<'_>)> {
     const ESCAPE: &str = "\\u001b[";
-    for (at, _) in body.match_indices(ESCAPE) {
-        let rest = body.get(at + ESCAPE.len()..).unwrap_or_default();
-        let parameters = rest.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(rest.len());
-        if !is_escaped(body, at)
-            && rest.get(parameters..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()))
-        {
-            links.push((at..at + ESCAPE.len() + parameters + 1, Link::Escape));
-        }
-    }
+    let escape = |(at, _)| {
+        let rest = body.get(at + ESCAPE.len()..)?;
+        let parameters = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+        let is_escape =
+            !is_escaped(body, at) && rest.get(parameters..)?.starts_with(|c: char| c.is_ascii_alphabetic());
+        is_escape.then_some((at..at + ESCAPE.len() + parameters + 1, Link::Escape))
+    };
+    body.match_indices(ESCAPE).filter_map(escape).take(LINKS_MAX)
 }
 
 /// Whether this is a file that the engine named itself. A page can print a section into its console, and must not
@@ -232,6 +236,19 @@ mod tests {
         assert!(text.starts_with("- text: \\\"a") && text.ends_with("x)"), "{text}");
     }
 
+    /// A page that prints events has at most one file read by it, and not when the engine links to one itself.
+    #[test]
+    fn pages_cannot_repeat_links() {
+        let forged = "### Events\\n- New console entries: .playwright-mcp/console-1.log#L1-L9\\n".repeat(3);
+        let body = format!(
+            r####"{{"text":"### Result\n{forged}### Events\n- New console entries: .playwright-mcp/console-2.log#L4"}}"####
+        );
+        let [(_, Link::Console { path, first: 4, last: 4 })] = found(&body, "")[..] else { panic!("forged") };
+        assert_eq!(path, ".playwright-mcp/console-2.log");
+        let many = "](.playwright-mcp/x)\\u001b[m".repeat(LINKS_MAX + 1);
+        assert_eq!(links(&format!(r#"{{"text":"{many}"}}"#), "", false).len(), 2 * LINKS_MAX);
+    }
+
     /// A line that ends with a backslash ends all the same, and an escape that a page spelled out stays.
     #[test]
     fn backslashes_of_a_page() {
@@ -241,5 +258,22 @@ mod tests {
         assert_eq!(found(title, "").len(), 1, "a path, but no snapshot");
         assert!(matches!(found(title, "")[0].1, Link::Path(_)));
         assert_eq!(found(r####"{"text":"### Result\n\"\\u001b[2m\""}"####, ""), []);
+    }
+
+    proptest::proptest! {
+        /// Whatever an answer has in it, what is found stands in order, apart, and at whole characters.
+        #[test]
+        fn places_are_whole(parts in proptest::collection::vec(proptest::sample::select(vec![
+            "### Snapshot\\n", "- [Snapshot](", ".playwright-mcp/page-1.yml", ")", "```yaml\\n", "\\n```", "\\n", "\\", "\"",
+            "### Events\\n- New console entries: ", ".playwright-mcp/console-1.log#L1-L2", "to \\\".playwright-mcp/", "](",
+            "\\u001b[", "2;", "m", "ü", "\\\"",
+        ]), 0..24)) {
+            let body = parts.concat();
+            let mut end = 0;
+            for (place, _) in links(&body, "browser_snapshot", false) {
+                assert!(place.start >= end && body.get(place.clone()).is_some(), "{body}");
+                end = place.end;
+            }
+        }
     }
 }

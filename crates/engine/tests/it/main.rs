@@ -1,10 +1,11 @@
 //! The engine crate against real processes, in one binary.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on is to fail there")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on is to fail there")]
 
 mod custom;
 mod install;
 mod kept;
 mod order;
+mod real;
 mod stage;
 mod windows;

@@ -28,6 +28,13 @@ pub(crate) struct Cut {
 /// About what a mark costs, with numbers of five digits: `# … 480 more (lines 12100–15600)`.
 const MARK_TOKENS: usize = 15;
 
+/// Children of one kind that are so few are folded last: the cells of a row, the buttons of a bar. A few rows that are
+/// whole say more than many without their ends.
+const FEW: usize = 12;
+
+/// How many of a long list are shown at least, if the short ones are whole: one would not look like a list.
+const KEPT_MIN: usize = 2;
+
 /// Folds a snapshot so that it is about `tokens_max` tokens at most. `None` if it is no more than that anyway.
 pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<Cut> {
     if estimate(snapshot) <= tokens_max {
@@ -35,10 +42,16 @@ pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<Cut> {
     }
     let lines = lines_of(snapshot);
     let costs: Vec<usize> = lines.iter().map(|line| cost(line.text)).collect();
-    let kept = greatest_fold(&lines, &costs, tokens_max);
-    // Where not even that fits there is one mark more, at the end.
-    let room = if kept.is_some() { tokens_max } else { tokens_max.saturating_sub(MARK_TOKENS) };
-    Some(fold(&lines, &costs, kept.unwrap_or(1), room))
+    let folding = Folding::of(&lines, FEW);
+    if let Some(kept) = folding.greatest(&costs, tokens_max).filter(|kept| *kept >= KEPT_MIN) {
+        return Some(folding.fold(&costs, kept, tokens_max));
+    }
+    let folding = Folding::of(&lines, 0);
+    Some(match folding.greatest(&costs, tokens_max) {
+        Some(kept) => folding.fold(&costs, kept, tokens_max),
+        // There is one mark more then, at the end.
+        None => folding.fold(&costs, 1, tokens_max.saturating_sub(MARK_TOKENS)),
+    })
 }
 
 /// Keeps the beginning of a text, up to about `tokens_max` tokens. `None` if it is no more than that anyway.
@@ -98,68 +111,93 @@ fn prefix(line: &str, tokens_max: usize) -> &str {
     &line[..line.floor_char_boundary(enough)]
 }
 
-/// The greatest number of children of one kind with which everything fits, or `None` if not even one does.
-///
-/// A line is shown from some number on: the greatest rank among itself and its ancestors. So all numbers are weighed
-/// at once, by sums over the lines' beginnings, instead of trying one after the other.
-fn greatest_fold(lines: &[Line<'_>], costs: &[usize], tokens_max: usize) -> Option<usize> {
-    let most = lines.iter().map(|line| line.shown_from).max()?;
-    // How the cost changes at each number, against the number before.
-    let mut more = vec![0_usize; most + 2];
-    let mut less = vec![0_usize; most + 2];
-    for (line, cost) in lines.iter().zip(costs) {
-        more[line.shown_from] += cost;
-        // A mark stands at a hidden line whose parent and whose elder sibling are shown.
-        let from = line.parent_shown_from.max(line.elder_rank.map_or(0, |rank| rank + 1));
-        if from <= line.rank {
-            more[from] += MARK_TOKENS;
-            less[line.rank + 1] += MARK_TOKENS;
-        }
-    }
-    let mut sum = 0;
-    let mut best = None;
-    for kept in 0..=most {
-        sum = sum + more[kept] - less[kept];
-        if kept > 0 && sum <= tokens_max {
-            best = Some(kept);
-        }
-    }
-    best
+/// Which lines are shown with how many children of a kind.
+struct Folding<'a> {
+    lines: &'a [Line<'a>],
+    /// Each line's rank, as far as it counts.
+    ranks: Vec<usize>,
+    /// With how many each line is shown: more than its rank, and than the rank of each ancestor.
+    shown_from: Vec<usize>,
 }
 
-/// The lines that are shown with `kept` children of a kind, as far as they fit, and marks for the others.
-fn fold(lines: &[Line<'_>], costs: &[usize], kept: usize, tokens_max: usize) -> Cut {
-    let mut text = String::new();
-    let (mut tokens, mut tokens_shown, mut lines_shown, mut at) = (0, 0, 0, 0);
-    while let Some(line) = lines.get(at) {
-        let is_shown = line.shown_from <= kept;
-        let next = if is_shown { costs[at] } else { MARK_TOKENS };
-        if tokens + next > tokens_max {
-            mark(&mut text, 0, "", at + 1, lines.len());
-            break;
+impl<'a> Folding<'a> {
+    /// Children of which there are no more than `few` are all like the first.
+    fn of(lines: &'a [Line<'a>], few: usize) -> Self {
+        let ranks: Vec<usize> = lines.iter().map(|line| if line.of > few { line.rank } else { 0 }).collect();
+        let mut shown_from: Vec<usize> = Vec::with_capacity(lines.len());
+        for (line, rank) in lines.iter().zip(&ranks) {
+            shown_from.push(line.parent.map_or(0, |parent| shown_from[parent]).max(rank + 1));
         }
-        tokens += next;
-        if is_shown {
-            text.push_str(line.text);
-            text.push('\n');
-            tokens_shown += costs[at];
-            lines_shown += 1;
-            at += 1;
-        } else {
-            // One mark stands for all its siblings up to the next that is shown.
-            let above = line.parent.map(|parent| lines[parent].depth);
-            let goes_on = |other: &&Line<'_>| other.shown_from > kept && Some(other.depth) > above;
-            let hidden = lines[at..].iter().take_while(goes_on);
-            let (all, siblings) = hidden.fold((0, 0), |(all, siblings), other| {
-                (all + 1, siblings + usize::from(other.parent == line.parent))
-            });
-            let end = at + all;
-            mark(&mut text, line.depth, &format!(" {siblings} more"), at + 1, end);
-            at = end;
-        }
+        Self { lines, ranks, shown_from }
     }
-    let total: usize = costs.iter().sum();
-    Cut { text, lines_shown, lines_total: lines.len(), tokens_left: total - tokens_shown }
+
+    /// The greatest number of children of one kind with which everything fits, or `None` if not even one does.
+    ///
+    /// All numbers are weighed at once, by sums over the lines' beginnings, instead of trying one after the other.
+    fn greatest(&self, costs: &[usize], tokens_max: usize) -> Option<usize> {
+        let most = *self.shown_from.iter().max()?;
+        // How the cost changes at each number, against the number before.
+        let mut more = vec![0_usize; most + 2];
+        let mut less = vec![0_usize; most + 2];
+        for (number, line) in self.lines.iter().enumerate() {
+            more[self.shown_from[number]] += costs[number];
+            // A mark stands at a hidden line whose parent and whose elder sibling are shown.
+            let parent_from = line.parent.map_or(1, |parent| self.shown_from[parent]);
+            let from = parent_from.max(line.elder.map_or(0, |elder| self.ranks[elder] + 1));
+            if from <= self.ranks[number] {
+                more[from] += MARK_TOKENS;
+                less[self.ranks[number] + 1] += MARK_TOKENS;
+            }
+        }
+        let mut sum = 0;
+        let mut best = None;
+        for kept in 0..=most {
+            sum = sum + more[kept] - less[kept];
+            if kept > 0 && sum <= tokens_max {
+                best = Some(kept);
+            }
+        }
+        best
+    }
+
+    /// The lines that are shown with `kept` children of a kind, as far as they fit, and marks for the others.
+    fn fold(&self, costs: &[usize], kept: usize, tokens_max: usize) -> Cut {
+        let mut text = String::new();
+        let (mut tokens, mut tokens_shown, mut lines_shown, mut at) = (0, 0, 0, 0);
+        while let Some(line) = self.lines.get(at) {
+            let is_shown = self.shown_from[at] <= kept;
+            let next = if is_shown { costs[at] } else { MARK_TOKENS };
+            if tokens + next > tokens_max {
+                mark(&mut text, 0, "", at + 1, self.lines.len());
+                break;
+            }
+            tokens += next;
+            if is_shown {
+                text.push_str(line.text);
+                text.push('\n');
+                tokens_shown += costs[at];
+                lines_shown += 1;
+                at += 1;
+            } else {
+                let (all, siblings) = self.hidden(at, kept);
+                mark(&mut text, line.depth, &format!(" {siblings} more"), at + 1, at + all);
+                at += all;
+            }
+        }
+        let total: usize = costs.iter().sum();
+        Cut { text, lines_shown, lines_total: self.lines.len(), tokens_left: total - tokens_shown }
+    }
+
+    /// How many lines a mark at the line `at` stands for, and how many siblings: all up to the next that is shown.
+    fn hidden(&self, at: usize, kept: usize) -> (usize, usize) {
+        let parent = self.lines[at].parent;
+        let above = parent.map(|parent| self.lines[parent].depth);
+        let rest = self.lines[at..].iter().zip(&self.shown_from[at..]);
+        rest.take_while(|(line, from)| **from > kept && Some(line.depth) > above)
+            .fold((0, 0), |(all, siblings), (line, _)| {
+                (all + 1, siblings + usize::from(line.parent == parent))
+            })
+    }
 }
 
 fn mark(text: &mut String, depth: usize, what: &str, first: usize, last: usize) {
@@ -186,6 +224,8 @@ mod tests {
     #[test]
     fn form_below_a_table() {
         let cut = cut(ORDERS, 2_000).expect("it is too long");
+        let row = ORDERS.lines().skip_while(|line| !line.contains("\"#1000\"")).take(12);
+        assert!(cut.text.contains(&row.collect::<Vec<_>>().join("\n")), "a row is whole:\n{}", cut.text);
         for part in [
             "navigation \"Main\"",
             "link \"#1000\"",

@@ -10,6 +10,7 @@ mod lines;
 pub(crate) mod pages;
 mod redact;
 pub(crate) mod result;
+mod script;
 mod ticket;
 pub(crate) mod tokens;
 mod tree;

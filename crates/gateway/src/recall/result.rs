@@ -29,6 +29,7 @@ pub(crate) struct Embedded {
     /// The part of the content that they are in.
     pub(crate) part: usize,
     pub(crate) mime: String,
+    /// Taken out by whoever keeps them.
     pub(crate) data: Vec<u8>,
 }
 

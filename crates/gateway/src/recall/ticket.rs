@@ -163,7 +163,7 @@ impl Ticket {
         let Some(entry) = self.kept_by.clone() else { return kept };
         let (Ok(body) | Err(body)) = &reply.body;
         kept.embedded = embedded(body);
-        let blobs = entry.keep_blobs(&ran.pool, &kept.embedded, reply).await;
+        let blobs = entry.keep_blobs(&ran.pool, &mut kept.embedded, reply).await;
         let result = match &blobs {
             Ok(blobs) if !kept.embedded.is_empty() => {
                 let named = |part: &RawValue, n: usize| name_instead(part, blobs.get(n)?.id.as_str());
@@ -272,16 +272,16 @@ impl Entry {
     async fn keep_blobs(
         &self,
         pool: &str,
-        embedded: &[Embedded],
+        embedded: &mut [Embedded],
         reply: &Reply,
     ) -> Result<Vec<BlobRef>, NotRecorded> {
         let mut blobs = Vec::new();
         for Embedded { mime, data, .. } in embedded {
-            blobs.push(self.keep(pool, data, mime, None).await?);
+            blobs.push(self.keep(pool, std::mem::take(data), mime, None).await?);
         }
         for artifact in &reply.artifacts {
             if let Content::File { name, mime, data } = &artifact.content {
-                blobs.push(self.keep(pool, data, mime, Some(name.clone())).await?);
+                blobs.push(self.keep(pool, data.clone(), mime, Some(name.clone())).await?);
             }
         }
         Ok(blobs)
@@ -290,13 +290,14 @@ impl Entry {
     async fn keep(
         &self,
         pool: &str,
-        data: &[u8],
+        data: Vec<u8>,
         mime: &str,
         name: Option<String>,
     ) -> Result<BlobRef, NotRecorded> {
         let late = |_| NotRecorded("keeping its files took too long".into());
-        let id = timeout(WRITE, self.records.keep(pool, data.to_vec())).await.map_err(late)??;
-        Ok(BlobRef { id, mime: mime.to_owned(), name, bytes: data.len() as u64 })
+        let bytes = data.len() as u64;
+        let id = timeout(WRITE, self.records.keep(pool, data)).await.map_err(late)??;
+        Ok(BlobRef { id, mime: mime.to_owned(), name, bytes })
     }
 
     async fn end(&self, response: Response, kept: &mut Kept) {

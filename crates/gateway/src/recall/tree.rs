@@ -13,15 +13,12 @@ pub(super) struct Line<'a> {
     pub(super) depth: usize,
     /// The number of the line that it belongs to, from 0.
     pub(super) parent: Option<usize>,
+    /// The number of the sibling above, if there is one.
+    pub(super) elder: Option<usize>,
     /// Which it is of its parent's children of its kind, from 0.
     pub(super) rank: usize,
-    /// The rank of the sibling above, if there is one.
-    pub(super) elder_rank: Option<usize>,
-    /// The least number of children of each kind with which this line is shown: more than its rank, and than the
-    /// rank of each ancestor.
-    pub(super) shown_from: usize,
-    /// The same of its parent, and 1 where it has none.
-    pub(super) parent_shown_from: usize,
+    /// How many of that kind there are.
+    pub(super) of: usize,
 }
 
 /// Kinds of children that are told apart below one parent; all others are one kind. Pages have some 20 roles beside
@@ -35,11 +32,10 @@ pub(super) fn depth(line: &str) -> usize {
 
 /// The lines of `text`, each with its place.
 pub(super) fn lines_of(text: &str) -> Vec<Line<'_>> {
-    let mut lines = Vec::with_capacity(text.len() / 32);
-    // The line above on each depth, from the root down. Children of the root are counted in the first.
-    let mut path =
-        Vec::from([Open { depth: None, number: None, shown_from: 0, kinds: Vec::new(), elder_rank: None }]);
-    let mut spare: Vec<Vec<(&str, usize)>> = Vec::new();
+    let mut lines: Vec<Line<'_>> = Vec::with_capacity(text.len() / 32);
+    // The line above on each depth, from the root down.
+    let mut path = Vec::from([Open { depth: None, number: None, kinds: Vec::new(), elder: None }]);
+    let mut spare: Vec<Vec<Kind<'_>>> = Vec::new();
     let mut depth_above = 0;
     for text in text.lines() {
         let depth = if text.trim_ascii().is_empty() { depth_above } else { depth(text) };
@@ -47,24 +43,25 @@ pub(super) fn lines_of(text: &str) -> Vec<Line<'_>> {
         while path.len() > 1 && path.last().is_some_and(|open| open.depth >= Some(depth)) {
             spare.extend(path.pop().map(|open| open.kinds));
         }
+        let number = lines.len();
         let Some(parent) = path.last_mut() else { break };
-        let rank = parent.count(kind(text));
-        let parent_shown_from = parent.shown_from;
-        let shown_from = parent_shown_from.max(rank + 1);
-        let elder_rank = parent.elder_rank.replace(rank);
-        let (number, parent) = (Some(lines.len()), parent.number);
-        lines.push(Line {
-            text,
-            depth,
-            parent,
-            rank,
-            elder_rank,
-            shown_from,
-            parent_shown_from: parent_shown_from.max(1),
-        });
+        let elder = parent.elder.replace(number);
+        let above = parent.number;
+        let of = parent.kind(kind(text), number);
+        let first = of.first;
+        lines.push(Line { text, depth, parent: above, elder, rank: of.count, of: first });
+        of.count += 1;
+        // The first of a kind counts them while they come; see below.
+        lines[first].of = of.count;
         let mut kinds = spare.pop().unwrap_or_default();
         kinds.clear();
-        path.push(Open { depth: Some(depth), number, shown_from, kinds, elder_rank: None });
+        path.push(Open { depth: Some(depth), number: Some(number), kinds, elder: None });
+    }
+    // All others have noted which is the first.
+    for number in 0..lines.len() {
+        if lines[number].rank > 0 {
+            lines[number].of = lines[lines[number].of].of;
+        }
     }
     lines
 }
@@ -74,23 +71,28 @@ struct Open<'a> {
     /// `None` for the root, which is above every line.
     depth: Option<usize>,
     number: Option<usize>,
-    shown_from: usize,
-    kinds: Vec<(&'a str, usize)>,
-    elder_rank: Option<usize>,
+    kinds: Vec<Kind<'a>>,
+    elder: Option<usize>,
+}
+
+/// Children of one kind.
+struct Kind<'a> {
+    name: &'a str,
+    count: usize,
+    /// The number of the first.
+    first: usize,
 }
 
 impl<'a> Open<'a> {
-    /// How many children of this kind there were before this one.
-    fn count(&mut self, kind: &'a str) -> usize {
-        let place = self.kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
+    /// What is known of this kind of children, of which here is one more.
+    fn kind(&mut self, name: &'a str, number: usize) -> &mut Kind<'a> {
+        let place = self.kinds.iter().position(|kind| kind.name == name).unwrap_or_else(|| {
             if self.kinds.len() < KINDS_MAX {
-                self.kinds.push((kind, 0));
+                self.kinds.push(Kind { name, count: 0, first: number });
             }
             self.kinds.len() - 1
         });
-        let count = &mut self.kinds[place].1;
-        *count += 1;
-        *count - 1
+        &mut self.kinds[place]
     }
 }
 
@@ -105,7 +107,7 @@ fn kind(line: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// Each line is counted among its parent's children of its kind, and is shown no sooner than its parent.
+    /// Each line is counted among its parent's children of its kind.
     #[test]
     fn ranks() {
         let text = "\
@@ -113,26 +115,30 @@ mod tests {
   - item \"a\"
   - item:
     - text: x
+
     - /url: y
   - 'button \"b: c\"'
 - list
   deeper
 deepest
 ";
-        let shown: Vec<(usize, usize, usize)> =
-            lines_of(text).iter().map(|line| (line.depth, line.rank, line.shown_from)).collect();
+        let places: Vec<_> = lines_of(text)
+            .iter()
+            .map(|line| (line.depth, line.parent, line.elder, line.rank, line.of))
+            .collect();
         let expected = [
-            (0, 0, 1),
-            (2, 0, 1),
-            (2, 1, 2),
-            (4, 0, 2),
-            (4, 0, 2),
-            (2, 0, 1),
-            (0, 1, 2),
-            (2, 0, 2),
-            (0, 0, 1),
+            (0, None, None, 0, 2),
+            (2, Some(0), None, 0, 2),
+            (2, Some(0), Some(1), 1, 2),
+            (4, Some(2), None, 0, 1),
+            (4, Some(2), Some(3), 0, 1),
+            (4, Some(2), Some(4), 0, 1),
+            (2, Some(0), Some(2), 0, 1),
+            (0, None, Some(0), 1, 2),
+            (2, Some(7), None, 0, 1),
+            (0, None, Some(7), 0, 1),
         ];
-        assert_eq!(shown, expected);
+        assert_eq!(places, expected);
     }
 
     /// Children of too many kinds are counted together, so that they can be folded at all.
@@ -141,5 +147,6 @@ deepest
         let text: String = (0..100).map(|n| format!("- k{n}\n")).collect();
         let most = lines_of(&text).iter().map(|line| line.rank).max();
         assert_eq!(most, Some(100 - KINDS_MAX));
+        assert_eq!(lines_of(&text)[50].of, 101 - KINDS_MAX);
     }
 }

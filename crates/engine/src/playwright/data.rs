@@ -1,0 +1,109 @@
+//! Answers of the playwright engine as data: the tree of a snapshot, the value of an evaluation. And which tools give
+//! what; their names are known in this adapter only.
+
+use serde_json::Value;
+
+use super::{linked::first_text, tree};
+
+/// Tools that answer with a page snapshot, always or by their arguments: `browser_type` does when it submits,
+/// `browser_press_key` for Enter, `browser_tabs` for a new tab with an address. All others show none.
+const SNAPSHOTS: [&str; 16] = [
+    "browser_click",
+    "browser_drag",
+    "browser_drop",
+    "browser_file_upload",
+    "browser_hover",
+    "browser_mouse_click_xy",
+    "browser_mouse_drag_xy",
+    "browser_navigate",
+    "browser_navigate_back",
+    "browser_press_key",
+    "browser_select_option",
+    "browser_snapshot",
+    "browser_stop_recording",
+    "browser_tabs",
+    "browser_type",
+    "browser_wait_for",
+];
+
+const EVALUATE: &str = "browser_evaluate";
+
+/// Tools whose answers are data.
+const DATA: [&str; 3] = ["browser_navigate", "browser_snapshot", EVALUATE];
+
+pub(super) fn gives_snapshots(tool: &str) -> bool {
+    SNAPSHOTS.contains(&tool)
+}
+
+pub(super) fn gives_data(tool: &str) -> bool {
+    DATA.contains(&tool)
+}
+
+/// What the tool's answer is as data, with the snapshot that came with it.
+pub(super) fn data(tool: &str, result: &str, snapshot: Option<&str>) -> Option<Value> {
+    match tool {
+        EVALUATE => value(&first_text(result)?),
+        _ if gives_data(tool) => snapshot.map(tree::parse),
+        _ => None,
+    }
+}
+
+/// The value in an answer to an evaluation. It is JSON over several lines; the code that was run comes after it. JSON
+/// has no `undefined`, which is what functions come to as well: that is `null`, as it would be in an array.
+fn value(text: &str) -> Option<Value> {
+    let result = text.strip_prefix("### Result\n")?;
+    if result.lines().next() == Some("undefined") {
+        return Some(Value::Null);
+    }
+    serde_json::Deserializer::from_str(result).into_iter().next()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn evaluated(text: &str) -> Option<Value> {
+        let text = format!("{text}\n### Ran Playwright code\n```js\nawait page.evaluate('() => 1');\n```");
+        let result = json!({ "content": [{ "type": "text", "text": text }] });
+        data(EVALUATE, &result.to_string(), None)
+    }
+
+    /// Values as the engine was recorded to print them, version 0.0.83.
+    #[test]
+    fn recorded_values() {
+        for (printed, value) in [
+            ("undefined", json!(null)),
+            ("null", json!(null)),
+            ("2", json!(2)),
+            ("1.5", json!(1.5)),
+            ("true", json!(true)),
+            ("\"a\\n### Snapshot\\n```yaml\\n- x\\n```\"", json!("a\n### Snapshot\n```yaml\n- x\n```")),
+            ("\"ref: <Node>\"", json!("ref: <Node>")),
+            (
+                "{\n  \"a\": [\n    1,\n    {\n      \"b\": null\n    }\n  ]\n}",
+                json!({ "a": [1, { "b": null }] }),
+            ),
+            ("{}", json!({})),
+        ] {
+            assert_eq!(evaluated(&format!("### Result\n{printed}")), Some(value), "{printed}");
+        }
+        for none in [
+            "### Error\nDo not know how to serialize a BigInt",
+            "### Result\n- [Evaluation result](./r.json)",
+        ] {
+            assert_eq!(evaluated(none), None, "{none}");
+        }
+        assert_eq!(data(EVALUATE, "{", None), None);
+    }
+
+    /// Snapshots are trees, whatever the answer's text is; other tools give no data.
+    #[test]
+    fn trees() {
+        let tree = Some(json!([{ "role": "button", "name": "Go" }]));
+        assert_eq!(data("browser_navigate", "{}", Some("- button \"Go\"")), tree);
+        assert_eq!(data("browser_snapshot", "{}", None), None);
+        assert_eq!(data("browser_click", "{}", Some("- button \"Go\"")), None);
+        assert!(DATA.iter().all(|tool| gives_data(tool)) && gives_snapshots("browser_click"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Answers as data.
+
+use std::collections::BTreeSet;
+
+use greenroom_core::Engine;
+use greenroom_testkit::Site;
+use serde_json::{Value, json};
+
+use super::{Room, body, data_folder, engine, snapshot, text};
+
+/// A page with what snapshots can show.
+const PAGE: &str = r##"<h1>Head: "one"</h1>
+    <form><label>Name <input placeholder="Your: name" value="Ada"></label><label>Plain <input value="- x"></label>
+    <label><input type=checkbox checked> Ok</label><select><option>A<option selected>B</select>
+    <textarea>l1
+l2</textarea><button disabled>Go</button><button aria-pressed=mixed aria-expanded=true>it's: "q"</button></form>
+    <ul><li>one<li><a href="/x?a=1#f">two: 2</a><li>three <b>bold</b> four</ul>
+    <p>12<p>back`tick {b} \ "c"<p>yes<p>- dash<p># hash<p>'quoted'<p>[bracket] #<p>ü  é &nbsp;
+    <iframe srcdoc="<button>in</button><p>text"></iframe><img alt="pic"><input type=password value=secret>
+    <table><tr><th>a<th>b<tr><td>1<td><button>x</button></table>"##;
+
+/// The tree of a page is the one that the engine has itself: forms, lists, tables, an iframe, and every odd text.
+#[tokio::test]
+async fn trees_are_the_engines_own() {
+    let mut room = Room::open(&[]).await;
+    room.show(PAGE).await;
+    let reply = room.call("browser_snapshot", json!({})).await;
+    let tree = room.engine.data("browser_snapshot", body(&reply), Some(snapshot(&reply))).unwrap();
+    // An undocumented argument has the engine answer with its tree.
+    let own = room.call("browser_snapshot", json!({ "_meta": { "json": true } })).await;
+    let own: Value = serde_json::from_str(&text(&own)).unwrap();
+    let own: Value = own["snapshot"].as_array().unwrap().iter().map(as_ours).collect();
+    assert_eq!(tree, own, "{}", snapshot(&reply));
+    let shown = tree.to_string();
+    for part in [
+        r#"{"role":"textbox","name":"Name","ref":"e"#,
+        r#""placeholder":"Your: name","value":"Ada"}"#,
+        r#""checked":true"#,
+        r#""pressed":"mixed""#,
+        r#""url":"/x?a=1#f""#,
+        r#""level":1"#,
+        r#"{"role":"button","name":"in","ref":"f"#,
+    ] {
+        assert!(shown.contains(part), "no {part}: {shown}");
+    }
+    let navigated = room.navigate("/title?t=now").await;
+    let tree = room.engine.data("browser_navigate", body(&navigated), Some(snapshot(&navigated))).unwrap();
+    assert!(tree.to_string().contains(r#""name":"now""#), "{tree}");
+    room.end().await;
+}
+
+/// A node of the engine's own tree, in our words.
+fn as_ours(node: &Value) -> Value {
+    let object = match node {
+        Value::String(text) => return json!({ "role": "text", "name": text }),
+        node => node.as_object().unwrap(),
+    };
+    let role = object["role"].as_str().unwrap();
+    if role == "text" {
+        return json!({ "role": "text", "name": object["text"] });
+    }
+    let mut ours = json!({});
+    for (name, value) in object {
+        match &**name {
+            "children" => ours["children"] = value.as_array().unwrap().iter().map(as_ours).collect(),
+            "text" if ["textbox", "combobox"].contains(&role) => ours["value"] = value.clone(),
+            // What is false is not shown.
+            _ if value == false => {}
+            name => ours[name] = value.clone(),
+        }
+    }
+    ours
+}
+
+/// What a function returns is data, whatever it is; what fails is none.
+#[tokio::test]
+async fn evaluations() {
+    let mut room = Room::open(&[]).await;
+    room.navigate("/title?t=x").await;
+    for (function, value) in [
+        (
+            "() => ({ a: [1, { b: null }], c: 'x\\n### Result\\ny' })",
+            json!({ "a": [1, { "b": null }], "c": "x\n### Result\ny" }),
+        ),
+        ("() => undefined", json!(null)),
+        ("() => () => 1", json!(null)),
+        ("() => 'text'", json!("text")),
+        ("1 + 1.5", json!(2.5)),
+        ("() => []", json!([])),
+    ] {
+        let reply = room.evaluate(function).await;
+        let data = room.engine.data("browser_evaluate", body(&reply), None);
+        assert_eq!(data, Some(value), "{function}");
+    }
+    let named = room.call("browser_evaluate", json!({ "function": "() => 7", "filename": "a.json" })).await;
+    assert_eq!(room.engine.data("browser_evaluate", body(&named), None), None);
+    room.end().await;
+}
+
+/// Every tool that is said to give snapshots or data is one of the engine's; and tools that were seen to give snapshots
+/// are said to.
+#[tokio::test]
+async fn tools_are_the_engines_own() {
+    let (site, data) = (Site::start().await, data_folder());
+    let caps = ["config", "network", "pdf", "storage", "testing", "vision", "devtools"];
+    let engine = engine(data.path(), site.port(), &caps);
+    let tools = engine.tools().await.unwrap().tools;
+    let giving = |gives: &dyn Fn(&str) -> bool| -> BTreeSet<String> {
+        tools.iter().filter(|tool| gives(&tool.name)).map(|tool| tool.name.to_string()).collect()
+    };
+    assert_eq!(giving(&|tool| engine.gives_snapshots(tool)).len(), 16, "one of them is not there");
+    assert_eq!(giving(&|tool| engine.gives_data(tool)).len(), 3, "one of them is not there");
+    drop(engine);
+
+    let mut room = Room::open(&["vision"]).await;
+    room.show("<button id=b>x</button><select id=s><option>A</select><input id=i><input id=j>").await;
+    let url = room.site.url("/title?t=y");
+    for (tool, arguments) in [
+        ("browser_click", json!({ "target": "#b" })),
+        ("browser_hover", json!({ "target": "#b" })),
+        ("browser_select_option", json!({ "target": "#s", "values": ["A"] })),
+        ("browser_type", json!({ "target": "#i", "text": "x", "slowly": true })),
+        ("browser_press_key", json!({ "key": "Enter" })),
+        ("browser_drag", json!({ "startTarget": "#i", "endTarget": "#j" })),
+        ("browser_mouse_click_xy", json!({ "x": 1, "y": 1 })),
+        ("browser_wait_for", json!({ "time": 0.01 })),
+        ("browser_navigate", json!({ "url": url })),
+        ("browser_navigate_back", json!({})),
+        ("browser_tabs", json!({ "action": "new", "url": url })),
+    ] {
+        let reply = room.call(tool, arguments).await;
+        assert!(room.engine.gives_snapshots(tool) && !snapshot(&reply).is_empty(), "{tool}");
+    }
+    for (tool, arguments) in [
+        ("browser_resize", json!({ "width": 800, "height": 600 })),
+        ("browser_tabs", json!({ "action": "list" })),
+    ] {
+        assert!(room.call(tool, arguments).await.snapshot().is_none(), "{tool}");
+    }
+    room.end().await;
+}

@@ -1,0 +1,51 @@
+//! Files that come with an answer.
+
+use greenroom_testkit::PATIENCE;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{Room, files, text};
+
+/// A download's bytes come with the answer that says it is complete, by the name it has in the session.
+#[tokio::test]
+async fn downloads() {
+    let mut room = Room::open(&[]).await;
+    room.navigate("/").await;
+    let deadline = Instant::now() + PATIENCE;
+    let mut reply = room.call("browser_click", json!({ "target": "a[href='/download']" })).await;
+    while !text(&reply).contains("Downloaded file") {
+        assert!(files(&reply).is_empty(), "{reply:?}");
+        assert!(Instant::now() < deadline, "never downloaded");
+        reply = room.evaluate("() => 0").await;
+    }
+    assert_eq!(files(&reply), [("report.txt", "text/plain", &b"greenroom download\n"[..])]);
+    room.end().await;
+}
+
+/// Screenshots and PDFs are kept, with and without a name of the agent's; those with one arrive in its workspace as well.
+#[tokio::test]
+async fn pictures_and_documents() {
+    let mut room = Room::open(&["pdf"]).await;
+    room.navigate("/title?t=picture").await;
+    for (tool, mime, begins) in [
+        ("browser_take_screenshot", "image/png", &b"\x89PNG"[..]),
+        ("browser_pdf_save", "application/pdf", b"%PDF-"),
+    ] {
+        let extension = mime.split_once('/').unwrap().1;
+        for name in [None, Some(format!("a.{extension}")), Some(format!("./b.{extension}"))] {
+            let arguments = name.as_ref().map_or_else(|| json!({}), |name| json!({ "filename": name }));
+            let reply = room.call(tool, arguments).await;
+            let [(kept, kind, data)] = files(&reply)[..] else { panic!("{reply:?}") };
+            assert!(kind == mime && data.starts_with(begins), "{tool} {name:?}: {kind}");
+            assert!(kept.ends_with(extension) && !kept.contains('/'), "{kept}");
+            if let Some(name) = name {
+                assert_eq!(std::fs::read(room.workspace.path().join(&name)).unwrap(), data);
+                assert!(name.ends_with(kept));
+            }
+        }
+    }
+    let reply =
+        room.call("browser_evaluate", json!({ "function": "() => 7", "filename": "seven.json" })).await;
+    assert_eq!(files(&reply), [("seven.json", "application/json", &b"7"[..])]);
+    room.end().await;
+}

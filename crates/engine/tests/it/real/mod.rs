@@ -1,0 +1,161 @@
+//! What the real engine answers, with a real Chromium: what the adapter finds in it.
+//!
+//! [`Room`] is one seat with a site to look at. The site stands for the egress proxy too: a proxy is asked for whole
+//! addresses, of which the site looks at the path only.
+
+mod answers;
+mod data;
+mod files;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use greenroom_core::{
+    Agent, Artifact, BoxFuture, Call, Engine, Instance, InstanceId, NoAnswer, Raw, Reply, Seat, port::Content,
+};
+use greenroom_engine::{
+    PlaywrightEngine, PlaywrightOptions, browser::Places, launcher::Launcher, ports::Ports,
+    run_folder::RunFolder,
+};
+use greenroom_testkit::{PATIENCE, Site, within};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How long an instance may take to end by itself, as the fleet has it.
+const GRACE: Duration = Duration::from_secs(2);
+
+struct Room {
+    site: Site,
+    workspace: TempDir,
+    engine: PlaywrightEngine,
+    instance: Arc<dyn Instance>,
+    seat: Box<dyn Seat>,
+    /// Last, so that it goes when nobody uses it any more.
+    _data: TempDir,
+}
+
+impl Room {
+    async fn open(caps: &[&str]) -> Self {
+        let (site, data) = (Site::start().await, data_folder());
+        let engine = engine(data.path(), site.port(), caps);
+        let instance = engine.start(InstanceId(0)).await.unwrap();
+        let workspace = tempfile::tempdir().unwrap();
+        let seat = instance.open(Arc::new(Worker(workspace.path().to_owned()))).await.unwrap();
+        Self { site, workspace, engine, instance, seat, _data: data }
+    }
+
+    /// What a tool answers, which must not fail.
+    async fn call(&mut self, tool: &str, arguments: Value) -> Reply {
+        let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
+        let worker = Arc::new(Worker(self.workspace.path().to_owned()));
+        let reply = within(PATIENCE, self.seat.call(Call::new(tool, params), worker)).await.unwrap();
+        assert!(!reply.is_failure(), "{tool}: {}", text(&reply));
+        reply
+    }
+
+    async fn navigate(&mut self, path: &str) -> Reply {
+        let url = self.site.url(path);
+        self.call("browser_navigate", json!({ "url": url })).await
+    }
+
+    async fn evaluate(&mut self, function: &str) -> Reply {
+        self.call("browser_evaluate", json!({ "function": function })).await
+    }
+
+    /// Shows a page of this markup.
+    async fn show(&mut self, html: &str) {
+        self.navigate("/title?t=shown").await;
+        self.evaluate(&format!("() => {{ document.body.innerHTML = {}; }}", json!(html))).await;
+    }
+
+    async fn end(self) {
+        self.seat.close().await;
+        self.instance.stop(GRACE).await;
+    }
+}
+
+/// A data folder with the engine that `make test` installs.
+#[allow(clippy::disallowed_methods, reason = "a test is told by its surroundings where the engine is")]
+fn data_folder() -> TempDir {
+    let installed = std::env::var_os("GREENROOM_TEST_DATA_DIR").map(PathBuf::from).unwrap_or_default();
+    assert!(installed.join("engines").is_dir(), "no engine is installed for the tests: run `make test`");
+    let data = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(installed.join("engines"), data.path().join("engines")).unwrap();
+    data
+}
+
+#[allow(clippy::disallowed_methods, reason = "a test takes the machine's own search path")]
+fn engine(data: &Path, proxy: u16, caps: &[&str]) -> PlaywrightEngine {
+    let run = Arc::new(RunFolder::claim(data).unwrap());
+    let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
+    let options = PlaywrightOptions {
+        timeout_settle: Some(Duration::ZERO),
+        caps: caps.iter().map(|cap| (*cap).to_owned()).collect(),
+        ..PlaywrightOptions::new(data.to_owned(), places)
+    };
+    PlaywrightEngine {
+        options: Arc::new(options),
+        launcher: Launcher::start(run.tag()).unwrap(),
+        ports: Ports::new(&run),
+        run,
+        proxy: ([127, 0, 0, 1], proxy).into(),
+        tools_changed: Arc::new(|_| {}),
+    }
+}
+
+/// An agent with a folder of its own.
+struct Worker(PathBuf);
+
+impl Agent for Worker {
+    fn tell(&self, _: &str, _: Option<Raw>) {}
+
+    fn ask<'a>(&'a self, _: &'a str, _: Option<Raw>) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(std::future::ready(Err(NoAnswer::Gone)))
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        None
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(std::future::ready(vec![self.0.clone()]))
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The JSON text of an answer.
+fn body(reply: &Reply) -> &str {
+    reply.body.as_ref().unwrap().get()
+}
+
+/// The text of an answer, as the engine gave it.
+fn text(reply: &Reply) -> String {
+    let body: Value = serde_json::from_str(body(reply)).unwrap();
+    body["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The snapshot of an answer.
+fn snapshot(reply: &Reply) -> &str {
+    let snapshot = reply.snapshot();
+    let Some(Artifact { content: Content::Text(text), .. }) = snapshot else {
+        panic!("no snapshot: {reply:?}")
+    };
+    text
+}
+
+/// The files of an answer: name, kind and bytes.
+fn files(reply: &Reply) -> Vec<(&str, &str, &[u8])> {
+    let file = |artifact| match artifact {
+        &Artifact { content: Content::File { ref name, mime, ref data }, .. } => {
+            Some((&**name, mime, &**data))
+        }
+        _ => None,
+    };
+    reply.artifacts.iter().filter_map(file).collect()
+}

@@ -1,0 +1,217 @@
+//! How one list of lines becomes another: the places where they differ, in order.
+//!
+//! Lines of a snapshot have refs, so most of them stand in it once. Lines that are equally often on both sides are
+//! paired first; in what is left between two of them, a library finds the rest. That alone would take minutes on two long texts that have
+//! little in common, or that are made of a few lines again and again, and a page can be made so on purpose. So it gets
+//! so much work and no more; what is left then counts as replaced. The script is longer than need be, never wrong.
+//! Called by [`super::diff`].
+
+use std::ops::Range;
+
+use imara_diff::{Algorithm, IndentHeuristic, IndentLevel, InternedInput, Token};
+
+/// A place where lines of the first text give way to lines of the second. One of the two may be none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hunk {
+    pub(super) before: Range<usize>,
+    pub(super) after: Range<usize>,
+}
+
+/// How much work one script is: lines on one side times lines on the other, summed up over all places. So many take
+/// about 50 ms at worst. Pages that have changed in a few places need some thousands.
+const COMPARISONS_MAX: usize = 50_000_000;
+
+/// The places where the lines differ, with at least one line between each two.
+pub(super) fn hunks<'a>(
+    before: impl Iterator<Item = &'a str>,
+    after: impl Iterator<Item = &'a str>,
+) -> Vec<Hunk> {
+    let mut input = InternedInput::default();
+    input.update_before(before);
+    input.update_after(after);
+    let mut script = Script { input: &input, hunks: Vec::new(), comparisons_left: COMPARISONS_MAX };
+    let whole = Hunk { before: 0..input.before.len(), after: 0..input.after.len() };
+    let Some(rest) = script.trimmed(whole) else { return Vec::new() };
+    let (mut before, mut after) = (rest.before.start, rest.after.start);
+    for (one, other) in landmarks(&input, &rest) {
+        script.place(Hunk { before: before..one, after: after..other });
+        (before, after) = (one + 1, other + 1);
+    }
+    script.place(Hunk { before: before..rest.before.end, after: after..rest.after.end });
+    script.hunks
+}
+
+/// Pairs of equal lines on both sides of `place`, no two of which cross.
+///
+/// They are lines that stand equally often on both sides, the first one paired with the first, and so on.
+fn landmarks(input: &InternedInput<&str>, place: &Hunk) -> Vec<(usize, usize)> {
+    let (before, after) = (&input.before[place.before.clone()], &input.after[place.after.clone()]);
+    let tokens = input.interner.num_tokens() as usize;
+    let count = |lines: &[Token]| {
+        let mut counts = vec![0_usize; tokens];
+        lines.iter().for_each(|line| counts[line.0 as usize] += 1);
+        counts
+    };
+    let (counts, counts_after) = (count(before), count(after));
+    // The numbers of all lines of the first side, in one list: those of a line together, in order.
+    let mut next: Vec<usize> = counts
+        .iter()
+        .scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum - count)
+        })
+        .collect();
+    let mut numbers = vec![0_usize; before.len()];
+    let firsts = next.clone();
+    for (number, line) in before.iter().enumerate() {
+        numbers[next[line.0 as usize]] = place.before.start + number;
+        next[line.0 as usize] += 1;
+    }
+    let mut next = firsts;
+    let mut pairs = Vec::new();
+    for (number, line) in after.iter().enumerate() {
+        let line = line.0 as usize;
+        if counts[line] == counts_after[line] {
+            pairs.push((numbers[next[line]], place.after.start + number));
+            next[line] += 1;
+        }
+    }
+    longest_rising(&pairs)
+}
+
+/// The longest choice of pairs whose first numbers rise, as the second ones do already.
+fn longest_rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    // For each length, the pair with the least first number that ends a choice of that length; and for each pair the
+    // one before it in its choice.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut previous: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    for (at, (one, _)) in pairs.iter().enumerate() {
+        let length = ends.partition_point(|end| pairs[*end].0 < *one);
+        previous.push(length.checked_sub(1).map(|shorter| ends[shorter]));
+        if length == ends.len() {
+            ends.push(at);
+        } else {
+            ends[length] = at;
+        }
+    }
+    let last = ends.last().copied();
+    let mut chosen: Vec<_> = std::iter::successors(last, |at| previous[*at]).map(|at| pairs[at]).collect();
+    chosen.reverse();
+    chosen
+}
+
+/// A script as far as it is written.
+struct Script<'a> {
+    input: &'a InternedInput<&'a str>,
+    hunks: Vec<Hunk>,
+    comparisons_left: usize,
+}
+
+impl Script<'_> {
+    /// Adds what differs in a place that lies behind all others.
+    fn place(&mut self, place: Hunk) {
+        let Some(place) = self.trimmed(place) else { return };
+        let comparisons = place.before.len().saturating_mul(place.after.len());
+        if comparisons == 0 || comparisons > self.comparisons_left {
+            self.hunks.push(place);
+            return;
+        }
+        self.comparisons_left -= comparisons;
+        let line = |token: &Token| self.input.interner[*token];
+        let mut input = InternedInput::default();
+        input.update_before(self.input.before[place.before.clone()].iter().map(line));
+        input.update_after(self.input.after[place.after.clone()].iter().map(line));
+        let mut diff = imara_diff::Diff::compute(Algorithm::Histogram, &input);
+        // Of equal ways to say it, the one that takes whole subtrees.
+        let depth = |token| IndentLevel::for_ascii_line(str::bytes(input.interner[token]), 1);
+        diff.postprocess_with_heuristic(&input, IndentHeuristic::new(depth));
+        let moved = |range: Range<u32>, by: usize| by + range.start as usize..by + range.end as usize;
+        self.hunks.extend(diff.hunks().map(|hunk| Hunk {
+            before: moved(hunk.before, place.before.start),
+            after: moved(hunk.after, place.after.start),
+        }));
+    }
+
+    /// The place without the lines that are the same on both sides at its ends; `None` if that is all of it.
+    fn trimmed(&self, place: Hunk) -> Option<Hunk> {
+        let Hunk { mut before, mut after } = place;
+        let same = |one: usize, other: usize| self.input.before[one] == self.input.after[other];
+        while !before.is_empty() && !after.is_empty() && same(before.start, after.start) {
+            before.start += 1;
+            after.start += 1;
+        }
+        while !before.is_empty() && !after.is_empty() && same(before.end - 1, after.end - 1) {
+            before.end -= 1;
+            after.end -= 1;
+        }
+        (!before.is_empty() || !after.is_empty()).then_some(Hunk { before, after })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The second text, made out of the first.
+    fn apply<'a>(before: &[&'a str], after: &[&'a str], hunks: &[Hunk]) -> Vec<&'a str> {
+        let mut made = Vec::new();
+        let mut at = 0;
+        for hunk in hunks {
+            made.extend(&before[at..hunk.before.start]);
+            made.extend(&after[hunk.after.clone()]);
+            at = hunk.before.end;
+        }
+        made.extend(&before[at..]);
+        made
+    }
+
+    /// Lines out of a few, in no order, the same each time.
+    fn noise(seed: u64, lines: usize) -> Vec<&'static str> {
+        let mut state = seed;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            ["a", "b", "  c", "  d"][(state >> 20) as usize % 4]
+        };
+        (0..lines).map(|_| next()).collect()
+    }
+
+    /// Two long texts of a few lines again and again take no minutes, and the script is right.
+    #[test]
+    fn repetitive() {
+        let (before, after) = (noise(77, 100_000), noise(991, 100_000));
+        let from = Instant::now();
+        let hunks = hunks(before.iter().copied(), after.iter().copied());
+        assert!(from.elapsed() < Duration::from_secs(10), "{:?}", from.elapsed());
+        assert_eq!(apply(&before, &after, &hunks), after);
+    }
+
+    /// Changes far apart in a long text are found where they are, also beside lines that are there again and again.
+    #[test]
+    fn between_landmarks() {
+        let names: Vec<String> = (0..20_000).map(|n| format!("link {n}")).collect();
+        let before: Vec<&str> = names.iter().flat_map(|name| [name.as_str(), "  url"]).collect();
+        let mut after = before.clone();
+        after[20_000] = "new";
+        after[30_001] = "  other";
+        let found = hunks(before.iter().copied(), after.iter().copied());
+        let expected = [20_000, 30_001].map(|at| Hunk { before: at..at + 1, after: at..at + 1 });
+        assert_eq!(found, expected);
+    }
+
+    proptest! {
+        /// The script, applied to the first text, makes the second.
+        #[test]
+        fn applies(before in "( {0,4}[abc]\n){0,40}", after in "( {0,4}[abc]\n){0,40}") {
+            let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+            let hunks = hunks(before.iter().copied(), after.iter().copied());
+            prop_assert!(hunks.is_sorted_by(|one, next| one.before.end < next.before.start));
+            prop_assert_eq!(apply(&before, &after, &hunks), after);
+        }
+    }
+}
