@@ -115,6 +115,11 @@ fn attempt(path: &Path) -> Result<Opened, Failure> {
     Ok(Opened { connection, file })
 }
 
+/// Whether there is a database.
+pub(crate) fn exists(folder: &Path) -> bool {
+    folder.join(FILE).is_file()
+}
+
 /// A connection that reads. It fails where there is no database.
 pub(crate) fn reader(folder: &Path) -> Result<Connection, Failure> {
     let mut connection = Connection::open_with_flags(

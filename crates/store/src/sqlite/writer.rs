@@ -62,6 +62,14 @@ impl Shared {
         }
     }
 
+    /// Nobody writes; what is there can be read.
+    pub(crate) fn for_reading() -> Self {
+        let shared = Self::new();
+        shared.queue.close();
+        shared.phase.send_replace(Phase::Open(0));
+        shared
+    }
+
     pub(crate) fn health(&self) -> Result<(), Arc<str>> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
