@@ -28,7 +28,7 @@ pub(crate) struct Writing {
     run: String,
     /// Sessions that have a row.
     known: HashSet<SessionUid>,
-    /// When the sessions of this batch were last active.
+    /// When sessions were last active, as far as their rows do not say it yet.
     active: HashMap<SessionUid, SystemTime>,
 }
 
@@ -40,7 +40,11 @@ impl Writing {
     /// Nothing that was written since the last commit is there any more, or rows have been removed.
     pub(crate) fn forget(&mut self) {
         self.known.clear();
-        self.active.clear();
+    }
+
+    /// Whether rows of sessions are to be brought up to date.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.active.is_empty()
     }
 
     pub(crate) fn apply(&mut self, connection: &Connection, op: &Op) -> rusqlite::Result<Done> {
@@ -57,11 +61,12 @@ impl Writing {
         }
     }
 
-    /// What is written once a batch, however many operations it has.
-    pub(crate) fn finish(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    /// Brings the rows of sessions up to date: once for many calls.
+    pub(crate) fn catch_up(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         if self.active.is_empty() {
             return Ok(());
         }
+        // Those that fail now are written with the session's next call.
         let mut update = connection.prepare_cached(
             "UPDATE sessions SET last_activity = ?2 WHERE session_id = ?1 AND last_activity < ?2",
         )?;
@@ -192,11 +197,11 @@ impl Writing {
     }
 
     fn touch(&mut self, uid: &SessionUid, at: SystemTime) {
-        match self.active.get_mut(uid) {
-            Some(last) => *last = at.max(*last),
-            None => {
-                self.active.insert(uid.clone(), at);
-            }
+        if let Some(last) = self.active.get_mut(uid) {
+            *last = at.max(*last);
+        } else if self.active.len() < KNOWN_MAX {
+            // There are more only where nothing could be written for long; the last call of each still says it.
+            self.active.insert(uid.clone(), at);
         }
     }
 }

@@ -31,6 +31,10 @@ use crate::{
     settings::StoreSettings,
 };
 
+/// How far `last_activity` of sessions may be behind while calls never pause. It is written when there is nothing else to
+/// do: a call that waited for it would wait for one page more.
+const BEHIND_MAX: Duration = Duration::from_millis(250);
+
 /// How long a database that could not be opened is left alone. Long enough not to keep a failing disk busy, short enough
 /// that nobody waits for records when it is well again.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
@@ -108,6 +112,8 @@ pub(crate) struct Writer {
     round: Option<Round>,
     /// When its next slice is due, or the next round.
     retain_at: Instant,
+    /// Since when rows of sessions have been behind, if they are.
+    behind_since: Option<Instant>,
 }
 
 enum State {
@@ -148,6 +154,7 @@ impl Writer {
             files,
             round: None,
             retain_at: Instant::now() + RETAIN_FIRST,
+            behind_since: None,
         };
         if let Err(failure) = open::make_folder(&writer.folder) {
             tracing::error!(%failure, "no folder for the records");
@@ -159,10 +166,12 @@ impl Writer {
             match news {
                 News::Ops => {
                     writer.write(&mut batch, bytes);
+                    writer.catch_up_if(BEHIND_MAX);
                     writer.retain_if_due(RETAIN_WITHIN);
                 }
                 News::Nothing => {
                     writer.open_if_due();
+                    writer.catch_up_if(Duration::ZERO);
                     writer.retain_if_due(Duration::ZERO);
                 }
                 News::Closed => break,
@@ -174,6 +183,7 @@ impl Writer {
 
     fn nap(&self) -> Duration {
         let until = match &self.state {
+            State::Open { .. } if self.behind_since.is_some() => return Duration::ZERO,
             State::Open { .. } => self.retain_at,
             State::Shut { again, .. } => *again,
         };
@@ -244,6 +254,9 @@ impl Writer {
         let mut done = Vec::with_capacity(batch.len());
         match self.attempts(batch, &mut done, bytes) {
             Ok(()) => {
+                if self.writing.is_behind() {
+                    self.behind_since.get_or_insert_with(Instant::now);
+                }
                 self.shared.set_health(Ok(()));
                 for (op, done) in batch.drain(..).zip(done) {
                     op.answer(done);
@@ -318,6 +331,20 @@ impl Writer {
         }
     }
 
+    /// Brings the rows of sessions up to date, if they have been behind for so long.
+    fn catch_up_if(&mut self, behind: Duration) {
+        if self.behind_since.is_none_or(|since| since.elapsed() < behind) {
+            return;
+        }
+        self.behind_since = None;
+        let State::Open { opened, checkpointer } = &mut self.state else { return };
+        match transaction(&opened.connection, &mut self.writing, &[], &mut Vec::new(), Care::None) {
+            Ok(()) => checkpointer.written(0),
+            // The next batch meets the same fault and tells of it.
+            Err(failure) => tracing::debug!(%failure, "last_activity of sessions is not written"),
+        }
+    }
+
     /// Does a slice of the removals, if one has been due for so long.
     fn retain_if_due(&mut self, overdue: Duration) {
         let now = Instant::now();
@@ -359,6 +386,7 @@ impl Writer {
     }
 
     fn finish(&mut self) {
+        self.catch_up_if(Duration::ZERO);
         if let State::Open { opened, .. } = &self.state
             && let Err(error) = checkpoint::last(&opened.connection)
         {
@@ -409,7 +437,9 @@ fn fill(
         }
         run(connection, "RELEASE one")?;
     }
-    writing.finish(connection)?;
+    if batch.is_empty() {
+        writing.catch_up(connection)?;
+    }
     Ok(())
 }
 
