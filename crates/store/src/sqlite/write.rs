@@ -313,11 +313,13 @@ fn use_blob(connection: &Connection, used: &BlobUse) -> rusqlite::Result<Done> {
     Ok(Done::Written)
 }
 
-/// The sessions of processes that are no more are over. Their number is returned.
+/// The sessions of processes that are no more are over, those that began before `began`, when it was known who lives.
+/// Their number is returned.
 pub(crate) fn close_orphans(
     connection: &mut Connection,
     run: &str,
     living: &[String],
+    began: SystemTime,
 ) -> rusqlite::Result<usize> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let runs: Vec<String> = transaction
@@ -326,8 +328,10 @@ pub(crate) fn close_orphans(
         .collect::<Result<_, _>>()?;
     let mut closed = 0;
     for dead in runs.iter().filter(|one| *one != run && !living.contains(one)) {
-        closed += transaction
-            .execute("UPDATE sessions SET state = 'closed' WHERE state = 'active' AND run = ?1", [dead])?;
+        closed += transaction.execute(
+            "UPDATE sessions SET state = 'closed' WHERE state = 'active' AND run = ?1 AND created_at < ?2",
+            [dead, &timestamp_ms(began)],
+        )?;
     }
     transaction.commit()?;
     Ok(closed)

@@ -9,7 +9,7 @@
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use greenroom_core::record::NotRecorded;
@@ -31,8 +31,8 @@ use crate::{
     settings::StoreSettings,
 };
 
-/// How far `last_activity` of sessions may be behind while calls never pause. It is written when there is nothing else to
-/// do: a call that waited for it would wait for one page more.
+/// How far `last_activity` of sessions may be behind. It is written after calls were answered, once for many: a call that
+/// waited for it would wait for one page more. Readers see it exactly, by the last call.
 const BEHIND_MAX: Duration = Duration::from_millis(250);
 
 /// How long a database that could not be opened is left alone. Long enough not to keep a failing disk busy, short enough
@@ -107,6 +107,8 @@ pub(crate) struct Writer {
     state: State,
     writing: Writing,
     openings: u64,
+    /// When this process began: sessions that are younger may be those of processes that it never heard of.
+    began: SystemTime,
     files: Arc<BlobFiles>,
     /// The round of removals that is under way, if there is one.
     round: Option<Round>,
@@ -151,6 +153,7 @@ impl Writer {
             shared,
             settings,
             openings: 0,
+            began: SystemTime::now(),
             files,
             round: None,
             retain_at: Instant::now() + RETAIN_FIRST,
@@ -171,7 +174,7 @@ impl Writer {
                 }
                 News::Nothing => {
                     writer.open_if_due();
-                    writer.catch_up_if(Duration::ZERO);
+                    writer.catch_up_if(BEHIND_MAX);
                     writer.retain_if_due(Duration::ZERO);
                 }
                 News::Closed => break,
@@ -183,8 +186,9 @@ impl Writer {
 
     fn nap(&self) -> Duration {
         let until = match &self.state {
-            State::Open { .. } if self.behind_since.is_some() => return Duration::ZERO,
-            State::Open { .. } => self.retain_at,
+            State::Open { .. } => {
+                self.behind_since.map_or(self.retain_at, |since| self.retain_at.min(since + BEHIND_MAX))
+            }
             State::Shut { again, .. } => *again,
         };
         until.saturating_duration_since(Instant::now())
@@ -230,7 +234,8 @@ impl Writer {
     }
 
     fn tidy(&self, opened: &mut Opened) -> Result<(), Failure> {
-        let closed = close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living)?;
+        let closed =
+            close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living, self.began)?;
         if closed > 0 {
             tracing::info!(closed, "sessions of greenrooms that are gone are closed");
         }
