@@ -8,16 +8,15 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
 use greenroom_core::record::NotRecorded;
-use rusqlite::Connection;
-use tokio::sync::watch;
 
 use super::{
     Failure,
+    batch::{Care, transaction},
     checkpoint::{self, Checkpointer},
     open::{self, Opened},
     remove,
@@ -26,9 +25,10 @@ use super::{
 use crate::{
     blob_files::BlobFiles,
     op::{Done, Op},
-    queue::{News, Queue},
+    queue::News,
     retention::{Removed, Round},
     settings::StoreSettings,
+    shared::{Phase, Shared},
 };
 
 /// How far `last_activity` of sessions may be behind. It is written after calls were answered, once for many: a call that
@@ -48,57 +48,6 @@ const RETAIN_FIRST: Duration = Duration::from_secs(1);
 /// How long removing waits for an idle moment. Past it, a slice of a millisecond comes between two batches: where calls
 /// never pause, the database must not grow without end.
 const RETAIN_WITHIN: Duration = Duration::from_secs(1);
-
-/// What the writer and the store share.
-pub(crate) struct Shared {
-    pub(crate) queue: Queue,
-    pub(crate) phase: watch::Sender<Phase>,
-    health: Mutex<Result<(), Arc<str>>>,
-}
-
-/// Where the database stands, for those who read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Opening,
-    /// It can be read. The number is another one whenever it is another file.
-    Open(u64),
-    Shut(Arc<str>),
-    /// The writer has ended.
-    Ended,
-}
-
-impl Shared {
-    pub(crate) fn new() -> Self {
-        Self {
-            queue: Queue::default(),
-            phase: watch::Sender::new(Phase::Opening),
-            health: Mutex::new(Ok(())),
-        }
-    }
-
-    pub(crate) fn health(&self) -> Result<(), Arc<str>> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// There is no writer, and there will be none.
-    pub(crate) fn abandon(&self, why: &str) {
-        self.set_health(Err(Arc::from(why)));
-        self.queue.close();
-        self.phase.send_replace(Phase::Ended);
-    }
-
-    fn set_health(&self, health: Result<(), Arc<str>>) {
-        let mut kept = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        if *kept == health {
-            return;
-        }
-        match &health {
-            Ok(()) => tracing::info!("calls are recorded again"),
-            Err(why) => tracing::error!(%why, "calls are not recorded"),
-        }
-        *kept = health;
-    }
-}
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
@@ -133,13 +82,6 @@ impl Drop for End {
         self.0.queue.take(&mut Vec::new(), Duration::ZERO);
         self.0.phase.send_replace(Phase::Ended);
     }
-}
-
-/// Whether each operation of a batch gets a savepoint.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Care {
-    None,
-    Each,
 }
 
 impl Writer {
@@ -398,57 +340,4 @@ impl Writer {
             tracing::debug!(%error, "the records' last checkpoint failed");
         }
     }
-}
-
-/// One transaction with all of a batch in it. Every error is the whole batch's.
-fn transaction(
-    connection: &Connection,
-    writing: &mut Writing,
-    batch: &[Op],
-    done: &mut Vec<Result<Done, NotRecorded>>,
-    care: Care,
-) -> Result<(), Failure> {
-    run(connection, "BEGIN IMMEDIATE")?;
-    let outcome = fill(connection, writing, batch, done, care).and_then(|()| run(connection, "COMMIT"));
-    if outcome.is_err() && !connection.is_autocommit() {
-        // SQLite has rolled some failures back itself. One that it cannot roll back, it will find at the next start.
-        let _ = run(connection, "ROLLBACK");
-    }
-    outcome
-}
-
-fn fill(
-    connection: &Connection,
-    writing: &mut Writing,
-    batch: &[Op],
-    done: &mut Vec<Result<Done, NotRecorded>>,
-    care: Care,
-) -> Result<(), Failure> {
-    for op in batch {
-        if care == Care::None {
-            done.push(Ok(writing.apply(connection, op)?));
-            continue;
-        }
-        run(connection, "SAVEPOINT one")?;
-        match writing.apply(connection, op).map_err(Failure::from) {
-            Ok(outcome) => done.push(Ok(outcome)),
-            Err(failure) if failure.is_of_one_row() => {
-                run(connection, "ROLLBACK TO one")?;
-                writing.forget();
-                tracing::error!(%failure, "a record could not be written");
-                done.push(Err(NotRecorded(Arc::from(failure.to_string()))));
-            }
-            Err(failure) => return Err(failure),
-        }
-        run(connection, "RELEASE one")?;
-    }
-    if batch.is_empty() {
-        writing.catch_up(connection)?;
-    }
-    Ok(())
-}
-
-fn run(connection: &Connection, sql: &str) -> Result<(), Failure> {
-    connection.prepare_cached(sql)?.execute([])?;
-    Ok(())
 }
