@@ -49,10 +49,10 @@ impl Store {
         let readers = Readers::new(settings.folder.clone(), shared.phase.subscribe());
         let files = Arc::new(BlobFiles::new(&settings.folder, &settings.run));
         let per_pool = settings.blobs_per_pool;
-        let of_writer = shared.clone();
+        let (of_writer, blobs) = (shared.clone(), files.clone());
         let writer = std::thread::Builder::new()
             .name("greenroom-store".to_owned())
-            .spawn(move || Writer::run(of_writer, settings))
+            .spawn(move || Writer::run(of_writer, settings, blobs))
             .inspect_err(|error| {
                 shared.abandon(&format!("no thread for the records: {error}"));
             })
