@@ -16,7 +16,7 @@ use crate::{
     catalog::{Entry, Listed},
     connection::Connection,
     recall::{
-        Claimed, Kept, Mode, Ticket, paged,
+        Claimed, Kept, Mode, Order, Ticket, paged,
         pages::{self, Query},
     },
     rescue::{self, Failure},
@@ -173,20 +173,22 @@ async fn carry_out(
     let permit = gateway.policy.permit(&caller.owner, name).map_err(Failure::from)?;
     // Looked at before anything runs: a mistake in it must not leave a page changed.
     let page = wants.page.as_ref().map(pages::Asked::check).transpose().map_err(Failure::from)?;
-    if let Some((asked, key)) = wants.page.as_ref().and_then(|asked| Some((asked, asked.cache_key.as_ref()?))) {
+    if let Some((asked, key)) = wants.page.as_ref().and_then(|asked| Some((asked, asked.cache_key.as_ref()?)))
+    {
         let said = paged::next(&gateway.recall, &caller.owner, key, asked).map_err(Failure::from)?;
         return Ok(Done::Page(said));
     }
+    let whose = whose(gateway, caller, session.or(given.session));
     let (recall, owner, arguments) = (&gateway.recall, &caller.owner, request.arguments());
+    let order = Order { owner, whose: whose.as_ref().ok(), tool: name, arguments };
     let ticket = match given.ref_id {
-        None => Ticket::take(recall, owner, name, arguments),
-        Some(ref_id) => match Ticket::claim(recall, owner, name, arguments, ref_id.clone()).await {
+        None => Ticket::take(recall, order),
+        Some(ref_id) => match Ticket::claim(recall, order, ref_id.clone()).await {
             Claimed::Ticket(ticket) => ticket,
             Claimed::Repeat(record) => return Err(Refusal::Repeat(record)),
             Claimed::Taken => return Err(Failure::request_id_taken(&ref_id).into()),
         },
     };
-    let whose = whose(gateway, caller, session.or(given.session));
     // Arguments are looked at first: whoever gives no session where one is needed may have to mend them too.
     let matters = whose.as_ref().ok().filter(|_| listed.differs(entry));
     let pool = matters.map(|whose| pool_of(gateway, caller, whose, &target));
@@ -196,7 +198,13 @@ async fn carry_out(
         Err(failure) => {
             drop(turn);
             let kept = ticket.failed(&failure.text()).await;
-            return Ok(Done::Call(Ended { outcome: Err(failure), kept, mode: wants.mode, page, notes: Vec::new() }));
+            return Ok(Done::Call(Ended {
+                outcome: Err(failure),
+                kept,
+                mode: wants.mode,
+                page,
+                notes: Vec::new(),
+            }));
         }
     };
     let unnamed = Unnamed::begin(caller, &whose);
@@ -209,6 +217,7 @@ async fn carry_out(
     Ok(Done::Call(match outcome {
         Ok(mut answer) => {
             gateway.metrics.ran(&answer.ran, fine);
+            ticket.teach(recall, &whose, &answer.reply, gateway.catalog.engine(&answer.ran.pool).as_deref());
             let kept = ticket.answered(&answer.reply, &answer.ran, &answer.view).await;
             let notes = notes(caller, &whose, std::mem::take(&mut answer.notes), unnamed);
             Ended { outcome: Ok(answer), kept, mode: wants.mode, page, notes }
