@@ -3,7 +3,10 @@
 //!
 //! It errs on the side of forgetting. Agents get what they asked for all the same; only the record is poorer.
 
-use greenroom_core::{Raw, raw::encode};
+use greenroom_core::{
+    Raw,
+    raw::{encode, parse},
+};
 use serde_json::{Map, Value, value::RawValue};
 
 /// What stands in the place of a secret.
@@ -65,7 +68,15 @@ pub(crate) fn redact(arguments: Option<&RawValue>, names: &[String]) -> Redacted
     };
     let mut secrets = Vec::new();
     walk(&mut value, names, &mut secrets);
-    let params = if secrets.is_empty() { arguments.to_owned() } else { encode(&value) };
+    if secrets.is_empty() {
+        return Redacted { params: arguments.to_owned(), secrets };
+    }
+    // What is a secret under one name is one under every other.
+    let params = encode(&value);
+    let params = match scrub(params.get(), &secrets) {
+        Some(scrubbed) => parse(scrubbed).unwrap_or_else(|_| encode(REDACTED)),
+        None => params,
+    };
     Redacted { params, secrets }
 }
 
@@ -73,16 +84,31 @@ pub(crate) fn redact(arguments: Option<&RawValue>, names: &[String]) -> Redacted
 pub(crate) fn scrub(text: &str, secrets: &[String]) -> Option<String> {
     let mut scrubbed: Option<String> = None;
     for secret in secrets.iter().filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
-        let escaped = encode(secret);
-        let escaped = escaped.get().trim_matches('"');
-        for spelled in [secret.as_str(), escaped] {
+        for spelled in spellings(secret) {
             let now = scrubbed.as_deref().unwrap_or(text);
-            if now.contains(spelled) {
-                scrubbed = Some(now.replace(spelled, REDACTED));
+            if now.contains(&spelled) {
+                scrubbed = Some(now.replace(&spelled, REDACTED));
             }
         }
     }
     scrubbed
+}
+
+/// How a secret may stand in a text: as it is, in quotes as code and snapshots have it, and each of these in JSON. The
+/// longest comes first, so that nothing is left of an escape that another one is the beginning of.
+fn spellings(secret: &str) -> Vec<String> {
+    let in_quotes = |text: &str| {
+        let quoted = encode(text);
+        let quoted = quoted.get();
+        quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+    };
+    let double = in_quotes(secret);
+    let single = double.replace("\\\"", "\"").replace('\'', "\\'");
+    let mut all: Vec<_> = [secret.to_owned(), double, single].into_iter().collect();
+    all.extend(all.clone().iter().map(|text| in_quotes(text)));
+    all.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    all.dedup();
+    all
 }
 
 fn walk(value: &mut Value, names: &[String], secrets: &mut Vec<String>) {
@@ -164,6 +190,12 @@ mod tests {
             r#"{"apiKey":"[redacted]","headers":{"Authorization":"[redacted]"},"tokens":5}"#,
             &["k", "Bearer x"],
         );
+        check(
+            r#"{"password":"hunter2","again":"hunter2"}"#,
+            &[],
+            r#"{"password":"[redacted]","again":"[redacted]"}"#,
+            &["hunter2"],
+        );
         check(r#"{"iban":"DE12"}"#, &["IBAN"], r#"{"iban":"[redacted]"}"#, &["DE12"]);
     }
 
@@ -176,5 +208,13 @@ mod tests {
             "fill('[redacted]') [redacted] a"
         );
         assert_eq!(scrub("nothing", &secrets), None);
+        let secrets = [r#"it's "q" \"#.to_owned()];
+        let code = [r#"fill('it\'s "q" \\')"#, r#"fill("it's \"q\" \\")"#, r#"it's "q" \"#];
+        for text in code {
+            let kept = encode(&[text]);
+            let scrubbed = scrub(kept.get(), &secrets).unwrap();
+            let read: Vec<String> = serde_json::from_str(&scrubbed).unwrap();
+            assert!(read[0].contains(REDACTED) && !read[0].contains("it"), "{read:?}");
+        }
     }
 }

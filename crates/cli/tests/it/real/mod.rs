@@ -17,7 +17,7 @@ mod instance;
 pub mod isolation;
 pub mod look;
 pub mod pool;
-mod random;
+pub mod random;
 mod recovery;
 mod settings;
 mod settle;
