@@ -173,7 +173,8 @@ async fn carry_out(
     let permit = gateway.policy.permit(&caller.owner, name).map_err(Failure::from)?;
     // Looked at before anything runs: a mistake in it must not leave a page changed.
     let page = wants.page.as_ref().map(pages::Asked::check).transpose().map_err(Failure::from)?;
-    if let Some((asked, key)) = wants.page.as_ref().and_then(|asked| Some((asked, asked.cache_key.as_ref()?))) {
+    if let Some((asked, key)) = wants.page.as_ref().and_then(|asked| Some((asked, asked.cache_key.as_ref()?)))
+    {
         let said = paged::next(&gateway.recall, &caller.owner, key, asked).map_err(Failure::from)?;
         return Ok(Done::Page(said));
     }
@@ -196,7 +197,13 @@ async fn carry_out(
         Err(failure) => {
             drop(turn);
             let kept = ticket.failed(&failure.text()).await;
-            return Ok(Done::Call(Ended { outcome: Err(failure), kept, mode: wants.mode, page, notes: Vec::new() }));
+            return Ok(Done::Call(Ended {
+                outcome: Err(failure),
+                kept,
+                mode: wants.mode,
+                page,
+                notes: Vec::new(),
+            }));
         }
     };
     let unnamed = Unnamed::begin(caller, &whose);

@@ -8,10 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Recall,
-    pages::{
-        self, Asked, PageError, Query,
-        cache::Kept,
-    },
+    pages::{self, Asked, PageError, Query, cache::Kept},
 };
 
 /// A page as it is said.

@@ -252,7 +252,10 @@ impl Writer {
         let mut done = Vec::with_capacity(batch.len());
         match self.attempts(batch, &mut done, bytes) {
             Ok(()) => {
-                self.shared.set_health(Ok(()));
+                // One that found nothing to write to proves nothing about the disk.
+                if done.iter().any(|done| !matches!(done, Ok(Done::Refused(_)) | Err(_))) {
+                    self.shared.set_health(Ok(()));
+                }
                 for (op, done) in batch.drain(..).zip(done) {
                     op.answer(done);
                 }

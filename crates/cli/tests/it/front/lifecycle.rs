@@ -21,7 +21,10 @@ async fn revisions_are_negotiated() {
         let result = &answer["result"];
         assert_eq!(result["protocolVersion"], granted, "{asked}");
         assert_eq!(result["serverInfo"]["name"], "greenroom");
-        assert_eq!(result["capabilities"], json!({"tools": {"listChanged": true}, "logging": {}, "resources": {}}));
+        assert_eq!(
+            result["capabilities"],
+            json!({"tools": {"listChanged": true}, "logging": {}, "resources": {}})
+        );
         assert_eq!(text_of(&client.call("echo", json!({"text": asked})).await), asked);
     }
 }

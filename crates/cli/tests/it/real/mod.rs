@@ -18,6 +18,7 @@ pub mod isolation;
 pub mod look;
 pub mod pool;
 pub mod random;
+mod recall;
 mod recovery;
 mod settings;
 mod settle;

@@ -40,7 +40,12 @@ pub(crate) fn parameters() -> [(&'static str, Raw); 7] {
         (limit, encode(&json!({ "type": "integer" }))),
         (format, encode(&json!({ "type": "string", "enum": ["yaml", "json"] }))),
         (silent, encode(&json!({ "type": "boolean", "description": "No items" }))),
-        (key, encode(&json!({ "type": "string", "description": "Of an answer, for its next page; nothing runs" }))),
+        (
+            key,
+            encode(
+                &json!({ "type": "string", "description": "Of an answer, for its next page; nothing runs" }),
+            ),
+        ),
     ]
 }
 
