@@ -25,3 +25,4 @@ mod shutdown;
 mod single;
 mod spares;
 mod surroundings;
+mod task;
