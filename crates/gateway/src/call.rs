@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Instant};
 
 use greenroom_core::{
     Agent, Call, Nobody, Owner, Raw, RefId, Reply, SessionId, likeness::nearest, record::Record,
+    settings::Responses,
 };
 use greenroom_fleet::Answer;
 use greenroom_mcp::{RpcError, error::INVALID_REQUEST};
@@ -14,7 +15,10 @@ use crate::{
     Gateway,
     catalog::{Entry, Listed},
     connection::Connection,
-    recall::{Claimed, Kept, Mode, Ticket, Wants},
+    recall::{
+        Claimed, Kept, Mode, Ticket, paged,
+        pages::{self, Query},
+    },
     rescue::{self, Failure},
     route::{Request, Selected, Unroutable},
     shape::{self, Form},
@@ -61,11 +65,19 @@ pub(crate) async fn run(
     engine_tool(gateway, caller, request, turn).await
 }
 
-/// A call that was let through, and what it came to.
-struct Done {
+/// What a call that was let through came to.
+enum Done {
+    Call(Ended),
+    /// Nothing ran: it is a part of an earlier answer.
+    Page(paged::Said),
+}
+
+/// A call that has ended.
+struct Ended {
     outcome: Result<Answer, Failure>,
     kept: Kept,
-    wants: Wants,
+    mode: Option<Mode>,
+    page: Option<Query>,
     notes: Vec<String>,
 }
 
@@ -94,7 +106,8 @@ impl From<Unroutable> for Refusal {
 
 async fn engine_tool(gateway: &Gateway, caller: &Caller, request: Request, turn: Turn) -> Result<Raw, Raw> {
     match carry_out(gateway, caller, request, Given::default(), turn).await {
-        Ok(done) => done.shaped(gateway, caller).await,
+        Ok(Done::Call(ended)) => ended.shaped(gateway, caller).await,
+        Ok(Done::Page(said)) => Ok(shape::said(&said.text, said.ref_id.as_ref(), &[])),
         Err(Refusal::Failure(failure)) => Ok(failure.to_result()),
         Err(Refusal::Rpc(error)) => Err(error.to_raw()),
         // Only who gives a name can be told that it was used.
@@ -129,7 +142,8 @@ pub(crate) async fn for_program(
     let request = Request::of(call.tool, call.arguments)?;
     let given = Given { session: call.session, ref_id: call.ref_id };
     match carry_out(gateway, &caller, request, given, Turns::default().take()).await {
-        Ok(done) => Ok(Told::Ended(Box::new(done.kept))),
+        Ok(Done::Call(ended)) => Ok(Told::Ended(Box::new(ended.kept))),
+        Ok(Done::Page(_)) => Err(Failure::not_let_through("`cache_key` is for agents".to_owned())),
         Err(Refusal::Repeat(record)) => Ok(Told::Repeat(record)),
         Err(Refusal::Failure(failure)) => Err(failure),
         Err(Refusal::Rpc(error)) => Err(Failure::not_let_through(error.message)),
@@ -157,6 +171,13 @@ async fn carry_out(
     };
     let Selected { session, target, wants } = request.take_selectors(entry.takes)?;
     let permit = gateway.policy.permit(&caller.owner, name).map_err(Failure::from)?;
+    // Looked at before anything runs: a mistake in it must not leave a page changed.
+    let page = wants.page.as_ref().map(pages::Asked::check).transpose().map_err(Failure::from)?;
+    if let Some((asked, key)) = wants.page.as_ref().and_then(|asked| Some((asked, asked.cache_key.as_ref()?)))
+    {
+        let said = paged::next(&gateway.recall, &caller.owner, key, asked).map_err(Failure::from)?;
+        return Ok(Done::Page(said));
+    }
     let (recall, owner, arguments) = (&gateway.recall, &caller.owner, request.arguments());
     let ticket = match given.ref_id {
         None => Ticket::take(recall, owner, name, arguments),
@@ -176,7 +197,13 @@ async fn carry_out(
         Err(failure) => {
             drop(turn);
             let kept = ticket.failed(&failure.text()).await;
-            return Ok(Done { outcome: Err(failure), kept, wants, notes: Vec::new() });
+            return Ok(Done::Call(Ended {
+                outcome: Err(failure),
+                kept,
+                mode: wants.mode,
+                page,
+                notes: Vec::new(),
+            }));
         }
     };
     let unnamed = Unnamed::begin(caller, &whose);
@@ -186,32 +213,61 @@ async fn carry_out(
         turn.first_step(gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone())).await;
     let fine = outcome.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
     gateway.metrics.call(name, fine, began.elapsed());
-    Ok(match outcome {
+    Ok(Done::Call(match outcome {
         Ok(mut answer) => {
             gateway.metrics.ran(&answer.ran, fine);
             let kept = ticket.answered(&answer.reply, &answer.ran, &answer.view).await;
             let notes = notes(caller, &whose, std::mem::take(&mut answer.notes), unnamed);
-            Done { outcome: Ok(answer), kept, wants, notes }
+            Ended { outcome: Ok(answer), kept, mode: wants.mode, page, notes }
         }
         Err(error) => {
             let failure = Failure::of(gateway, &error);
             let kept = ticket.failed(&failure.text()).await;
-            Done { outcome: Err(failure), kept, wants, notes: Vec::new() }
+            Ended { outcome: Err(failure), kept, mode: wants.mode, page, notes: Vec::new() }
         }
-    })
+    }))
 }
 
-impl Done {
+impl Ended {
     /// The answer as it is sent.
-    async fn shaped(self, gateway: &Gateway, caller: &Caller) -> Result<Raw, Raw> {
-        let Self { outcome, kept, wants, notes } = self;
+    async fn shaped(mut self, gateway: &Gateway, caller: &Caller) -> Result<Raw, Raw> {
+        if let Some(query) = self.page.take()
+            && let Some(page) = self.paged(gateway, caller, &query).await
+        {
+            return Ok(page);
+        }
+        let Self { outcome, kept, mode, notes, .. } = self;
         let pool = outcome.as_ref().ok().map(|answer| answer.ran.pool.clone());
-        let mode = gateway.recall.mode(wants.mode, pool.as_deref());
+        let mode = gateway.recall.mode(mode, pool.as_deref());
         let reply = match outcome {
             Ok(answer) => answer.reply,
             Err(failure) => Ok(failure.to_result()).into(),
         };
         formed(gateway, &caller.owner, reply, &kept, mode, &notes).await
+    }
+
+    /// A page of the answer. A failure has none, and is told as it is.
+    async fn paged(&mut self, gateway: &Gateway, caller: &Caller, query: &Query) -> Option<Raw> {
+        let answer = self.outcome.as_ref().ok().filter(|answer| !answer.reply.is_failure())?;
+        if query.silent_mode && !query.is_page {
+            self.mode = Some(Mode::As(Responses::Refs));
+            return None;
+        }
+        let ref_id = self.kept.record();
+        let engine = gateway.catalog.engine(&answer.ran.pool)?;
+        let of = (&self.kept.tool, &answer.reply, ref_id);
+        match paged::first(&gateway.recall, engine, &caller.owner, of, query).await {
+            Ok(Some(said)) => Some(shape::said(&said.text, ref_id, &self.notes)),
+            Ok(None) => {
+                self.notes.push("there is no data in this answer to make pages of".to_owned());
+                None
+            }
+            Err(error) => {
+                // The call has run: what it came to is told all the same.
+                self.notes.push(format!("no page: {error}; {}", error.hint()));
+                None
+            }
+        }
     }
 }
 

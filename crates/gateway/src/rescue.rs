@@ -8,7 +8,7 @@ use greenroom_fleet::{FleetError, LeaseTimeout};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 use serde_json::json;
 
-use crate::{Gateway, catalog::Invalid, route::Unroutable};
+use crate::{Gateway, catalog::Invalid, recall::pages::PageError, route::Unroutable};
 
 /// How many of those who hold browsers are named: enough to find one that can be closed.
 const HOLDERS_MAX: usize = 5;
@@ -265,6 +265,16 @@ impl From<Refused> for Failure {
             Refused::Unsafe(_) => "the operator can allow it with `tools.unsafe = true` and `pool.slots = 1`",
         };
         Self::new("tool_refused", refused.to_string()).hint(hint)
+    }
+}
+
+impl From<PageError> for Failure {
+    fn from(error: PageError) -> Self {
+        let code = match &error {
+            PageError::Expired(_) => "page_expired",
+            _ => "invalid_arguments",
+        };
+        Self::new(code, error.to_string()).hint(error.hint())
     }
 }
 

@@ -50,6 +50,12 @@ pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Result<
     }
 }
 
+/// A text of greenroom's own, with the name of the record it is of.
+pub(crate) fn said(text: &str, ref_id: Option<&RefId>, notes: &[String]) -> Raw {
+    let result = encode(&json!({ "content": [{ "type": "text", "text": text }] }));
+    with_meta(annotate(result, notes), ref_id, &[])
+}
+
 /// What the call came to and the name to recall it by, instead of the answer.
 fn short(result: &Raw, kept: &Kept) -> Raw {
     let text = Fields::from(kept).to_raw();

@@ -10,10 +10,14 @@ use std::{
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
+    time::SystemTime,
 };
 
 use greenroom_core::BlobId;
 use sha2::{Digest, Sha256};
+
+/// The folder of files that are being written. No pool is written in small letters.
+const UNFINISHED: &str = "unfinished";
 
 /// Where the blobs stand.
 pub(crate) struct BlobFiles {
@@ -68,6 +72,48 @@ impl BlobFiles {
         }
     }
 
+    /// Removes a blob's file; one that is gone is removed.
+    pub(crate) fn remove(&self, pool: &str, id: &BlobId) -> io::Result<()> {
+        match fs::remove_file(self.path(pool, id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what processes left behind that ended while they wrote.
+    pub(crate) fn remove_unfinished(&self, older_than: SystemTime) {
+        let Ok(parts) = fs::read_dir(self.unfinished()) else { return };
+        for part in parts.flatten() {
+            let modified = part.metadata().and_then(|metadata| metadata.modified());
+            if modified.is_ok_and(|modified| modified < older_than) {
+                // Another process may have been faster.
+                let _ = fs::remove_file(part.path());
+            }
+        }
+    }
+
+    /// Every blob's file: its name, its pool, its bytes and when it was written.
+    pub(crate) fn all(&self) -> Vec<(BlobId, String, u64, SystemTime)> {
+        let mut found = Vec::new();
+        let mut folders = vec![(self.folder.clone(), Vec::new())];
+        while let Some((folder, names)) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                let Ok(metadata) = entry.metadata() else { continue };
+                if metadata.is_dir() && names.len() < 3 && name != UNFINISHED {
+                    folders.push((entry.path(), [names.as_slice(), &[name]].concat()));
+                } else if metadata.is_file()
+                    && let Some(id) = BlobId::parse(&name)
+                {
+                    let pool = if names.len() == 3 { names[0].clone() } else { String::new() };
+                    let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                    found.push((id, pool, metadata.len(), modified));
+                }
+            }
+        }
+        found
+    }
+
     fn path(&self, pool: &str, id: &BlobId) -> PathBuf {
         let hex = id.as_str();
         let mut path = self.folder.clone();
@@ -79,7 +125,7 @@ impl BlobFiles {
     }
 
     fn unfinished(&self) -> PathBuf {
-        self.folder.join("unfinished")
+        self.folder.join(UNFINISHED)
     }
 }
 

@@ -12,11 +12,14 @@
 //! Only `sqlite` knows which database there is: another one needs a writer and readers of its own, behind the same queue.
 
 mod blob_files;
+pub mod maintenance;
 mod op;
 mod queue;
+mod retention;
 mod settings;
 mod sqlite;
 mod store;
 
+pub use retention::Removed;
 pub use settings::StoreSettings;
 pub use store::Store;

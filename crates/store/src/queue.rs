@@ -93,10 +93,6 @@ impl Queue {
         (news, bytes)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lock().ops.is_empty()
-    }
-
     /// Takes no more in.
     pub(crate) fn close(&self) {
         self.lock().closed = true;

@@ -4,6 +4,7 @@
 //! Opening returns at once: the writer's thread opens the database, and what is asked before waits for it.
 
 use std::{
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
     time::SystemTime,
@@ -24,7 +25,7 @@ use crate::{
     op::{BlobUse, Op, Waiter},
     settings::StoreSettings,
     sqlite::{
-        blob_rows, find,
+        blob_rows, find, open,
         readers::Readers,
         timeline::timeline,
         writer::{Phase, Shared, Writer},
@@ -48,10 +49,10 @@ impl Store {
         let readers = Readers::new(settings.folder.clone(), shared.phase.subscribe());
         let files = Arc::new(BlobFiles::new(&settings.folder, &settings.run));
         let per_pool = settings.blobs_per_pool;
-        let of_writer = shared.clone();
+        let (of_writer, blobs) = (shared.clone(), files.clone());
         let writer = std::thread::Builder::new()
             .name("greenroom-store".to_owned())
-            .spawn(move || Writer::run(of_writer, settings))
+            .spawn(move || Writer::run(of_writer, settings, blobs))
             .inspect_err(|error| {
                 shared.abandon(&format!("no thread for the records: {error}"));
             })
@@ -59,18 +60,29 @@ impl Store {
         Self { shared, readers, files, per_pool, writer: Mutex::new(writer) }
     }
 
+    /// What lies in a data folder, to be read alone: for whoever looks in while no process writes there. `None` where
+    /// nothing has ever been kept.
+    pub fn look(folder: &Path) -> Option<Self> {
+        if !open::exists(folder) {
+            return None;
+        }
+        let shared = Arc::new(Shared::for_reading());
+        let readers = Readers::new(folder.to_owned(), shared.phase.subscribe());
+        let files = Arc::new(BlobFiles::new(folder, ""));
+        Some(Self { shared, readers, files, per_pool: false, writer: Mutex::new(None) })
+    }
+
     /// Writes what has been asked for, takes no more, and returns when the database is closed.
     pub async fn close(&self) {
         self.shared.queue.close();
         self.readers.close();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(writer) = writer else { return };
         let mut phase = self.shared.phase.subscribe();
         // Its sender stands in `shared`, so this ends with the writer only.
         let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = writer {
-            // It has said that it ends: this waits for the last lines of its thread.
-            let _ = tokio::task::spawn_blocking(move || writer.join()).await;
-        }
+        // It has said that it ends: this waits for the last lines of its thread.
+        let _ = tokio::task::spawn_blocking(move || writer.join()).await;
     }
 
     fn ask<T: Send + 'static>(

@@ -1,4 +1,5 @@
-//! `greenroom logs`: what running greenrooms have logged lately; with `--follow`, what they log from now on too.
+//! `greenroom logs`: what running greenrooms have logged lately; with `--follow`, what they log from now on too. With
+//! `--session` it is a session's timeline instead, which is [`timeline`]'s.
 //!
 //! Each line is a JSON object with `--json`. Following ends by itself when the last greenroom that was there at its
 //! beginning has ended.
@@ -15,6 +16,7 @@ use http_body_util::BodyExt;
 use serde::Serialize;
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 
+use super::timeline;
 use crate::{
     control::{ANSWER_WITHIN, AskError, Asker, Neighbour, find, nobody},
     progress,
@@ -30,6 +32,14 @@ const PRINT_QUEUE: usize = 256;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// What happened in this session instead: its id, its UUID, or `connection N` for a connection's own
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+
+    /// Whose session it is
+    #[arg(long, value_name = "NAME", requires = "session", default_value = "local")]
+    pub owner: String,
+
     /// Go on with new lines as they are written
     #[arg(long, short)]
     pub follow: bool,
@@ -52,6 +62,9 @@ struct WithPid<'a> {
 }
 
 pub async fn run(resolved: &Resolved, args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(session) = &args.session {
+        return timeline::run(resolved, args, session).await;
+    }
     let data = &resolved.settings.data_dir;
     let mut neighbours = find(data);
     if let Some(pid) = args.pid {

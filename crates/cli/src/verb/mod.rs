@@ -11,3 +11,4 @@ pub mod sessions;
 pub mod setup;
 pub mod setup_client;
 pub mod status;
+pub mod timeline;

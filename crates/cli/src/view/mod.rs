@@ -7,4 +7,5 @@ pub mod sessions;
 pub mod status;
 pub mod table;
 pub mod terminal;
+pub mod timeline;
 pub mod words;

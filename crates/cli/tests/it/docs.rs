@@ -19,3 +19,18 @@ fn config_reference_is_current() {
          and commit the page"
     );
 }
+
+/// docs/openapi.json is what the handlers say of themselves; `UPDATE_DOCS=1` writes it anew.
+#[test]
+fn the_description_of_rest_is_current() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    let said = serde_json::to_string_pretty(&greenroom_gateway::rest::document()).unwrap() + "\n";
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&page, &said).unwrap();
+    }
+    assert!(
+        fs::read_to_string(&page).unwrap_or_default() == said,
+        "docs/openapi.json is not what the handlers say; run `UPDATE_DOCS=1 cargo test -p greenroom --test it docs` and \
+         commit it"
+    );
+}

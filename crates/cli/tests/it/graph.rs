@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// The crates of this workspace that each one may depend on. Dependencies point inward.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("greenroom-core", &[]),
     ("greenroom-testkit", &[]),
     ("greenroom-bench", &["greenroom-core", "greenroom-fleet", "greenroom-testkit"]),
@@ -18,6 +18,7 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("greenroom-cdp", &["greenroom-core"]),
     ("greenroom-fleet", &["greenroom-core"]),
     ("greenroom-egress", &["greenroom-core"]),
+    ("greenroom-store", &["greenroom-core"]),
     ("greenroom-engine", &["greenroom-core", "greenroom-mcp", "greenroom-cdp"]),
     ("greenroom-gateway", &["greenroom-core", "greenroom-fleet", "greenroom-mcp"]),
     (
@@ -28,6 +29,7 @@ const ALLOWED: [(&str, &[&str]); 10] = [
             "greenroom-cdp",
             "greenroom-fleet",
             "greenroom-egress",
+            "greenroom-store",
             "greenroom-engine",
             "greenroom-gateway",
         ],

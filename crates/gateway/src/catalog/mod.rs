@@ -80,8 +80,8 @@ impl Catalog {
     }
 
     /// The engine of a pool.
-    pub(crate) fn engine(&self, pool: &str) -> Option<&dyn Engine> {
-        self.sources.iter().find(|source| *source.pool == *pool).map(|source| &*source.engine)
+    pub(crate) fn engine(&self, pool: &str) -> Option<Arc<dyn Engine>> {
+        self.sources.iter().find(|source| *source.pool == *pool).map(|source| source.engine.clone())
     }
 
     /// The parameters that greenroom shows.

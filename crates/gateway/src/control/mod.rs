@@ -1,5 +1,5 @@
 //! What whoever owns the process may see and do, over HTTP on the process's own control socket: its state, every
-//! owner's sessions, its log.
+//! owner's sessions and what happened in them, its log.
 //!
 //! One file per resource. There is no authentication here: the socket is for the process's own user, and whoever may
 //! connect to it may also kill the process. So the routes must never be served where others can reach them. They
@@ -11,6 +11,7 @@ mod logs;
 mod problem;
 mod sessions;
 mod status;
+mod timeline;
 
 use std::{
     path::PathBuf,
@@ -87,6 +88,7 @@ pub fn router(control: Arc<Control>) -> Router {
         .route("/control/sessions", get(sessions::list))
         .route("/control/sessions/{key}", get(sessions::show).delete(sessions::close))
         .route("/control/logs", get(logs::read))
+        .route("/control/timeline", get(timeline::show))
         .with_state(control)
         .merge(rest)
 }

@@ -6,6 +6,7 @@ use axum::{
     http::{StatusCode, Uri},
     response::{IntoResponse, Response},
 };
+use greenroom_core::record::Unreadable;
 use greenroom_fleet::FleetError;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,20 @@ impl Problem {
     pub(super) fn no_session(key: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "no_session", format!("no such session: `{key}`"))
             .hint("GET /control/sessions lists them with their keys")
+    }
+
+    pub(super) fn no_kept_session(name: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "no_session", format!("nothing is kept of such a session: `{name}`"))
+            .hint("a session is kept from its first call on, until it is older than `records.max_age`")
+    }
+
+    pub(super) fn records_off() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_off", "no records are kept here")
+            .hint("set `records.enabled = true` and start greenroom anew")
+    }
+
+    pub(super) fn records_unreadable(error: &Unreadable) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_unreadable", error.to_string())
     }
 
     pub(super) fn bad_query(why: &str) -> Self {

@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    tokens::estimate,
+    tokens::{estimate, exceeds},
     tree::{Line, depth, lines_of},
 };
 
@@ -37,7 +37,7 @@ const KEPT_MIN: usize = 2;
 
 /// Folds a snapshot so that it is about `tokens_max` tokens at most. `None` if it is no more than that anyway.
 pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<Cut> {
-    if estimate(snapshot) <= tokens_max {
+    if !exceeds(snapshot, tokens_max) {
         return None;
     }
     let lines = lines_of(snapshot);
@@ -94,7 +94,7 @@ fn cost(line: &str) -> usize {
 /// The longest part of `line` from its beginning that is about so many tokens at most.
 fn prefix(line: &str, tokens_max: usize) -> &str {
     // Doubling first: the part is usually short and the line may be a megabyte.
-    let fits = |bytes: usize| estimate(&line[..line.floor_char_boundary(bytes)]) <= tokens_max;
+    let fits = |bytes: usize| !exceeds(&line[..line.floor_char_boundary(bytes)], tokens_max);
     let mut too_many = tokens_max.saturating_add(1);
     while too_many < line.len() && fits(too_many) {
         too_many = too_many.saturating_mul(2);

@@ -52,7 +52,7 @@ pub(crate) fn read(text: &str, reading: &Reading<'_>) -> Shown {
     let lines = Lines::of(text);
     let (groups, matches) = match reading.search_for {
         Some(words) => lines.search(words, reading.before_lines, reading.after_lines),
-        None => (Vec::from([0..lines.total()]), 0),
+        None => (lines.all(), 0),
     };
     let has_neighbours = reading.before_lines > 0 || reading.after_lines > 0;
     let mut shown = Shown {
@@ -102,6 +102,11 @@ impl<'a> Lines<'a> {
         self.starts.len()
     }
 
+    /// One group of all lines.
+    fn all(&self) -> Vec<Range<usize>> {
+        std::iter::once(0..self.total()).collect()
+    }
+
     fn text_of(&self, lines: Range<usize>) -> &'a str {
         let start = self.starts.get(lines.start).copied().unwrap_or(self.text.len());
         let end = self.starts.get(lines.end).copied().unwrap_or(self.text.len());
@@ -113,7 +118,7 @@ impl<'a> Lines<'a> {
     fn search(&self, words: &str, before: usize, after: usize) -> (Vec<Range<usize>>, usize) {
         if words.is_empty() {
             // They are in every line.
-            return (Vec::from([0..self.total()]), self.total());
+            return (self.all(), self.total());
         }
         let finder = memmem::Finder::new(words);
         let mut groups: Vec<Range<usize>> = Vec::new();

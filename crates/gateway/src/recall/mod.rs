@@ -7,6 +7,7 @@ pub(crate) mod content;
 pub(crate) mod cut;
 pub(crate) mod diff;
 mod lines;
+pub(crate) mod paged;
 pub(crate) mod pages;
 mod redact;
 pub(crate) mod result;
@@ -24,7 +25,7 @@ use std::{
 use greenroom_core::{Records, settings::Responses};
 
 pub(crate) use ticket::{Claimed, Kept, Ticket};
-pub(crate) use wants::{Mode, Wants};
+pub(crate) use wants::Mode;
 
 /// What every call is kept by, and how much of its answer is sent.
 pub struct Recall {
@@ -40,7 +41,7 @@ pub struct Recall {
     /// Where this greenroom can be reached, once it can be.
     pub site: OnceLock<String>,
     /// Answers that are asked for page by page.
-    pub pages: pages::Pages,
+    pub pages: pages::cache::PageCache,
 }
 
 impl Recall {
@@ -53,7 +54,7 @@ impl Recall {
             inline_tokens: usize::MAX,
             redact: Vec::new(),
             site: OnceLock::new(),
-            pages: pages::Pages::default(),
+            pages: pages::cache::PageCache::default(),
         }
     }
 

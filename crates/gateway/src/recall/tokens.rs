@@ -27,10 +27,23 @@ const FOUR_BYTES: usize = 200;
 
 /// About how many tokens `text` is: within 15 % for snapshots, and not more than 10 % too few for anything usual.
 pub(crate) fn estimate(text: &str) -> usize {
+    cost(text, usize::MAX).div_ceil(ONE)
+}
+
+/// Whether `text` is more than so many tokens. No more of it is read than that takes.
+pub(crate) fn exceeds(text: &str, tokens_max: usize) -> bool {
+    let cost_max = tokens_max.saturating_mul(ONE);
+    cost(text, cost_max) > cost_max
+}
+
+/// What a text costs, or at least something above `enough`.
+fn cost(text: &str, enough: usize) -> usize {
     let bytes = text.as_bytes();
     let mut cost = 0;
     let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
+    while let Some(&byte) = bytes.get(at)
+        && cost <= enough
+    {
         let kind = Kind::of(byte);
         let from = at;
         at += 1;
@@ -42,7 +55,7 @@ pub(crate) fn estimate(text: &str) -> usize {
         }
         cost += kind.cost(&bytes[from..at]);
     }
-    cost.div_ceil(ONE)
+    cost
 }
 
 /// What stands together in a token.
@@ -125,8 +138,9 @@ mod tests {
     #[test]
     fn never_far_too_few() {
         let base64 = "q83vEjRWeJq83v/tyBCiPZkMfrWQzAx1oTfU2ynLbHsVgE5pXjK0duwY9Gi6RqhSNIc4Z8tJ7mFOaDvBPl3QeA";
+        let licence = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../LICENSE")).unwrap();
         for text in [
-            include_str!("../../../../LICENSE"),
+            &*licence,
             include_str!("recorded/board.json"),
             "演员休息室在舞台后面。演员们在这里等待上场，听着扩音器里的声音。请确认收货地址和付款方式。",
             "楽屋は舞台の裏にあります。出演者はここで着替えて、出番を待ちます。静かにお待ちください。",
@@ -148,6 +162,7 @@ mod tests {
         assert_eq!(estimate(""), 0);
         for text in ["a", "7", "é", "-", "   "] {
             assert_eq!(estimate(text), 1, "{text:?}");
+            assert!(exceeds(text, 0) && !exceeds(text, 1), "{text:?}");
         }
     }
 }

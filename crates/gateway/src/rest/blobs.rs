@@ -29,7 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<Desk> {
 ///
 /// They never change, so a client may keep them for as long as it likes.
 #[utoipa::path(
-    get, path = "/blobs/{sha256}", tag = "blobs",
+    get, operation_id = "fetch_blob", path = "/blobs/{sha256}", tag = "blobs",
     params(("sha256" = String, Path, pattern = "^[0-9a-f]{64}$"), ("If-None-Match" = Option<String>, Header)),
     responses(
         (status = 200, content_type = "*/*", body = Vec<u8>),
@@ -64,7 +64,7 @@ async fn show(State(desk): Door, name: Named, headers: HeaderMap) -> Result<Resp
 
 /// What is known of the bytes, without them
 #[utoipa::path(
-    head, path = "/blobs/{sha256}", tag = "blobs",
+    head, operation_id = "describe_blob", path = "/blobs/{sha256}", tag = "blobs",
     params(("sha256" = String, Path, pattern = "^[0-9a-f]{64}$"), ("If-None-Match" = Option<String>, Header)),
     responses(
         (status = 200, description = "The headers that the bytes would have"),

@@ -1,4 +1,4 @@
-//! Reads the body of a request: small, JSON, in time.
+//! Reads the body of a request: JSON, no longer than it may be, in time.
 
 use std::time::Duration;
 
@@ -6,27 +6,42 @@ use axum::{
     body::{Body, to_bytes},
     http::HeaderMap,
 };
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
+use serde_json::Number;
 use tokio::time::timeout;
 
 use super::Problem;
 use crate::front::http::is_json;
 
-/// The longest body. A command has some fifty bytes.
-const BODY_BYTES_MAX: usize = 64 * 1024;
+/// How long a body may be, and how long it may take to arrive.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    bytes_max: usize,
+    within: Duration,
+}
 
-/// How long a body may take to arrive. It fits into one packet.
-const BODY: Duration = Duration::from_secs(10);
+/// A command has some fifty bytes and fits into one packet.
+pub(super) const COMMAND: Bounds = Bounds { bytes_max: 64 * 1024, within: Duration::from_secs(10) };
+
+/// A call may bring a script or a form's worth of text along, from far away. Files are not sent this way.
+pub(super) const CALL: Bounds = Bounds { bytes_max: 8 * 1024 * 1024, within: Duration::from_secs(60) };
 
 /// The body as this type; `None` when there is none.
-pub(super) async fn read<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Result<Option<T>, Problem> {
-    let read = timeout(BODY, to_bytes(body, BODY_BYTES_MAX)).await;
+pub(super) async fn read<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: Body,
+    bounds: Bounds,
+) -> Result<Option<T>, Problem> {
+    let read = timeout(bounds.within, to_bytes(body, bounds.bytes_max)).await;
     let bytes = match read {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(error)) => {
             let source = std::error::Error::source(&error);
             return Err(match source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
-                true => Problem::too_big(BODY_BYTES_MAX),
+                true => Problem::too_big(bounds.bytes_max),
                 false => Problem::bad_body("the body cannot be read"),
             });
         }
@@ -38,6 +53,26 @@ pub(super) async fn read<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -
     if !is_json(headers) {
         return Err(Problem::not_json());
     }
+    // Structs can be read from arrays too, which nobody means.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|first| *first == b'[') {
+        return Err(Problem::bad_body("the body must be an object"));
+    }
     let parsed = serde_json::from_slice(&bytes);
     parsed.map(Some).map_err(|error| Problem::bad_body(format!("the body cannot be used: {error}")))
 }
+
+/// A whole number, also one that is written as `3.0`: JSON knows no difference, and programs of some languages write no
+/// other.
+pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(given: D) -> Result<T, D::Error> {
+    let given = Number::deserialize(given)?;
+    let fraction =
+        || given.as_f64().filter(|number| number.fract() == 0.0 && (0.0..FLOAT_MAX).contains(number));
+    // Exact, as far as floats count.
+    let number = given.as_u64().or_else(|| fraction().map(|number| number as u64));
+    number
+        .and_then(|number| T::try_from(number).ok())
+        .ok_or_else(|| D::Error::custom(format!("not a whole number, or too great a one: `{given}`")))
+}
+
+/// The greatest number up to which floats count every one.
+const FLOAT_MAX: f64 = 9_007_199_254_740_992.0;

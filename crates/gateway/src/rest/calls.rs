@@ -1,19 +1,26 @@
-//! `/api/calls`: what is kept of calls: listed, shown, and read in parts.
+//! `/api/calls`: calls of tools, made and listed, shown, and read in parts.
+//!
+//! A call that was let through is answered with 200, however it ended: whether the tool failed is in its `status`. What it
+//! answered is not sent back; it is kept, and asked for by its `ref_id`.
 
-use axum::{Json, extract::State};
+use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use greenroom_core::{
-    Records, RefId, SessionUid,
-    record::{Filter, Record, Status},
+    Raw, Records, RefId, SessionId, SessionUid,
+    record::{Filter, Record, SessionState, Status},
 };
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Desk, Door, Problem,
-    input::{Asked, Named, session},
-    problem::{BadRequest, NotFound, Unavailable},
-    record::{Call, CallDetail, Calls, Console, OfLevel},
+    Desk, Door, Problem, body,
+    input::{Asked, Named, Position, ref_id, session},
+    problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
+    record::{Call, CallDetail, Calls, Console, OfLevel, Shown},
+};
+use crate::{
+    call::{self, ProgramCall, Told},
+    recall::content::{self, Ask},
 };
 
 /// How many calls a list has unless it is asked for more or fewer: about what people look through at once.
@@ -22,8 +29,83 @@ const LIST_DEFAULT: usize = 50;
 /// The longest list. At some 300 bytes a call it is a third of a megabyte, made and sent at once.
 const LIST_MAX: usize = 1_000;
 
+/// The greatest number of lines that can be asked for. A database keeps no text of more than a billion bytes.
+const LINES_MAX: usize = 1_000_000_000;
+
 pub(super) fn routes() -> OpenApiRouter<Desk> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(show)).routes(routes!(console))
+    OpenApiRouter::new()
+        .routes(routes!(list, make))
+        .routes(routes!(show))
+        .routes(routes!(content))
+        .routes(routes!(console))
+}
+
+/// A call to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewCall {
+    /// The session it is for, by its UUID or its name; one that does not exist yet is opened.
+    #[schema(min_length = 1, max_length = 256)]
+    session_id: Option<String>,
+    tool: String,
+    /// The tool's arguments.
+    #[schema(value_type = Option<Object>)]
+    params: Option<Raw>,
+    /// What the call is to be called: its `ref_id`. A second one of this name is not made; the first one's is answered.
+    #[schema(format = Uuid)]
+    request_id: Option<String>,
+}
+
+/// Makes a call, and waits for its end
+#[utoipa::path(
+    post, operation_id = "make_call", path = "/calls", tag = "calls", request_body = NewCall,
+    responses(
+        (status = 200, description = "It was made; a tool that failed has the status `error`", body = Call),
+        BadRequest, Forbidden, NotFound, Conflict, TooBig, NotJson, Unavailable
+    )
+)]
+async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<Call>, Problem> {
+    let records = desk.records()?;
+    let Some(new) = body::read::<NewCall>(&headers, body, body::CALL).await? else {
+        return Err(Problem::bad_body("the body must say which tool: `{\"tool\": \"browser_snapshot\"}`"));
+    };
+    if new.params.as_ref().is_some_and(|params| !params.get().starts_with('{')) {
+        return Err(Problem::bad_body("`params` must be an object"));
+    }
+    let call = ProgramCall {
+        session: match &new.session_id {
+            Some(given) => Some(callable(&desk, records, given).await?),
+            None => None,
+        },
+        ref_id: new.request_id.as_deref().map(ref_id).transpose()?,
+        arguments: new.params,
+        tool: new.tool.clone(),
+    };
+    match call::for_program(&desk.gateway, &desk.owner, call).await {
+        Ok(Told::Ended(kept)) => {
+            let ref_id = kept.ref_id.as_ref().ok_or_else(Problem::records_off)?;
+            Ok(Json(Call::ended(ref_id, &kept)))
+        }
+        Ok(Told::Repeat(record)) => Ok(Json(Call::from(&record.summary))),
+        Err(failure) => Err(Problem::not_let_through(&failure, &new.tool)),
+    }
+}
+
+/// The name under which calls reach the session that is meant by a UUID or a name. A UUID that was never a session's is a
+/// name like any other.
+async fn callable(desk: &Desk, records: &dyn Records, given: &str) -> Result<SessionId, Problem> {
+    let name = session(given)?;
+    let Some(uid) = SessionUid::parse(given) else { return Ok(name) };
+    let Some(row) = records.session(&desk.owner, given).await?.filter(|row| row.session.uid == uid) else {
+        return Ok(name);
+    };
+    if row.state != SessionState::Active {
+        return Err(Problem::session_over(given, "it is closed"));
+    }
+    if row.session.name.starts_with('#') {
+        return Err(Problem::session_over(given, "it is a connection's own"));
+    }
+    session(&row.session.name)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -42,7 +124,8 @@ struct Which {
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
     /// Only calls before this position: `next` of the list before.
-    before: Option<u64>,
+    #[param(value_type = Option<u64>)]
+    before: Option<Position>,
 }
 
 #[derive(Clone, Copy, Deserialize, utoipa::ToSchema)]
@@ -54,7 +137,7 @@ enum Ended {
 
 /// Calls, newest first
 #[utoipa::path(
-    get, path = "/calls", tag = "calls", params(Which),
+    get, operation_id = "list_calls", path = "/calls", tag = "calls", params(Which),
     responses((status = 200, body = Calls), BadRequest, NotFound, Unavailable)
 )]
 async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Calls>, Problem> {
@@ -72,7 +155,13 @@ async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Call
         Ended::Error => Status::Error,
     });
     // One more than is wanted says whether there are more.
-    let filter = Filter { session, tool: asked.tool, status, before: asked.before, limit: limit + 1 };
+    let filter = Filter {
+        session,
+        tool: asked.tool,
+        status,
+        before: asked.before.map(|before| before.0),
+        limit: limit + 1,
+    };
     let mut found = records.list(&desk.owner, filter).await?;
     let more = found.len() > limit;
     found.truncate(limit);
@@ -82,7 +171,7 @@ async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Call
 
 /// One call, with everything that is kept of it
 #[utoipa::path(
-    get, path = "/calls/{ref_id}", tag = "calls",
+    get, operation_id = "show_call", path = "/calls/{ref_id}", tag = "calls",
     params(("ref_id" = String, Path, format = Uuid)),
     responses((status = 200, body = CallDetail), BadRequest, NotFound, Unavailable)
 )]
@@ -94,8 +183,73 @@ async fn show(State(desk): Door, name: Named) -> Result<Json<CallDetail>, Proble
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
+struct Reading {
+    /// Only lines with this text.
+    search_for: Option<String>,
+    /// How many lines before and behind each such line come with it.
+    #[serde(default)]
+    #[param(value_type = Option<usize>, maximum = 1_000_000_000)]
+    before_lines: usize,
+    #[serde(default)]
+    #[param(value_type = Option<usize>, maximum = 1_000_000_000)]
+    after_lines: usize,
+    /// Forgets what was read before: everything is new.
+    #[serde(default)]
+    reset_cursor: bool,
+    /// From this line on, counted from 0.
+    #[param(maximum = 1_000_000_000)]
+    offset: Option<usize>,
+    /// How many lines at most.
+    #[param(minimum = 1, maximum = 1_000_000_000)]
+    limit: Option<usize>,
+    /// Only what changed since this call.
+    #[param(format = Uuid)]
+    since: Option<String>,
+}
+
+/// What a call showed: its page, or the text of its answer
+///
+/// Read without parameters, the first time is everything, and later only what is new since. With `search_for`,
+/// `offset`, `limit` or `since` it is read in parts, which changes nothing in what is new.
+#[utoipa::path(
+    get, operation_id = "read_content", path = "/calls/{ref_id}/content", tag = "calls",
+    params(("ref_id" = String, Path, format = Uuid), Reading),
+    responses((status = 200, body = Shown), BadRequest, NotFound, Conflict, Unavailable)
+)]
+async fn content(
+    State(desk): Door,
+    name: Named,
+    Asked(asked): Asked<Reading>,
+) -> Result<Json<Shown>, Problem> {
+    let id = name.ref_id()?;
+    for (name, given, least) in [
+        ("before_lines", Some(asked.before_lines), 0),
+        ("after_lines", Some(asked.after_lines), 0),
+        ("offset", asked.offset, 0),
+        ("limit", asked.limit, 1),
+    ] {
+        if let Some(given) = given.filter(|given| !(least..=LINES_MAX).contains(given)) {
+            return Err(Problem::bad_query(&format!("`{name}` must be {least} to {LINES_MAX}: `{given}`")));
+        }
+    }
+    let ask = Ask {
+        search_for: asked.search_for,
+        before_lines: asked.before_lines,
+        after_lines: asked.after_lines,
+        reset_cursor: asked.reset_cursor,
+        offset: asked.offset,
+        limit: asked.limit,
+        since: asked.since,
+    };
+    let content = content::read(desk.records()?, &desk.owner, id.as_str(), &ask).await?;
+    Ok(Json(Shown::of(&id, content)))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 struct WhichLines {
-    /// Only lines of this level and graver ones; empty for all.
+    /// Only lines of this level; empty for all.
     #[serde(default)]
     #[param(inline, required = false)]
     level: OfLevel,
@@ -103,7 +257,7 @@ struct WhichLines {
 
 /// What the page's console said during a call, whole at every reading
 #[utoipa::path(
-    get, path = "/calls/{ref_id}/console", tag = "calls",
+    get, operation_id = "read_console", path = "/calls/{ref_id}/console", tag = "calls",
     params(("ref_id" = String, Path, format = Uuid), WhichLines),
     responses((status = 200, body = Console), BadRequest, NotFound, Unavailable)
 )]

@@ -8,7 +8,7 @@ use axum::{
     http::request::Parts,
 };
 use greenroom_core::{RefId, SessionId};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::Problem;
 
@@ -23,6 +23,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
             Ok(Query(asked)) => Ok(Self(asked)),
             Err(rejection) => Err(Problem::bad_query(&cause(&rejection))),
         }
+    }
+}
+
+/// A place in the order of calls. Databases count with a sign, so the greatest is that of an `i64`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(try_from = "u64")]
+pub(super) struct Position(pub(super) u64);
+
+impl TryFrom<u64> for Position {
+    type Error = String;
+
+    fn try_from(given: u64) -> Result<Self, String> {
+        if i64::try_from(given).is_ok() { Ok(Self(given)) } else { Err(format!("no position: `{given}`")) }
     }
 }
 

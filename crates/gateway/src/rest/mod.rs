@@ -26,7 +26,9 @@ use crate::Gateway;
 pub use openapi::document;
 pub use pools::{Changed, Scaled};
 pub use problem::{Problem, ProblemBody};
+pub use record::CallStatus;
 pub(crate) use record::whole_record;
+pub(crate) use sessions::CALLS_MAX;
 pub use sessions::{Happened, SessionView, TimelineEvent, TimelineView, timeline_of};
 
 /// What handlers need: what is behind them, and on whose behalf they act.

@@ -5,7 +5,7 @@ use axum::Json;
 use utoipa::{OpenApi, openapi};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{Desk, blobs, calls, pools, sessions};
+use super::{Desk, ProblemBody, blobs, calls, pools, sessions};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -14,6 +14,7 @@ use super::{Desk, blobs, calls, pools, sessions};
         description = "Isolated browsers for AI agents: what programs may ask and command.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
+    components(schemas(ProblemBody)),
     tags(
         (name = "pools", description = "Groups of browsers, and commands to them"),
         (name = "calls", description = "Calls of tools, and what is kept of them"),

@@ -45,6 +45,7 @@ struct PoolHealth {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Size {
+    #[serde(deserialize_with = "body::whole")]
     #[schema(minimum = 1, maximum = 1_024)]
     instances: usize,
 }
@@ -62,7 +63,7 @@ struct Which {
 #[serde(untagged)]
 enum Name {
     Text(String),
-    Number(u32),
+    Number(#[serde(deserialize_with = "body::whole")] u32),
 }
 
 impl Which {
@@ -85,14 +86,14 @@ pub(super) fn routes() -> OpenApiRouter<Desk> {
 }
 
 /// All pools, and their sums
-#[utoipa::path(get, path = "/pools", tag = "pools", responses((status = 200, body = Pools)))]
+#[utoipa::path(get, operation_id = "list_pools", path = "/pools", tag = "pools", responses((status = 200, body = Pools)))]
 async fn list(State(desk): Door) -> Json<Pools> {
     Json(Pools::new(&desk.gateway.fleet.pools(), SystemTime::now()))
 }
 
 /// One pool
 #[utoipa::path(
-    get, path = "/pools/{name}", tag = "pools", params(("name" = String, Path)),
+    get, operation_id = "show_pool", path = "/pools/{name}", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = Pool), BadRequest, NotFound)
 )]
 async fn show(State(desk): Door, Named(name): Named) -> Result<Json<Pool>, Problem> {
@@ -103,7 +104,7 @@ async fn show(State(desk): Door, Named(name): Named) -> Result<Json<Pool>, Probl
 ///
 /// One whose instances are on their way will.
 #[utoipa::path(
-    get, path = "/pools/{name}/health", tag = "pools", params(("name" = String, Path)),
+    get, operation_id = "pool_health", path = "/pools/{name}/health", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = PoolHealth), BadRequest, NotFound, Unavailable)
 )]
 async fn health(State(desk): Door, Named(name): Named) -> Result<Json<PoolHealth>, Problem> {
@@ -120,7 +121,7 @@ async fn health(State(desk): Door, Named(name): Named) -> Result<Json<PoolHealth
 ///
 /// No lease that is out is cut.
 #[utoipa::path(
-    post, path = "/pools/{name}/scale", tag = "pools", params(("name" = String, Path)), request_body = Size,
+    post, operation_id = "scale_pool", path = "/pools/{name}/scale", tag = "pools", params(("name" = String, Path)), request_body = Size,
     responses((status = 200, body = Scaled), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
 )]
 async fn scale(
@@ -129,7 +130,7 @@ async fn scale(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Scaled>, Problem> {
-    let size = body::read::<Size>(&headers, body).await?;
+    let size = body::read::<Size>(&headers, body, body::COMMAND).await?;
     let Some(Size { instances }) = size else {
         return Err(Problem::bad_body("the body must say how many: `{\"instances\": 3}`"));
     };
@@ -145,7 +146,7 @@ async fn scale(
 ///
 /// Failed ones now, running ones when their leases are back; all of the pool unless one is named.
 #[utoipa::path(
-    post, path = "/pools/{name}/restart", tag = "pools", params(("name" = String, Path)), request_body = Option<Which>,
+    post, operation_id = "restart_pool", path = "/pools/{name}/restart", tag = "pools", params(("name" = String, Path)), request_body = Option<Which>,
     responses((status = 200, body = Changed), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
 )]
 async fn restart(
@@ -161,7 +162,7 @@ async fn restart(
 ///
 /// All of the pool unless one is named.
 #[utoipa::path(
-    post, path = "/pools/{name}/drain", tag = "pools", params(("name" = String, Path)), request_body = Option<Which>,
+    post, operation_id = "drain_pool", path = "/pools/{name}/drain", tag = "pools", params(("name" = String, Path)), request_body = Option<Which>,
     responses((status = 200, body = Changed), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
 )]
 async fn drain(
@@ -183,7 +184,8 @@ async fn tell(
     body: Body,
     order: Order,
 ) -> Result<Json<Changed>, Problem> {
-    let which = body::read::<Which>(headers, body).await?.unwrap_or_default().text();
+    let which =
+        body::read::<Option<Which>>(headers, body, body::COMMAND).await?.flatten().unwrap_or_default().text();
     let told = order(fleet, &pool, which.as_deref())?;
     Ok(Json(Changed { pool, instances: told.iter().map(ToString::to_string).collect() }))
 }

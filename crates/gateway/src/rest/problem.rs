@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoResponses, ToSchema};
 
+use crate::{recall::content::NoContent, rescue::Failure};
+
 /// A refusal on its way out.
 #[derive(Debug)]
 pub struct Problem {
@@ -46,6 +48,11 @@ pub(super) struct BadRequest(#[allow(dead_code, reason = "described, never made"
 #[derive(IntoResponses)]
 #[response(status = 404)]
 pub(super) struct NotFound(#[allow(dead_code, reason = "as above")] ProblemBody);
+
+/// The tool may not be used
+#[derive(IntoResponses)]
+#[response(status = 403)]
+pub(super) struct Forbidden(#[allow(dead_code, reason = "as above")] ProblemBody);
 
 /// It cannot be done to this one
 #[derive(IntoResponses)]
@@ -109,6 +116,29 @@ impl Problem {
             .details(json!({ "ref_id": given }))
     }
 
+    pub(super) fn still_runs(id: &RefId) -> Self {
+        let message = format!("the call has not ended: `{id}`");
+        Self::new(StatusCode::CONFLICT, "call_running", message).details(json!({ "ref_id": id }))
+    }
+
+    /// The session that a UUID stands for takes no calls.
+    pub(super) fn session_over(given: &str, why: &str) -> Self {
+        let message = format!("the session takes no calls: `{given}`; {why}");
+        Self::new(StatusCode::CONFLICT, "session_over", message).details(json!({ "session_id": given }))
+    }
+
+    /// Why a call was not let through at all. One that was, and failed, is no problem but an answer.
+    pub(super) fn not_let_through(failure: &Failure, tool: &str) -> Self {
+        let (status, word) = match failure.code() {
+            "invalid_request" => (StatusCode::NOT_FOUND, "no_such_tool"),
+            "tool_refused" => (StatusCode::FORBIDDEN, "tool_refused"),
+            word @ "request_id_taken" => (StatusCode::CONFLICT, word),
+            word @ ("start_failed" | "shutting_down") => (StatusCode::SERVICE_UNAVAILABLE, word),
+            word => (StatusCode::BAD_REQUEST, word),
+        };
+        Self::new(status, word, failure.text()).details(json!({ "tool": tool }))
+    }
+
     pub(super) fn bad_blob_id(given: &str) -> Self {
         let message = format!("a blob is named by its SHA-256, 64 hex digits in lower case: `{given}`");
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message).details(json!({ "sha256": given }))
@@ -144,6 +174,19 @@ impl Problem {
 impl From<Unreadable> for Problem {
     fn from(error: Unreadable) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_unreadable", error.to_string())
+    }
+}
+
+impl From<NoContent> for Problem {
+    fn from(error: NoContent) -> Self {
+        match error {
+            NoContent::NoRecord(given) => match RefId::parse(&given) {
+                Ok(id) => Self::no_call(&id),
+                Err(invalid) => Self::bad_ref_id(&given, invalid),
+            },
+            NoContent::NotEnded(id) => Self::still_runs(&id),
+            NoContent::Unreadable(error) => error.into(),
+        }
     }
 }
 

@@ -7,7 +7,15 @@ use greenroom_core::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        RefOr, Schema,
+        schema::{ObjectBuilder, Type},
+    },
+};
+
+use crate::recall::{Kept, content::Content};
 
 /// What became of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -47,6 +55,9 @@ pub struct Metadata {
     /// What the session's owner calls it: its id, or `#7` for the own session of connection 7.
     #[schema(required)]
     session: Option<String>,
+    /// Why nothing of the call is kept, though it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_recorded: Option<String>,
 }
 
 /// A call with everything that is kept of it but its page, which is at `/content`, and its console, at `/console`.
@@ -91,6 +102,34 @@ pub struct Calls {
     pub(super) next: Option<u64>,
 }
 
+/// What a call showed: its page, or the text of its answer; all of it, a part, or what is new.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Shown {
+    #[schema(format = Uuid)]
+    ref_id: String,
+    content: String,
+    /// How many lines are here, and how many the whole has.
+    lines: usize,
+    total_lines: usize,
+    /// The `offset` that reads on, if there is more.
+    #[schema(required)]
+    next_offset: Option<usize>,
+    /// How many lines have what was searched for.
+    #[schema(required)]
+    matches: Option<usize>,
+    /// What else there is to say.
+    #[schema(required)]
+    note: Option<String>,
+}
+
+impl Shown {
+    pub(super) fn of(ref_id: &RefId, content: Content) -> Self {
+        let Content { text, total_lines, lines, next, matches, note } = content;
+        let ref_id = ref_id.to_string();
+        Self { ref_id, content: text, lines, total_lines, next_offset: next, matches, note }
+    }
+}
+
 /// What the page's console said during a call.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Console {
@@ -121,28 +160,37 @@ pub struct Place {
     column_number: Option<u32>,
 }
 
-/// The levels of the console, as a program asks for them.
-#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+/// Which lines of the console a program asks for: those of a level, or all.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum OfLevel {
     Debug,
     Info,
     Warn,
     Error,
-    /// All of them.
     #[default]
     #[serde(rename = "")]
     All,
 }
 
+// By hand, since the derived one has no word for an empty word.
+impl PartialSchema for OfLevel {
+    fn schema() -> RefOr<Schema> {
+        let words = Level::ALL.map(Level::as_str).into_iter().chain([""]);
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+    }
+}
+
+impl ToSchema for OfLevel {}
+
 impl OfLevel {
     pub(super) fn level(self) -> Option<Level> {
         match self {
-            Self::All => None,
             Self::Debug => Some(Level::Debug),
             Self::Info => Some(Level::Info),
             Self::Warn => Some(Level::Warn),
             Self::Error => Some(Level::Error),
+            Self::All => None,
         }
     }
 }
@@ -165,8 +213,33 @@ impl From<&Summary> for Call {
                 has_console_logs: outcome.is_some_and(|outcome| outcome.console > 0),
                 console_error_count: outcome.map_or(0, |outcome| outcome.console_errors),
                 session: summary.session.as_ref().map(|session| session.name.to_string()),
+                not_recorded: None,
             },
             error: outcome.and_then(|outcome| outcome.error.clone()),
+        }
+    }
+}
+
+impl Call {
+    /// A call that has just ended.
+    pub(super) fn ended(ref_id: &RefId, kept: &Kept) -> Self {
+        Self {
+            ref_id: ref_id.to_string(),
+            session_id: kept.session.as_ref().map(|session| session.uid.to_string()),
+            status: match kept.status {
+                Status::Success => CallStatus::Success,
+                Status::Error => CallStatus::Error,
+            },
+            timestamp: timestamp_ms(kept.at),
+            metadata: Metadata {
+                tool: kept.tool.to_string(),
+                has_snapshot: kept.has_snapshot,
+                has_console_logs: kept.console > 0,
+                console_error_count: kept.console_errors,
+                session: kept.session.as_ref().map(|session| session.name.to_string()),
+                not_recorded: kept.not_recorded.as_deref().map(ToOwned::to_owned),
+            },
+            error: kept.error.clone(),
         }
     }
 }

@@ -15,7 +15,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Desk, Door, Problem,
-    input::{Asked, Named},
+    input::{Asked, Named, Position},
     problem::{BadRequest, NotFound, Unavailable},
     record::CallStatus,
 };
@@ -24,7 +24,7 @@ use super::{
 const CALLS_DEFAULT: usize = 100;
 
 /// The most calls of a part. Each may bring dozens of console lines along.
-const CALLS_MAX: usize = 1_000;
+pub(crate) const CALLS_MAX: usize = 1_000;
 
 /// A part of a session's timeline.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -89,13 +89,14 @@ pub(super) fn routes() -> OpenApiRouter<Desk> {
     OpenApiRouter::new().routes(routes!(timeline))
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Part {
+struct Part {
     /// Where to begin: `next` of the part before.
     #[serde(default)]
-    from: u64,
+    #[param(value_type = Option<u64>)]
+    from: Position,
     /// How many calls at most; 100 unless given.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
@@ -103,7 +104,7 @@ pub(crate) struct Part {
 
 /// What happened in a session: calls, pages, console lines and errors, in order
 #[utoipa::path(
-    get, path = "/sessions/{id}/timeline", tag = "sessions",
+    get, operation_id = "read_timeline", path = "/sessions/{id}/timeline", tag = "sessions",
     params(("id" = String, Path, description = "The session's UUID, or its name"), Part),
     responses((status = 200, body = TimelineView), BadRequest, NotFound, Unavailable)
 )]
@@ -112,21 +113,12 @@ async fn timeline(
     Named(name): Named,
     Asked(part): Asked<Part>,
 ) -> Result<Json<TimelineView>, Problem> {
-    part_of(desk.records()?, &desk.owner, &name, &part).await.map(Json)
-}
-
-async fn part_of(
-    records: &dyn Records,
-    owner: &Owner,
-    name: &str,
-    part: &Part,
-) -> Result<TimelineView, Problem> {
     let limit = part.limit.unwrap_or(CALLS_DEFAULT);
     if !(1..=CALLS_MAX).contains(&limit) {
         return Err(Problem::bad_query(&format!("`limit` must be 1 to {CALLS_MAX}: `{limit}`")));
     }
-    let view = timeline_of(records, owner, name, part.from, limit).await?;
-    view.ok_or_else(|| Problem::no_session(name))
+    let view = timeline_of(desk.records()?, &desk.owner, &name, part.from.0, limit).await?;
+    view.map(Json).ok_or_else(|| Problem::no_session(&name))
 }
 
 /// A part of the timeline of the session that goes by this name or UUID; `None` when there is no such session.

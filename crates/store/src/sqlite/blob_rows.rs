@@ -57,6 +57,6 @@ pub(crate) fn blobs_sql() -> String {
     format!(
         "SELECT {BLOB_REF} FROM blob_refs INDEXED BY blob_refs_by_owner WHERE owner = ?1
          AND EXISTS (SELECT 1 FROM blobs WHERE blobs.sha256 = blob_refs.sha256)
-         ORDER BY position DESC, place"
+         ORDER BY position DESC, place DESC"
     )
 }

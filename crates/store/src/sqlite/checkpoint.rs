@@ -99,3 +99,8 @@ fn run_pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
 pub(crate) fn last(connection: &Connection) -> rusqlite::Result<()> {
     run_pragma(connection, "PRAGMA wal_checkpoint(PASSIVE)").map(|_| ())
 }
+
+/// Carries everything over and empties the WAL, if nobody reads in it.
+pub(crate) fn whole(connection: &Connection) -> rusqlite::Result<()> {
+    run_pragma(connection, "PRAGMA wal_checkpoint(TRUNCATE)").map(|_| ())
+}

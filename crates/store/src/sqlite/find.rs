@@ -14,11 +14,8 @@ use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 use super::rows::{self, BLOB_REF, CONSOLE_LINE, JOINED, SESSION, SUMMARY};
 
 pub(crate) fn record(connection: &Connection, owner: &Owner, id: &RefId) -> rusqlite::Result<Option<Record>> {
-    let sql = format!(
-        "SELECT {SUMMARY}, q.params, r.result, r.page_snapshot FROM {JOINED} WHERE q.ref_id = ?1 AND q.owner = ?2"
-    );
     let found = connection
-        .prepare_cached(&sql)?
+        .prepare_cached(&record_sql())?
         .query_row(params![id.as_str(), owner.as_str()], |row| {
             Ok(Record {
                 summary: rows::summary(row)?,
@@ -32,6 +29,12 @@ pub(crate) fn record(connection: &Connection, owner: &Owner, id: &RefId) -> rusq
     let Some(mut record) = found else { return Ok(None) };
     record.blobs = blobs_of(connection, record.summary.position)?;
     Ok(Some(record))
+}
+
+pub(crate) fn record_sql() -> String {
+    format!(
+        "SELECT {SUMMARY}, q.params, r.result, r.page_snapshot FROM {JOINED} WHERE q.ref_id = ?1 AND q.owner = ?2"
+    )
 }
 
 /// Parameters were JSON when they were written.
@@ -61,24 +64,25 @@ pub(crate) fn list(
     let owner = owner.as_str();
     values.push(&owner);
     let session = filter.session.as_ref().map(SessionUid::as_str);
-    let mut wheres = String::new();
-    if session.is_some() {
+    if filter.session.is_some() {
         values.push(&session);
-        wheres += &format!(" AND q.session_id = ?{}", values.len());
     }
     if filter.tool.is_some() {
         values.push(&filter.tool);
-        wheres += &format!(" AND q.tool_name = ?{}", values.len());
     }
-    connection
-        .prepare_cached(&list_sql(filter, &wheres))?
-        .query_map(values.as_slice(), rows::summary)?
-        .collect()
+    connection.prepare_cached(&list_sql(filter))?.query_map(values.as_slice(), rows::summary)?.collect()
 }
 
 /// The driving table comes first in the text, and `CROSS JOIN` keeps SQLite from choosing another: it has no figures
 /// about the rows to choose by.
-pub(crate) fn list_sql(filter: &Filter, wheres: &str) -> String {
+pub(crate) fn list_sql(filter: &Filter) -> String {
+    let of_tool = |number| format!(" AND q.tool_name = ?{number}");
+    let wheres = match (&filter.session, &filter.tool) {
+        (None, None) => String::new(),
+        (None, Some(_)) => of_tool(4),
+        (Some(_), None) => " AND q.session_id = ?4".to_owned(),
+        (Some(_), Some(_)) => format!(" AND q.session_id = ?4{}", of_tool(5)),
+    };
     let tail = "LEFT JOIN sessions s ON s.session_id = q.session_id";
     let from = match (&filter.session, filter.status) {
         // Failures are few, and have an index of their own.
@@ -104,7 +108,9 @@ pub(crate) fn list_sql(filter: &Filter, wheres: &str) -> String {
              WHERE q.position < ?1 AND q.owner = ?3"
         ),
     };
-    format!("SELECT {SUMMARY} FROM {from}{wheres} ORDER BY q.position DESC LIMIT ?2")
+    // The same number in both; SQLite must see that the driving table comes in its order already.
+    let driving = if from.starts_with("responses") { "r" } else { "q" };
+    format!("SELECT {SUMMARY} FROM {from}{wheres} ORDER BY {driving}.position DESC LIMIT ?2")
 }
 
 /// `None` when there is no such record.
@@ -137,6 +143,11 @@ fn position(
         .optional()
 }
 
+pub(crate) const SNAPSHOT_BEFORE: &str = "SELECT q.ref_id, r.page_snapshot
+     FROM requests q INDEXED BY requests_by_session CROSS JOIN responses r ON r.position = q.position
+     WHERE q.session_id = ?1 AND q.position < ?2 AND q.owner = ?3 AND r.has_snapshot
+     ORDER BY q.position DESC LIMIT 1";
+
 pub(crate) fn snapshot_before(
     connection: &Connection,
     owner: &Owner,
@@ -144,12 +155,7 @@ pub(crate) fn snapshot_before(
 ) -> rusqlite::Result<Option<(RefId, String)>> {
     let Some((position, Some(session))) = position(connection, owner, id)? else { return Ok(None) };
     connection
-        .prepare_cached(
-            "SELECT q.ref_id, r.page_snapshot
-             FROM requests q INDEXED BY requests_by_session CROSS JOIN responses r ON r.position = q.position
-             WHERE q.session_id = ?1 AND q.position < ?2 AND q.owner = ?3 AND r.has_snapshot
-             ORDER BY q.position DESC LIMIT 1",
-        )?
+        .prepare_cached(SNAPSHOT_BEFORE)?
         .query_row(params![session, position, owner.as_str()], |row| Ok((rows::ref_id(row, 0)?, row.get(1)?)))
         .optional()
 }
@@ -170,11 +176,13 @@ pub(crate) fn session(
         }
     }
     connection
-        .prepare_cached(&format!(
-            "SELECT {SESSION} FROM sessions WHERE owner = ?1 AND name = ?2 ORDER BY created_at DESC LIMIT 1"
-        ))?
+        .prepare_cached(&youngest_sql())?
         .query_row(params![owner.as_str(), name], rows::session)
         .optional()
+}
+
+pub(crate) fn youngest_sql() -> String {
+    format!("SELECT {SESSION} FROM sessions WHERE owner = ?1 AND name = ?2 ORDER BY created_at DESC LIMIT 1")
 }
 
 pub(crate) fn cursor(connection: &Connection, id: &RefId) -> rusqlite::Result<Option<Cursor>> {

@@ -10,12 +10,18 @@
 pub(crate) mod blob_rows;
 pub(crate) mod busy;
 pub(crate) mod checkpoint;
+pub(crate) mod export;
+pub(crate) mod figures;
 pub(crate) mod find;
 pub(crate) mod open;
+#[cfg(test)]
+mod plans;
 pub(crate) mod readers;
+pub(crate) mod remove;
 pub(crate) mod rows;
 pub(crate) mod schema;
 pub(crate) mod timeline;
+pub(crate) mod vacuum;
 pub(crate) mod write;
 pub(crate) mod writer;
 

@@ -37,6 +37,8 @@ pub(crate) struct Opened {
     pub(crate) connection: Connection,
     /// Which file it is, whatever stands at its path meanwhile.
     file: Identity,
+    /// Whether it was made just now.
+    pub(crate) is_new: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,8 +113,14 @@ fn attempt(path: &Path) -> Result<Opened, Failure> {
     connection.pragma_update(None, "journal_size_limit", WAL_KEPT_BYTES)?;
     // The checkpointer does it, beside the calls.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    let is_new = schema::version(&connection)? == 0;
     schema::migrate(&mut connection)?;
-    Ok(Opened { connection, file })
+    Ok(Opened { connection, file, is_new })
+}
+
+/// Whether there is a database.
+pub(crate) fn exists(folder: &Path) -> bool {
+    folder.join(FILE).is_file()
 }
 
 /// A connection that reads. It fails where there is no database.
@@ -181,7 +189,7 @@ fn lock(path: &Path) -> Result<File, Failure> {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WITHIN => {
-                thread::park_timeout(LOCK_AGAIN)
+                thread::park_timeout(LOCK_AGAIN);
             }
             Err(TryLockError::WouldBlock) => return Err(Failure::Locked { path: path.to_owned() }),
             Err(TryLockError::Error(error)) => return Err(failed(error)),

@@ -112,19 +112,6 @@ impl Writing {
             return Ok(Done::Refused("its beginning was not recorded"));
         };
         let position: i64 = begun.get(0)?;
-        if let Some(session) = &response.session {
-            let is_there = begun.get_ref(1)?.as_str_or_null()? == Some(session.uid.as_str());
-            if !is_there || !self.known.contains(&session.uid) {
-                let owner = Owner::new(begun.get_ref(2)?.as_str()?);
-                self.session(connection, session, &owner, response.at)?;
-            }
-            if !is_there {
-                connection
-                    .prepare_cached("UPDATE requests SET session_id = ?2 WHERE position = ?1")?
-                    .execute(params![position, session.uid.as_str()])?;
-            }
-            self.touch(&session.uid, response.at);
-        }
         let errors = response.console.iter().filter(|line| line.level == Level::Error).count();
         let mut insert = connection.prepare_cached(
             "INSERT INTO responses (position, ref_id, status, timestamp, took_ms, has_snapshot, console_count,
@@ -150,6 +137,19 @@ impl Writing {
         ])?;
         if inserted == 0 {
             return Ok(Done::Refused("it was ended before"));
+        }
+        if let Some(session) = &response.session {
+            let is_there = begun.get_ref(1)?.as_str_or_null()? == Some(session.uid.as_str());
+            if !is_there || !self.known.contains(&session.uid) {
+                let owner = Owner::new(begun.get_ref(2)?.as_str()?);
+                self.session(connection, session, &owner, response.at)?;
+            }
+            if !is_there {
+                connection
+                    .prepare_cached("UPDATE requests SET session_id = ?2 WHERE position = ?1")?
+                    .execute(params![position, session.uid.as_str()])?;
+            }
+            self.touch(&session.uid, response.at);
         }
         if !response.console.is_empty() {
             console(connection, response)?;

@@ -20,11 +20,14 @@ use super::{
     Failure,
     checkpoint::{self, Checkpointer},
     open::{self, Opened},
+    remove,
     write::{Writing, close_orphans},
 };
 use crate::{
+    blob_files::BlobFiles,
     op::{Done, Op},
     queue::{News, Queue},
+    retention::{Removed, Round},
     settings::StoreSettings,
 };
 
@@ -32,8 +35,15 @@ use crate::{
 /// that nobody waits for records when it is well again.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
-/// How long an idle writer sleeps when nothing is due.
-const IDLE: Duration = Duration::from_secs(60);
+/// How often it is looked whether something must be removed. Limits are days and gigabytes.
+const RETAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// How soon after the start that is first looked at: the first calls come before.
+const RETAIN_FIRST: Duration = Duration::from_secs(1);
+
+/// How long removing waits for an idle moment. Past it, a slice of a millisecond comes between two batches: where calls
+/// never pause, the database must not grow without end.
+const RETAIN_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the writer and the store share.
 pub(crate) struct Shared {
@@ -60,6 +70,14 @@ impl Shared {
             phase: watch::Sender::new(Phase::Opening),
             health: Mutex::new(Ok(())),
         }
+    }
+
+    /// Nobody writes; what is there can be read.
+    pub(crate) fn for_reading() -> Self {
+        let shared = Self::new();
+        shared.queue.close();
+        shared.phase.send_replace(Phase::Open(0));
+        shared
     }
 
     pub(crate) fn health(&self) -> Result<(), Arc<str>> {
@@ -93,6 +111,11 @@ pub(crate) struct Writer {
     state: State,
     writing: Writing,
     openings: u64,
+    files: Arc<BlobFiles>,
+    /// The round of removals that is under way, if there is one.
+    round: Option<Round>,
+    /// When its next slice is due, or the next round.
+    retain_at: Instant,
 }
 
 enum State {
@@ -121,7 +144,7 @@ enum Care {
 
 impl Writer {
     /// Runs until the queue is closed and empty.
-    pub(crate) fn run(shared: Arc<Shared>, settings: StoreSettings) {
+    pub(crate) fn run(shared: Arc<Shared>, settings: StoreSettings, files: Arc<BlobFiles>) {
         let end = End(shared.clone());
         let mut writer = Self {
             folder: settings.folder.clone(),
@@ -130,6 +153,9 @@ impl Writer {
             shared,
             settings,
             openings: 0,
+            files,
+            round: None,
+            retain_at: Instant::now() + RETAIN_FIRST,
         };
         if let Err(failure) = open::make_folder(&writer.folder) {
             tracing::error!(%failure, "no folder for the records");
@@ -139,8 +165,14 @@ impl Writer {
         loop {
             let (news, bytes) = writer.shared.queue.take(&mut batch, writer.nap());
             match news {
-                News::Ops => writer.write(&mut batch, bytes),
-                News::Nothing => writer.open_if_due(),
+                News::Ops => {
+                    writer.write(&mut batch, bytes);
+                    writer.retain_if_due(RETAIN_WITHIN);
+                }
+                News::Nothing => {
+                    writer.open_if_due();
+                    writer.retain_if_due(Duration::ZERO);
+                }
                 News::Closed => break,
             }
         }
@@ -149,12 +181,11 @@ impl Writer {
     }
 
     fn nap(&self) -> Duration {
-        match &self.state {
-            State::Open { .. } => IDLE,
-            State::Shut { again, .. } => {
-                again.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
-            }
-        }
+        let until = match &self.state {
+            State::Open { .. } => self.retain_at,
+            State::Shut { again, .. } => *again,
+        };
+        until.saturating_duration_since(Instant::now())
     }
 
     fn open_if_due(&mut self) {
@@ -165,13 +196,11 @@ impl Writer {
 
     fn open(&mut self) {
         self.writing.forget();
-        let outcome = open::open(&self.folder).and_then(|mut opened| {
-            let closed = close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living)?;
-            if closed > 0 {
-                tracing::info!(closed, "sessions of greenrooms that are gone are closed");
-            }
-            Ok(opened)
-        });
+        let outcome = match self.open_and_tidy() {
+            // It was moved aside: the next one is new.
+            Err(failure) if failure.is_corrupt() => self.open_and_tidy(),
+            outcome => outcome,
+        };
         match outcome {
             Ok(opened) => {
                 self.openings += 1;
@@ -182,6 +211,32 @@ impl Writer {
             }
             Err(failure) => self.shut(&failure),
         }
+    }
+
+    /// What must be right before the first batch. A database that is found broken meanwhile is moved aside.
+    fn open_and_tidy(&self) -> Result<Opened, Failure> {
+        let mut opened = open::open(&self.folder)?;
+        match self.tidy(&mut opened) {
+            Ok(()) => Ok(opened),
+            Err(failure) => {
+                if failure.is_corrupt() {
+                    open::abandon(opened, &self.folder, &failure)?;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn tidy(&self, opened: &mut Opened) -> Result<(), Failure> {
+        let closed = close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living)?;
+        if closed > 0 {
+            tracing::info!(closed, "sessions of greenrooms that are gone are closed");
+        }
+        if opened.is_new {
+            // Blobs of a database that was moved aside: without rows they would stay for ever.
+            remove::adopt(&mut opened.connection, &self.files.all())?;
+        }
+        Ok(())
     }
 
     fn shut(&mut self, failure: &Failure) {
@@ -269,6 +324,46 @@ impl Writer {
                 Err(failure) => self.shut(&failure),
             }
         }
+    }
+
+    /// Does a slice of the removals, if one has been due for so long.
+    fn retain_if_due(&mut self, overdue: Duration) {
+        let now = Instant::now();
+        if self.retain_at + overdue > now {
+            return;
+        }
+        let State::Open { opened, checkpointer } = &mut self.state else { return };
+        let round = self.round.get_or_insert_default();
+        let before = round.removed;
+        let more = round.slice(&mut opened.connection, &self.files, &self.settings);
+        if round.removed.sessions > before.sessions {
+            self.writing.forget();
+        }
+        checkpointer.written(0);
+        match more {
+            Ok(true) => self.retain_at = now,
+            Ok(false) => {
+                let removed = round.removed;
+                if removed != Removed::default() {
+                    tracing::info!(
+                        records = removed.records,
+                        sessions = removed.sessions,
+                        blobs = removed.blobs,
+                        "old records and blobs are removed"
+                    );
+                }
+                self.next_round(now);
+            }
+            Err(failure) => {
+                tracing::warn!(%failure, "old records and blobs cannot be removed now");
+                self.next_round(now);
+            }
+        }
+    }
+
+    fn next_round(&mut self, now: Instant) {
+        self.round = None;
+        self.retain_at = now + RETAIN_EVERY;
     }
 
     fn finish(&mut self) {

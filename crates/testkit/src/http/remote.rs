@@ -135,7 +135,8 @@ impl Server {
     /// Sends a request that speaks for itself, on a connection of its own.
     pub async fn post_stateless(&self, request: &Value) -> Reply {
         let method = request["method"].as_str().unwrap_or_default();
-        let name = request["params"]["name"].as_str().unwrap_or_default();
+        let params = &request["params"];
+        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default();
         let mut headers = vec![
             ("content-type", "application/json"),
             ("accept", BOTH),

@@ -8,4 +8,5 @@ mod logs;
 mod pool;
 mod sessions;
 mod status;
+mod timeline;
 mod watch;

@@ -89,7 +89,7 @@ async fn a_line_over_the_limit() {
 #[tokio::test]
 async fn deep_nesting() {
     const DEPTH: usize = 100_000;
-    let stage = Stage::new();
+    let stage = Stage::new().set("responses", "raw");
     let client = stage.client().await;
     let (open, close) = ("[".repeat(DEPTH), "]".repeat(DEPTH));
     assert_eq!(refused(&client, &open).await.0, -32_700);

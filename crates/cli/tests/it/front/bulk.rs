@@ -45,7 +45,9 @@ async fn commands_run_in_order() {
         {"tool": "get", "args": {"key": "k"}, "return_result": true},
         {"tool": "pid"},
     ]);
-    let said = bulk(&client, json!({"commands": commands, "sessionId": "a"})).await;
+    let mut said = bulk(&client, json!({"commands": commands, "sessionId": "a"})).await;
+    let kept = said["results"][1].as_object_mut().unwrap().remove("_meta").unwrap();
+    assert!(kept["greenroom/ref_id"].is_string(), "each command has a record of its own");
     assert_eq!(
         said,
         json!({
@@ -228,8 +230,8 @@ async fn arguments_pass_untouched() {
     let client = stage.client().await;
     let sent = r#"{"name":"browser_execute_bulk","arguments":{"commands":[{"tool":"params","args":{"any":{"a":1e400, "b":[1.0]}},"return_result":true}]},"_meta":{"k":[1,  2],"progressToken":"p"}}"#;
     let line = client.start_raw("tools/call", Some(sent)).await.line().await;
-    let answer = r#"{"content":[{"type":"text","text":"{\"name\":\"params\",\"arguments\":{\"any\":{\"a\":1e400, \"b\":[1.0]}},\"_meta\":{\"k\":[1,  2]}}"}]}"#;
-    assert!(line.contains(&format!(r#""results":[{answer}]"#)), "{line}");
+    let answer = r#"{"content":[{"type":"text","text":"{\"name\":\"params\",\"arguments\":{\"any\":{\"a\":1e400, \"b\":[1.0]}},\"_meta\":{\"k\":[1,  2]}}"}]"#;
+    assert!(line.contains(&format!(r#""results":[{answer}"#)), "{line}");
 }
 
 /// A bulk call that is cancelled stops behind the command that runs.

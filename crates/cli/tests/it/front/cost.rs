@@ -9,13 +9,15 @@ use super::{
 };
 
 /// All tools of greenroom's own that there are.
-const OWN: [&str; 6] = [
+const OWN: [&str; 8] = [
     "browser_execute_bulk",
     "browser_pool_status",
     "session_list",
     "create_new_session",
     "session_close",
     "session_renew",
+    "get_content",
+    "get_console_content",
 ];
 
 /// The most tokens that either tokenizer makes of a text.
@@ -54,7 +56,17 @@ async fn own_tools_are_cheap() {
     };
     let usual = own(Stage::new()).await;
     let names: Vec<&Value> = usual.iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(names, ["session_list", "create_new_session", "session_close", "browser_execute_bulk"]);
+    assert_eq!(
+        names,
+        [
+            "session_list",
+            "create_new_session",
+            "session_close",
+            "browser_execute_bulk",
+            "get_content",
+            "get_console_content"
+        ]
+    );
     let all = own(two_pools(Stage::new()).set("sessions.max_lifetime", "1h")).await;
     assert_eq!(all.len(), OWN.len());
     let cost: usize = all.iter().map(|tool| tokens(&tool.to_string())).sum();

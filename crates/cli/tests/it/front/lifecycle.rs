@@ -21,7 +21,10 @@ async fn revisions_are_negotiated() {
         let result = &answer["result"];
         assert_eq!(result["protocolVersion"], granted, "{asked}");
         assert_eq!(result["serverInfo"]["name"], "greenroom");
-        assert_eq!(result["capabilities"], json!({"tools": {"listChanged": true}, "logging": {}}));
+        assert_eq!(
+            result["capabilities"],
+            json!({"tools": {"listChanged": true}, "logging": {}, "resources": {}})
+        );
         assert_eq!(text_of(&client.call("echo", json!({"text": asked})).await), asked);
     }
 }
@@ -65,7 +68,7 @@ async fn pings_do_not_wait_for_calls() {
 async fn unknown_methods_and_odd_ids() {
     let stage = Stage::new();
     let client = stage.client().await;
-    for method in ["resources/list", "prompts/list", "completion/complete", "no/such"] {
+    for method in ["resources/subscribe", "prompts/list", "completion/complete", "no/such"] {
         let (code, message) = error(&client.request(method, Value::Null).await);
         assert_eq!((code, message), (-32_601, format!("method not found: `{method}`")));
     }

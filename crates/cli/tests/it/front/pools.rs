@@ -115,7 +115,8 @@ async fn pools_are_shown() {
     assert!(instructions.ends_with(expected), "{instructions}");
     for tool in tools(&client).await.iter().filter(|tool| tool["name"] != "browser_pool_status") {
         let properties = tool["inputSchema"]["properties"].as_object().unwrap();
-        let own = tool["name"].as_str().unwrap().starts_with("session_");
+        let name = tool["name"].as_str().unwrap();
+        let own = name.starts_with("session_") || name.starts_with("get_");
         assert_eq!(properties.contains_key("browser_pool"), !own, "{tool}");
         assert_eq!(properties.contains_key("browser_instance"), !own, "{tool}");
     }

@@ -1,14 +1,17 @@
 //! The HTTP front from outside: the real `greenroom serve`, clients on raw sockets, and the fake engine behind it.
 
+mod blobs;
 mod broken;
+mod calls;
 mod faults;
 mod handshake;
 mod input;
 mod listen;
-mod pools;
+pub mod pools;
 mod probes;
 mod refuse;
 mod reload;
+mod resources;
 mod resume;
 mod sessions;
 mod shutdown;
@@ -17,6 +20,7 @@ mod stateless;
 mod stateless_input;
 mod stateless_pipe;
 mod streams;
+mod timeline;
 
 use greenroom_testkit::http::{Remote, Server};
 use serde_json::json;

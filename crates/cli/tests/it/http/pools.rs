@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::remote;
 use crate::front::{pools::two_pools, stage::Stage};
 
-const JSON: (&str, &str) = ("content-type", "application/json");
+pub const JSON: (&str, &str) = ("content-type", "application/json");
 
-async fn get(server: &Server, path: &str) -> (u16, Value) {
+pub async fn get(server: &Server, path: &str) -> (u16, Value) {
     let mut reply = server.get(path).await;
     (reply.status, reply.json().await)
 }
 
-async fn post(server: &Server, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
+pub async fn post(server: &Server, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
     let mut reply = server.wire().await.request("POST", path, headers, Some(body)).await;
     (reply.status, reply.json().await)
 }

@@ -40,7 +40,7 @@ async fn ready_when_a_browser_is() {
     assert_eq!(said["message"], "the first browser is starting");
     stage.gate("go").open();
     until_ready(&server, |status, _| status == 200).await;
-    assert_eq!(ready(&server).await.1, json!({"status": "ready"}));
+    assert_eq!(ready(&server).await.1, json!({"status": "ready", "records": "kept"}));
 }
 
 /// A server whose engine cannot start says why, lives on, and is ready when that is mended.

@@ -8,6 +8,7 @@ mod part;
 mod python;
 mod real;
 mod rust;
+mod schemathesis;
 mod server;
 mod typescript;
 mod versions;

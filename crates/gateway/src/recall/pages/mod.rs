@@ -1,9 +1,247 @@
-use greenroom_core::Raw;
-#[derive(Debug, PartialEq, serde::Deserialize)]
-pub(crate) struct Asked {}
-pub(crate) const NAMES: [&str; 1] = ["flatten"];
-#[derive(Default)]
-pub struct Pages {}
-pub(crate) fn parameters() -> Vec<(&'static str, Raw)> {
-    Vec::new()
+//! Big answers in pages: made flat, asked by a query, cut by `offset` and `limit`, written as YAML or JSON.
+//!
+//! [`Asked`] is what a call may bring, and [`Asked::check`] says what is wrong with it before anything runs. The first
+//! page comes from [`prepare`] and [`page`], every later one from [`cache`] and [`page`]: with `cache_key` and `offset`
+//! alone, since what was asked is remembered. Nothing here touches a browser. Called for navigate, snapshot and
+//! evaluate.
+
+pub(crate) mod cache;
+mod flatten;
+mod format;
+mod functions;
+mod query;
+
+use std::ops::RangeInclusive;
+
+use greenroom_core::{Raw, raw::encode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub(crate) use format::Format;
+pub(crate) use query::{QueryError, query};
+
+/// How many items a page may have. More than an agent can read in any case.
+pub(crate) const LIMITS: RangeInclusive<u64> = 1..=10_000;
+
+/// How many items a page has if nothing is said.
+pub(crate) const LIMIT: usize = 1_000;
+
+/// What the parameters are called.
+pub(crate) const NAMES: [&str; 7] =
+    ["flatten", "jmespath_query", "offset", "limit", "output_format", "silent_mode", "cache_key"];
+
+/// The parameters as a tool shows them. They stand in a few tools only, but in every conversation.
+pub(crate) fn parameters() -> [(&'static str, Raw); 7] {
+    let [flatten, query, offset, limit, format, silent, key] = NAMES;
+    [
+        (flatten, encode(&json!({ "type": "boolean", "description": "Nodes as a flat list" }))),
+        (query, encode(&json!({ "type": "string" }))),
+        (offset, encode(&json!({ "type": "integer" }))),
+        (limit, encode(&json!({ "type": "integer" }))),
+        (format, encode(&json!({ "type": "string", "enum": ["yaml", "json"] }))),
+        (silent, encode(&json!({ "type": "boolean", "description": "No items" }))),
+        (
+            key,
+            encode(
+                &json!({ "type": "string", "description": "Of an answer, for its next page; nothing runs" }),
+            ),
+        ),
+    ]
+}
+
+/// What a call asks for, as it came.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    pub(crate) flatten: Option<bool>,
+    pub(crate) jmespath_query: Option<String>,
+    pub(crate) offset: Option<u64>,
+    pub(crate) limit: Option<u64>,
+    pub(crate) output_format: Option<Format>,
+    pub(crate) silent_mode: Option<bool>,
+    pub(crate) cache_key: Option<String>,
+}
+
+/// What a call asks for, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Query {
+    /// Whether the answer is a page at all: made flat, by a query, by a key, or just written in a format.
+    pub(crate) is_page: bool,
+    pub(crate) flatten: bool,
+    pub(crate) jmespath_query: Option<String>,
+    pub(crate) offset: usize,
+    pub(crate) limit: usize,
+    pub(crate) output_format: Format,
+    /// The answer is the page's figures without its items.
+    pub(crate) silent_mode: bool,
+}
+
+/// Why there is no page.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PageError {
+    #[error("limit is {0}, and must be from 1 to 10,000")]
+    Limit(u64),
+    #[error("offset is {0}, which is more than any page has")]
+    Offset(u64),
+    #[error("{0} needs something to count: give it with flatten, jmespath_query or cache_key")]
+    NothingToCount(&'static str),
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    #[error("cache_key `{0}` is unknown or expired")]
+    Expired(String),
+    #[error("{what} is not what the pages of cache_key `{key}` were made with: {kept}")]
+    OtherQuery { key: String, what: &'static str, kept: String },
+}
+
+impl PageError {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::Limit(_) => "leave limit out for 1,000",
+            Self::Offset(_) => "offset counts items, from 0",
+            Self::NothingToCount(_) => "flatten: true makes a list of all nodes",
+            Self::Query(_) => "the functions are those of JMESPath, and nvl, int, str, regex_replace",
+            Self::Expired(_) => "make the call again without cache_key; its answer has a new one",
+            Self::OtherQuery { .. } => {
+                "with cache_key give only offset and limit; for another query make the call again without cache_key"
+            }
+        }
+    }
+}
+
+impl Asked {
+    /// What is asked for, or what is wrong with it.
+    pub(crate) fn check(&self) -> Result<Query, PageError> {
+        let flatten = self.flatten.unwrap_or_default();
+        let has_items = flatten || self.jmespath_query.is_some() || self.cache_key.is_some();
+        if let Some(limit) = self.limit.filter(|limit| !LIMITS.contains(limit)) {
+            return Err(PageError::Limit(limit));
+        }
+        for (name, given) in [("offset", self.offset), ("limit", self.limit)] {
+            if given.is_some() && !has_items {
+                return Err(PageError::NothingToCount(name));
+            }
+        }
+        if let Some(expression) = &self.jmespath_query {
+            query::check(expression)?;
+        }
+        let number = |given: u64| usize::try_from(given).map_err(|_| PageError::Offset(given));
+        Ok(Query {
+            is_page: has_items || self.output_format.is_some(),
+            flatten,
+            jmespath_query: self.jmespath_query.clone(),
+            offset: self.offset.map_or(Ok(0), number)?,
+            limit: self.limit.map_or(Ok(LIMIT), number)?,
+            output_format: self.output_format.unwrap_or_default(),
+            silent_mode: self.silent_mode.unwrap_or_default(),
+        })
+    }
+}
+
+/// A part of a result.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Page {
+    /// The items, as a list; or the result itself if it is no list.
+    pub(crate) value: Value,
+    pub(crate) total: usize,
+    pub(crate) offset: usize,
+    pub(crate) limit: usize,
+    pub(crate) has_more: bool,
+}
+
+impl Page {
+    /// How many items it has.
+    pub(crate) fn count(&self) -> usize {
+        self.total.saturating_sub(self.offset).min(self.limit)
+    }
+}
+
+/// The whole result, of which pages are parts: made flat, then asked.
+pub(crate) fn prepare(value: Value, flatten: bool, jmespath_query: Option<&str>) -> Result<Value, PageError> {
+    let value = if flatten { flatten::flatten(value) } else { value };
+    Ok(match jmespath_query {
+        Some(expression) => query(expression, &value)?,
+        None => value,
+    })
+}
+
+/// A part of a whole result. What is no list is one item.
+pub(crate) fn page(whole: &Value, offset: usize, limit: usize) -> Page {
+    let (total, value) = match whole {
+        Value::Array(items) => {
+            let from = offset.min(items.len());
+            let until = from.saturating_add(limit).min(items.len());
+            (items.len(), Value::Array(items[from..until].to_vec()))
+        }
+        one if offset == 0 => (1, one.clone()),
+        _ => (1, Value::Array(Vec::new())),
+    };
+    Page { value, total, offset, limit, has_more: offset.saturating_add(limit) < total }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(arguments: Value) -> Asked {
+        serde_json::from_value(arguments).expect("they are of the right types")
+    }
+
+    /// What is wrong is refused, and says what to do.
+    #[test]
+    fn refusals() {
+        for (arguments, expected) in [
+            (json!({"flatten": true, "limit": 0}), PageError::Limit(0)),
+            (json!({"flatten": true, "limit": 10_001}), PageError::Limit(10_001)),
+            (json!({"offset": 5}), PageError::NothingToCount("offset")),
+            (json!({"flatten": false, "limit": 5}), PageError::NothingToCount("limit")),
+        ] {
+            assert_eq!(asked(arguments.clone()).check(), Err(expected), "{arguments}");
+        }
+        let half = asked(json!({"jmespath_query": "[?role=="})).check();
+        assert!(matches!(half, Err(PageError::Query(QueryError::Wrong { .. }))), "{half:?}");
+        let wrong = serde_json::from_value::<Asked>(json!({"output_format": "xml"}));
+        assert!(wrong.is_err_and(|error| error.to_string().contains("xml")));
+    }
+
+    /// What is not said has its default, and a call that asks for nothing gets no page.
+    #[test]
+    fn defaults() {
+        let plain = asked(json!({"silent_mode": true})).check().expect("it is right");
+        assert!(!plain.is_page && plain.silent_mode);
+        let next = asked(json!({"cache_key": "k", "offset": 1_000})).check().expect("it is right");
+        assert!(next.is_page);
+        assert_eq!((next.offset, next.limit, next.output_format), (1_000, LIMIT, Format::Yaml));
+        let written = asked(json!({"output_format": "json"})).check().expect("it is right");
+        assert!(written.is_page && written.output_format == Format::Json);
+    }
+
+    fn check(whole: &Value, offset: usize, limit: usize, expected: &Value, more: bool) {
+        let page = page(whole, offset, limit);
+        assert_eq!((&page.value, page.has_more), (expected, more), "{offset} {limit}");
+        assert_eq!(page.count(), expected.as_array().map_or(1, Vec::len));
+    }
+
+    /// Pages are parts of the list; what is no list is one item, on the first page only.
+    #[test]
+    fn parts() {
+        let list = json!([0, 1, 2, 3, 4]);
+        check(&list, 0, 2, &json!([0, 1]), true);
+        check(&list, 3, 2, &json!([3, 4]), false);
+        check(&list, 4, 2, &json!([4]), false);
+        check(&list, 9, 2, &json!([]), false);
+        check(&list, usize::MAX, usize::MAX, &json!([]), false);
+        check(&json!({"a": 1}), 0, 1, &json!({"a": 1}), false);
+        check(&json!({"a": 1}), 1, 1, &json!([]), false);
+        check(&json!(null), 0, 10, &json!(null), false);
+    }
+
+    /// A page is made flat first and asked then.
+    #[test]
+    fn flat_then_asked() {
+        let tree = json!([{"role": "list", "children": [{"role": "link", "ref": "e1"}, {"role": "link", "ref": "e2"}]}]);
+        let links = prepare(tree.clone(), true, Some("[?role=='link' && _depth==`1`].ref"));
+        assert_eq!(links, Ok(json!(["e1", "e2"])));
+        assert_eq!(prepare(tree.clone(), false, None), Ok(tree));
+    }
 }

@@ -1,0 +1,162 @@
+//! `greenroom logs --session`: what happened in a session, living or closed, of this process or an earlier one.
+//!
+//! All greenrooms of a data folder keep their records together, so any of them can be asked; where none runs, the records
+//! are read from the disk. Nobody announces what another process has written, so `--follow` looks again and again, until
+//! the session is over. A call is shown when it has ended: only then is it known what it came to.
+
+use std::{
+    collections::HashSet,
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+use greenroom_core::{Owner, settings::Resolved};
+use greenroom_gateway::rest::{CallStatus, Happened, TimelineEvent, TimelineView, timeline_of};
+use greenroom_store::Store;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::logs::Args;
+use crate::{
+    control::{AskError, Asker, find},
+    report::Hinted,
+    view::{self, words},
+};
+
+/// How many calls are asked for at once. Even with hundreds of console lines each the answer stays
+/// far below what is read.
+const PART: usize = 50;
+
+/// How long following waits before it looks again. Short enough to feel live, long enough to cost nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+pub async fn run(resolved: &Resolved, args: &Args, session: &str) -> anyhow::Result<ExitCode> {
+    let mut source =
+        Source { data: &resolved.settings.data_dir, pid: args.pid, owner: &args.owner, disk: None };
+    let mut name = name_of(session);
+    let (mut from, mut shown) = (0, Shown::default());
+    loop {
+        let (view, living) = source.part(&name, from).await?;
+        // Another session may take the name; this one is meant.
+        name.clone_from(&view.session.session_id);
+        // Where no greenroom runs nothing more happens, whatever its end has left undone.
+        let over = !living || view.session.state != "active";
+        let waits = shown.print(&view, args.follow && !over, args.json)?;
+        if !waits {
+            from = view.next;
+        }
+        if !waits && !view.events.is_empty() {
+            continue;
+        }
+        if over || !args.follow {
+            return Ok(ExitCode::SUCCESS);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The name under which a session is kept: connections' own ones have a number.
+fn name_of(given: &str) -> String {
+    match given.strip_prefix("connection ").and_then(|number| number.parse::<u64>().ok()) {
+        Some(number) => format!("#{number}"),
+        None => given.to_owned(),
+    }
+}
+
+/// What was printed of a part that is read again because a call in it has not ended.
+#[derive(Default)]
+struct Shown {
+    calls: HashSet<String>,
+}
+
+impl Shown {
+    /// Prints what is new. With `hold`, calls that have not ended wait, and the part is to be read again; unless it is
+    /// full, as a call that never ends must not hide what came behind it.
+    fn print(&mut self, view: &TimelineView, hold: bool, json: bool) -> anyhow::Result<bool> {
+        let pending =
+            |event: &&TimelineEvent| matches!(event.what, Happened::Call { status: CallStatus::Pending, .. });
+        let is_call = |event: &&TimelineEvent| matches!(event.what, Happened::Call { .. });
+        let full = view.events.iter().filter(is_call).count() >= PART;
+        let hold = hold && !full;
+        let held: HashSet<&str> =
+            view.events.iter().filter(pending).map(|event| &*event.ref_id).filter(|_| hold).collect();
+        let mut text = String::new();
+        let new =
+            |event: &&TimelineEvent| !held.contains(&*event.ref_id) && !self.calls.contains(&event.ref_id);
+        for event in view.events.iter().filter(new) {
+            text += &match json {
+                true => serde_json::to_string(event)? + "\n",
+                false => view::timeline::line(event),
+            };
+        }
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()?;
+        let again = !held.is_empty();
+        self.calls.clear();
+        if again {
+            let ended = view.events.iter().filter(|event| !held.contains(&*event.ref_id));
+            self.calls.extend(ended.map(|event| event.ref_id.clone()));
+        }
+        Ok(again)
+    }
+}
+
+/// Where the timeline is read: a greenroom that runs, or the disk.
+struct Source<'a> {
+    data: &'a Path,
+    pid: Option<u32>,
+    owner: &'a str,
+    disk: Option<Store>,
+}
+
+impl Source<'_> {
+    /// A part, and whether anybody lives who could add to it.
+    async fn part(&mut self, name: &str, from: u64) -> anyhow::Result<(TimelineView, bool)> {
+        let mut neighbours = find(self.data);
+        neighbours.retain(|neighbour| self.pid.is_none_or(|pid| neighbour.pid == pid));
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let path = format!(
+            "/control/timeline?owner={}&session={}&from={from}&limit={PART}",
+            encoded(self.owner),
+            encoded(name)
+        );
+        for neighbour in &neighbours {
+            let asked = async { Asker::open(&neighbour.socket).await?.get::<TimelineView>(&path).await };
+            match asked.await {
+                Ok(view) => return Ok((view, true)),
+                // It has just ended, or keeps nothing itself: others may.
+                Err(AskError::Nobody) => {}
+                Err(AskError::Refused(problem)) if problem.code == "records_off" => {}
+                Err(AskError::Refused(problem)) if problem.code == "no_session" => return Err(missing(name)),
+                Err(error) => {
+                    return Err(Hinted::failure(format!("pid {}: {error}", neighbour.pid)).into());
+                }
+            }
+        }
+        if let Some(pid) = self.pid {
+            let message = format!("no greenroom that keeps records runs as pid {pid}");
+            return Err(Hinted::failure(message).hint("leave `--pid` out: any greenroom can tell").into());
+        }
+        Ok((self.on_disk(name, from).await?, false))
+    }
+
+    async fn on_disk(&mut self, name: &str, from: u64) -> anyhow::Result<TimelineView> {
+        if self.disk.is_none() {
+            self.disk = Store::look(self.data);
+        }
+        let Some(records) = &self.disk else {
+            let message = format!("no records are kept in the data folder `{}`", self.data.display());
+            return Err(Hinted::failure(message).hint("`--data-dir` looks into another folder").into());
+        };
+        let view = timeline_of(records, &Owner::new(self.owner), name, from, PART).await?;
+        view.ok_or_else(|| missing(name))
+    }
+}
+
+fn missing(name: &str) -> anyhow::Error {
+    Hinted::failure(format!("nothing is kept of such a session: \"{}\"", words::clean(name)))
+        .hint("a session is kept from its first call on, until it is older than `records.max_age`")
+        .into()
+}

@@ -1,0 +1,56 @@
+//! What happened in a session, as people read it.
+
+use greenroom_core::port::human;
+use greenroom_gateway::rest::{CallStatus, Happened, TimelineEvent};
+use std::time::Duration;
+
+use super::words::clean;
+
+/// One thing that happened: when, what kind of thing, and what.
+pub fn line(event: &TimelineEvent) -> String {
+    let (kind, text) = match &event.what {
+        Happened::Call { tool, status, took_ms } => {
+            let ended = match status {
+                CallStatus::Success => "",
+                CallStatus::Error => " failed",
+                CallStatus::Pending => " has not ended",
+            };
+            let took =
+                took_ms.map(|ms| format!(" ({})", human(Duration::from_millis(ms)))).unwrap_or_default();
+            ("call", format!("{}{ended}{took}", clean(tool)))
+        }
+        Happened::Navigation { url, title } => {
+            let title = title.as_ref().filter(|title| !title.is_empty());
+            let title = title.map(|title| format!(" \"{}\"", clean(title))).unwrap_or_default();
+            ("page", format!("{}{title}", clean(url)))
+        }
+        Happened::Console { level, message } => ("console", format!("{}: {}", clean(level), clean(message))),
+        Happened::Error { message } => ("error", clean(message)),
+    };
+    format!("{}  {kind:7}  {text}\n", clean(&event.timestamp))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(what: Happened) -> String {
+        let timestamp = "2026-01-02T03:04:05.678Z".to_owned();
+        let line = line(&TimelineEvent { timestamp, ref_id: String::new(), what });
+        line.strip_prefix("2026-01-02T03:04:05.678Z  ").unwrap().trim_end().to_owned()
+    }
+
+    /// Every kind of event has its words, and what a page said cannot drive the terminal.
+    #[test]
+    fn lines() {
+        let call = |status, took_ms| Happened::Call { tool: "browser_click".to_owned(), status, took_ms };
+        assert_eq!(said(call(CallStatus::Success, Some(250))), "call     browser_click (250 ms)");
+        assert_eq!(said(call(CallStatus::Error, Some(1_500))), "call     browser_click failed (1.5 s)");
+        assert_eq!(said(call(CallStatus::Pending, None)), "call     browser_click has not ended");
+        let (url, title) = ("http://a.example/".to_owned(), Some("A\x1b[2J".to_owned()));
+        assert_eq!(said(Happened::Navigation { url, title }), r#"page     http://a.example/ "A\u{1b}[2J""#);
+        let (level, message) = ("warn".to_owned(), "a\nb".to_owned());
+        assert_eq!(said(Happened::Console { level, message }), r"console  warn: a\nb");
+        assert_eq!(said(Happened::Error { message: "no luck".to_owned() }), "error    no luck");
+    }
+}

@@ -1,0 +1,79 @@
+//! `greenroom logs --session`: what happened in a session, while it lives, when it is closed, and when nobody runs.
+
+use std::process::Stdio;
+
+use greenroom_testkit::{PATIENCE, process::Signal, within};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use super::ask::{ask, greenroom};
+use crate::front::stage::Stage;
+
+/// People read time, kind and text; programs an object a line; both also when every greenroom has ended.
+#[tokio::test]
+async fn told_now_and_later() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    client.call("echo", json!({"sessionId": "a", "text": "a"})).await;
+    client.call("fail", json!({"sessionId": "a", "message": "no luck"})).await;
+    client.call("echo", json!({"sessionId": "b", "text": "b"})).await;
+    let check = async || {
+        let said = ask(&stage, &["logs", "--session", "a"]).await;
+        let lines: Vec<_> = said.stdout.lines().map(|line| line.split_once("  ").unwrap().1).collect();
+        assert_eq!((said.code, lines.len()), (0, 3), "{said:?}");
+        assert!(
+            lines[0].starts_with("call     echo (") && lines[1].starts_with("call     fail failed ("),
+            "{lines:?}"
+        );
+        assert_eq!(lines[2], "error    no luck");
+        let said = ask(&stage, &["logs", "--session", "a", "--json"]).await;
+        let events: Vec<Value> =
+            said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let kinds: Vec<_> = events.iter().map(|event| event["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["call", "call", "error"]);
+    };
+    check().await;
+    client.signal(Signal::KILL);
+    client.wait().await;
+    check().await;
+    let followed = ask(&stage, &["logs", "--session", "a", "--follow"]).await;
+    assert_eq!((followed.code, followed.stdout.lines().count()), (0, 3), "{followed:?}");
+}
+
+/// Following brings calls as they end, and ends with the session.
+#[tokio::test]
+async fn followed_to_its_end() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    client.call("echo", json!({"sessionId": "a", "text": "a"})).await;
+    let mut child = greenroom(&stage, &["logs", "--session", "a", "-f"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = async || within(PATIENCE, lines.next_line()).await.unwrap();
+    assert!(next().await.unwrap().contains("call     echo"));
+    let gate = stage.gate("gate");
+    let waiting = client.start_call("wait", json!({"sessionId": "a", "file": gate.path()})).await;
+    gate.arrived(1).await;
+    gate.open();
+    waiting.response().await;
+    assert!(next().await.unwrap().contains("call     wait ("));
+    client.call("session_close", json!({"sessionId": "a"})).await;
+    assert_eq!(next().await, None);
+    assert!(within(PATIENCE, child.wait()).await.unwrap().success());
+}
+
+/// A session that nobody knows is an error that says so, as are a data folder without records and a pid of nobody.
+#[tokio::test]
+async fn what_is_not_there() {
+    let stage = Stage::new();
+    ask(&stage, &["logs", "--session", "a"]).await.check("timeline_without_records", &stage);
+    let client = stage.client().await;
+    client.call("echo", json!({"sessionId": "a", "text": "a"})).await;
+    ask(&stage, &["logs", "--session", "b"]).await.check("timeline_of_nobody", &stage);
+    ask(&stage, &["logs", "--session", "a", "--pid", "1"]).await.check("timeline_of_a_wrong_pid", &stage);
+    let other = ask(&stage, &["logs", "--session", "a", "--owner", "other"]).await;
+    assert_eq!((other.code, other.stdout.as_str()), (1, ""), "{other:?}");
+}

@@ -1,0 +1,42 @@
+//! Pictures and files that came with answers, fetched over HTTP.
+
+use serde_json::json;
+
+use super::{pools::get, remote};
+use crate::front::stage::Stage;
+
+/// A picture is kept once however often it comes, is fetched with its type, and is not sent again to who has it.
+#[tokio::test]
+async fn fetched() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = remote(&server).await;
+    for _ in 0..2 {
+        client.call("echo", json!({"text": "a", "rich": true, "sessionId": "a"})).await;
+    }
+    let (_, listed) = get(&server, "/api/calls").await;
+    let of = async |n: usize| {
+        let id = listed["calls"][n]["ref_id"].as_str().unwrap().to_owned();
+        get(&server, &format!("/api/calls/{id}")).await.1["blobs"].clone()
+    };
+    let (newer, older) = (of(0).await, of(1).await);
+    assert_eq!(newer, older);
+    let picture = newer.as_array().unwrap().iter().find(|blob| blob["mime_type"] == "image/png").unwrap();
+    let path = picture["url"].as_str().unwrap();
+    let reply = server.get(path).await;
+    let tag = format!("\"{}\"", picture["sha256"].as_str().unwrap());
+    for (name, value) in [
+        ("content-type", "image/png"),
+        ("content-disposition", "inline"),
+        ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "sandbox"),
+        ("etag", &tag),
+        ("content-length", &picture["bytes"].to_string()),
+    ] {
+        assert_eq!(reply.header(name), Some(value), "{name}");
+    }
+    let again = server.wire().await.request("GET", path, &[("if-none-match", &tag)], None).await;
+    assert_eq!(again.status, 304);
+    let (status, said) = get(&server, &format!("/api/blobs/{}", "0".repeat(64))).await;
+    assert_eq!((status, &said["error"]), (404, &json!("no_such_blob")));
+}

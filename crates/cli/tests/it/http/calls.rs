@@ -1,0 +1,195 @@
+//! Calls over REST: made, listed, shown, read in parts; and what a program is told when it asks wrongly.
+
+use greenroom_testkit::{http::Server, text_of};
+use serde_json::{Value, json};
+
+use super::{
+    pools::{JSON, get, post},
+    remote,
+};
+use crate::front::stage::Stage;
+
+async fn call(server: &Server, body: Value) -> Value {
+    let (status, said) = post(server, "/api/calls", &[JSON], &body.to_string()).await;
+    assert_eq!(status, 200, "{said}");
+    said
+}
+
+fn id_of(call: &Value) -> &str {
+    call["ref_id"].as_str().unwrap()
+}
+
+/// A call is answered as the contract has it, runs in the session that was named, and everything of it is found again.
+#[tokio::test]
+async fn made_and_found_again() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let set =
+        call(&server, json!({"session_id": "a", "tool": "set", "params": {"key": "k", "value": "v"}})).await;
+    let fields: Vec<_> = set.as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["ref_id", "session_id", "status", "timestamp", "metadata", "error"]);
+    assert_eq!(
+        (&set["status"], &set["error"], &set["metadata"]),
+        (
+            &json!("success"),
+            &Value::Null,
+            &json!({"tool": "set", "has_snapshot": false, "has_console_logs": false, "console_error_count": 0, "session": "a"})
+        )
+    );
+    // The same browser, by its name over MCP and by its UUID over REST.
+    let over_mcp = remote(&server).await.call("get", json!({"key": "k", "sessionId": "a"})).await;
+    assert!(text_of(&over_mcp).starts_with('v'), "{over_mcp}");
+    let again =
+        call(&server, json!({"session_id": set["session_id"], "tool": "get", "params": {"key": "k"}})).await;
+    assert_eq!(again["session_id"], set["session_id"]);
+    let path = format!("/api/calls/{}", id_of(&again));
+    let (_, detail) = get(&server, &path).await;
+    assert_eq!((&detail["params"], &detail["metadata"]["tool"]), (&json!({"key": "k"}), &json!("get")));
+    assert_eq!(detail["result"]["content"][0]["text"], "v");
+    let (_, first) = get(&server, &format!("{path}/content")).await;
+    let (_, second) = get(&server, &format!("{path}/content")).await;
+    assert_eq!((&first["content"], &second["content"]), (&json!("v"), &json!("")));
+    let (_, reset) = get(&server, &format!("{path}/content?reset_cursor=true")).await;
+    assert_eq!((&reset["content"], &reset["total_lines"]), (&json!("v"), &json!(1)));
+    let (_, console) = get(&server, &format!("{path}/console")).await;
+    assert_eq!(console, json!({"ref_id": again["ref_id"], "console": []}));
+    let (_, listed) = get(&server, "/api/calls?session_id=a").await;
+    let tools: Vec<_> =
+        listed["calls"].as_array().unwrap().iter().map(|one| &one["metadata"]["tool"]).collect();
+    assert_eq!(tools, ["get", "get", "set"]);
+}
+
+/// Content is searched and read by lines, and compared with another call's.
+#[tokio::test]
+async fn read_in_parts() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let text = |third: &str| {
+        let lines = (0..40).map(|n| if n == 2 { third.to_owned() } else { format!("line {n}") });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        json!({"session_id": "a", "tool": "echo", "params": {"text": text}})
+    };
+    let first = call(&server, text("three")).await;
+    let second = call(&server, text("drei")).await;
+    let path = format!("/api/calls/{}/content", id_of(&second));
+    let (_, found) = get(&server, &format!("{path}?search_for=drei&before_lines=1")).await;
+    assert!(found["content"].as_str().unwrap().contains("line 1"), "{found}");
+    assert_eq!((&found["matches"], &found["total_lines"]), (&json!(1), &json!(40)));
+    let (_, part) = get(&server, &format!("{path}?offset=1&limit=2")).await;
+    assert_eq!((&part["lines"], &part["next_offset"]), (&json!(2), &json!(3)));
+    let (_, changed) = get(&server, &format!("{path}?since={}", id_of(&first))).await;
+    let changed = changed["content"].as_str().unwrap();
+    assert!(changed.contains("drei") && !changed.contains("line 30"), "{changed}");
+}
+
+/// A tool that fails is no problem of HTTP's; neither is a call without a session where one is needed.
+#[tokio::test]
+async fn failures_are_answers() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let failed =
+        call(&server, json!({"session_id": "a", "tool": "fail", "params": {"message": "no luck"}})).await;
+    assert_eq!((&failed["status"], &failed["error"]), (&json!("error"), &json!("no luck")));
+    let without = call(&server, json!({"tool": "echo", "params": {"text": "a"}})).await;
+    assert_eq!((&without["status"], &without["session_id"]), (&json!("error"), &Value::Null));
+    assert!(without["error"].as_str().unwrap().contains("session"), "{without}");
+    let wrong = call(&server, json!({"session_id": "a", "tool": "echo", "params": {"text": 7}})).await;
+    assert_eq!(wrong["status"], "error");
+    let (_, listed) = get(&server, "/api/calls?status=error").await;
+    assert_eq!(listed["calls"].as_array().unwrap().len(), 3);
+}
+
+/// A call with a name of its own is made once, however often it is sent.
+#[tokio::test]
+async fn a_name_is_used_once() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let name = "0199F3A2-5B0C-4E1D-8F00-1C2D3E4F5A6B";
+    let body = json!({"session_id": "a", "tool": "echo", "params": {"text": "a"}, "request_id": name});
+    let first = call(&server, body.clone()).await;
+    assert_eq!(first["ref_id"], name.to_lowercase());
+    assert_eq!(call(&server, body).await, first);
+    assert_eq!(stage.log().count("tools/call echo"), 1);
+}
+
+/// What is wrong with a request is said, by its name, with the right status; nothing has run then.
+#[tokio::test]
+async fn refusals() {
+    let stage = Stage::new().set("tools.deny", "big");
+    let server = stage.serve().await;
+    let id = "0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b";
+    for (headers, body, status, error, says) in [
+        (&[JSON][..], "", 400, "bad_request", "which tool"),
+        (&[JSON], "{}", 400, "bad_request", "`tool`"),
+        (&[], r#"{"tool":"echo"}"#, 415, "unsupported_media_type", "application/json"),
+        (&[JSON], r#"{"tool":"echo","params":[]}"#, 400, "bad_request", "`params` must be an object"),
+        (&[JSON], r#"{"tool":"echo","arguments":{}}"#, 400, "bad_request", "`arguments`"),
+        (&[JSON], r#"{"tool":"echo","session_id":""}"#, 400, "bad_request", "session_id is empty"),
+        (&[JSON], r#"{"tool":"echo","request_id":"7"}"#, 400, "bad_request", "UUID"),
+        (&[JSON], r#"{"tool":"ecoh","session_id":"a"}"#, 404, "no_such_tool", "did you mean \"echo\""),
+        (&[JSON], r#"{"tool":"session_list"}"#, 404, "no_such_tool", "session_list"),
+        (&[JSON], r#"{"tool":"big","session_id":"a"}"#, 403, "tool_refused", "big"),
+    ] {
+        let (got, said) = post(&server, "/api/calls", headers, body).await;
+        assert_eq!((got, &said["error"]), (status, &json!(error)), "{body}: {said}");
+        assert!(said["message"].as_str().unwrap().contains(says), "{body}: {said}");
+        assert!(said["details"].is_object(), "{said}");
+    }
+    for (path, status) in [
+        ("/api/calls?whose=a".to_owned(), 400),
+        (format!("/api/calls/{id}"), 404),
+        (format!("/api/calls/{id}/content"), 404),
+        (format!("/api/calls/{id}/content?limit=0"), 400),
+        (format!("/api/calls/{id}/content?reset=true"), 400),
+        ("/api/calls/7/content".to_owned(), 400),
+    ] {
+        assert_eq!(get(&server, &path).await.0, status, "{path}");
+    }
+    assert_eq!(stage.log().count("tools/call"), 0);
+}
+
+/// A session that is closed takes no calls by its UUID; its name is free for a new one.
+#[tokio::test]
+async fn closed_sessions_stay_closed() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let first = call(&server, json!({"session_id": "a", "tool": "pid"})).await;
+    remote(&server).await.call("session_close", json!({"sessionId": "a"})).await;
+    let body = json!({"session_id": first["session_id"], "tool": "pid"}).to_string();
+    let (status, said) = post(&server, "/api/calls", &[JSON], &body).await;
+    assert_eq!((status, &said["error"]), (409, &json!("session_over")), "{said}");
+    let second = call(&server, json!({"session_id": "a", "tool": "pid"})).await;
+    assert_ne!(second["session_id"], first["session_id"]);
+}
+
+/// Where nothing is kept there is nothing to be had of it, and that is said with what to do.
+#[tokio::test]
+async fn without_records() {
+    let stage = Stage::new().set("records.enabled", "false");
+    let server = stage.serve().await;
+    let (status, said) = get(&server, "/api/calls").await;
+    assert_eq!((status, &said["error"]), (503, &json!("records_off")));
+    assert!(said["details"]["hint"].as_str().unwrap().contains("records.enabled"), "{said}");
+    let made = post(&server, "/api/calls", &[JSON], r#"{"tool":"pid","session_id":"a"}"#).await;
+    assert_eq!((made.0, stage.log().count("tools/call")), (503, 0));
+}
+
+/// Web pages can use none of it.
+#[tokio::test]
+async fn pages_may_not_ask() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let blob = format!("/api/blobs/{}", "0".repeat(64));
+    for header in [("origin", "https://evil.example"), ("host", "evil.example")] {
+        for (method, path) in [
+            ("GET", "/api/calls"),
+            ("POST", "/api/calls"),
+            ("GET", &*blob),
+            ("GET", "/api/sessions/a/timeline"),
+            ("GET", "/api/openapi.json"),
+        ] {
+            let reply = server.wire().await.request(method, path, &[header], None).await;
+            assert_eq!(reply.status, 403, "{method} {path} {header:?}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What happened in a session, over REST.
+
+use serde_json::{Value, json};
+
+use super::{pools::get, remote};
+use crate::front::stage::Stage;
+
+fn kinds(part: &Value) -> Vec<&str> {
+    part["events"].as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect()
+}
+
+/// Calls and errors come in their order, part by part; a closed session is told of too, after a restart as well.
+#[tokio::test]
+async fn in_order() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = remote(&server).await;
+    client.call("echo", json!({"text": "a", "sessionId": "a"})).await;
+    client.call("echo", json!({"text": "b", "sessionId": "b"})).await;
+    client.call("fail", json!({"message": "no luck", "sessionId": "a"})).await;
+    let (_, part) = get(&server, "/api/sessions/a/timeline?limit=1").await;
+    assert_eq!((kinds(&part), &part["events"][0]["tool"]), (vec!["call"], &json!("echo")));
+    assert_eq!(part["session"]["state"], "active");
+    let (_, rest) = get(&server, &format!("/api/sessions/a/timeline?from={}", part["next"])).await;
+    assert_eq!(kinds(&rest), ["call", "error"]);
+    assert_eq!(
+        (&rest["events"][0]["status"], &rest["events"][1]["message"]),
+        (&json!("error"), &json!("no luck"))
+    );
+    client.call("session_close", json!({"sessionId": "a"})).await;
+    drop(client);
+    drop(server);
+    let server = stage.serve().await;
+    let (_, whole) = get(&server, "/api/sessions/a/timeline").await;
+    assert_eq!((kinds(&whole).len(), &whole["session"]["state"]), (3, &json!("closed")));
+    assert_eq!(get(&server, "/api/sessions/c/timeline").await.0, 404);
+    assert_eq!(get(&server, "/api/sessions/a/timeline?limit=0").await.0, 400);
+}

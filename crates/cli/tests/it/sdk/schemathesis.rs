@@ -1,0 +1,59 @@
+//! REST under random but repeatable requests: schemathesis reads the description that greenroom gives of itself, and
+//! sends what it allows, what it just about allows, and what it does not.
+
+use std::{process::Stdio, time::Duration};
+
+use greenroom_testkit::within;
+use serde_json::json;
+use tokio::process::Command;
+
+use super::part::installed;
+use crate::{
+    front::stage::Stage,
+    http::pools::{JSON, post},
+};
+
+/// How long the whole may take. Here it takes 20 s; a busy machine needs more.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Examples for every operation: enough to have found every fault that ten times as many found, in a fraction of the time.
+const EXAMPLES: &str = "25";
+
+/// No request, sound or not, brings about a server error, a status, a type or a shape that is not described; sound
+/// ones are taken, and others are refused.
+#[tokio::test]
+async fn everything_is_as_described() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    // So that there is something to be found.
+    for (tool, params) in
+        [("echo", json!({"text": "a\nb", "rich": true})), ("fail", json!({"message": "no luck"}))]
+    {
+        let body = json!({"session_id": "a", "tool": tool, "params": params}).to_string();
+        assert_eq!(post(&server, "/api/calls", &[JSON], &body).await.0, 200);
+    }
+    let home = tempfile::tempdir().unwrap();
+    let child = Command::new(installed().join("schemathesis/venv/bin/schemathesis"))
+        .arg("run")
+        .arg(format!("{}/api/openapi.json", server.url()))
+        .args(["--checks", "all", "--phases", "coverage,fuzzing,stateful", "--max-examples", EXAMPLES])
+        .args(["--seed", "1", "--generation-deterministic"])
+        .args(["--suppress-health-check", "all", "--warnings", "off", "--no-color"])
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        .env("HOME", home.path())
+        .current_dir(home.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start schemathesis: {error}"));
+    let output = within(PATIENCE, child.wait_with_output()).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("unresolvable reference"), "{said}");
+    for phase in ["Coverage", "Fuzzing", "Stateful"] {
+        assert!(said.contains(&format!("✅ {phase}")), "{phase} was not run: {said}");
+    }
+}

@@ -1,0 +1,72 @@
+//! Answers as data, a page at a time: the first page is made of the call's own answer, every later one of what was kept
+//! for it, without a browser.
+
+use std::sync::Arc;
+
+use greenroom_core::{Engine, Owner, RefId, Reply, port::Content};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Recall,
+    pages::{self, Asked, PageError, Query, cache::Kept},
+};
+
+/// A page as it is said.
+pub(crate) struct Said {
+    pub(crate) text: String,
+    /// The record it is a part of.
+    pub(crate) ref_id: Option<RefId>,
+}
+
+/// A later page of an answer that was given before.
+pub(crate) fn next(recall: &Recall, owner: &Owner, key: &str, asked: &Asked) -> Result<Said, PageError> {
+    let query = asked.check()?;
+    let kept = recall.pages.find(owner, key, asked)?;
+    Ok(say(&kept, key, &query))
+}
+
+/// The first page of an answer; `None` when there is no data in it. Big answers take some ten milliseconds, which no
+/// other call waits for.
+pub(crate) async fn first(
+    recall: &Recall,
+    engine: Arc<dyn Engine>,
+    owner: &Owner,
+    (tool, reply, ref_id): (&Arc<str>, &Reply, Option<&RefId>),
+    query: &Query,
+) -> Result<Option<Said>, PageError> {
+    let Ok(result) = reply.body.clone() else { return Ok(None) };
+    let snapshot = reply.snapshot().and_then(|artifact| match &artifact.content {
+        Content::Text(text) => Some(text.clone()),
+        _ => None,
+    });
+    let (name, flatten, expression) = (tool.clone(), query.flatten, query.jmespath_query.clone());
+    let prepared = tokio::task::spawn_blocking(move || {
+        let data = engine.data(&name, result.get(), snapshot.as_deref())?;
+        Some(pages::prepare(data, flatten, expression.as_deref()))
+    });
+    let Some(value) = prepared.await.ok().flatten().transpose()? else { return Ok(None) };
+    let kept = Kept {
+        ref_id: ref_id.cloned(),
+        flatten: query.flatten,
+        jmespath_query: query.jmespath_query.clone(),
+        value: Arc::new(value),
+    };
+    let key = recall.pages.keep(owner, kept.clone());
+    Ok(Some(say(&kept, &key, query)))
+}
+
+fn say(kept: &Kept, key: &str, query: &Query) -> Said {
+    let page = pages::page(&kept.value, query.offset, query.limit);
+    let mut said = Map::new();
+    said.insert("cache_key".to_owned(), json!(key));
+    said.insert("total".to_owned(), json!(page.total));
+    said.insert("offset".to_owned(), json!(page.offset));
+    said.insert("count".to_owned(), json!(page.count()));
+    if page.has_more {
+        said.insert("next_offset".to_owned(), json!(page.offset + page.count()));
+    }
+    if !query.silent_mode {
+        said.insert("items".to_owned(), page.value);
+    }
+    Said { text: query.output_format.write(&Value::Object(said)), ref_id: kept.ref_id.clone() }
+}

@@ -1,0 +1,238 @@
+//! Results that are kept for their next pages.
+//!
+//! A result is kept flat and asked, under a short key, for the owner who made it: to anybody else the key is unknown. It
+//! lives five minutes from its last use. A key that is unknown or expired is an error that says to make the call again,
+//! and never leads to a call: nobody's browser navigates because somebody turned a page. What is kept is in memory only
+//! and bounded; what has to make room counts as expired.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use greenroom_core::{Owner, RefId};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Asked, PageError};
+
+/// How long a result is kept after it was last read.
+pub(crate) const KEPT: Duration = Duration::from_secs(5 * 60);
+
+/// How many results are kept. Twenty agents that each turn the pages of a dozen results at once have room.
+pub(crate) const RESULTS_MAX: usize = 256;
+
+/// How many bytes they may take in memory, about. A page of 1 MB takes some 10 MB as a list of nodes. The newest result
+/// is kept even if it is larger by itself: its next page has just been promised.
+pub(crate) const BYTES_MAX: usize = 128 << 20;
+
+/// Letters of a key. An owner can only find what is its own, so a key needs to be rare, not secret.
+const KEY_LETTERS: usize = 12;
+
+/// A result as it is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    /// The record of the call that made it, if there is one.
+    pub(crate) ref_id: Option<RefId>,
+    pub(crate) flatten: bool,
+    pub(crate) jmespath_query: Option<String>,
+    /// The whole result: flat, asked.
+    pub(crate) value: Arc<Value>,
+}
+
+/// All results that are kept.
+pub struct PageCache {
+    results: Mutex<HashMap<String, Entry>>,
+    clock: Box<dyn Fn() -> Instant + Send + Sync>,
+}
+
+struct Entry {
+    owner: Owner,
+    kept: Kept,
+    bytes: usize,
+    used: Instant,
+}
+
+impl Default for PageCache {
+    fn default() -> Self {
+        Self::new(Instant::now)
+    }
+}
+
+impl PageCache {
+    pub(crate) fn new(clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        Self { results: Mutex::default(), clock: Box::new(clock) }
+    }
+
+    /// Keeps a result and says under which key.
+    pub(crate) fn keep(&self, owner: &Owner, kept: Kept) -> String {
+        let mut key = Uuid::new_v4().simple().to_string();
+        key.truncate(KEY_LETTERS);
+        let bytes = bytes(&kept.value);
+        let mut results = self.living();
+        make_room(&mut results, bytes);
+        let used = (self.clock)();
+        results.insert(key.clone(), Entry { owner: owner.clone(), kept, bytes, used });
+        key
+    }
+
+    /// The result of a key, for whoever made it. What is asked beside must be what it was made with.
+    pub(crate) fn find(&self, owner: &Owner, key: &str, asked: &Asked) -> Result<Kept, PageError> {
+        let mut results = self.living();
+        let entry = results.get_mut(key).filter(|entry| entry.owner == *owner);
+        let entry = entry.ok_or_else(|| PageError::Expired(key.to_owned()))?;
+        let other = |what, kept| PageError::OtherQuery { key: key.to_owned(), what, kept };
+        let kept = &entry.kept;
+        if asked.flatten.is_some_and(|flatten| flatten != kept.flatten) {
+            return Err(other("flatten", kept.flatten.to_string()));
+        }
+        if asked.jmespath_query.is_some() && asked.jmespath_query != kept.jmespath_query {
+            let made_with =
+                kept.jmespath_query.as_ref().map_or("none".to_owned(), |query| format!("`{query}`"));
+            return Err(other("jmespath_query", made_with));
+        }
+        entry.used = (self.clock)();
+        Ok(entry.kept.clone())
+    }
+
+    /// What is kept and has not expired.
+    fn living(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        // A map is whole after any panic: nothing is done in two steps.
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = (self.clock)();
+        results.retain(|_, entry| now.saturating_duration_since(entry.used) < KEPT);
+        results
+    }
+}
+
+/// Drops what was read longest ago until one more fits.
+fn make_room(results: &mut HashMap<String, Entry>, bytes: usize) {
+    let mut sum: usize = results.values().map(|entry| entry.bytes).sum();
+    while results.len() >= RESULTS_MAX || sum.saturating_add(bytes) > BYTES_MAX {
+        let oldest = results.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
+        let Some(entry) = oldest.and_then(|key| results.remove(&key)) else { return };
+        sum -= entry.bytes;
+    }
+}
+
+/// About how much memory a value takes.
+fn bytes(value: &Value) -> usize {
+    // What a map holds for a field beside its name and its value: a hash, a place, the text's own three words.
+    const FIELD: usize = 48;
+    let own = size_of::<Value>();
+    match value {
+        Value::String(text) => own + text.len(),
+        Value::Array(items) => own + items.iter().map(bytes).sum::<usize>(),
+        Value::Object(fields) => {
+            own + fields.iter().map(|(name, value)| FIELD + name.len() + bytes(value)).sum::<usize>()
+        }
+        _ => own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// A cache and its clock, which stands still until it is set, in seconds.
+    fn cache() -> (PageCache, Arc<AtomicU64>) {
+        let seconds = Arc::new(AtomicU64::new(0));
+        let (start, own) = (Instant::now(), Arc::clone(&seconds));
+        (PageCache::new(move || start + Duration::from_secs(own.load(Ordering::Relaxed))), seconds)
+    }
+
+    fn kept(value: Value) -> Kept {
+        Kept {
+            ref_id: None,
+            flatten: true,
+            jmespath_query: Some("[].ref".to_owned()),
+            value: Arc::new(value),
+        }
+    }
+
+    /// A later page needs the key and the offset alone.
+    #[test]
+    fn next_page() {
+        let (cache, _) = cache();
+        let key = cache.keep(&Owner::local(), kept(json!([1, 2, 3])));
+        let asked = Asked { cache_key: Some(key.clone()), offset: Some(2), ..Asked::default() };
+        let query = asked.check().expect("it is right");
+        let found = cache.find(&Owner::local(), &key, &asked).expect("it is kept");
+        let page = super::super::page(&found.value, query.offset, query.limit);
+        assert_eq!((page.value, page.total, page.has_more), (json!([3]), 3, false));
+    }
+
+    /// A key lives five minutes from its last use; then it is an error that says to make the call again.
+    #[test]
+    fn expires() {
+        let (cache, seconds) = cache();
+        let key = cache.keep(&Owner::local(), kept(json!([])));
+        for at in [299, 598, 897] {
+            seconds.store(at, Ordering::Relaxed);
+            assert!(cache.find(&Owner::local(), &key, &Asked::default()).is_ok(), "{at}");
+        }
+        seconds.store(897 + 300, Ordering::Relaxed);
+        let error = cache.find(&Owner::local(), &key, &Asked::default()).expect_err("it has expired");
+        assert_eq!(error, PageError::Expired(key));
+        assert!(error.hint().contains("again without cache_key"));
+        assert!(cache.results.lock().expect("nobody panicked").is_empty(), "the memory is free again");
+    }
+
+    /// Another owner's key is unknown, and looking at it does not keep it alive.
+    #[test]
+    fn owners() {
+        let (cache, seconds) = cache();
+        let key = cache.keep(&Owner::local(), kept(json!([])));
+        let other = Owner::new("other");
+        seconds.store(200, Ordering::Relaxed);
+        assert_eq!(cache.find(&other, &key, &Asked::default()).err(), Some(PageError::Expired(key.clone())));
+        seconds.store(300, Ordering::Relaxed);
+        assert!(cache.find(&Owner::local(), &key, &Asked::default()).is_err());
+    }
+
+    /// Another query with the key is refused; the same one is not.
+    #[test]
+    fn other_query() {
+        let (cache, _) = cache();
+        let key = cache.keep(&Owner::local(), kept(json!([])));
+        let find = |arguments: Value| {
+            let asked: Asked = serde_json::from_value(arguments).expect("they are of the right types");
+            cache.find(&Owner::local(), &key, &asked).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(find(json!({"flatten": true, "jmespath_query": "[].ref"})), Ok(()));
+        let flatten = find(json!({"flatten": false})).expect_err("it is another");
+        assert!(flatten.starts_with("flatten is not what"), "{flatten}");
+        let query = find(json!({"jmespath_query": "[].name"})).expect_err("it is another");
+        assert!(query.ends_with("were made with: `[].ref`"), "{query}");
+    }
+
+    /// The number and the size of what is kept are bounded; what was read longest ago goes first, the newest stays.
+    #[test]
+    fn bounded() {
+        let (cache, seconds) = cache();
+        let keys: Vec<String> = (0..=RESULTS_MAX as u64)
+            .map(|at| {
+                seconds.store(at / 10, Ordering::Relaxed);
+                if at == 200 {
+                    // The first ten are equally old: one of them goes.
+                    assert_eq!(cache.results.lock().expect("nobody panicked").len(), 200);
+                }
+                cache.keep(&Owner::local(), kept(json!(at)))
+            })
+            .collect();
+        let find = |key: &String| cache.find(&Owner::local(), key, &Asked::default());
+        assert_eq!(keys.iter().filter(|key| find(key).is_err()).count(), 1);
+        assert!(keys[10..].iter().all(|key| find(key).is_ok()));
+
+        seconds.store(100, Ordering::Relaxed);
+        let large = cache
+            .keep(&Owner::local(), kept(Value::Array(vec![Value::Null; BYTES_MAX / size_of::<Value>()])));
+        assert!(find(&large).is_ok());
+        assert!(keys.iter().all(|key| find(key).is_err()));
+    }
+}

@@ -1,0 +1,100 @@
+//! A page's tree as a list, so that a query can look at every node without knowing how deep it is.
+//!
+//! Nodes come in the order of the page, each without its `children` and with `_depth`, `_parent_role` (null at the top)
+//! and `_index`, its place in the list. A text between nodes is one of its own, with the role `text`. No recursion: a
+//! tree may be as deep as it likes.
+
+use serde_json::{Map, Value, json};
+
+/// The list of all nodes of `tree`, which is a list of nodes or a single one. What is neither is left as it is.
+pub(super) fn flatten(tree: Value) -> Value {
+    let top = match tree {
+        Value::Array(nodes) => nodes,
+        Value::Object(_) => Vec::from([tree]),
+        other => return other,
+    };
+    let mut list = Vec::new();
+    let mut open = Vec::from([(top.into_iter(), Value::Null)]);
+    while let Some((siblings, parent_role)) = open.last_mut() {
+        let Some(node) = siblings.next() else {
+            open.pop();
+            continue;
+        };
+        let mut node = fields(node);
+        // Not `remove`, which would put the last field into its place.
+        let children = node.shift_remove("children");
+        let parent_role = parent_role.clone();
+        let role = node.get("role").cloned().unwrap_or_default();
+        node.insert("_depth".to_owned(), json!(open.len() - 1));
+        node.insert("_parent_role".to_owned(), parent_role);
+        node.insert("_index".to_owned(), json!(list.len()));
+        match children {
+            Some(Value::Array(children)) => open.push((children.into_iter(), role)),
+            // An object's field of that name which is no list of nodes is a field like others.
+            Some(other) => drop(node.insert("children".to_owned(), other)),
+            None => {}
+        }
+        list.push(Value::Object(node));
+    }
+    Value::Array(list)
+}
+
+fn fields(node: Value) -> Map<String, Value> {
+    let (name, value) = match node {
+        Value::Object(fields) => return fields,
+        Value::String(text) => {
+            return Map::from_iter([("role".to_owned(), json!("text")), ("text".to_owned(), json!(text))]);
+        }
+        other => ("value", other),
+    };
+    Map::from_iter([(name.to_owned(), value)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(tree: Value, expected: &Value) {
+        assert_eq!(&flatten(tree), expected);
+    }
+
+    /// Nodes come in the page's order with where they were; texts and foreign values are not lost.
+    #[test]
+    fn lists() {
+        check(
+            json!([
+                {"role": "list", "children": [{"role": "item", "ref": "e2", "children": ["a", 7]}, {"role": "item"}]},
+                {"role": "button", "name": "Send"},
+            ]),
+            &json!([
+                {"role": "list", "_depth": 0, "_parent_role": null, "_index": 0},
+                {"role": "item", "ref": "e2", "_depth": 1, "_parent_role": "list", "_index": 1},
+                {"role": "text", "text": "a", "_depth": 2, "_parent_role": "item", "_index": 2},
+                {"value": 7, "_depth": 2, "_parent_role": "item", "_index": 3},
+                {"role": "item", "_depth": 1, "_parent_role": "list", "_index": 4},
+                {"role": "button", "name": "Send", "_depth": 0, "_parent_role": null, "_index": 5},
+            ]),
+        );
+        check(
+            json!({"a": 1, "children": 2}),
+            &json!([{"a": 1, "_depth": 0, "_parent_role": null, "_index": 0, "children": 2}]),
+        );
+        check(json!("text"), &json!("text"));
+        check(json!([]), &json!([]));
+    }
+
+    /// A recorded page keeps every node and every text.
+    #[test]
+    fn recorded() {
+        let page: Value = serde_json::from_str(include_str!("../recorded/board.json")).expect("it is JSON");
+        let list = flatten(page["snapshot"].clone());
+        let list = list.as_array().expect("it is a list");
+        let text = include_str!("../recorded/board.json");
+        assert_eq!(
+            list.iter().filter(|node| node.get("ref").is_some()).count(),
+            text.matches("\"ref\":").count()
+        );
+        assert!(list.iter().all(|node| node.get("children").is_none()));
+        assert_eq!(list.last().expect("it has nodes")["_index"], list.len() - 1);
+    }
+}

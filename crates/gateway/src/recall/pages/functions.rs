@@ -1,0 +1,183 @@
+//! The functions that queries have beside JMESPath's own: `nvl`, `int`, `str`, `regex_replace`.
+//!
+//! And `join`, which replaces the library's: these are the ones that can make long texts out of short ones, and a query
+//! must not fill the memory. Together they may make so much and no more. Made anew for each query.
+
+use std::{
+    collections::HashMap,
+    rc::Rc,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use jmespath::{
+    Context, ErrorReason, JmespathError, Rcvar, Runtime, Variable,
+    functions::{ArgumentType, CustomFunction, Signature},
+};
+use regex::{Regex, RegexBuilder};
+
+/// What the functions of one query may write, in bytes. An agent reads some ten thousand; this is a thousand
+/// times that.
+const TEXT_BYTES_MAX: usize = 16 << 20;
+
+/// How large one pattern may become. Patterns that people write are some KiB; repetitions within repetitions have no
+/// end.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+/// Patterns of a query that are kept compiled. A query has one or two; more come only out of the page's own texts.
+const PATTERNS_MAX: usize = 16;
+
+type Outcome = Result<Rcvar, JmespathError>;
+type Function = Box<dyn Fn(&[Rcvar], &mut Context<'_>) -> Outcome + Sync + Send>;
+
+/// Everything that a query can call.
+pub(super) fn runtime() -> Runtime {
+    let mut runtime = Runtime::new();
+    runtime.register_builtin_functions();
+    let room = Arc::new(Room(AtomicUsize::new(TEXT_BYTES_MAX)));
+    let any = || ArgumentType::Any;
+    let mut register = |name: &str, inputs: Vec<ArgumentType>, function: Function| {
+        let function = CustomFunction::new(Signature::new(inputs, None), function);
+        runtime.register_function(name, Box::new(function));
+    };
+    register(
+        "nvl",
+        vec![any(), any()],
+        Box::new(|args, _| Ok(Rc::clone(&args[usize::from(args[0].is_null())]))),
+    );
+    register("int", vec![any()], Box::new(|args, _| Ok(Rc::new(int(&args[0])))));
+    let own = Arc::clone(&room);
+    register("str", vec![any()], Box::new(move |args, context| str(&args[0], &own, context)));
+    let own = Arc::clone(&room);
+    let texts = ArgumentType::TypedArray(Box::new(ArgumentType::String));
+    register(
+        "join",
+        vec![ArgumentType::String, texts],
+        Box::new(move |args, context| join(args, &own, context)),
+    );
+    let patterns = Patterns::default();
+    register(
+        "regex_replace",
+        vec![ArgumentType::String, ArgumentType::String, any()],
+        Box::new(move |args, context| regex_replace(args, &patterns, &room, context)),
+    );
+    runtime
+}
+
+/// What may still be written.
+struct Room(AtomicUsize);
+
+impl Room {
+    fn take(&self, bytes: usize, context: &Context<'_>) -> Result<(), JmespathError> {
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        let too_long =
+            || refusal(context, format!("it makes more than {} MiB of text", TEXT_BYTES_MAX >> 20));
+        taken.map(drop).map_err(|_| too_long())
+    }
+}
+
+fn refusal(context: &Context<'_>, why: String) -> JmespathError {
+    JmespathError::from_ctx(context, ErrorReason::Parse(why))
+}
+
+/// The whole number that a value is, or null.
+fn int(value: &Variable) -> Variable {
+    let whole = match value {
+        Variable::Number(number) => number.as_i64().or_else(|| number.as_f64().and_then(truncated)),
+        Variable::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    whole.map_or(Variable::Null, |whole: i64| Variable::Number(whole.into()))
+}
+
+fn truncated(number: f64) -> Option<i64> {
+    // Beyond these the nearest whole number is not the one that was written.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (number.abs() <= EXACT).then_some(number as i64)
+}
+
+/// The text that a value is, or how it is written in JSON.
+fn str(value: &Rcvar, room: &Room, context: &Context<'_>) -> Outcome {
+    if value.is_string() {
+        return Ok(Rc::clone(value));
+    }
+    let text = value.to_string();
+    room.take(text.len(), context)?;
+    Ok(Rc::new(Variable::String(text)))
+}
+
+fn join(args: &[Rcvar], room: &Room, context: &Context<'_>) -> Outcome {
+    let glue = args[0].as_string().map_or("", String::as_str);
+    let parts = args[1].as_array().into_iter().flatten();
+    let parts: Vec<&str> = parts.filter_map(|part| part.as_string().map(String::as_str)).collect();
+    let glued = glue.len().saturating_mul(parts.len());
+    room.take(parts.iter().map(|part| part.len()).sum::<usize>().saturating_add(glued), context)?;
+    Ok(Rc::new(Variable::String(parts.join(glue))))
+}
+
+#[derive(Default)]
+struct Patterns(Mutex<HashMap<String, Regex>>);
+
+impl Patterns {
+    fn get(&self, pattern: &str, context: &Context<'_>) -> Result<Regex, JmespathError> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(regex) = known.get(pattern) {
+            return Ok(regex.clone());
+        }
+        let regex = RegexBuilder::new(pattern)
+            .size_limit(PATTERN_BYTES_MAX)
+            .build()
+            .map_err(|error| refusal(context, format!("regex_replace: {error}")))?;
+        if known.len() >= PATTERNS_MAX {
+            known.clear();
+        }
+        known.insert(pattern.to_owned(), regex.clone());
+        Ok(regex)
+    }
+}
+
+/// `regex_replace(pattern, replacement, value)`: null stays null, what is no text is taken as it is written in JSON.
+fn regex_replace(args: &[Rcvar], patterns: &Patterns, room: &Room, context: &Context<'_>) -> Outcome {
+    if args[2].is_null() {
+        return Ok(Rc::clone(&args[2]));
+    }
+    let pattern = patterns.get(args[0].as_string().map_or("", String::as_str), context)?;
+    let replacement = groups(args[1].as_string().map_or("", String::as_str));
+    let value = str(&args[2], room, context)?;
+    let value = value.as_string().map_or("", String::as_str);
+    let mut made = String::new();
+    let mut at = 0;
+    for found in pattern.captures_iter(value) {
+        let Some(whole) = found.get(0) else { continue };
+        let before = made.len();
+        made.push_str(&value[at..whole.start()]);
+        found.expand(&replacement, &mut made);
+        room.take(made.len() - before, context)?;
+        at = whole.end();
+    }
+    room.take(value.len() - at, context)?;
+    made.push_str(&value[at..]);
+    Ok(Rc::new(Variable::String(made)))
+}
+
+/// Groups may be written `\1`, as most languages have it, or `$1`, as Rust does; `$$` is a dollar sign.
+fn groups(replacement: &str) -> String {
+    let mut made = String::with_capacity(replacement.len());
+    let mut letters = replacement.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match (letter, letters.peek().copied()) {
+            ('\\', Some(digit)) if digit.is_ascii_digit() => {
+                letters.next();
+                made.extend(["${", digit.encode_utf8(&mut [0; 4]), "}"]);
+            }
+            ('\\', Some('\\')) => {
+                letters.next();
+                made.push('\\');
+            }
+            _ => made.push(letter),
+        }
+    }
+    made
+}

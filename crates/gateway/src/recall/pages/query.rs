@@ -1,0 +1,279 @@
+//! JMESPath on a page's tree or on a result.
+//!
+//! The language is a library's; its functions are JMESPath's and those of [`super::functions`]. A query comes from an
+//! agent, so it is bounded before it runs: its length, because it is read and run by recursion, and how much it can make
+//! of what it is given, because `[@, @] | [@, @] | …` doubles with each step. Fields of objects that a query makes come
+//! back in alphabetical order. Errors show the expression and the place.
+
+use std::{collections::HashMap, rc::Rc};
+
+use jmespath::{Expression, JmespathError, Runtime, Variable, ast::Ast};
+use serde_json::{Map, Value};
+
+use super::functions;
+
+/// How long an expression may be. Those that people write are below 300.
+pub(crate) const EXPRESSION_BYTES_MAX: usize = 4_096;
+
+/// How many signs that can nest an expression may have. Each may be a level of recursion; worker threads have 2 MiB of
+/// stack, which 130 levels of one kind fill in a debug build. Long queries that people write have 30.
+const NESTING_MAX: usize = 64;
+
+/// How much a query may make of what it is given, in values: about a gigabyte at the very worst. A page of 1 MB is some
+/// 200,000 values as a list of nodes, and queries that people write make less of it than there is.
+const VALUES_MAX: usize = 10_000_000;
+
+/// Bytes of text that count as one more value.
+const VALUE_BYTES: usize = 32;
+
+/// Why a query gave nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum QueryError {
+    #[error("jmespath_query is {0} bytes long, and {EXPRESSION_BYTES_MAX} are allowed")]
+    TooLong(usize),
+    #[error(
+        "jmespath_query is nested too deeply: at most {NESTING_MAX} of the signs . [ ( {{ ! | & < > = * are allowed"
+    )]
+    TooDeep,
+    #[error("jmespath_query would make too much: up to {0} times what it is given")]
+    TooMuch(usize),
+    /// With the line of the expression and a mark below the place.
+    #[error("jmespath_query: {reason}\n  {line}\n  {mark}")]
+    Wrong { reason: String, line: String, mark: String },
+}
+
+/// What `expression` finds in `value`.
+pub(crate) fn query(expression: &str, value: &Value) -> Result<Value, QueryError> {
+    let runtime = functions::runtime();
+    let compiled = compile(&runtime, expression)?;
+    let growth = growth(compiled.as_ast());
+    if growth.saturating_mul(size(value)) > VALUES_MAX {
+        return Err(QueryError::TooMuch(growth));
+    }
+    let found = compiled.search(value).map_err(|error| wrong(&error))?;
+    Ok(to_json(&found))
+}
+
+/// What is wrong with an expression, to be known before anything runs.
+pub(super) fn check(expression: &str) -> Result<(), QueryError> {
+    compile(&functions::runtime(), expression).map(drop)
+}
+
+fn compile<'a>(runtime: &'a Runtime, expression: &str) -> Result<Expression<'a>, QueryError> {
+    if expression.len() > EXPRESSION_BYTES_MAX {
+        return Err(QueryError::TooLong(expression.len()));
+    }
+    if nesting(expression) > NESTING_MAX {
+        return Err(QueryError::TooDeep);
+    }
+    runtime.compile(expression).map_err(|error| wrong(&error))
+}
+
+/// How many levels an expression can have at most: its signs, of which `==`, `&&`, `||`, `!=` are one each. Those within
+/// texts are counted too, which is simpler than finding where texts end, and on the safe side.
+fn nesting(expression: &str) -> usize {
+    let mut before = 0;
+    let is_sign = |byte: u8| {
+        let is_second = match std::mem::replace(&mut before, byte) {
+            b'=' | b'!' | b'<' | b'>' => byte == b'=',
+            first @ (b'&' | b'|') => byte == first,
+            _ => false,
+        };
+        !is_second && b".[({!|&<>=*".contains(&byte)
+    };
+    expression.bytes().map(is_sign).filter(|is_sign| *is_sign).count()
+}
+
+fn wrong(error: &JmespathError) -> QueryError {
+    let line = error.expression.lines().nth(error.line).unwrap_or_default().to_owned();
+    let mark = format!("{:1$}^", "", error.column);
+    let reason = error.reason.to_string();
+    let reason = reason.trim_start_matches("Parse error: ").trim_start_matches("Runtime error: ").to_owned();
+    QueryError::Wrong { reason, line, mark }
+}
+
+/// How many times as much as it is given an expression can make. A choice makes one of each, a step after
+/// another makes as much again of what it gets; anything else only picks.
+fn growth(ast: &Ast) -> usize {
+    let sum = |parts: &mut dyn Iterator<Item = &Ast>| {
+        parts.fold(0_usize, |sum, part| sum.saturating_add(growth(part)))
+    };
+    match ast {
+        Ast::Identity { .. } | Ast::Field { .. } | Ast::Index { .. } | Ast::Slice { .. } => 1,
+        Ast::Literal { value, .. } => 1 + value.to_string().len() / VALUE_BYTES,
+        Ast::Expref { ast: node, .. }
+        | Ast::Flatten { node, .. }
+        | Ast::Not { node, .. }
+        | Ast::ObjectValues { node, .. } => growth(node),
+        Ast::Comparison { lhs, rhs, .. } | Ast::And { lhs, rhs, .. } | Ast::Or { lhs, rhs, .. } => {
+            growth(lhs).max(growth(rhs))
+        }
+        Ast::Condition { predicate, then, .. } => growth(predicate).max(growth(then)),
+        Ast::Projection { lhs, rhs, .. } | Ast::Subexpr { lhs, rhs, .. } => {
+            growth(lhs).saturating_mul(growth(rhs))
+        }
+        Ast::MultiList { elements, .. } => choice(&elements.iter().collect::<Vec<_>>()),
+        Ast::MultiHash { elements, .. } => {
+            choice(&elements.iter().map(|pair| &pair.value).collect::<Vec<_>>())
+        }
+        Ast::Function { name, args, .. } => match name.as_str() {
+            "map" => args.iter().fold(1, |product: usize, arg| product.saturating_mul(growth(arg))),
+            // Quotes and backslashes are written with a backslash more each time.
+            "to_string" | "str" | "regex_replace" => sum(&mut args.iter()).saturating_mul(2).max(1),
+            _ => sum(&mut args.iter()).max(1),
+        },
+    }
+}
+
+/// The same of a choice: one of each part; but fields of different names are together no more than what they are of.
+fn choice(parts: &[&Ast]) -> usize {
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    let mut others = 0_usize;
+    for part in parts {
+        match part {
+            Ast::Field { name, .. } => *names.entry(name.as_str()).or_default() += 1,
+            other => others = others.saturating_add(growth(other)),
+        }
+    }
+    others.saturating_add(names.into_values().max().unwrap_or_default()).max(1)
+}
+
+/// How much a value is. No recursion deeper than the value, which was read from JSON.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => 1 + text.len() / VALUE_BYTES,
+        Value::Array(items) => items.iter().map(size).sum::<usize>() + 1,
+        Value::Object(fields) => fields.values().map(size).sum::<usize>() + 1,
+        _ => 1,
+    }
+}
+
+fn to_json(variable: &Variable) -> Value {
+    match variable {
+        // A reference to an expression is no value; the language has it as null elsewhere too.
+        Variable::Null | Variable::Expref(_) => Value::Null,
+        Variable::Bool(bool) => Value::Bool(*bool),
+        Variable::Number(number) => Value::Number(number.clone()),
+        Variable::String(text) => Value::String(text.clone()),
+        Variable::Array(items) => Value::Array(items.iter().map(|item| to_json(Rc::as_ref(item))).collect()),
+        Variable::Object(fields) => Value::Object(
+            fields.iter().map(|(name, value)| (name.clone(), to_json(value))).collect::<Map<_, _>>(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(expression: &str, expected: &Value) {
+        let page = json!([
+            {"role": "button", "name": "Pay € 12.50", "ref": "e1", "level": 2.0},
+            {"role": "link", "name": "12", "ref": "e2", "level": null},
+        ]);
+        assert_eq!(query(expression, &page).as_ref(), Ok(expected), "{expression}");
+    }
+
+    /// The language and the functions beside it.
+    #[test]
+    fn finds() {
+        found("[?role=='link'].ref", &json!(["e2"]));
+        found("[].{n: name, r: ref} | [0]", &json!({"n": "Pay € 12.50", "r": "e1"}));
+        found("[].nvl(level, 'none')", &json!([2.0, "none"]));
+        found("[].int(name)", &json!([12]));
+        found("map(&int(name), @)", &json!([null, 12]));
+        found("int([0].level)", &json!(2));
+        found("int(`true`)", &json!(null));
+        found("int(`1e300`)", &json!(null));
+        found("[].str(level)", &json!(["2.0", "null"]));
+        found("str([0].ref)", &json!("e1"));
+        found(r"regex_replace('\d+\.(\d+)', '[\1]', [0].name)", &json!("Pay € [50]"));
+        found(r"regex_replace('(P)ay', '$1-$$', [0].name)", &json!("P-$ € 12.50"));
+        found("regex_replace('a', 'b', missing)", &json!(null));
+        found("join('-', [].ref)", &json!("e1-e2"));
+        found("nothing", &json!(null));
+    }
+
+    fn refused(expression: &str, expected: &str) {
+        let error =
+            query(expression, &json!([{"role": "button"}])).map(drop).map_err(|error| error.to_string());
+        assert!(error.as_ref().is_err_and(|error| error.contains(expected)), "{expression}: {error:?}");
+    }
+
+    /// What is wrong is said with the place.
+    #[test]
+    fn wrong() {
+        refused("[?role=='link'", "[?role=='link'\n  ");
+        refused("[0].\nnvl(role)", "nvl(role)\n");
+        refused("nope(@)", "undefined function nope");
+        refused("regex_replace('(', '', 'x')", "regex_replace: ");
+        refused(r"regex_replace('(\w{1,900}){900}', '', 'x')", "size limit");
+        let error = query("a b", &Value::Null).expect_err("it is wrong").to_string();
+        assert!(error.ends_with("\n  a b\n    ^"), "{error}");
+    }
+
+    /// A query that is too long, nests too deeply or would fill the memory is refused before it runs.
+    #[test]
+    fn bounds() {
+        refused(&"a".repeat(EXPRESSION_BYTES_MAX + 1), "4097 bytes");
+        refused(&"!".repeat(NESTING_MAX + 1), "nested too deeply");
+        refused(&vec!["[@, @]"; 30].join(" | "), "too much: up to");
+        let quoted = query(&vec!["to_string([@])"; 20].join(" | "), &json!(vec!["x"; 100]));
+        assert_eq!(quoted, Err(QueryError::TooMuch(1 << 20)));
+        let longer = ["regex_replace('^.*$', '$0$0$0$0$0$0$0$0$0$0$0$0', @)"; 8].join(" | ");
+        refused(&format!("'xxxxxxxx' | {longer}"), "MiB of text");
+        let joined = format!("join([0], map(&'{}', [1]))", "x".repeat(3_000));
+        let error =
+            query(&joined, &json!(["y".repeat(1_000), vec![1; 20_000]])).expect_err("too much").to_string();
+        assert!(error.contains("MiB of text"), "{error}");
+    }
+
+    /// How much an expression can make is told from its form; fields beside each other are no more than there is.
+    #[test]
+    fn growths() {
+        for (expression, expected) in [
+            ("[?role=='link'].{a: name, b: ref, c: level}", 1),
+            ("[].{a: name, b: name}", 2),
+            ("[].{a: name, b: nvl(ref, 'none')}", 3),
+            ("[@, @] | [@, @] | [0]", 4),
+            ("map(&[@, @], [@, @])", 4),
+            ("sort_by(@, &name)[:5]", 2),
+        ] {
+            assert_eq!(growth(&jmespath::parse(expression).expect("it is right")), expected, "{expression}");
+        }
+    }
+
+    /// The deepest expressions that are allowed do not run out of stack.
+    #[test]
+    fn deepest() {
+        let deepest = [
+            "!".repeat(NESTING_MAX) + "a",
+            format!("{}a{}", "(".repeat(NESTING_MAX), ")".repeat(NESTING_MAX)),
+            format!("{}a{}", "[".repeat(NESTING_MAX), "]".repeat(NESTING_MAX)),
+            vec!["a"; NESTING_MAX].join("."),
+            vec!["a"; NESTING_MAX].join("|"),
+            vec!["a"; NESTING_MAX].join("||"),
+            "[]".repeat(NESTING_MAX),
+            "[*]".repeat(NESTING_MAX / 2),
+            format!("{}a{}", "not_null(".repeat(NESTING_MAX), ")".repeat(NESTING_MAX)),
+            format!("{}a{}", "{a: ".repeat(NESTING_MAX), "}".repeat(NESTING_MAX)),
+            format!("{}a{}", "[?".repeat(NESTING_MAX), "]".repeat(NESTING_MAX)),
+            format!("{}a{}", "not_null(&".repeat(NESTING_MAX / 2), ")".repeat(NESTING_MAX / 2)),
+        ];
+        // Two megabytes are what a worker thread has; an overflow ends the process.
+        for expression in deepest {
+            let run = move || {
+                let found = query(&expression, &json!({"a": [[{"a": 1}]]}));
+                assert!(found.is_ok(), "{expression}: {found:?}");
+            };
+            std::thread::Builder::new()
+                .stack_size(2 << 20)
+                .spawn(run)
+                .expect("a thread")
+                .join()
+                .expect("no panic");
+        }
+    }
+}

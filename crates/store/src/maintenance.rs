@@ -1,0 +1,106 @@
+//! What people do with the records by hand: look at figures, make room, take them out. Called by `greenroom db`.
+//!
+//! Each function opens the database for itself and may be used while greenrooms run on it. All owners are seen: whoever
+//! can read the data folder could read the file as well.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use serde::Serialize;
+
+pub use crate::{
+    retention::Removed,
+    sqlite::{export::Exported, vacuum::Vacuumed},
+};
+use crate::{
+    settings::StoreSettings,
+    sqlite::{Failure, export, figures, open, vacuum},
+};
+
+/// Why the records cannot be looked after.
+#[derive(Debug, thiserror::Error)]
+pub enum MaintenanceError {
+    #[error("cannot use {}: {source}", .path.display())]
+    Database { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("no records of a session \"{0}\"")]
+    NoSession(String),
+}
+
+/// The store in figures.
+#[derive(Debug, Serialize)]
+pub struct Stats {
+    pub database: PathBuf,
+    pub version: usize,
+    /// The database with its WAL.
+    pub bytes: u64,
+    /// Rows of each table.
+    pub rows: BTreeMap<&'static str, u64>,
+    pub blob_bytes: u64,
+    /// When the oldest and the newest record began.
+    pub oldest: Option<String>,
+    pub newest: Option<String>,
+    pub owners: Vec<OwnerStats>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct OwnerStats {
+    pub owner: String,
+    pub records: u64,
+    pub sessions: u64,
+}
+
+/// Which records are taken out.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// A session, by its UUID or its name.
+    pub session: Option<String>,
+    pub since: Option<SystemTime>,
+}
+
+/// Whether anything was ever recorded here.
+pub fn exists(folder: &Path) -> bool {
+    folder.join(open::FILE).exists()
+}
+
+pub fn stats(folder: &Path) -> Result<Stats, MaintenanceError> {
+    open::reader(folder)
+        .and_then(|connection| Ok(figures::stats(&connection, folder)?))
+        .map_err(|failure| database(folder, failure))
+}
+
+/// Removes what has to go by the settings, and makes the file as small as it can be. `alone` says that no greenroom runs
+/// on it: then the whole file is written anew. Otherwise only free pages at its end are given back, in small steps, and
+/// no call waits for that.
+pub fn vacuum(settings: &StoreSettings, alone: bool) -> Result<Vacuumed, MaintenanceError> {
+    vacuum::vacuum(settings, alone).map_err(|failure| database(&settings.folder, failure))
+}
+
+/// Calls `each` with one record after the other, oldest first, until it fails.
+pub fn export<E: From<MaintenanceError>>(
+    folder: &Path,
+    wanted: &Wanted,
+    mut each: impl FnMut(&Exported) -> Result<(), E>,
+) -> Result<(), E> {
+    let connection = open::reader(folder).map_err(|failure| database(folder, failure))?;
+    let failed = |error: rusqlite::Error| database(folder, error.into());
+    let mut parts = export::Parts::new(&connection, wanted).map_err(failed)?;
+    if let (Some(session), true) = (&wanted.session, parts.is_of_nobody()) {
+        return Err(MaintenanceError::NoSession(session.clone()).into());
+    }
+    loop {
+        let part = parts.next(&connection).map_err(failed)?;
+        if part.is_empty() {
+            return Ok(());
+        }
+        for exported in &part {
+            each(exported)?;
+        }
+    }
+}
+
+fn database(folder: &Path, failure: Failure) -> MaintenanceError {
+    MaintenanceError::Database { path: folder.join(open::FILE), source: Box::new(failure) }
+}

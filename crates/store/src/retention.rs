@@ -1,0 +1,115 @@
+//! What is removed, and when: records by age and by size, blobs by their last use, by size, and when nobody names them.
+//!
+//! The work is done in slices, each a short transaction, so that a call never waits for more than one. The writer asks
+//! for a slice whenever it has nothing else to do; `greenroom db vacuum` asks for all of them. Which rows those are is
+//! known in [`crate::sqlite::remove`].
+
+use std::time::{Duration, SystemTime};
+
+use crate::{
+    blob_files::BlobFiles,
+    settings::StoreSettings,
+    sqlite::{
+        Failure,
+        remove::{self, Mark},
+    },
+};
+use rusqlite::Connection;
+
+/// A blob that no record names is removed when it has not been used for this long. Between keeping a blob and the end of
+/// the record that names it lie milliseconds.
+pub(crate) const UNNAMED: Duration = Duration::from_secs(3600);
+
+/// A blob used this lately is never removed for want of room: a record that is being written may name it.
+pub(crate) const IN_USE: Duration = Duration::from_secs(60);
+
+/// What is to be done next in a round.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum Stage {
+    #[default]
+    Records,
+    Sessions(i64),
+    OldBlobs,
+    UnnamedBlobs(Mark),
+    Pages,
+    Done,
+}
+
+/// What a round has removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Removed {
+    pub records: usize,
+    pub sessions: usize,
+    pub blobs: usize,
+    pub blob_bytes: u64,
+}
+
+impl Removed {
+    fn add(&mut self, other: Self) {
+        self.records += other.records;
+        self.sessions += other.sessions;
+        self.blobs += other.blobs;
+        self.blob_bytes += other.blob_bytes;
+    }
+}
+
+/// One round through everything that may have to go.
+#[derive(Default)]
+pub(crate) struct Round {
+    stage: Stage,
+    pub(crate) removed: Removed,
+}
+
+/// When something is too old.
+pub(crate) struct Limits<'a> {
+    pub(crate) settings: &'a StoreSettings,
+    pub(crate) now: SystemTime,
+}
+
+impl Limits<'_> {
+    /// The time so long ago.
+    pub(crate) fn before(&self, ago: Duration) -> SystemTime {
+        self.now.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+}
+
+impl Round {
+    /// Does a slice. Whether there is more to do.
+    pub(crate) fn slice(
+        &mut self,
+        connection: &mut Connection,
+        files: &BlobFiles,
+        settings: &StoreSettings,
+    ) -> Result<bool, Failure> {
+        let limits = Limits { settings, now: SystemTime::now() };
+        let removed;
+        (self.stage, removed) = match std::mem::take(&mut self.stage) {
+            Stage::Records => match remove::records(connection, &limits)? {
+                Some(removed) => (Stage::Records, removed),
+                None => (Stage::Sessions(0), Removed::default()),
+            },
+            Stage::Sessions(after) => match remove::sessions(connection, &limits, after)? {
+                (Some(after), removed) => (Stage::Sessions(after), removed),
+                (None, removed) => (Stage::OldBlobs, removed),
+            },
+            Stage::OldBlobs => match remove::old_blobs(connection, files, &limits)? {
+                Some(removed) => (Stage::OldBlobs, removed),
+                None => (Stage::UnnamedBlobs(Mark::default()), Removed::default()),
+            },
+            Stage::UnnamedBlobs(after) => match remove::unnamed_blobs(connection, files, &limits, &after)? {
+                (Some(after), removed) => (Stage::UnnamedBlobs(after), removed),
+                (None, removed) => (Stage::Pages, removed),
+            },
+            Stage::Pages => match remove::pages(connection)? {
+                true => (Stage::Pages, Removed::default()),
+                false => {
+                    files.remove_unfinished(limits.before(UNNAMED));
+                    (Stage::Done, Removed::default())
+                }
+            },
+            Stage::Done => (Stage::Done, Removed::default()),
+        };
+        self.removed.add(removed);
+        Ok(self.stage != Stage::Done)
+    }
+}

@@ -1,0 +1,60 @@
+//! How SQLite finds what is asked for: through an index, in the order wanted, whatever the number of rows.
+
+use greenroom_core::{
+    SessionUid,
+    record::{Filter, Status},
+};
+use rusqlite::Connection;
+
+use super::{blob_rows, find, schema, timeline};
+
+/// The steps of a query's plan.
+fn plan(connection: &Connection, query: &str) -> Vec<String> {
+    let count = connection.prepare(query).unwrap().parameter_count();
+    let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+    let steps = explain.query_map(rusqlite::params_from_iter(vec!["1"; count]), |row| row.get(3)).unwrap();
+    steps.map(Result::unwrap).collect()
+}
+
+fn lists() -> Vec<Filter> {
+    let session = SessionUid::parse("0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b");
+    let mut filters = Vec::new();
+    for session in [None, session] {
+        for tool in [None, Some("t".to_owned())] {
+            for status in [None, Some(Status::Success), Some(Status::Error)] {
+                filters.push(Filter {
+                    session: session.clone(),
+                    tool: tool.clone(),
+                    status,
+                    ..Filter::default()
+                });
+            }
+        }
+    }
+    filters
+}
+
+/// No query of a reader scans a table or sorts what it found: a million records make none of them slower.
+#[test]
+fn nothing_is_scanned_or_sorted() {
+    let mut connection = Connection::open_in_memory().unwrap();
+    schema::migrate(&mut connection).unwrap();
+    let mut queries = vec![
+        find::record_sql(),
+        find::SNAPSHOT_BEFORE.to_owned(),
+        find::youngest_sql(),
+        timeline::calls_sql(),
+        timeline::URL_BEFORE.to_owned(),
+        blob_rows::blobs_sql(),
+    ];
+    queries.extend(lists().iter().map(find::list_sql));
+    assert_eq!(queries.len(), 18);
+    for query in queries {
+        for step in plan(&connection, &query) {
+            assert!(!step.starts_with("SCAN") && !step.contains("TEMP B-TREE"), "{step}\n{query}");
+        }
+    }
+    // A rare tool is found in the index alone.
+    let rare = Filter { tool: Some("t".to_owned()), ..Filter::default() };
+    assert!(find::list_sql(&rare).contains("requests_by_owner"));
+}

@@ -1,0 +1,36 @@
+//! Room made by hand.
+
+use serde::Serialize;
+
+use super::{Failure, checkpoint, figures, open};
+use crate::{
+    blob_files::BlobFiles,
+    retention::{Removed, Round},
+    settings::StoreSettings,
+};
+
+/// What came of it.
+#[derive(Debug, Serialize)]
+pub struct Vacuumed {
+    #[serde(flatten)]
+    pub removed: Removed,
+    pub bytes_before: u64,
+    pub bytes_after: u64,
+    /// Whether the whole file was written anew.
+    pub whole: bool,
+}
+
+pub(crate) fn vacuum(settings: &StoreSettings, alone: bool) -> Result<Vacuumed, Failure> {
+    let bytes_before = figures::bytes(&settings.folder);
+    let mut opened = open::open(&settings.folder)?;
+    let files = BlobFiles::new(&settings.folder, &settings.run);
+    let mut round = Round::default();
+    while round.slice(&mut opened.connection, &files, settings)? {}
+    if alone {
+        opened.connection.execute_batch("VACUUM")?;
+    }
+    checkpoint::whole(&opened.connection)?;
+    drop(opened);
+    let bytes_after = figures::bytes(&settings.folder);
+    Ok(Vacuumed { removed: round.removed, bytes_before, bytes_after, whole: alone })
+}

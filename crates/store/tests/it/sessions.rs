@@ -1,0 +1,75 @@
+//! Sessions: active while they live, closed when their process is gone.
+
+use std::time::Duration;
+
+use greenroom_core::{Owner, Records as _, record::SessionState};
+use greenroom_store::Store;
+
+use crate::kit::{folder, now, open, request, response, rows, session, settings, soon};
+
+/// A session begins with its first call, is as young as its last, and ends as it is told to.
+#[tokio::test]
+async fn a_session_lives_as_long_as_its_calls() {
+    let (folder, owner) = (folder(), Owner::local());
+    let store = open(folder.path());
+    let session = session("shop");
+    let mut first = request(&owner, Some(&session));
+    first.at = now() - Duration::from_secs(50);
+    let mut second = request(&owner, Some(&session));
+    second.at = now() - Duration::from_secs(20);
+    soon(store.begin(first.clone())).await.unwrap();
+    soon(store.begin(second.clone())).await.unwrap();
+    let row = soon(store.session(&owner, "shop")).await.unwrap().unwrap();
+    assert_eq!((row.created, row.last_activity), (first.at, second.at));
+    assert_eq!(row.state, SessionState::Active);
+
+    // What ended earlier makes a session no older.
+    let mut ended = response(&first.ref_id);
+    ended.session = Some(session.clone());
+    ended.at = second.at - Duration::from_secs(5);
+    soon(store.end(ended)).await.unwrap();
+    let row = soon(store.session(&owner, session.uid.as_str())).await.unwrap().unwrap();
+    assert_eq!(row.last_activity, second.at);
+
+    store.session_ended(&session.uid, SessionState::Error);
+    soon(store.close()).await;
+    let store = open(folder.path());
+    let row = soon(store.session(&owner, "shop")).await.unwrap().unwrap();
+    assert_eq!(row.state, SessionState::Error);
+    soon(store.close()).await;
+}
+
+/// At a start, sessions of dead processes are closed; those of the living and our own stay active.
+#[tokio::test]
+async fn sessions_of_dead_processes_are_closed() {
+    let (folder, owner) = (folder(), Owner::local());
+    for run in ["dead", "neighbour", "own"] {
+        let mut settings = settings(folder.path());
+        settings.run = run.to_owned();
+        settings.living = vec!["dead".to_owned(), "neighbour".to_owned()];
+        let store = Store::open(settings);
+        soon(store.begin(request(&owner, Some(&session(run))))).await.unwrap();
+        soon(store.close()).await;
+    }
+    let mut settings = settings(folder.path());
+    settings.run = "own".to_owned();
+    settings.living = vec!["neighbour".to_owned()];
+    let store = Store::open(settings);
+    let state = async |name: &str| soon(store.session(&owner, name)).await.unwrap().unwrap().state;
+    assert_eq!(state("dead").await, SessionState::Closed);
+    assert_eq!(state("neighbour").await, SessionState::Active);
+    assert_eq!(state("own").await, SessionState::Active);
+    soon(store.close()).await;
+    assert_eq!(rows(folder.path(), "sessions"), 3);
+}
+
+/// The end of a session that never had a call leaves no trace and does no harm.
+#[tokio::test]
+async fn a_session_without_calls_leaves_no_trace() {
+    let folder = folder();
+    let store = open(folder.path());
+    store.session_ended(&session("quiet").uid, SessionState::Closed);
+    soon(store.close()).await;
+    assert_eq!(rows(folder.path(), "sessions"), 0);
+    assert_eq!(store.health(), Ok(()));
+}

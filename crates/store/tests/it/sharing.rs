@@ -1,0 +1,153 @@
+//! Several processes on one data folder, and processes that end without warning.
+
+use std::{
+    env, fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use greenroom_core::{Owner, Records as _, RefId, record::Filter};
+
+use crate::kit::{folder, open, request, response, rows, session, settings, soon, sql};
+
+/// Where a test that runs as a further process finds its folder.
+const AGAIN: &str = "GREENROOM_STORE_TEST_FOLDER";
+
+/// The folder, in a process that a test started of itself.
+pub fn is_again() -> Option<PathBuf> {
+    env::var_os(AGAIN).map(PathBuf::from)
+}
+
+/// This very test in a further process, through a shell script if one is given. It ends with this value.
+pub struct Again(Child);
+
+pub fn again(test: &str, folder: &Path, script: Option<&str>) -> Again {
+    let program = env::current_exe().unwrap();
+    let mut command = match script {
+        Some(script) => {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(script).arg(program);
+            shell
+        }
+        None => Command::new(program),
+    };
+    command.args(["--exact", test, "--nocapture"]).env(AGAIN, folder).stdout(Stdio::piped());
+    Again(command.spawn().unwrap())
+}
+
+impl Again {
+    /// Waits for its end, which must be a good one.
+    pub fn wait(&mut self) {
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "the other process failed: {status}");
+    }
+}
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Three processes make the database together and write to it at once: nothing is lost, nothing is refused, and none
+/// closes the sessions of another.
+#[tokio::test]
+async fn processes_share_a_database() {
+    const EACH: usize = 600;
+    const TOGETHER: usize = 8;
+    let Some(folder) = is_again() else {
+        let folder = folder();
+        let mut others: Vec<_> =
+            (0..3).map(|_| again("sharing::processes_share_a_database", folder.path(), None)).collect();
+        others.iter_mut().for_each(Again::wait);
+        for table in ["requests", "responses"] {
+            assert_eq!(rows(folder.path(), table), 3 * EACH, "{table}");
+        }
+        assert_eq!(rows(folder.path(), "sessions WHERE state = 'active'"), 3);
+        let whole: String =
+            sql(folder.path()).query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(whole, "ok");
+        return;
+    };
+    let run = std::process::id().to_string();
+    let mut settings = settings(&folder);
+    settings.run = run.clone();
+    // All that may be there are alive.
+    settings.living = (1..=4_194_304).map(|pid: u32| pid.to_string()).collect();
+    let store = greenroom_store::Store::open(settings);
+    let owner = Owner::new(&run);
+    let session = session("one");
+    for _ in 0..EACH / TOGETHER {
+        let mut waiting = Vec::new();
+        for _ in 0..TOGETHER {
+            let begun = request(&owner, Some(&session));
+            let ended = response(&begun.ref_id);
+            waiting.extend([store.begin(begun), store.end(ended)]);
+        }
+        for one in waiting {
+            soon(one).await.unwrap();
+        }
+    }
+    let listed = soon(store.list(&owner, Filter { limit: 10_000, ..Filter::default() })).await.unwrap();
+    assert_eq!(listed.len(), EACH);
+    soon(store.close()).await;
+}
+
+/// Whatever was acknowledged is there after the process was killed in the middle of its work.
+#[tokio::test]
+async fn what_was_acknowledged_survives_a_kill() {
+    let Some(folder) = is_again() else {
+        let folder = folder();
+        let mut other = again("sharing::what_was_acknowledged_survives_a_kill", folder.path(), None);
+        let lines = BufReader::new(other.0.stdout.take().unwrap()).lines();
+        let names = lines.map_while(Result::ok).filter_map(|line| RefId::parse(&line).ok());
+        let acknowledged: Vec<_> = names.take(300).collect();
+        assert_eq!(acknowledged.len(), 300);
+        other.0.kill().unwrap();
+        other.0.wait().unwrap();
+        let store = open(folder.path());
+        for id in &acknowledged {
+            let record = soon(store.record(&Owner::local(), id)).await.unwrap().unwrap();
+            assert!(record.result.is_some(), "{id} has ended");
+        }
+        soon(store.close()).await;
+        return;
+    };
+    let store = open(&folder);
+    loop {
+        let begun = request(&Owner::local(), None);
+        let id = begun.ref_id.clone();
+        soon(store.begin(begun)).await.unwrap();
+        soon(store.end(response(&id))).await.unwrap();
+        println!("{id}");
+    }
+}
+
+/// A copy of the files, taken while records are written, has everything that was acknowledged before.
+#[tokio::test]
+async fn a_copy_taken_while_writing_is_whole() {
+    let (here, there, owner) = (folder(), folder(), Owner::local());
+    let store = open(here.path());
+    let mut acknowledged = Vec::new();
+    for _ in 0..100 {
+        let begun = request(&owner, None);
+        acknowledged.push(begun.ref_id.clone());
+        soon(store.begin(begun)).await.unwrap();
+    }
+    let waiting: Vec<_> = (0..2000).map(|_| store.begin(request(&owner, None))).collect();
+    for name in ["records.db", "records.db-wal"] {
+        fs::copy(here.path().join(name), there.path().join(name)).unwrap();
+    }
+    let copy = open(there.path());
+    for id in &acknowledged {
+        assert!(soon(copy.record(&owner, id)).await.unwrap().is_some());
+    }
+    soon(copy.begin(request(&owner, None))).await.unwrap();
+    soon(copy.close()).await;
+    for one in waiting {
+        soon(one).await.unwrap();
+    }
+    soon(store.close()).await;
+}
