@@ -20,6 +20,7 @@ mod http;
 mod join;
 mod packaging;
 mod real;
+mod records;
 mod run;
 mod scripts;
 mod sdk;

@@ -5,7 +5,10 @@
 
 use std::collections::HashSet;
 
-use greenroom_core::{Raw, raw::encode};
+use greenroom_core::{
+    Raw,
+    raw::{encode, parse},
+};
 use serde_json::{Map, Value, value::RawValue};
 
 /// What stands in the place of a secret.
@@ -89,7 +92,15 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
     };
     let mut secrets = Vec::new();
     walk(&mut value, clues.looks_secret(clues.tool), clues, &mut secrets);
-    let params = if secrets.is_empty() { arguments.to_owned() } else { encode(&value) };
+    if secrets.is_empty() {
+        return Redacted { params: arguments.to_owned(), secrets };
+    }
+    // What is a secret under one name is one under every other.
+    let params = encode(&value);
+    let params = match scrub(params.get(), secrets.iter()) {
+        Some(scrubbed) => parse(scrubbed).unwrap_or_else(|_| encode(REDACTED)),
+        None => params,
+    };
     Redacted { params, secrets }
 }
 
@@ -97,16 +108,31 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
 pub(crate) fn scrub<'a>(text: &str, secrets: impl Iterator<Item = &'a String>) -> Option<String> {
     let mut scrubbed: Option<String> = None;
     for secret in secrets.filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
-        let escaped = encode(secret);
-        let escaped = escaped.get().trim_matches('"');
-        for spelled in [secret.as_str(), escaped] {
+        for spelled in spellings(secret) {
             let now = scrubbed.as_deref().unwrap_or(text);
-            if now.contains(spelled) {
-                scrubbed = Some(now.replace(spelled, REDACTED));
+            if now.contains(&spelled) {
+                scrubbed = Some(now.replace(&spelled, REDACTED));
             }
         }
     }
     scrubbed
+}
+
+/// How a secret may stand in a text: as it is, in quotes as code and snapshots have it, and each of these in JSON. The
+/// longest comes first, so that nothing is left of an escape that another one is the beginning of.
+fn spellings(secret: &str) -> Vec<String> {
+    let in_quotes = |text: &str| {
+        let quoted = encode(text);
+        let quoted = quoted.get();
+        quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+    };
+    let double = in_quotes(secret);
+    let single = double.replace("\\\"", "\"").replace('\'', "\\'");
+    let mut all: Vec<_> = [secret.to_owned(), double, single].into_iter().collect();
+    all.extend(all.clone().iter().map(|text| in_quotes(text)));
+    all.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    all.dedup();
+    all
 }
 
 /// `of_secret`: what holds this value says that it is about a secret.
@@ -192,6 +218,12 @@ mod tests {
             r#"{"apiKey":"[redacted]","headers":{"Authorization":"[redacted]"},"tokens":5}"#,
             &["k", "Bearer x"],
         );
+        check(
+            r#"{"password":"hunter2","again":"hunter2"}"#,
+            &[],
+            r#"{"password":"[redacted]","again":"[redacted]"}"#,
+            &["hunter2"],
+        );
         check(r#"{"iban":"DE12"}"#, &["IBAN"], r#"{"iban":"[redacted]"}"#, &["DE12"]);
         check(r#"{"target":"e77","text":"1234"}"#, &[], r#"{"target":"e77","text":"[redacted]"}"#, &["1234"]);
         check(r#"{"target":"e7","text":"1234"}"#, &[], r#"{"target":"e7","text":"1234"}"#, &[]);
@@ -214,5 +246,13 @@ mod tests {
             "fill('[redacted]') [redacted] a"
         );
         assert_eq!(scrub("nothing", secrets.iter()), None);
+        let secrets = [r#"it's "q" \"#.to_owned()];
+        let code = [r#"fill('it\'s "q" \\')"#, r#"fill("it's \"q\" \\")"#, r#"it's "q" \"#];
+        for text in code {
+            let kept = encode(&[text]);
+            let scrubbed = scrub(kept.get(), secrets.iter()).unwrap();
+            let read: Vec<String> = serde_json::from_str(&scrubbed).unwrap();
+            assert!(read[0].contains(REDACTED) && !read[0].contains("it"), "{read:?}");
+        }
     }
 }

@@ -22,7 +22,7 @@ use greenroom_core::{
 };
 use greenroom_fleet::{Ran, Whose};
 use serde_json::{json, value::RawValue};
-use tokio::time::timeout;
+use tokio::time::{error::Elapsed, timeout};
 use uuid::Uuid;
 
 use super::{
@@ -52,6 +52,8 @@ struct Entry {
     known: OnceLock<Arc<Vec<String>>>,
     /// Its beginning is on its way.
     is_begun: AtomicBool,
+    /// Why that did not arrive.
+    not_begun: Arc<OnceLock<Arc<str>>>,
 }
 
 /// What is known of a call that has ended.
@@ -115,7 +117,10 @@ impl Ticket {
             Ok(Ok(Claim::Repeat(record))) => ticket.void(Claimed::Repeat(record)),
             Ok(Ok(Claim::Taken)) => ticket.void(Claimed::Taken),
             // What cannot be kept is said at the end.
-            _ => Claimed::Ticket(ticket),
+            outcome => {
+                note(&entry.not_begun, outcome.map(|outcome| outcome.map(|_| ())));
+                Claimed::Ticket(ticket)
+            }
         }
     }
 
@@ -132,7 +137,8 @@ impl Ticket {
             let Redacted { params, secrets } = redact(arguments, &clues);
             let (owner, tool, known) = (owner.clone(), tool.clone(), OnceLock::new());
             let request = Request { ref_id, owner, session: None, tool, params, at };
-            Arc::new(Entry { records, request, secrets, known, is_begun: AtomicBool::new(false) })
+            let (is_begun, not_begun) = (AtomicBool::new(false), Arc::default());
+            Arc::new(Entry { records, request, secrets, known, is_begun, not_begun })
         });
         Self { kept_by, tool: tool.clone(), began: Instant::now(), is_ended: false }
     }
@@ -187,6 +193,8 @@ impl Ticket {
                 let named = |part: &RawValue, n: usize| name_instead(part, blobs.get(n)?.id.as_str());
                 replace(body, &kept.embedded, named).get().into()
             }
+            // Bytes that have no room in a file have none in the database.
+            Err(_) => replace(body, &kept.embedded, |part, _| name_instead(part, "")).get().into(),
             _ => Arc::from(body.get()),
         };
         match blobs {
@@ -336,15 +344,20 @@ impl Entry {
     }
 
     async fn end(&self, response: Response, kept: &mut Kept) {
-        if !self.is_begun.swap(true, Ordering::Relaxed) {
-            // It never came to a session, so nobody has begun it.
-            drop(self.records.begin(self.request.clone()));
+        // One that never came to a session nobody has begun.
+        let is_begun = self.is_begun.swap(true, Ordering::Relaxed);
+        let beginning = (!is_begun).then(|| self.records.begin(self.request.clone()));
+        let ended = timeout(WRITE, self.records.end(response)).await;
+        if matches!(ended, Ok(Ok(()))) {
+            return;
         }
-        match timeout(WRITE, self.records.end(response)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(NotRecorded(why))) => kept.not_recorded = Some(why),
-            Err(_) => kept.not_recorded = Some("writing it down took too long".into()),
+        if let Some(beginning) = beginning {
+            note(&self.not_begun, timeout(WRITE, beginning).await);
         }
+        // Without a beginning there can be no end: then that is what went wrong.
+        let reason = OnceLock::new();
+        note(&reason, ended);
+        kept.not_recorded = self.not_begun.get().or(reason.get()).cloned();
     }
 }
 
@@ -356,10 +369,20 @@ impl Scribe for Entry {
         }
         let written = self.records.begin(Request { session: session.cloned(), ..self.request.clone() });
         // Whether it is kept is said with its answer: one whose beginning is not kept has no end either.
-        Box::pin(async move {
-            let _ = timeout(WRITE, written).await;
-        })
+        let not_begun = self.not_begun.clone();
+        Box::pin(async move { note(&not_begun, timeout(WRITE, written).await) })
     }
+}
+
+/// Keeps the reason why something was not written.
+fn note(reason: &OnceLock<Arc<str>>, written: Result<Result<(), NotRecorded>, Elapsed>) {
+    let why = match written {
+        Ok(Ok(())) => return,
+        Ok(Err(NotRecorded(why))) => why,
+        Err(_) => "writing it down took too long".into(),
+    };
+    // The first reason is the one that matters.
+    let _ = reason.set(why);
 }
 
 impl From<&Kept> for Fields {

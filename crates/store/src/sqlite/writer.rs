@@ -204,7 +204,10 @@ impl Writer {
                 if self.writing.is_behind() {
                     self.behind_since.get_or_insert_with(Instant::now);
                 }
-                self.shared.set_health(Ok(()));
+                // One that found nothing to write to proves nothing about the disk.
+                if done.iter().any(|done| !matches!(done, Ok(Done::Refused(_)) | Err(_))) {
+                    self.shared.set_health(Ok(()));
+                }
                 for (op, done) in batch.drain(..).zip(done) {
                     op.answer(done);
                 }
