@@ -108,6 +108,15 @@ pub enum ArtifactKind {
     Path,
 }
 
+/// An input field of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// What calls may name it by.
+    pub reference: String,
+    /// What was entered, as far as the snapshot shows it.
+    pub value: Option<String>,
+}
+
 /// What there is to keep of an artifact.
 #[derive(Debug, Clone)]
 pub enum Content {
@@ -233,8 +242,8 @@ pub trait Engine: Send + Sync {
     fn gives_snapshots(&self, _tool: &str) -> bool {
         false
     }
-    /// References of a snapshot's input fields whose names are such. Calls may name fields by them.
-    fn fields(&self, _snapshot: &str, _is_such: &dyn Fn(&str) -> bool) -> Vec<String> {
+    /// A snapshot's input fields whose names are such.
+    fn fields(&self, _snapshot: &str, _is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
         Vec::new()
     }
     /// Which of its answers can be read as data, to be asked for in parts.

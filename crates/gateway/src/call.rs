@@ -4,8 +4,10 @@
 use std::{sync::Arc, time::Instant};
 
 use greenroom_core::{
-    Agent, Call, Nobody, Owner, Raw, RefId, Reply, SessionId, likeness::nearest, record::Record,
-    settings::Responses,
+    Agent, Call, Nobody, Owner, Raw, RefId, Reply, SessionId,
+    likeness::nearest,
+    record::Record,
+    settings::{Responses, Scope},
 };
 use greenroom_fleet::Answer;
 use greenroom_mcp::{RpcError, error::INVALID_REQUEST};
@@ -139,7 +141,11 @@ pub(crate) async fn for_program(
     call: ProgramCall,
 ) -> Result<Told, Failure> {
     let caller = Caller { owner: owner.clone(), connection: None, agent: Arc::new(Nobody) };
+    let _unanswered = gateway.answering.token();
     let request = Request::of(call.tool, call.arguments)?;
+    if call.session.is_none() && gateway.scope != Scope::Call {
+        return Err(Failure::program_session_required());
+    }
     let given = Given { session: call.session, ref_id: call.ref_id };
     match carry_out(gateway, &caller, request, given, Turns::default().take()).await {
         Ok(Done::Call(ended)) => Ok(Told::Ended(Box::new(ended.kept))),

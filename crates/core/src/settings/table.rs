@@ -74,7 +74,7 @@ settings! {
         /// as `refs`.
         "records.enabled" enabled: bool = true => Switch;
         /// Arguments whose values are not kept, by name, beside those that look like secrets: passwords, tokens, keys.
-        "records.redact" redact: Vec<String> = Vec::new() => Many(Text("NAME"));
+        "records.redact" redact: Vec<String> = Vec::new() => Many(Text("NAME")), guarded = true;
         /// Records older than this are removed.
         "records.max_age" max_age: Duration = Duration::from_secs(7 * 24 * 3600) => Span::POSITIVE;
         /// When the database is bigger than this, the oldest records are removed.

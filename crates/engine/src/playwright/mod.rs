@@ -23,7 +23,7 @@ mod window;
 
 use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset};
+use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset, port::Field};
 
 use crate::{
     browser::{self, Wanted},
@@ -119,7 +119,7 @@ impl Engine for PlaywrightEngine {
         data::gives_snapshots(tool)
     }
 
-    fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<String> {
+    fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
         tree::fields(snapshot, is_such)
     }
 

@@ -158,7 +158,11 @@ impl Ticket {
             _ => None,
         });
         let owner = &entry.request.owner;
-        recall.secrets.learn(owner, whose, fields, &entry.secrets);
+        // A field may have been named in a way that says nothing; what was typed there is seen on the page at the latest.
+        let shown = fields.iter().flatten().filter_map(|field| field.value.clone());
+        let values: Vec<_> = entry.secrets.iter().cloned().chain(shown).collect();
+        let fields = fields.map(|fields| fields.into_iter().map(|field| field.reference).collect());
+        recall.secrets.learn(owner, whose, fields, &values);
         let _ = entry.known.set(recall.secrets.of(owner, whose).values);
     }
 
@@ -399,6 +403,12 @@ impl From<&Kept> for Fields {
             "has_console_logs": kept.console > 0,
             "console_error_count": kept.console_errors,
         });
+        let mut metadata = metadata;
+        if !kept.blobs.is_empty() {
+            let names: Vec<_> =
+                kept.blobs.iter().map(|blob| format!("greenroom://blobs/{}", blob.id)).collect();
+            metadata["blobs"] = json!(names);
+        }
         fields.set("metadata", encode(&metadata));
         if let Some(error) = &kept.error {
             fields.set("error", encode(error));
