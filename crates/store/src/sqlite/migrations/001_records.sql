@@ -26,8 +26,8 @@ CREATE TABLE requests (
     params     TEXT NOT NULL
 );
 CREATE INDEX requests_by_session ON requests (session_id);
--- With the tool's name in it, so that a rare tool is found without a look at the rows of all others.
-CREATE INDEX requests_by_owner ON requests (owner, position, tool_name);
+CREATE INDEX requests_by_owner ON requests (owner);
+CREATE INDEX requests_by_tool ON requests (owner, tool_name);
 
 CREATE TABLE responses (
     -- That of its request.
