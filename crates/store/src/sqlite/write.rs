@@ -82,8 +82,9 @@ impl Writing {
             self.session(connection, session, &request.owner, request.at)?;
         }
         let mut insert = connection.prepare_cached(
-            "INSERT INTO requests (ref_id, session_id, tool_name, timestamp, owner, params)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (ref_id) DO NOTHING",
+            "INSERT INTO requests (position, ref_id, session_id, tool_name, timestamp, owner, params)
+             VALUES (coalesce((SELECT max(position) FROM requests), (SELECT position FROM last_position)) + 1,
+             ?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (ref_id) DO NOTHING",
         )?;
         let rows = insert.execute(params![
             request.ref_id.as_str(),
