@@ -29,6 +29,7 @@ mod memory;
 mod options;
 mod own;
 mod peer;
+mod records;
 mod remote;
 mod report;
 mod server;
@@ -49,11 +50,12 @@ use subject::Subjects;
 /// A measurement: its name for `--only`, and what carries it out.
 type Measurement = (&'static str, fn(&Subjects, quick: bool) -> Section);
 
-const MEASUREMENTS: [Measurement; 14] = [
+const MEASUREMENTS: [Measurement; 15] = [
     ("latency", latency::measure),
     ("throughput", throughput::measure),
     ("http", http::measure),
     ("http-throughput", http_throughput::measure),
+    ("records", records::measure),
     ("start", start::measure),
     ("instances", instances::measure),
     ("lease", lease::measure),

@@ -156,6 +156,12 @@ impl Subjects {
     }
 }
 
+/// The same greenroom, but that it keeps nothing.
+pub fn unrecorded(mut greenroom: Command) -> Command {
+    greenroom.arg("--records-enabled=false");
+    greenroom
+}
+
 /// npm's launcher would start Node first, only to start this. As installed for all users it is started directly too.
 fn agent_browser(peers: &Path) -> Option<PathBuf> {
     let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };

@@ -233,6 +233,10 @@ pub trait Engine: Send + Sync {
     fn gives_snapshots(&self, _tool: &str) -> bool {
         false
     }
+    /// References of a snapshot's input fields whose names are such. Calls may name fields by them.
+    fn fields(&self, _snapshot: &str, _is_such: &dyn Fn(&str) -> bool) -> Vec<String> {
+        Vec::new()
+    }
     /// Which of its answers can be read as data, to be asked for in parts.
     fn gives_data(&self, _tool: &str) -> bool {
         false

@@ -16,7 +16,7 @@ use crate::{
     catalog::{Entry, Listed},
     connection::Connection,
     recall::{
-        Claimed, Kept, Mode, Ticket, paged,
+        Claimed, Kept, Mode, Order, Ticket, paged,
         pages::{self, Query},
     },
     rescue::{self, Failure},
@@ -178,16 +178,17 @@ async fn carry_out(
         let said = paged::next(&gateway.recall, &caller.owner, key, asked).map_err(Failure::from)?;
         return Ok(Done::Page(said));
     }
+    let whose = whose(gateway, caller, session.or(given.session));
     let (recall, owner, arguments) = (&gateway.recall, &caller.owner, request.arguments());
+    let order = Order { owner, whose: whose.as_ref().ok(), tool: name, arguments };
     let ticket = match given.ref_id {
-        None => Ticket::take(recall, owner, name, arguments),
-        Some(ref_id) => match Ticket::claim(recall, owner, name, arguments, ref_id.clone()).await {
+        None => Ticket::take(recall, order),
+        Some(ref_id) => match Ticket::claim(recall, order, ref_id.clone()).await {
             Claimed::Ticket(ticket) => ticket,
             Claimed::Repeat(record) => return Err(Refusal::Repeat(record)),
             Claimed::Taken => return Err(Failure::request_id_taken(&ref_id).into()),
         },
     };
-    let whose = whose(gateway, caller, session.or(given.session));
     // Arguments are looked at first: whoever gives no session where one is needed may have to mend them too.
     let matters = whose.as_ref().ok().filter(|_| listed.differs(entry));
     let pool = matters.map(|whose| pool_of(gateway, caller, whose, &target));
@@ -216,6 +217,7 @@ async fn carry_out(
     Ok(Done::Call(match outcome {
         Ok(mut answer) => {
             gateway.metrics.ran(&answer.ran, fine);
+            ticket.teach(recall, &whose, &answer.reply, gateway.catalog.engine(&answer.ran.pool).as_deref());
             let kept = ticket.answered(&answer.reply, &answer.ran, &answer.view).await;
             let notes = notes(caller, &whose, std::mem::take(&mut answer.notes), unnamed);
             Ended { outcome: Ok(answer), kept, mode: wants.mode, page, notes }

@@ -18,6 +18,7 @@ pub mod fake_engine;
 pub mod gate;
 pub mod http;
 pub mod process;
+pub mod shopper;
 pub mod site;
 mod target;
 
@@ -25,5 +26,6 @@ pub use client::{Client, Launch, Pending, Question, text_of};
 pub use deadline::{PATIENCE, eventually, within};
 pub use fake_engine::log::EngineLog;
 pub use gate::Gate;
+pub use shopper::{Sees, Shopper};
 pub use site::{Seen, Site};
 pub use target::{fake_engine_path, workspace_binary};

@@ -11,6 +11,7 @@
 
 mod config;
 mod control;
+mod db;
 mod docs;
 mod doctor;
 mod front;

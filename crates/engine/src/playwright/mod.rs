@@ -119,6 +119,10 @@ impl Engine for PlaywrightEngine {
         data::gives_snapshots(tool)
     }
 
+    fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<String> {
+        tree::fields(snapshot, is_such)
+    }
+
     fn gives_data(&self, tool: &str) -> bool {
         data::gives_data(tool)
     }

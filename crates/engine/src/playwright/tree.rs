@@ -222,6 +222,18 @@ fn members(key: &str) -> Option<Map<String, Value>> {
     Some(members)
 }
 
+/// References of fields whose names are such. Only lines that can be fields are looked at.
+pub(super) fn fields(snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let field = |line: &str| {
+        let item = line.trim_start().strip_prefix("- ")?;
+        FIELDS.iter().find(|role| item.trim_start_matches('\'').starts_with(**role))?;
+        let members = members(&split(item).0)?;
+        let text = |name: &str| members.get(name).and_then(Value::as_str);
+        text("name").filter(|name| is_such(name)).and_then(|_| Some(text("ref")?.to_owned()))
+    };
+    snapshot.lines().filter_map(field).collect()
+}
+
 /// Where the JSON string ends with which the text begins.
 fn string_end(text: &str) -> Option<usize> {
     let mut escaped = true;

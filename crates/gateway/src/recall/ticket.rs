@@ -13,18 +13,20 @@ use std::{
 };
 
 use greenroom_core::{
-    BoxFuture, Fields, Owner, Records, RefId, Reply, Scribe, View,
+    BoxFuture, Engine, Fields, Owner, Records, RefId, Reply, Scribe, View,
     port::Content,
     raw::encode,
-    record::{BlobRef, Claim, Level, NotRecorded, Record, Request, Response, SessionRef, Status},
+    record::{
+        BlobRef, Claim, ConsoleLine, Level, NotRecorded, Record, Request, Response, SessionRef, Status,
+    },
 };
-use greenroom_fleet::Ran;
+use greenroom_fleet::{Ran, Whose};
 use serde_json::{json, value::RawValue};
 use tokio::time::{error::Elapsed, timeout};
 use uuid::Uuid;
 
 use super::{
-    redact::{self, redact, scrub},
+    redact::{Clues, Redacted, looks_secret, redact, scrub},
     result::{Embedded, embedded, message_of, name_instead, replace, text_of},
 };
 
@@ -44,7 +46,10 @@ pub(crate) struct Ticket {
 struct Entry {
     records: Arc<dyn Records>,
     request: Request,
+    /// Those that it brought.
     secrets: Vec<String>,
+    /// Those that its session was given until its end.
+    known: OnceLock<Arc<Vec<String>>>,
     /// Its beginning is on its way.
     is_begun: AtomicBool,
     /// Why that did not arrive.
@@ -79,6 +84,15 @@ impl Kept {
     }
 }
 
+/// A call that is let through.
+pub(crate) struct Order<'a> {
+    pub(crate) owner: &'a Owner,
+    /// `None` when it is not clear which session it is for: then it does not run.
+    pub(crate) whose: Option<&'a Whose>,
+    pub(crate) tool: &'a Arc<str>,
+    pub(crate) arguments: Option<&'a RawValue>,
+}
+
 /// What a given name turned out to be.
 pub(crate) enum Claimed {
     Ticket(Ticket),
@@ -88,26 +102,15 @@ pub(crate) enum Claimed {
 
 impl Ticket {
     /// A ticket for a call of this tool with these arguments.
-    pub(crate) fn take(
-        recall: &super::Recall,
-        owner: &Owner,
-        tool: &Arc<str>,
-        arguments: Option<&RawValue>,
-    ) -> Self {
+    pub(crate) fn take(recall: &super::Recall, order: Order<'_>) -> Self {
         let at = SystemTime::now();
         let ref_id = RefId::new(at, Uuid::new_v4().into_bytes());
-        Self::named(recall, owner, tool, arguments, at, ref_id)
+        Self::named(recall, order, at, ref_id)
     }
 
     /// A ticket under a name that was given, unless that has been used.
-    pub(crate) async fn claim(
-        recall: &super::Recall,
-        owner: &Owner,
-        tool: &Arc<str>,
-        arguments: Option<&RawValue>,
-        ref_id: RefId,
-    ) -> Claimed {
-        let ticket = Self::named(recall, owner, tool, arguments, SystemTime::now(), ref_id);
+    pub(crate) async fn claim(recall: &super::Recall, order: Order<'_>, ref_id: RefId) -> Claimed {
+        let ticket = Self::named(recall, order, SystemTime::now(), ref_id);
         let Some(entry) = &ticket.kept_by else { return Claimed::Ticket(ticket) };
         entry.is_begun.store(true, Ordering::Relaxed);
         match timeout(WRITE, entry.records.claim(entry.request.clone())).await {
@@ -126,22 +129,37 @@ impl Ticket {
         claimed
     }
 
-    fn named(
-        recall: &super::Recall,
-        owner: &Owner,
-        tool: &Arc<str>,
-        arguments: Option<&RawValue>,
-        at: SystemTime,
-        ref_id: RefId,
-    ) -> Self {
+    fn named(recall: &super::Recall, order: Order<'_>, at: SystemTime, ref_id: RefId) -> Self {
+        let Order { owner, whose, tool, arguments } = order;
         let kept_by = recall.records.clone().map(|records| {
-            let redact::Redacted { params, secrets } = redact(arguments, &recall.redact);
-            let (owner, tool) = (owner.clone(), tool.clone());
+            let known = whose.map(|whose| recall.secrets.of(owner, whose)).unwrap_or_default();
+            let clues = Clues { tool, names: &recall.redact, fields: &known.fields };
+            let Redacted { params, secrets } = redact(arguments, &clues);
+            let (owner, tool, known) = (owner.clone(), tool.clone(), OnceLock::new());
             let request = Request { ref_id, owner, session: None, tool, params, at };
             let (is_begun, not_begun) = (AtomicBool::new(false), Arc::default());
-            Arc::new(Entry { records, request, secrets, is_begun, not_begun })
+            Arc::new(Entry { records, request, secrets, known, is_begun, not_begun })
         });
         Self { kept_by, tool: tool.clone(), began: Instant::now(), is_ended: false }
+    }
+
+    /// What this call teaches of its session's secrets: those it brought, and the fields for them on the page it shows.
+    pub(crate) fn teach(
+        &self,
+        recall: &super::Recall,
+        whose: &Whose,
+        reply: &Reply,
+        engine: Option<&dyn Engine>,
+    ) {
+        let Some(entry) = &self.kept_by else { return };
+        let such = |name: &str| looks_secret(name, &recall.redact);
+        let fields = reply.snapshot().zip(engine).and_then(|(artifact, engine)| match &artifact.content {
+            Content::Text(text) => Some(engine.fields(text, &such)),
+            _ => None,
+        });
+        let owner = &entry.request.owner;
+        recall.secrets.learn(owner, whose, fields, &entry.secrets);
+        let _ = entry.known.set(recall.secrets.of(owner, whose).values);
     }
 
     /// Who writes the call down before it runs.
@@ -190,7 +208,7 @@ impl Ticket {
         kept.has_snapshot = snapshot.is_some();
         let response = Response {
             snapshot: snapshot.map(|text| entry.scrubbed(text)),
-            console: reply.console.clone(),
+            console: entry.scrubbed_lines(&reply.console),
             blobs: kept.blobs.clone(),
             url: Some(view.url.clone()).filter(|url| !url.is_empty()),
             title: Some(view.title.clone()).filter(|title| !title.is_empty()),
@@ -256,7 +274,21 @@ fn error_result(message: &str) -> Arc<str> {
 
 impl Entry {
     fn scrubbed(&self, text: Arc<str>) -> Arc<str> {
-        scrub(&text, &self.secrets).map_or(text, Arc::from)
+        scrub(&text, self.all_secrets()).map_or(text, Arc::from)
+    }
+
+    fn scrubbed_lines(&self, lines: &[ConsoleLine]) -> Vec<ConsoleLine> {
+        let mut lines = lines.to_vec();
+        for line in &mut lines {
+            if let Some(scrubbed) = scrub(&line.message, self.all_secrets()) {
+                line.message = scrubbed;
+            }
+        }
+        lines
+    }
+
+    fn all_secrets(&self) -> impl Iterator<Item = &String> {
+        self.secrets.iter().chain(self.known.get().into_iter().flat_map(|known| known.iter()))
     }
 
     fn response(&self, kept: &Kept, result: Arc<str>, took: Duration) -> Response {
@@ -267,7 +299,10 @@ impl Entry {
             result,
             snapshot: None,
             console: Vec::new(),
-            error: kept.error.as_ref().map(|text| scrub(text, &self.secrets).unwrap_or_else(|| text.clone())),
+            error: kept
+                .error
+                .as_ref()
+                .map(|text| scrub(text, self.all_secrets()).unwrap_or_else(|| text.clone())),
             blobs: Vec::new(),
             url: None,
             title: None,

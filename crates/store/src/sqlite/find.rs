@@ -168,7 +168,9 @@ pub(crate) fn session(
 ) -> rusqlite::Result<Option<SessionRow>> {
     if let Some(uid) = SessionUid::parse(name) {
         let found = connection
-            .prepare_cached(&format!("SELECT {SESSION} FROM sessions WHERE session_id = ?1 AND owner = ?2"))?
+            .prepare_cached(&format!(
+                "SELECT {SESSION} FROM sessions s WHERE s.session_id = ?1 AND s.owner = ?2"
+            ))?
             .query_row(params![uid.as_str(), owner.as_str()], rows::session)
             .optional()?;
         if found.is_some() {
@@ -182,7 +184,9 @@ pub(crate) fn session(
 }
 
 pub(crate) fn youngest_sql() -> String {
-    format!("SELECT {SESSION} FROM sessions WHERE owner = ?1 AND name = ?2 ORDER BY created_at DESC LIMIT 1")
+    format!(
+        "SELECT {SESSION} FROM sessions s WHERE s.owner = ?1 AND s.name = ?2 ORDER BY s.created_at DESC LIMIT 1"
+    )
 }
 
 pub(crate) fn cursor(connection: &Connection, id: &RefId) -> rusqlite::Result<Option<Cursor>> {

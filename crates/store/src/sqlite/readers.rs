@@ -16,7 +16,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{Failure, open, writer::Phase};
+use super::{Failure, open};
+use crate::shared::Phase;
 
 /// How many read at once. They compute more than they wait, and greenroom leaves most cores to browsers.
 const READERS_MAX: usize = 4;

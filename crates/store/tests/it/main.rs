@@ -11,6 +11,7 @@
 mod blobs;
 mod faults;
 mod kit;
+mod look;
 mod maintenance;
 mod model;
 mod records;

@@ -143,7 +143,7 @@ impl World {
                 let response = kept.response.as_ref();
                 assert_eq!(record.snapshot.as_deref(), response.and_then(|one| one.snapshot.as_deref()));
                 assert_eq!(record.summary.outcome.map(|one| one.status), response.map(|one| one.status));
-                let console = soon(store.console(owner, id, Level::Debug)).await.unwrap().unwrap();
+                let console = soon(store.console(owner, id, None)).await.unwrap().unwrap();
                 assert_eq!(console, response.map(|one| one.console.clone()).unwrap_or_default());
                 assert_eq!(soon(store.cursor(id)).await.unwrap(), kept.cursor);
                 let before = soon(store.snapshot_before(owner, id)).await.unwrap();

@@ -43,6 +43,7 @@ pub(super) fn router(seen: watch::Sender<Vec<Seen>>) -> Router {
         ("/imitation", include_str!("html/imitation.html")),
         ("/late", include_str!("html/late.html")),
         ("/menu", include_str!("html/menu.html")),
+        ("/shop", include_str!("html/shop.html")),
         ("/sw", include_str!("html/sw.html")),
     ] {
         router = router.route(path, get(Html(html)));
@@ -51,6 +52,7 @@ pub(super) fn router(seen: watch::Sender<Vec<Seen>>) -> Router {
         .route("/canary", get(canary))
         .route("/show", get(show))
         .route("/form", get(Html(include_str!("html/form.html"))).post(submitted))
+        .route("/shop/order", get(order))
         .route("/table", get(table))
         .route("/title", get(title))
         .route("/big", get(big))
@@ -83,6 +85,20 @@ async fn show(headers: HeaderMap) -> Response {
 async fn submitted(Form(fields): Form<Vec<(String, String)>>) -> Html<String> {
     let lines: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
     Html(fill(include_str!("html/submitted.html"), &[("fields", &lines.join("\n"))]))
+}
+
+/// An order as the shop places it. What was ordered stands in the query, so that it is among the requests seen.
+async fn order(Query(fields): Query<Vec<(String, String)>>) -> Response {
+    let all = |wanted: &str| {
+        let values = fields.iter().filter(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+        values.collect::<Vec<_>>().join(", ")
+    };
+    let (name, items, total) = (all("name"), all("item"), all("total"));
+    if name.is_empty() || items.is_empty() {
+        return (StatusCode::BAD_REQUEST, "not an order").into_response();
+    }
+    let values = [("name", name.as_str()), ("items", &items), ("total", &total)];
+    Html(fill(include_str!("html/order.html"), &values)).into_response()
 }
 
 async fn table(Query(asked): Asked) -> Html<String> {

@@ -26,3 +26,4 @@ mod shutdown;
 mod single;
 mod spares;
 mod surroundings;
+mod task;

@@ -280,3 +280,11 @@ proptest! {
         parse(&lines);
     }
 }
+
+/// Fields are found by their names, quoted or not, with the references that calls name them by.
+#[test]
+fn fields_by_name() {
+    let snapshot = "- generic [ref=e1]:\n  - textbox \"Name\" [ref=e5]\n  - 'textbox \"Password: new\" [active] [ref=f2e7]': x\n  - button \"Password\" [ref=e9]\n  - textbox [ref=e8]\n";
+    assert_eq!(super::fields(snapshot, &|name| name.starts_with("Password")), ["f2e7"]);
+    assert_eq!(super::fields(snapshot, &|_| true), ["e5", "f2e7"]);
+}

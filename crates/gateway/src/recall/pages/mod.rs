@@ -122,6 +122,9 @@ impl Asked {
                 return Err(PageError::NothingToCount(name));
             }
         }
+        if let Some(expression) = &self.jmespath_query {
+            query::check(expression)?;
+        }
         let number = |given: u64| usize::try_from(given).map_err(|_| PageError::Offset(given));
         Ok(Query {
             is_page: has_items || self.output_format.is_some(),
@@ -195,6 +198,8 @@ mod tests {
         ] {
             assert_eq!(asked(arguments.clone()).check(), Err(expected), "{arguments}");
         }
+        let half = asked(json!({"jmespath_query": "[?role=="})).check();
+        assert!(matches!(half, Err(PageError::Query(QueryError::Wrong { .. }))), "{half:?}");
         let wrong = serde_json::from_value::<Asked>(json!({"output_format": "xml"}));
         assert!(wrong.is_err_and(|error| error.to_string().contains("xml")));
     }

@@ -7,7 +7,7 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use jmespath::{JmespathError, Variable, ast::Ast};
+use jmespath::{Expression, JmespathError, Runtime, Variable, ast::Ast};
 use serde_json::{Map, Value};
 
 use super::functions;
@@ -44,20 +44,29 @@ pub(crate) enum QueryError {
 
 /// What `expression` finds in `value`.
 pub(crate) fn query(expression: &str, value: &Value) -> Result<Value, QueryError> {
-    if expression.len() > EXPRESSION_BYTES_MAX {
-        return Err(QueryError::TooLong(expression.len()));
-    }
-    if nesting(expression) > NESTING_MAX {
-        return Err(QueryError::TooDeep);
-    }
     let runtime = functions::runtime();
-    let compiled = runtime.compile(expression).map_err(|error| wrong(&error))?;
+    let compiled = compile(&runtime, expression)?;
     let growth = growth(compiled.as_ast());
     if growth.saturating_mul(size(value)) > VALUES_MAX {
         return Err(QueryError::TooMuch(growth));
     }
     let found = compiled.search(value).map_err(|error| wrong(&error))?;
     Ok(to_json(&found))
+}
+
+/// What is wrong with an expression, to be known before anything runs.
+pub(super) fn check(expression: &str) -> Result<(), QueryError> {
+    compile(&functions::runtime(), expression).map(drop)
+}
+
+fn compile<'a>(runtime: &'a Runtime, expression: &str) -> Result<Expression<'a>, QueryError> {
+    if expression.len() > EXPRESSION_BYTES_MAX {
+        return Err(QueryError::TooLong(expression.len()));
+    }
+    if nesting(expression) > NESTING_MAX {
+        return Err(QueryError::TooDeep);
+    }
+    runtime.compile(expression).map_err(|error| wrong(&error))
 }
 
 /// How many levels an expression can have at most: its signs, of which `==`, `&&`, `||`, `!=` are one each. Those within
@@ -159,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    fn check(expression: &str, expected: &Value) {
+    fn found(expression: &str, expected: &Value) {
         let page = json!([
             {"role": "button", "name": "Pay € 12.50", "ref": "e1", "level": 2.0},
             {"role": "link", "name": "12", "ref": "e2", "level": null},
@@ -170,21 +179,21 @@ mod tests {
     /// The language and the functions beside it.
     #[test]
     fn finds() {
-        check("[?role=='link'].ref", &json!(["e2"]));
-        check("[].{n: name, r: ref} | [0]", &json!({"n": "Pay € 12.50", "r": "e1"}));
-        check("[].nvl(level, 'none')", &json!([2.0, "none"]));
-        check("[].int(name)", &json!([12]));
-        check("map(&int(name), @)", &json!([null, 12]));
-        check("int([0].level)", &json!(2));
-        check("int(`true`)", &json!(null));
-        check("int(`1e300`)", &json!(null));
-        check("[].str(level)", &json!(["2.0", "null"]));
-        check("str([0].ref)", &json!("e1"));
-        check(r"regex_replace('\d+\.(\d+)', '[\1]', [0].name)", &json!("Pay € [50]"));
-        check(r"regex_replace('(P)ay', '$1-$$', [0].name)", &json!("P-$ € 12.50"));
-        check("regex_replace('a', 'b', missing)", &json!(null));
-        check("join('-', [].ref)", &json!("e1-e2"));
-        check("nothing", &json!(null));
+        found("[?role=='link'].ref", &json!(["e2"]));
+        found("[].{n: name, r: ref} | [0]", &json!({"n": "Pay € 12.50", "r": "e1"}));
+        found("[].nvl(level, 'none')", &json!([2.0, "none"]));
+        found("[].int(name)", &json!([12]));
+        found("map(&int(name), @)", &json!([null, 12]));
+        found("int([0].level)", &json!(2));
+        found("int(`true`)", &json!(null));
+        found("int(`1e300`)", &json!(null));
+        found("[].str(level)", &json!(["2.0", "null"]));
+        found("str([0].ref)", &json!("e1"));
+        found(r"regex_replace('\d+\.(\d+)', '[\1]', [0].name)", &json!("Pay € [50]"));
+        found(r"regex_replace('(P)ay', '$1-$$', [0].name)", &json!("P-$ € 12.50"));
+        found("regex_replace('a', 'b', missing)", &json!(null));
+        found("join('-', [].ref)", &json!("e1-e2"));
+        found("nothing", &json!(null));
     }
 
     fn refused(expression: &str, expected: &str) {

@@ -1,0 +1,142 @@
+//! Whether a call takes longer when many others have been kept.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant, SystemTime},
+};
+
+use greenroom_core::{
+    Owner, Records, RefId, SessionUid,
+    raw::encode,
+    record::{Request, Response, SessionRef, Status},
+};
+use greenroom_store::{Store, StoreSettings};
+use serde_json::json;
+
+use crate::{
+    agent::Agent,
+    latency::{CALLS, WARM_UP, round},
+    report::{Goal, Row, Section},
+    stats::{greatest, least, median, percentile},
+    subject::Subjects,
+};
+
+/// Records of one session, as an agent leaves them that works for an hour or two.
+const OF_A_SESSION: usize = 1_000;
+
+/// Records on their way at once: fewer than the store's queue takes.
+const AT_ONCE: usize = 1_000;
+
+const RATIO_MAX: f64 = 1.2;
+
+/// No record may be removed for want of room while this is measured.
+const NO_LIMIT: u64 = 1 << 40;
+
+pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+    let (records, rounds) = if quick { (20_000, 4) } else { (1_000_000, 40) };
+    let (full, empty) = (subjects.home().join("full"), subjects.home().join("empty"));
+    let filled_in = fill(&full, records);
+    let start = |data: &Path| {
+        let mut command = subjects.greenroom_fake_in(data, 1);
+        command.args(["--records-bytes-max", "1024GiB"]);
+        Agent::start(command)
+    };
+    let (mut on_full, mut on_empty) = (start(&full), start(&empty));
+    round(&mut on_full, WARM_UP);
+    round(&mut on_empty, WARM_UP);
+    let pairs: Vec<_> =
+        (0..rounds).map(|_| (round(&mut on_full, CALLS), round(&mut on_empty, CALLS))).collect();
+    let p50 = |calls: &Vec<f64>| percentile(calls, 50.0);
+    let ratios: Vec<f64> = pairs.iter().map(|(full, empty)| p50(full) / p50(empty)).collect();
+    let of = |which: fn(&(Vec<f64>, Vec<f64>)) -> &Vec<f64>| {
+        median(&pairs.iter().map(|pair| p50(which(pair))).collect::<Vec<f64>>())
+    };
+    let ratio = median(&ratios);
+    let row = Row::new(
+        format!("one call with {records} records kept, p50, beside none"),
+        format!("{:.0} µs", of(|pair| &pair.0)),
+        format!("{:.0} µs", of(|pair| &pair.1)),
+    );
+    let how = format!(
+        "Two times `greenroom mcp` with a fake engine, on a data folder with {records} records of {} sessions, and on an empty one; \
+         the second column is not the engine alone but that one. {rounds} rounds of {CALLS} calls each, in turns, medians. \
+         The ratio is the median over pairs of rounds, which went from {:.2} to {:.2}. The records were written through the \
+         store itself, {:.0} a second.",
+        records.div_ceil(OF_A_SESSION),
+        least(&ratios),
+        greatest(&ratios),
+        records as f64 / filled_in.as_secs_f64(),
+    );
+    let goal = Goal::check("≤ 1.2", ratio <= RATIO_MAX);
+    Section { title: "Many records", rows: vec![row.ratio(ratio).goal(goal)], how }
+}
+
+/// Writes so many records into a data folder; returns how long that took.
+fn fill(data: &Path, records: usize) -> Duration {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
+    let store = Store::open(StoreSettings {
+        folder: data.to_owned(),
+        run: "bench".to_owned(),
+        living: Vec::new(),
+        max_age: Duration::from_secs(3600),
+        bytes_max: NO_LIMIT,
+        blobs_ttl: Duration::from_secs(3600),
+        blobs_bytes_max: NO_LIMIT,
+        blobs_per_pool: false,
+    });
+    let begun = Instant::now();
+    runtime.block_on(async {
+        for first in (0..records).step_by(AT_ONCE) {
+            let numbers = first..records.min(first + AT_ONCE);
+            let written: Vec<_> = numbers
+                .flat_map(|number| {
+                    let (request, response) = record(number);
+                    [store.begin(request), store.end(response)]
+                })
+                .collect();
+            for one in written {
+                one.await.expect("a record is written");
+            }
+        }
+        store.close().await;
+    });
+    begun.elapsed()
+}
+
+/// A record such as `echo` leaves behind.
+fn record(number: usize) -> (Request, Response) {
+    let at = SystemTime::now();
+    let session = Some(SessionRef {
+        uid: SessionUid::new(SystemTime::UNIX_EPOCH, bits(number / OF_A_SESSION)),
+        name: format!("s{}", number / OF_A_SESSION).into(),
+        pool: "DEFAULT".into(),
+    });
+    let ref_id = RefId::new(at, bits(number));
+    let params = encode(&json!({ "text": "hello" }));
+    let request =
+        Request { ref_id: ref_id.clone(), owner: Owner::local(), session: session.clone(), tool: "echo".into(), params, at };
+    let response = Response {
+        ref_id,
+        session,
+        status: Status::Success,
+        result: r#"{"content":[{"type":"text","text":"hello"}]}"#.into(),
+        snapshot: None,
+        console: Vec::new(),
+        error: None,
+        blobs: Vec::new(),
+        url: None,
+        title: None,
+        at,
+        took: Duration::from_millis(1),
+    };
+    (request, response)
+}
+
+/// Bits that are as good as random, and the same for the same number.
+fn bits(number: usize) -> [u8; 16] {
+    // The steps of splitmix64.
+    let mut mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (u128::from(mixed) << 64 | u128::from(number as u64)).to_be_bytes()
+}

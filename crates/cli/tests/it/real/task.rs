@@ -1,0 +1,65 @@
+//! One errand of twenty calls, run with the engine alone and in every form of answers: it succeeds in each, and costs
+//! what is promised.
+
+use std::path::Path;
+
+use greenroom_engine::{
+    browser::{self, Places, Wanted},
+    install,
+};
+use greenroom_testkit::{Client, Launch, Sees, Shopper, Site};
+use serde_json::json;
+use tiktoken_rs::o200k_base_singleton;
+
+use super::house::{Data, REVISION, launch};
+
+/// What of the engine's tokens may be spent: with changes asked for, and with names only.
+const DIFF_MAX: f64 = 0.25;
+const REFS_MAX: f64 = 0.05;
+/// Nobody has to ask for anything: pages of the budget's size instead of whole ones.
+const INLINE_MAX: f64 = 0.5;
+
+/// The engine alone, as one would start it.
+fn engine(data: &Path) -> Launch {
+    let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
+    let browser = browser::find(&places, true, Wanted::Any, None).unwrap();
+    let cli = install::locate(data).unwrap().cli;
+    let flags = ["--headless", "--isolated", "--no-sandbox", "--timeout-settle", "0", "--executable-path"];
+    Launch::new("node").arg(cli).args(flags).arg(browser.path)
+}
+
+/// The tokens of everything that an agent received on its errand.
+async fn tokens(client: &Client, sees: Sees, site: &Site) -> f64 {
+    client.initialize(REVISION, json!({})).await;
+    let what = format!("{sees:?}");
+    let errand = Shopper::new(client, sees).run(site).await;
+    let count = errand.received.iter().map(|text| o200k_base_singleton().count_ordinary(text)).sum::<usize>();
+    eprintln!("{what}: {count} tokens, {} calls, asked {} times for more", errand.calls, errand.asked);
+    count as f64
+}
+
+/// An order is placed in every form of answers, by an agent that has only what it was sent; with `diff` for at most a quarter
+/// of the tokens that the engine alone costs, with `refs` for a twentieth.
+#[tokio::test]
+async fn the_errand_succeeds_and_is_cheap() {
+    let (data, site) = (Data::new(), Site::start().await);
+    let alone = engine(data.path()).spawn();
+    let folder = alone.home().to_owned();
+    let all = tokens(&alone, Sees::Files(folder), &site).await;
+    drop(alone);
+    let forms = [
+        (Sees::Inline, "inline", INLINE_MAX),
+        (Sees::Diff, "inline", DIFF_MAX),
+        (Sees::Refs, "refs", REFS_MAX),
+        // The same bytes, recalled instead of read; little is said beside them.
+        (Sees::Raw, "raw", 1.05),
+    ];
+    for (sees, responses, most) in forms {
+        let what = format!("{sees:?}");
+        let client = launch(data.path(), &["--responses", responses]).spawn();
+        let ratio = tokens(&client, sees, &site).await / all;
+        assert!(ratio <= most, "{what}: {ratio:.3} of the engine's tokens");
+        client.close_stdin().await;
+        client.wait().await;
+    }
+}

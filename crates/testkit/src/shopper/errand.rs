@@ -1,0 +1,71 @@
+//! The errand: twenty calls in the shop of the test site, from its table of 500 wares to an order that is placed.
+//!
+//! It has what agents meet: a long table with buttons in every row, filters, details that open and close, tabs, a form
+//! that refuses what is wrong. Elements are named as a person would, by role and name; finding them is the agent's work.
+
+/// What one call does.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Act {
+    Navigate,
+    Click(Element),
+    Type(Element, &'static str),
+    Select(Element, &'static str),
+    FillForm(&'static [(Element, &'static str)]),
+    Snapshot,
+    Evaluate(&'static str),
+    ListTabs,
+}
+
+/// An element, by its role and its name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Element(pub(super) &'static str, pub(super) &'static str);
+
+/// A call, and what must be on the page after it, or in its answer.
+pub(super) struct Step(pub(super) Act, pub(super) &'static str);
+
+use Act::{Click, Evaluate, FillForm, ListTabs, Navigate, Select, Snapshot, Type};
+
+const fn button(name: &'static str) -> Element {
+    Element("button", name)
+}
+
+const fn textbox(name: &'static str) -> Element {
+    Element("textbox", name)
+}
+
+pub(super) const STEPS: [Step; 20] = [
+    Step(Navigate, "500 of 500 wares shown"),
+    Step(Click(button("Add Lamp 216")), "Cart has 1 item"),
+    Step(Click(button("Details of Kettle 342")), "Kettle 342 costs 9.67 and is in stock."),
+    Step(Click(button("Close details")), "500 of 500 wares shown"),
+    Step(Type(Element("searchbox", "Filter"), "kettle 3"), "22 of 500 wares shown"),
+    Step(Click(button("Add Kettle 342")), "Cart has 2 items"),
+    Step(Click(button("Clear filters")), "500 of 500 wares shown"),
+    Step(Select(Element("combobox", "Category"), "Garden"), "100 of 500 wares shown"),
+    Step(Click(button("Add Rake 123")), "Cart has 3 items"),
+    Step(Click(Element("tab", "Cart")), "Total: "),
+    Step(Click(button("More of Rake 123")), "2 x Rake 123"),
+    Step(Snapshot, "Total: "),
+    Step(Click(Element("tab", "Delivery")), "Delivery"),
+    Step(
+        FillForm(&[
+            (textbox("Name"), "Ada Lovelace"),
+            (textbox("Email"), "ada"),
+            (textbox("Street"), "12 St James's Square"),
+            (textbox("City"), "London"),
+            (Element("combobox", "Shipping"), "Express"),
+            (Element("checkbox", "Accept the terms"), "true"),
+        ]),
+        "Ada Lovelace",
+    ),
+    Step(Click(button("Review order")), "Enter a valid email address"),
+    Step(Type(textbox("Email"), "ada@example.com"), "ada@example.com"),
+    Step(Click(button("Review order")), "Review your order"),
+    Step(Evaluate("() => document.querySelector('#total').textContent"), "Total: "),
+    Step(Click(button("Place order")), "Thank you, Ada Lovelace"),
+    Step(ListTabs, "order placed"),
+];
+
+/// What the shop is asked for in the end.
+pub(super) const ORDER: &str = "name=Ada+Lovelace&email=ada%40example.com&street=12+St+James%27s+Square&city=London\
+    &shipping=Express&item=1+x+Lamp+216&item=1+x+Kettle+342&item=2+x+Rake+123";

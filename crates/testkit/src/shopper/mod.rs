@@ -1,0 +1,167 @@
+//! An agent that runs an errand in the shop of the test site, and counts what it was sent for that.
+//!
+//! It uses nothing but the texts it receives: refs it finds in them by role and name, and whether a call has had its
+//! effect. Where an answer does not show that, it asks for more as the answer says: it reads the file that is linked, or
+//! searches with `get_content`. So the same errand shows what each way to answer costs. [`errand`] has the steps.
+
+mod errand;
+mod sight;
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::{client::{Client, text_of}, site::Site};
+use errand::{Act, Element, ORDER, STEPS, Step};
+use sight::{Sight, ref_of};
+
+/// How an agent comes to see pages.
+#[derive(Debug, Clone)]
+pub enum Sees {
+    /// Answers link to snapshots: their files are read, relative to this folder.
+    Files(PathBuf),
+    /// Answers have snapshots in them, perhaps cut.
+    Inline,
+    /// The same, but once a page is known only changes are asked for.
+    Diff,
+    /// Answers have a name only, by which lines are searched.
+    Refs,
+    /// Answers link to files that are elsewhere: snapshots are recalled whole.
+    Raw,
+}
+
+/// An agent at work.
+pub struct Shopper<'a> {
+    client: &'a Client,
+    sees: Sees,
+    sight: Sight,
+    received: Vec<String>,
+    /// How often it had to ask for more.
+    asked: usize,
+}
+
+/// What the errand took.
+#[derive(Debug)]
+pub struct Errand {
+    /// Every text that the agent received, in order.
+    pub received: Vec<String>,
+    /// Calls that drove the browser.
+    pub calls: usize,
+    /// Files read, and calls that recalled something.
+    pub asked: usize,
+}
+
+impl<'a> Shopper<'a> {
+    pub fn new(client: &'a Client, sees: Sees) -> Self {
+        Self { client, sees, sight: Sight::default(), received: Vec::new(), asked: 0 }
+    }
+
+    /// Runs the errand to its end. Panics where an answer does not lead on, and where the shop got another order.
+    pub async fn run(mut self, site: &Site) -> Errand {
+        let orders = site.hits("/shop/order");
+        for (number, Step(act, expected)) in STEPS.iter().enumerate() {
+            self.act(act, site).await;
+            let seen = self.sees_now(expected).await;
+            let last = self.received.last().map_or("", String::as_str);
+            assert!(seen, "step {}: `{expected}` is nowhere after {act:?}: {last}", number + 1);
+        }
+        let placed: Vec<_> = site.requests().into_iter().filter(|seen| seen.path == "/shop/order").collect();
+        assert_eq!(placed.len(), orders + 1, "one order is placed");
+        let query = placed.last().and_then(|seen| seen.query.clone()).unwrap_or_default();
+        assert!(query.starts_with(ORDER), "another order was placed: {query}");
+        Errand { received: self.received, calls: STEPS.len(), asked: self.asked }
+    }
+
+    async fn act(&mut self, act: &Act, site: &Site) {
+        let (tool, mut arguments) = match act {
+            Act::Navigate => ("browser_navigate", json!({ "url": site.url("/shop") })),
+            Act::Click(element) => ("browser_click", self.target(element).await),
+            Act::Type(element, text) => ("browser_type", with(self.target(element).await, "text", json!(text))),
+            Act::Select(element, value) => {
+                ("browser_select_option", with(self.target(element).await, "values", json!([value])))
+            }
+            Act::FillForm(fields) => {
+                let mut filled = Vec::new();
+                for (element, value) in *fields {
+                    let Element(role, name) = element;
+                    let target = self.find(element).await;
+                    filled.push(json!({ "target": target, "name": name, "type": role, "value": value }));
+                }
+                ("browser_fill_form", json!({ "fields": filled }))
+            }
+            Act::Snapshot => ("browser_snapshot", json!({})),
+            Act::Evaluate(function) => ("browser_evaluate", json!({ "function": function })),
+            Act::ListTabs => ("browser_tabs", json!({ "action": "list" })),
+        };
+        if matches!(self.sees, Sees::Diff) && self.sight.knows_a_page() {
+            arguments["mode"] = json!("diff");
+        }
+        let response = self.call(tool, arguments).await;
+        let text = self.received.last().cloned().unwrap_or_default();
+        self.sight.answered(&text, response["result"]["_meta"]["greenroom/ref_id"].as_str());
+    }
+
+    /// The arguments that name an element.
+    async fn target(&mut self, element: &Element) -> Value {
+        json!({ "target": self.find(element).await, "element": element.1 })
+    }
+
+    /// The ref of an element: from what is known of the page, or else asked for.
+    async fn find(&mut self, element: &Element) -> String {
+        let Element(role, name) = element;
+        let words = format!("{role} \"{name}\"");
+        let known = self.sight.texts().find_map(|text| ref_of(text, &words));
+        match known {
+            Some(found) => found,
+            None => {
+                let more = self.more(&words).await;
+                ref_of(&more, &words).unwrap_or_else(|| panic!("no {words} on the page: {more}"))
+            }
+        }
+    }
+
+    /// Whether this can be seen after the last call.
+    async fn sees_now(&mut self, expected: &str) -> bool {
+        self.sight.newest().contains(expected) || self.more(expected).await.contains(expected)
+    }
+
+    /// More of the page than was sent: all of it, or the lines with these words.
+    async fn more(&mut self, words: &str) -> String {
+        let text = match (&self.sees, self.sight.link(), self.sight.ref_id()) {
+            (Sees::Files(folder), Some(link), _) => {
+                let path = folder.join(link);
+                let text = std::fs::read_to_string(&path);
+                let text = text.unwrap_or_else(|error| panic!("`{}`: {error}", path.display()));
+                self.received.push(text.clone());
+                text
+            }
+            (Sees::Raw, _, Some(ref_id)) => self.recall(json!({ "ref_id": ref_id })).await,
+            (Sees::Inline | Sees::Diff | Sees::Refs, _, Some(ref_id)) => {
+                self.recall(json!({ "ref_id": ref_id, "search_for": words })).await
+            }
+            _ => return String::new(),
+        };
+        self.asked += 1;
+        self.sight.learnt(&text);
+        text
+    }
+
+    async fn recall(&mut self, arguments: Value) -> String {
+        self.call("get_content", arguments).await;
+        self.received.last().cloned().unwrap_or_default()
+    }
+
+    /// Calls a tool, which must succeed, and keeps what a model would be given of its answer.
+    async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let response = self.client.call(tool, arguments.clone()).await;
+        let text = text_of(&response);
+        assert!(response["result"]["isError"] != true, "`{tool}` failed with {arguments}: {text}");
+        self.received.push(text);
+        response
+    }
+}
+
+fn with(mut arguments: Value, name: &str, value: Value) -> Value {
+    arguments[name] = value;
+    arguments
+}

@@ -1,0 +1,115 @@
+//! What an agent knows of the page that it works on: the texts it was sent since it last saw the whole of it.
+
+/// Where an answer of the engine links to its snapshot.
+const LINK: &str = "- [Snapshot](";
+
+/// What is known of the page.
+#[derive(Debug, Default)]
+pub(super) struct Sight {
+    /// Oldest first.
+    texts: Vec<String>,
+    /// Where the last answer begins among them.
+    newest: usize,
+    link: Option<String>,
+    ref_id: Option<String>,
+}
+
+impl Sight {
+    /// A call was answered. `meta` is the name of its record where programs look.
+    pub(super) fn answered(&mut self, text: &str, meta: Option<&str>) {
+        let link = text.lines().find_map(|line| line.strip_prefix(LINK)?.strip_suffix(')'));
+        // An answer says nothing of the page unless it has a snapshot, a link to one, or a name to recall one by.
+        let only_changes = text.contains("```diff\n") || text.contains("no changes since ref_id");
+        let shows = link.is_some() || text.contains("```yaml\n") || text.contains("\"has_snapshot\":true");
+        if shows && !only_changes {
+            self.texts.clear();
+        }
+        if shows || only_changes {
+            self.link = link.map(str::to_owned);
+            self.ref_id = name_in(text).or(meta).map(str::to_owned);
+        }
+        self.newest = self.texts.len();
+        self.texts.push(text.to_owned());
+    }
+
+    /// Something was asked for and received.
+    pub(super) fn learnt(&mut self, text: &str) {
+        self.texts.push(text.to_owned());
+    }
+
+    /// Newest first.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().rev().map(String::as_str)
+    }
+
+    /// What came with the last call.
+    pub(super) fn newest(&self) -> &str {
+        self.texts.get(self.newest).map_or("", String::as_str)
+    }
+
+    pub(super) fn link(&self) -> Option<&str> {
+        self.link.as_deref()
+    }
+
+    pub(super) fn ref_id(&self) -> Option<String> {
+        self.ref_id.clone()
+    }
+
+    pub(super) fn knows_a_page(&self) -> bool {
+        self.ref_id.is_some()
+    }
+}
+
+/// The name of a record, as answers say it: in a note, or in the few words that stand for an answer.
+fn name_in(text: &str) -> Option<&str> {
+    let noted = text.lines().find_map(|line| line.strip_prefix("ref_id: "));
+    noted.or_else(|| text.split_once("\"ref_id\":\"")?.1.split('"').next())
+}
+
+/// The ref of the element that a line of a snapshot, or of what is new in one, has these words for.
+pub(super) fn ref_of(text: &str, words: &str) -> Option<String> {
+    let mut in_diff = false;
+    for line in text.lines() {
+        match line {
+            "```diff" => in_diff = true,
+            "```" => in_diff = false,
+            // What is gone is not there any more.
+            gone if in_diff && gone.starts_with("- ") => {}
+            line if line.contains(words) => {
+                let found = line.split_once("[ref=").and_then(|(_, rest)| rest.split(']').next());
+                if let Some(found) = found {
+                    return Some(found.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Refs are found in snapshots and in what is new, never in what is gone.
+    #[test]
+    fn refs() {
+        let text = "```diff\n- - button \"Go\" [ref=e1]\n+ - button \"Go\" [active] [ref=e2]\n```";
+        assert_eq!(ref_of(text, "button \"Go\"").as_deref(), Some("e2"));
+        assert_eq!(ref_of("- button \"Go\" [ref=e1]", "button \"Go\"").as_deref(), Some("e1"));
+        assert_eq!(ref_of("- button \"Go on\" [ref=e1]", "button \"Go\""), None);
+    }
+
+    /// A page that is shown whole replaces what was known; changes add to it; an answer without a page leaves it.
+    #[test]
+    fn pages() {
+        let mut sight = Sight::default();
+        sight.answered("```yaml\none\n```\nref_id: a", None);
+        sight.answered("```diff\n+ two\n```\nref_id: b", None);
+        assert_eq!((sight.texts().count(), sight.ref_id().as_deref()), (2, Some("b")));
+        sight.answered("### Result\n3", None);
+        assert_eq!(sight.ref_id().as_deref(), Some("b"));
+        sight.answered("{\"ref_id\":\"c\",\"metadata\":{\"has_snapshot\":true}}", None);
+        assert_eq!((sight.texts().count(), sight.ref_id().as_deref()), (1, Some("c")));
+    }
+}
