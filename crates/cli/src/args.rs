@@ -38,7 +38,7 @@ pub enum Verb {
     /// Look at pools of browsers, or change one
     #[command(subcommand)]
     Pool(PoolVerb),
-    /// Show what running greenrooms have logged lately
+    /// Show what running greenrooms have logged lately, or what happened in a session
     Logs(verb::logs::Args),
     /// Look at the records of calls, make room, or take them out
     #[command(subcommand)]
