@@ -77,7 +77,14 @@ fn one(subjects: &Subjects, quick: bool) -> (Vec<Row>, String) {
     let row = |percent: f64| {
         let of = |calls: &Vec<f64>| percentile(calls, percent);
         let added: Vec<f64> = pairs.iter().map(|(on, off)| of(on) - of(off)).collect();
-        (Row::new(format!("added to one call by its record, p{percent}"), us(median(&added)), String::new()), added)
+        (
+            Row::new(
+                format!("added to one call by its record, p{percent}"),
+                us(median(&added)),
+                String::new(),
+            ),
+            added,
+        )
     };
     let ((p50, added), (p99, _)) = (row(50.0), row(99.0));
     let rows = vec![p50.goal(Goal::check("≤ 50 µs", median(&added) <= ADDED_MAX)), p99];

@@ -3,11 +3,12 @@
 //! It takes everything that waits as one batch, writes it in one transaction, and answers all of it once that is
 //! committed, in order. An operation that cannot be written fails alone: the batch is done again, each in a savepoint
 //! of its own. A transaction that fails fails all of it, and [`Shared::health`] says why until one succeeds again.
-//! A database that cannot be opened is tried again, one that is broken or gone is begun anew; meanwhile calls go on
+//! Operations that the journal has are acknowledged already: they are kept and written later. A database that cannot be
+//! opened is tried again, one that is broken or gone is begun anew; meanwhile calls go on
 //! without records.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -25,6 +26,7 @@ use super::{
 };
 use crate::{
     blob_files::BlobFiles,
+    journal::Leftover,
     op::{Done, Op},
     queue::{News, Queue},
     retention::{Removed, Round},
@@ -50,6 +52,16 @@ pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) phase: watch::Sender<Phase>,
     health: Mutex<Result<(), Arc<str>>>,
+    progress: watch::Sender<Progress>,
+}
+
+/// How far the writer is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    /// How many operations are done.
+    done: u64,
+    /// The last batch could not be written.
+    is_stuck: bool,
 }
 
 /// Where the database stands, for those who read.
@@ -64,17 +76,31 @@ pub(crate) enum Phase {
 }
 
 impl Shared {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { queue: Queue::noting(folder), ..Self::without_journal() }
+    }
+
+    fn without_journal() -> Self {
         Self {
             queue: Queue::default(),
             phase: watch::Sender::new(Phase::Opening),
             health: Mutex::new(Ok(())),
+            progress: watch::Sender::default(),
+        }
+    }
+
+    /// Returns when everything that was acknowledged before can be read, or cannot be committed.
+    pub(crate) async fn settled(&self) {
+        if let Some(until) = self.queue.hurry() {
+            let mut progress = self.progress.subscribe();
+            // Its sender stands here, so this does not fail.
+            let _ = progress.wait_for(|progress| progress.done >= until || progress.is_stuck).await;
         }
     }
 
     /// Nobody writes; what is there can be read.
     pub(crate) fn for_reading() -> Self {
-        let shared = Self::new();
+        let shared = Self::without_journal();
         shared.queue.close();
         shared.phase.send_replace(Phase::Open(0));
         shared
@@ -92,6 +118,7 @@ impl Shared {
     }
 
     fn set_health(&self, health: Result<(), Arc<str>>) {
+        self.queue.set_well(health.is_ok());
         let mut kept = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         if *kept == health {
             return;
@@ -111,6 +138,8 @@ pub(crate) struct Writer {
     state: State,
     writing: Writing,
     openings: u64,
+    /// Operations that failed, and whoever waited knows it, since the last batch that was written.
+    failed: u64,
     files: Arc<BlobFiles>,
     /// The round of removals that is under way, if there is one.
     round: Option<Round>,
@@ -131,6 +160,7 @@ impl Drop for End {
         self.0.queue.close();
         // What is still in the queue is dropped, and whoever waits for it learns that.
         self.0.queue.take(&mut Vec::new(), Duration::ZERO);
+        self.0.queue.end_journal();
         self.0.phase.send_replace(Phase::Ended);
     }
 }
@@ -153,6 +183,7 @@ impl Writer {
             shared,
             settings,
             openings: 0,
+            failed: 0,
             files,
             round: None,
             retain_at: Instant::now() + RETAIN_FIRST,
@@ -228,6 +259,8 @@ impl Writer {
     }
 
     fn tidy(&self, opened: &mut Opened) -> Result<(), Failure> {
+        // Before sessions are closed: these belong to processes that are gone, too.
+        self.replay(&opened.connection)?;
         let closed = close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living)?;
         if closed > 0 {
             tracing::info!(closed, "sessions of greenrooms that are gone are closed");
@@ -253,17 +286,42 @@ impl Writer {
         match self.attempts(batch, &mut done, bytes) {
             Ok(()) => {
                 self.shared.set_health(Ok(()));
+                let count = batch.len() as u64 + std::mem::take(&mut self.failed);
+                let done_so_far = self.shared.queue.settle(count);
                 for (op, done) in batch.drain(..).zip(done) {
                     op.answer(done);
                 }
+                self.shared.progress.send_replace(Progress { done: done_so_far, is_stuck: false });
             }
             Err(why) => {
                 self.shared.set_health(Err(why.clone()));
-                for op in batch.drain(..) {
+                let (noted, others): (Vec<_>, Vec<_>) = batch.drain(..).partition(Op::is_noted);
+                // Until what is noted is written, nothing counts as done: files of the journal must not go before.
+                self.failed += others.len() as u64;
+                for op in others {
                     op.answer(Err(NotRecorded(why.clone())));
                 }
+                self.shared.queue.put_back(noted);
+                self.shared.progress.send_modify(|progress| progress.is_stuck = true);
             }
         }
+    }
+
+    /// Writes what processes have noted that are gone.
+    fn replay(&self, connection: &Connection) -> Result<(), Failure> {
+        for leftover in Leftover::all(&self.folder) {
+            // Sessions that are new with it belong to no process that lives.
+            let (mut writing, mut done) = (Writing::new(String::new()), Vec::new());
+            transaction(connection, &mut writing, &leftover.ops, &mut done, Care::Each)?;
+            if !done.is_empty() {
+                tracing::info!(
+                    operations = done.len(),
+                    "records of a greenroom that is gone are in the database now"
+                );
+            }
+            leftover.remove();
+        }
+        Ok(())
     }
 
     fn attempts(

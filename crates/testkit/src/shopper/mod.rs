@@ -11,7 +11,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::{client::{Client, text_of}, site::Site};
+use crate::{
+    client::{Client, text_of},
+    site::Site,
+};
 use errand::{Act, Element, ORDER, STEPS, Step};
 use sight::{Sight, ref_of};
 
@@ -76,7 +79,13 @@ impl<'a> Shopper<'a> {
         let (tool, mut arguments) = match act {
             Act::Navigate => ("browser_navigate", json!({ "url": site.url("/shop") })),
             Act::Click(element) => ("browser_click", self.target(element).await),
-            Act::Type(element, text) => ("browser_type", with(self.target(element).await, "text", json!(text))),
+            Act::Type(element, text) => {
+                ("browser_type", with(self.target(element).await, "text", json!(text)))
+            }
+            Act::Submit(element, text) => {
+                let arguments = with(self.target(element).await, "text", json!(text));
+                ("browser_type", with(arguments, "submit", json!(true)))
+            }
             Act::Select(element, value) => {
                 ("browser_select_option", with(self.target(element).await, "values", json!([value])))
             }

@@ -39,7 +39,10 @@ async fn pages_answer() {
         ("/late?ms=1&by=fetch", "navigation"),
         ("/title?t=a%3Cb", "<title>a&lt;b</title>"),
         ("/shop", "role=tablist"),
-        ("/shop/order?name=Ada&item=2+x+Bag+5&item=1+x+Rake+3&total=9.50", "ordered 2 x Bag 5, 1 x Rake 3 for 9.50"),
+        (
+            "/shop/order?name=Ada&item=2+x+Bag+5&item=1+x+Rake+3&total=9.50",
+            "ordered 2 x Bag 5, 1 x Rake 3 for 9.50",
+        ),
         ("/sw", "serviceWorker"),
         ("/sw.js", "skipWaiting"),
     ] {
