@@ -8,6 +8,7 @@
 # Debian 13 is the first with a Node that the engine runs on; the program is built on the same one, for its libc.
 ARG DEBIAN=trixie
 
+# The slim image has a C compiler too, which SQLite is compiled with.
 FROM rust:1.95-slim-${DEBIAN} AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./

@@ -20,11 +20,14 @@ import anyio
 import mcp
 from mcp import StdioServerParameters, types
 from mcp.client.stdio import stdio_client
+from pydantic import AnyUrl
 
 PART = json.loads(sys.argv[1])
 REVISION = PART["revision"]
 MODERN = REVISION >= "2026-07-28"
 ELICITS = REVISION >= "2025-06-18"
+
+Refused = getattr(mcp, "McpError", None) or mcp.MCPError
 
 log = []  # what arrived of `notifications/message`
 questions = []  # what the server wanted to know of the user
@@ -59,6 +62,9 @@ class One:
         self.list_tools = session.list_tools
         self.set_logging_level = session.set_logging_level
         self.ping = session.send_ping
+        self.list_resources = session.list_resources
+        self.list_resource_templates = session.list_resource_templates
+        self.read_resource = lambda uri: session.read_resource(AnyUrl(uri))
 
     @classmethod
     @asynccontextmanager
@@ -137,6 +143,9 @@ class Two:
         self.list_tools = client.list_tools
         self.set_logging_level = client.set_logging_level
         self.ping = client.send_ping
+        self.list_resources = client.list_resources
+        self.list_resource_templates = client.list_resource_templates
+        self.read_resource = client.read_resource
 
     @classmethod
     @asynccontextmanager
@@ -279,12 +288,32 @@ async def play(client):
     try:
         await call("ecoh", {"sessionId": "a"})
         say("unknown tool", answered=True)
-    except (getattr(mcp, "McpError", None) or mcp.MCPError) as refused:
+    except Refused as refused:
         error = refused.error
         say("unknown tool", code=error.code, named='unknown tool: "ecoh"; did you mean "echo"?' in error.message)
 
     bad = await call("echo", {"text": 7, "sessionId": "a"})
     say("bad arguments", isError=bad["isError"], code=bad["_meta"]["greenroom/error"]["code"])
+
+    # What came with an answer is kept, and can be read again.
+    await call("picture", {"sessionId": "a"})
+    listed = [one.model_dump(mode="json", by_alias=True) for one in (await client.list_resources()).resources]
+    templates = (await client.list_resource_templates()).model_dump(mode="json", by_alias=True)["resourceTemplates"]
+    picture = next(one["uri"] for one in listed if one["mimeType"] == "image/png")
+    read = (await client.read_resource(picture)).model_dump(mode="json", by_alias=True)["contents"][0]
+    # The code differs between revisions, and some SDKs tell the newer one for both.
+    try:
+        await client.read_resource("greenroom://blobs/none")
+        absent = False
+    except Refused as refused:
+        absent = refused.error.code in (-32002, -32602)
+    say(
+        "resources",
+        listed=sorted(one["mimeType"] for one in listed),
+        templates=[one["uriTemplate"] for one in templates],
+        read=read["blob"][:11],
+        absent=absent,
+    )
 
     say("big answer", characters=len(await text("big", {"bytes": 1_000_000, "sessionId": "a"})))
 

@@ -92,6 +92,21 @@ say("unknown tool", { code: unknown.code, named: unknown.message.includes('unkno
 const bad = await call("echo", { text: 7, sessionId: "a" });
 say("bad arguments", { isError: bad.isError, code: bad._meta["greenroom/error"].code });
 
+// What came with an answer is kept, and can be read again.
+await call("picture", { sessionId: "a" });
+const { resources } = await client.listResources();
+const { resourceTemplates } = await client.listResourceTemplates();
+const picture = resources.find(({ mimeType }) => mimeType === "image/png");
+const { contents } = await client.readResource({ uri: picture.uri });
+// The code differs between revisions, and some SDKs tell the newer one for both.
+const refused = await client.readResource({ uri: "greenroom://blobs/none" }).then(() => null, ({ code }) => code);
+say("resources", {
+  listed: resources.map(({ mimeType }) => mimeType).sort(),
+  templates: resourceTemplates.map(({ uriTemplate }) => uriTemplate),
+  read: contents[0].blob.slice(0, 11),
+  absent: [-32002, -32602].includes(refused),
+});
+
 say("big answer", { characters: (await text("big", { bytes: 1_000_000, sessionId: "a" })).length });
 
 const echoes = Array.from({ length: 20 }, (_, n) => text("echo", { text: `${n}`, sessionId: `p${n % 4}` }));

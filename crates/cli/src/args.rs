@@ -38,11 +38,24 @@ pub enum Verb {
     /// Look at pools of browsers, or change one
     #[command(subcommand)]
     Pool(PoolVerb),
-    /// Show what running greenrooms have logged lately
+    /// Show what running greenrooms have logged lately, or what happened in a session
     Logs(verb::logs::Args),
+    /// Look at the records of calls, make room, or take them out
+    #[command(subcommand)]
+    Db(DbVerb),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigVerb),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DbVerb {
+    /// Print how much is kept, of whom and since when
+    Stats(verb::db::StatsArgs),
+    /// Remove what is too old or too much, and make the database as small as it can be
+    Vacuum(verb::db::VacuumArgs),
+    /// Print records, one JSON object a line, oldest first
+    Export(verb::db::ExportArgs),
 }
 
 #[derive(Debug, Subcommand)]

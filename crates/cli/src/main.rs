@@ -30,7 +30,7 @@ use greenroom_gateway::control::Journal;
 use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
-    args::{Cli, ConfigVerb, Flags, PoolVerb, SessionsVerb, Verb},
+    args::{Cli, ConfigVerb, DbVerb, Flags, PoolVerb, SessionsVerb, Verb},
     config::{Inputs, Surroundings},
     report::Hinted,
 };
@@ -106,6 +106,9 @@ async fn dispatch(
             verb::pool::command(&settings, &args, verb::pool::Command::Drain).await
         }
         Verb::Logs(args) => verb::logs::run(&settings, &args).await,
+        Verb::Db(DbVerb::Stats(args)) => verb::db::stats(&settings, &surroundings, &args),
+        Verb::Db(DbVerb::Vacuum(args)) => verb::db::vacuum(&settings, &args).await,
+        Verb::Db(DbVerb::Export(args)) => verb::db::export(&settings, &args),
         Verb::Config(ConfigVerb::Show(args)) => verb::config::show(&settings, &args),
     }
 }

@@ -108,6 +108,15 @@ pub enum ArtifactKind {
     Path,
 }
 
+/// An input field of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// What calls may name it by.
+    pub reference: String,
+    /// What was entered, as far as the snapshot shows it.
+    pub value: Option<String>,
+}
+
 /// What there is to keep of an artifact.
 #[derive(Debug, Clone)]
 pub enum Content {
@@ -232,6 +241,10 @@ pub trait Engine: Send + Sync {
     /// Whether a tool's answers carry page snapshots, as far as the engine's adapter knows.
     fn gives_snapshots(&self, _tool: &str) -> bool {
         false
+    }
+    /// A snapshot's input fields whose names are such.
+    fn fields(&self, _snapshot: &str, _is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
+        Vec::new()
     }
     /// Which of its answers can be read as data, to be asked for in parts.
     fn gives_data(&self, _tool: &str) -> bool {

@@ -4,8 +4,10 @@
 use std::{sync::Arc, time::Instant};
 
 use greenroom_core::{
-    Agent, Call, Nobody, Owner, Raw, RefId, Reply, SessionId, likeness::nearest, record::Record,
-    settings::Responses,
+    Agent, Call, Nobody, Owner, Raw, RefId, Reply, SessionId,
+    likeness::nearest,
+    record::Record,
+    settings::{Responses, Scope},
 };
 use greenroom_fleet::Answer;
 use greenroom_mcp::{RpcError, error::INVALID_REQUEST};
@@ -16,7 +18,7 @@ use crate::{
     catalog::{Entry, Listed},
     connection::Connection,
     recall::{
-        Claimed, Kept, Mode, Ticket, paged,
+        Claimed, Kept, Mode, Order, Ticket, paged,
         pages::{self, Query},
     },
     rescue::{self, Failure},
@@ -139,7 +141,11 @@ pub(crate) async fn for_program(
     call: ProgramCall,
 ) -> Result<Told, Failure> {
     let caller = Caller { owner: owner.clone(), connection: None, agent: Arc::new(Nobody) };
+    let _unanswered = gateway.answering.token();
     let request = Request::of(call.tool, call.arguments)?;
+    if call.session.is_none() && gateway.scope != Scope::Call {
+        return Err(Failure::program_session_required());
+    }
     let given = Given { session: call.session, ref_id: call.ref_id };
     match carry_out(gateway, &caller, request, given, Turns::default().take()).await {
         Ok(Done::Call(ended)) => Ok(Told::Ended(Box::new(ended.kept))),
@@ -178,16 +184,17 @@ async fn carry_out(
         let said = paged::next(&gateway.recall, &caller.owner, key, asked).map_err(Failure::from)?;
         return Ok(Done::Page(said));
     }
+    let whose = whose(gateway, caller, session.or(given.session));
     let (recall, owner, arguments) = (&gateway.recall, &caller.owner, request.arguments());
+    let order = Order { owner, whose: whose.as_ref().ok(), tool: name, arguments };
     let ticket = match given.ref_id {
-        None => Ticket::take(recall, owner, name, arguments),
-        Some(ref_id) => match Ticket::claim(recall, owner, name, arguments, ref_id.clone()).await {
+        None => Ticket::take(recall, order),
+        Some(ref_id) => match Ticket::claim(recall, order, ref_id.clone()).await {
             Claimed::Ticket(ticket) => ticket,
             Claimed::Repeat(record) => return Err(Refusal::Repeat(record)),
             Claimed::Taken => return Err(Failure::request_id_taken(&ref_id).into()),
         },
     };
-    let whose = whose(gateway, caller, session.or(given.session));
     // Arguments are looked at first: whoever gives no session where one is needed may have to mend them too.
     let matters = whose.as_ref().ok().filter(|_| listed.differs(entry));
     let pool = matters.map(|whose| pool_of(gateway, caller, whose, &target));
@@ -216,6 +223,7 @@ async fn carry_out(
     Ok(Done::Call(match outcome {
         Ok(mut answer) => {
             gateway.metrics.ran(&answer.ran, fine);
+            ticket.teach(recall, &whose, &answer.reply, gateway.catalog.engine(&answer.ran.pool).as_deref());
             let kept = ticket.answered(&answer.reply, &answer.ran, &answer.view).await;
             let notes = notes(caller, &whose, std::mem::take(&mut answer.notes), unnamed);
             Ended { outcome: Ok(answer), kept, mode: wants.mode, page, notes }

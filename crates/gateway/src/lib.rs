@@ -29,10 +29,12 @@ mod turn;
 mod watch;
 mod whose;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use greenroom_core::{Policy, settings::Scope};
 use greenroom_fleet::{Fleet, Readiness};
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 pub use catalog::{Catalog, Source};
 pub use connection::{Client, Reach};
@@ -55,9 +57,22 @@ pub struct Gateway {
     pub parking: Parking,
     pub metrics: Arc<Metrics>,
     pub recall: Recall,
+    /// Calls that are not answered yet.
+    pub answering: TaskTracker,
 }
 
 impl Gateway {
+    /// Takes on no more calls and returns when those that run are carried out, kept and answered, or when the time is
+    /// over; then it says so.
+    pub async fn drain(&self, within: Duration) -> bool {
+        let answered = async {
+            self.answering.close();
+            self.answering.wait().await;
+        };
+        let all = async { tokio::join!(self.fleet.drain_calls(within), answered).0 };
+        timeout(within, all).await.unwrap_or(false)
+    }
+
     /// Whether calls are kept.
     fn recalls(&self) -> bool {
         self.recall.records.is_some()

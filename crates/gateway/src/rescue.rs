@@ -44,6 +44,12 @@ impl Failure {
             .hint("choose an id for your own browser, any text will do, and give it with every call")
     }
 
+    /// `session_id` is missing in a program's call.
+    pub(crate) fn program_session_required() -> Self {
+        Self::new("session_required", "missing: `session_id`")
+            .hint("choose an id for your own browser, any text will do, and give it with every call")
+    }
+
     /// `sessionId` is missing in a request that belongs to no connection.
     pub(crate) fn stateless() -> Self {
         Self::new(

@@ -19,6 +19,7 @@ mod op;
 mod queue;
 mod retention;
 mod settings;
+mod shared;
 mod sqlite;
 mod store;
 

@@ -17,14 +17,19 @@ pub use crate::{
 };
 use crate::{
     settings::StoreSettings,
-    sqlite::{Failure, export, figures, open, vacuum},
+    sqlite::{Failure, export, figures, open, schema, vacuum},
 };
 
 /// Why the records cannot be looked after.
 #[derive(Debug, thiserror::Error)]
 pub enum MaintenanceError {
-    #[error("cannot use {}: {source}", .path.display())]
+    #[error("cannot use {}", .path.display())]
     Database { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error(
+        "{} was written by a newer greenroom: its version is {version}, this greenroom knows versions up to {known}",
+        .path.display()
+    )]
+    Newer { path: PathBuf, version: usize, known: usize },
     #[error("no records of a session \"{0}\"")]
     NoSession(String),
 }
@@ -102,5 +107,9 @@ pub fn export<E: From<MaintenanceError>>(
 }
 
 fn database(folder: &Path, failure: Failure) -> MaintenanceError {
-    MaintenanceError::Database { path: folder.join(open::FILE), source: Box::new(failure) }
+    let path = folder.join(open::FILE);
+    match failure {
+        Failure::Newer { version } => MaintenanceError::Newer { path, version, known: schema::VERSION },
+        failure => MaintenanceError::Database { path, source: Box::new(failure) },
+    }
 }

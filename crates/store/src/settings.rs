@@ -9,7 +9,7 @@ pub struct StoreSettings {
     pub folder: PathBuf,
     /// The tag of this process.
     pub run: String,
-    /// The tags of all processes that live: the sessions of others are over.
+    /// The tags of all processes that live, looked up just now: older sessions of any others are over.
     pub living: Vec<String>,
     /// Records older than this are removed.
     pub max_age: Duration,

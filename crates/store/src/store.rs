@@ -24,12 +24,8 @@ use crate::{
     blob_files::{self, BlobFiles},
     op::{BlobUse, Op, Waiter},
     settings::StoreSettings,
-    sqlite::{
-        blob_rows, find, open,
-        readers::Readers,
-        timeline::timeline,
-        writer::{Phase, Shared, Writer},
-    },
+    shared::{Phase, Shared},
+    sqlite::{blob_rows, find, open, readers::Readers, timeline::timeline, writer::Writer},
 };
 
 /// The keeper of records of this process. Dropping it lets the writer finish what it has been given, without anybody

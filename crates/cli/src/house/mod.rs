@@ -103,6 +103,7 @@ impl House {
             folder: surroundings.working_dir.clone(),
             parking: greenroom_gateway::Parking::default(),
             metrics,
+            answering: tokio_util::task::TaskTracker::new(),
             recall: Recall {
                 records,
                 responses: settings.responses,

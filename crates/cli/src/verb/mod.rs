@@ -1,6 +1,7 @@
 //! One file per verb. Each declares its own arguments and runs with the resolved settings.
 
 pub mod config;
+pub mod db;
 pub mod demo;
 pub mod doctor;
 pub mod logs;

@@ -86,7 +86,7 @@ pub async fn run(
 /// Lets calls that run come to their end, for a while, unless it is asked to hurry.
 async fn drain(house: &House, within: Duration, signals: &Signals) {
     tokio::select! {
-        done = house.gateway.fleet.drain_calls(within) => {
+        done = house.gateway.drain(within) => {
             if !done {
                 tracing::warn!("calls still run after {}; they are cut off", human(within));
             }

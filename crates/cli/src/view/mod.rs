@@ -3,6 +3,7 @@
 
 pub mod logs;
 pub mod pools;
+pub mod records;
 pub mod sessions;
 pub mod status;
 pub mod table;

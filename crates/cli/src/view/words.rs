@@ -18,6 +18,20 @@ pub fn span(seconds: u64) -> String {
     }
 }
 
+/// `812 bytes`, `1.4 MiB`.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
+        None if bytes == 1 => "1 byte".to_owned(),
+        None => format!("{bytes} bytes"),
+        Some((name, unit)) => {
+            // In tenths, rounded down: what is said to be there is there.
+            let tenths = bytes / (unit / 10).max(1);
+            format!("{}.{} {name}", tenths / 10, tenths % 10)
+        }
+    }
+}
+
 /// `1 instance`, `2 instances`.
 pub fn count(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
@@ -94,6 +108,16 @@ mod tests {
             (187_300, "2 d 4 h"),
         ] {
             assert_eq!(span(seconds), text);
+        }
+    }
+
+    /// Sizes are read in the unit that suits them.
+    #[test]
+    fn sizes() {
+        for (size, text) in
+            [(0, "0 bytes"), (1, "1 byte"), (1_023, "1023 bytes"), (1_536, "1.5 KiB"), (3 << 30, "3.0 GiB")]
+        {
+            assert_eq!(bytes(size), text);
         }
     }
 

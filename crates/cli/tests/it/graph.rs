@@ -32,6 +32,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
             "greenroom-store",
             "greenroom-engine",
             "greenroom-gateway",
+            "greenroom-store",
         ],
     ),
 ];

@@ -11,6 +11,7 @@
 
 mod config;
 mod control;
+mod db;
 mod docs;
 mod doctor;
 mod front;
@@ -19,6 +20,7 @@ mod http;
 mod join;
 mod packaging;
 mod real;
+mod records;
 mod run;
 mod scripts;
 mod sdk;

@@ -50,6 +50,11 @@ impl Kind for Span {
     }
 }
 
+/// A duration written as in a setting, for whatever is none: `250ms`, `30s`, `5m`, `1h`, at most a year.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    milliseconds(text).filter(|ms| *ms <= MS_MAX).map(Duration::from_millis)
+}
+
 fn milliseconds(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -40,6 +40,7 @@ mod pools_tests;
 
 pub use choice::{Browser, Cap, EngineKind, ImageResponses, LeaseStrategy, Responses, Scope};
 pub use declare::{Reach, Section, Setting};
+pub use duration::parse_duration;
 pub use key::Level;
 pub use kind::Shape;
 pub use pools::{DeclaredInstance, DeclaredPool};

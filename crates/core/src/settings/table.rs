@@ -29,7 +29,7 @@ settings! {
 
     /// Where things are, and what greenroom says about itself.
     {
-        /// Where the engine, caches, profiles and run files live.
+        /// Where the engine, caches, profiles, records and run files live.
         "data_dir" data_dir: PathBuf = data_dir => Place, guarded = true;
         /// What is logged to stderr: a level, or a filter such as `info,greenroom_fleet=debug`.
         "log" log: String = "warn".to_owned() => Text("FILTER");
@@ -37,8 +37,9 @@ settings! {
         /// `refs` only what it came to and a `ref_id`, to ask for the rest with `get_content`; `raw` has the engine's
         /// answer byte for byte. A call may ask for another with `mode`.
         "responses" responses: Responses = Responses::Inline => Choice::<Responses>::ANY;
-        /// How much of an answer is sent `inline`, in tokens as greenroom estimates them. Of a longer one the agent
-        /// gets the beginning, the size, and how to get the rest.
+        /// How much of an answer is sent `inline`, in tokens as greenroom estimates them. A longer snapshot is folded
+        /// where it repeats itself, and of a longer text the beginning is sent; the answer says how much is left out
+        /// and how to get it.
         "inline_tokens" inline_tokens: usize = 8_000 => Whole(200..=1_000_000);
         /// The Node.js executable that runs the engine. Found on `PATH` when unset.
         "node" node: Option<PathBuf> = None => Or("unset", Program), guarded = true;
@@ -69,10 +70,11 @@ settings! {
 
     /// What is kept of every call, and for how long.
     records: Records {
-        /// Whether calls are kept at all. Without records nothing can be recalled, and `refs` cannot be had.
+        /// Whether calls are kept at all. Without records nothing can be recalled, so answers are neither cut nor sent
+        /// as `refs`.
         "records.enabled" enabled: bool = true => Switch;
         /// Arguments whose values are not kept, by name, beside those that look like secrets: passwords, tokens, keys.
-        "records.redact" redact: Vec<String> = Vec::new() => Many(Text("NAME"));
+        "records.redact" redact: Vec<String> = Vec::new() => Many(Text("NAME")), guarded = true;
         /// Records older than this are removed.
         "records.max_age" max_age: Duration = Duration::from_secs(7 * 24 * 3600) => Span::POSITIVE;
         /// When the database is bigger than this, the oldest records are removed.

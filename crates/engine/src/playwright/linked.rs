@@ -28,8 +28,9 @@ const ANSWER_BYTES_MAX: u64 = 2 * FILE_BYTES_MAX;
 /// The tool that answers with console lines.
 const CONSOLE: &str = "browser_console_messages";
 
-/// Tools that name files which are only begun with them. They are whole when the recording has ended.
-const BEGIN: [&str; 2] = ["browser_start_tracing", "browser_start_video"];
+/// Tools whose files are not to be kept: they are only begun and whole when a recording has ended, or hold what opens
+/// doors, as cookies do.
+const UNKEPT: [&str; 3] = ["browser_start_tracing", "browser_start_video", "browser_storage_state"];
 
 /// An answer that is to be read.
 #[derive(Clone, Copy)]
@@ -113,7 +114,7 @@ impl Found {
         let Ok(about) = tokio::fs::metadata(file).await else { return Content::Nothing };
         let bytes = about.len();
         let fits = bytes <= FILE_BYTES_MAX && self.kept.bytes + bytes <= ANSWER_BYTES_MAX;
-        if !about.is_file() || !fits || BEGIN.contains(&tool) || !self.kept.files.insert(file.to_owned()) {
+        if !about.is_file() || !fits || UNKEPT.contains(&tool) || !self.kept.files.insert(file.to_owned()) {
             return Content::Nothing;
         }
         let data = match tokio::fs::read(file).await {

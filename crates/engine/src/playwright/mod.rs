@@ -23,7 +23,7 @@ mod window;
 
 use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset};
+use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset, port::Field};
 
 use crate::{
     browser::{self, Wanted},
@@ -117,6 +117,10 @@ impl Engine for PlaywrightEngine {
 
     fn gives_snapshots(&self, tool: &str) -> bool {
         data::gives_snapshots(tool)
+    }
+
+    fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
+        tree::fields(snapshot, is_such)
     }
 
     fn gives_data(&self, tool: &str) -> bool {

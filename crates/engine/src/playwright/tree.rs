@@ -16,6 +16,7 @@
 
 use std::borrow::Cow;
 
+use greenroom_core::port::Field;
 use serde_json::{Map, Value};
 
 /// How deep trees are. Whatever is deeper stands beside its parent. People's pages have some 30 levels; a script can
@@ -220,6 +221,21 @@ fn members(key: &str) -> Option<Map<String, Value>> {
         members.entry(name).or_insert(value);
     }
     Some(members)
+}
+
+/// Fields whose names are such. Only lines that can be fields are looked at.
+pub(super) fn fields(snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
+    let field = |line: &str| {
+        let item = line.trim_start().strip_prefix("- ")?;
+        FIELDS.iter().find(|role| item.trim_start_matches('\'').starts_with(**role))?;
+        let (key, value) = split(item);
+        let members = members(&key)?;
+        let text = |name: &str| members.get(name).and_then(Value::as_str);
+        text("name").filter(|name| is_such(name))?;
+        let value = value.map(|value| unquote(value).into_owned()).filter(|value| !value.is_empty());
+        Some(Field { reference: text("ref")?.to_owned(), value })
+    };
+    snapshot.lines().filter_map(field).collect()
 }
 
 /// Where the JSON string ends with which the text begins.

@@ -10,6 +10,8 @@ use greenroom_core::{Raw, Toolset};
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
+use crate::recall::{pages, wants};
+
 use super::{
     Source,
     arguments::{Checker, Invalid},
@@ -108,6 +110,13 @@ impl Listed {
                 if let Invalid::Unknown { known, .. } = &mut invalid {
                     if entry.takes.session {
                         known.push(inject::SESSION_ID.to_owned());
+                    }
+                    if entry.shown.get().contains(&format!("\"{}\":", wants::MODE)) && entry.takes.wants.mode
+                    {
+                        known.push(wants::MODE.to_owned());
+                    }
+                    if entry.takes.wants.pages {
+                        known.extend(pages::NAMES.map(ToOwned::to_owned));
                     }
                     let own = |name: &str| match name {
                         inject::POOL => entry.takes.pool,

@@ -9,7 +9,7 @@ use greenroom_mcp::{
     message,
 };
 use serde_json::{json, value::RawValue};
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use super::stateless;
 use crate::{
@@ -177,8 +177,8 @@ impl Protocol {
             return send(&way.reply, Some(&id), &Err(error.to_raw())).await;
         }
         let (gateway, owner) = (self.gateway.clone(), self.connection.owner.clone());
-        self.spawn(id, way, async move { list_tools(&gateway, &owner).await.map(|list| encode(&list)) })
-            .await;
+        let work = async move { (list_tools(&gateway, &owner).await.map(|list| encode(&list)), None) };
+        self.spawn(id, way, work).await;
     }
 
     /// What is kept has to be fetched from a disk.
@@ -187,7 +187,7 @@ impl Protocol {
         let work = async move {
             let code = resources::NOT_FOUND_BEFORE_2026;
             let answer = resources::answer(&gateway, &owner, asked, params.as_deref(), code).await;
-            answer.map(|fields| fields.to_raw()).map_err(|error| error.to_raw())
+            (answer.map(|fields| fields.to_raw()).map_err(|error| error.to_raw()), None)
         };
         self.spawn(id, way, work).await;
     }
@@ -199,7 +199,11 @@ impl Protocol {
         let caller =
             Caller { owner: connection.owner.clone(), connection: Some(connection), agent: Arc::new(agent) };
         let (gateway, turn) = (self.gateway.clone(), self.turns.take());
-        let work = async move { call::run(&gateway, &caller, params.as_deref(), turn).await };
+        let unanswered = self.gateway.answering.token();
+        let work = async move {
+            let body = call::run(&gateway, &caller, params.as_deref(), turn).await;
+            (body, Some(unanswered))
+        };
         self.spawn(id, way, work).await;
     }
 
@@ -216,18 +220,27 @@ impl Protocol {
             turn: self.turns.take(),
         };
         let (gateway, outlet) = (self.gateway.clone(), way.outlet.clone());
-        self.spawn(id, way, async move { stateless::answer(gateway, asker, request, outlet).await }).await;
+        let unanswered = request.is_call().then(|| gateway.answering.token());
+        let work = async move { (stateless::answer(gateway, asker, request, outlet).await, unanswered) };
+        self.spawn(id, way, work).await;
     }
 
-    async fn spawn(&self, id: Id, way: &Way, work: impl Future<Output = Result<Raw, Raw>> + Send + 'static) {
+    /// Does the work in a task of its own, and answers. What the work holds of a call is held until that is done.
+    async fn spawn(
+        &self,
+        id: Id,
+        way: &Way,
+        work: impl Future<Output = (Result<Raw, Raw>, Option<TaskTrackerToken>)> + Send + 'static,
+    ) {
         if self.connection.calls_in_flight() >= CALLS_MAX {
             return send(&way.reply, Some(&id), &Ok(Failure::too_many_calls(CALLS_MAX).to_result())).await;
         }
         let (connection, reply, own_id) = (self.connection.clone(), way.reply.clone(), id.clone());
         let task = async move {
-            let body = work.await;
+            let (body, unanswered) = work.await;
             connection.end(&own_id);
             send(&reply, Some(&own_id), &body).await;
+            drop(unanswered);
         };
         if !self.connection.begin(&id, || self.tasks.spawn(task).abort_handle()) {
             let error =

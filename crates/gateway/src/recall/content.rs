@@ -70,12 +70,12 @@ pub(crate) async fn read(
     let (ref_id, whole) = content(records, owner, id).await?;
     if let Some(since) = &ask.since {
         let (_, earlier) = content(records, owner, since).await?;
-        let changes = match diff(&earlier, &whole) {
-            Diff::Same => String::new(),
-            Diff::Changed(text) => text,
-            Diff::Fresh => whole,
+        let (changes, note) = match diff(&earlier, &whole) {
+            Diff::Same => (String::new(), None),
+            Diff::Changed(text) => (text, None),
+            Diff::Fresh => (whole, Some("too different to compare: this is all of it".to_owned())),
         };
-        return Ok(ask.part(&changes));
+        return Ok(Content { note, ..ask.part(&changes) });
     }
     if ask.search_for.is_some() || ask.offset.is_some() || ask.limit.is_some() {
         return Ok(ask.part(&whole));

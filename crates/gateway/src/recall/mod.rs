@@ -12,6 +12,7 @@ pub(crate) mod pages;
 mod redact;
 pub(crate) mod result;
 mod script;
+mod secrets;
 mod ticket;
 pub(crate) mod tokens;
 mod tree;
@@ -24,7 +25,7 @@ use std::{
 
 use greenroom_core::{Records, settings::Responses};
 
-pub(crate) use ticket::{Claimed, Kept, Ticket};
+pub(crate) use ticket::{Claimed, Kept, Order, Ticket};
 pub(crate) use wants::Mode;
 
 /// What every call is kept by, and how much of its answer is sent.
@@ -42,6 +43,8 @@ pub struct Recall {
     pub site: OnceLock<String>,
     /// Answers that are asked for page by page.
     pub pages: pages::cache::PageCache,
+    /// What records must not tell.
+    pub secrets: secrets::Secrets,
 }
 
 impl Recall {
@@ -55,6 +58,7 @@ impl Recall {
             redact: Vec::new(),
             site: OnceLock::new(),
             pages: pages::cache::PageCache::default(),
+            secrets: secrets::Secrets::default(),
         }
     }
 

@@ -3,7 +3,12 @@
 //!
 //! It errs on the side of forgetting. Agents get what they asked for all the same; only the record is poorer.
 
-use greenroom_core::{Raw, raw::encode};
+use std::collections::HashSet;
+
+use greenroom_core::{
+    Raw,
+    raw::{encode, parse},
+};
 use serde_json::{Map, Value, value::RawValue};
 
 /// What stands in the place of a secret.
@@ -50,13 +55,35 @@ pub(crate) struct Redacted {
     pub(crate) secrets: Vec<String>,
 }
 
-/// `names` are the operator's, in any case.
-pub(crate) fn redact(arguments: Option<&RawValue>, names: &[String]) -> Redacted {
+/// What is known of secrets beside their names.
+pub(crate) struct Clues<'a> {
+    pub(crate) tool: &'a str,
+    /// The operator's names, in any case.
+    pub(crate) names: &'a [String],
+    /// References of fields that take secrets.
+    pub(crate) fields: &'a HashSet<String>,
+}
+
+impl Clues<'_> {
+    /// Whether this is what a secret is called, or a field for one.
+    pub(crate) fn looks_secret(&self, text: &str) -> bool {
+        looks_secret(text, self.names)
+    }
+
+    fn names_secret(&self, text: &str) -> bool {
+        self.fields.contains(text) || self.looks_secret(text)
+    }
+}
+
+pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacted {
     let Some(arguments) = arguments else {
         return Redacted { params: encode(&Map::new()), secrets: Vec::new() };
     };
     // What cannot be read as a value is kept as it is only if nothing in it looks like a secret.
-    let may_hold = looks_secret(arguments.get(), names);
+    let (text, fields) = (arguments.get(), clues.fields);
+    let may_hold = clues.looks_secret(clues.tool)
+        || clues.looks_secret(text)
+        || fields.iter().any(|field| text.contains(field.as_str()));
     if !may_hold {
         return Redacted { params: arguments.to_owned(), secrets: Vec::new() };
     }
@@ -64,41 +91,65 @@ pub(crate) fn redact(arguments: Option<&RawValue>, names: &[String]) -> Redacted
         return Redacted { params: encode(REDACTED), secrets: Vec::new() };
     };
     let mut secrets = Vec::new();
-    walk(&mut value, names, &mut secrets);
-    let params = if secrets.is_empty() { arguments.to_owned() } else { encode(&value) };
+    walk(&mut value, clues.looks_secret(clues.tool), clues, &mut secrets);
+    if secrets.is_empty() {
+        return Redacted { params: arguments.to_owned(), secrets };
+    }
+    // What is a secret under one name is one under every other.
+    let params = encode(&value);
+    let params = match scrub(params.get(), secrets.iter()) {
+        Some(scrubbed) => parse(scrubbed).unwrap_or_else(|_| encode(REDACTED)),
+        None => params,
+    };
     Redacted { params, secrets }
 }
 
 /// Replaces secrets in a text that is kept beside the arguments they came with.
-pub(crate) fn scrub(text: &str, secrets: &[String]) -> Option<String> {
+pub(crate) fn scrub<'a>(text: &str, secrets: impl Iterator<Item = &'a String>) -> Option<String> {
     let mut scrubbed: Option<String> = None;
-    for secret in secrets.iter().filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
-        let escaped = encode(secret);
-        let escaped = escaped.get().trim_matches('"');
-        for spelled in [secret.as_str(), escaped] {
+    for secret in secrets.filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
+        for spelled in spellings(secret) {
             let now = scrubbed.as_deref().unwrap_or(text);
-            if now.contains(spelled) {
-                scrubbed = Some(now.replace(spelled, REDACTED));
+            if now.contains(&spelled) {
+                scrubbed = Some(now.replace(&spelled, REDACTED));
             }
         }
     }
     scrubbed
 }
 
-fn walk(value: &mut Value, names: &[String], secrets: &mut Vec<String>) {
+/// How a secret may stand in a text: as it is, in quotes as code and snapshots have it, and each of these in JSON. The
+/// longest comes first, so that nothing is left of an escape that another one is the beginning of.
+fn spellings(secret: &str) -> Vec<String> {
+    let in_quotes = |text: &str| {
+        let quoted = encode(text);
+        let quoted = quoted.get();
+        quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+    };
+    let double = in_quotes(secret);
+    let single = double.replace("\\\"", "\"").replace('\'', "\\'");
+    let mut all: Vec<_> = [secret.to_owned(), double, single].into_iter().collect();
+    all.extend(all.clone().iter().map(|text| in_quotes(text)));
+    all.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    all.dedup();
+    all
+}
+
+/// `of_secret`: what holds this value says that it is about a secret.
+fn walk(value: &mut Value, of_secret: bool, clues: &Clues<'_>, secrets: &mut Vec<String>) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, names, secrets)),
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, false, clues, secrets)),
         Value::Object(members) => {
-            let describes_secret = members.iter().any(|(name, value)| {
-                DESCRIPTIONS.contains(&name.as_str())
-                    && value.as_str().is_some_and(|text| looks_secret(text, names))
+            let described = members.iter().any(|(name, value)| {
+                let text = value.as_str().filter(|_| DESCRIPTIONS.contains(&name.as_str()));
+                text.is_some_and(|text| clues.names_secret(text))
             });
             for (name, member) in members.iter_mut() {
-                let of_secret = describes_secret && VALUES.contains(&name.as_str());
-                if of_secret || (is_value(member) && is_secret_name(name, names)) {
+                let is_secret = (of_secret || described) && VALUES.contains(&name.as_str());
+                if is_secret || (is_value(member) && is_secret_name(name, clues)) {
                     forget(member, secrets);
                 } else {
-                    walk(member, names, secrets);
+                    walk(member, false, clues, secrets);
                 }
             }
         }
@@ -118,12 +169,13 @@ fn forget(value: &mut Value, secrets: &mut Vec<String>) {
     });
 }
 
-fn is_secret_name(name: &str, names: &[String]) -> bool {
+fn is_secret_name(name: &str, clues: &Clues<'_>) -> bool {
     // `element` and its like say what a field is; they are not the secret.
-    !DESCRIPTIONS.contains(&name) && looks_secret(name, names)
+    !DESCRIPTIONS.contains(&name) && clues.looks_secret(name)
 }
 
-fn looks_secret(text: &str, names: &[String]) -> bool {
+/// Whether a secret is called so, or a field for one.
+pub(crate) fn looks_secret(text: &str, names: &[String]) -> bool {
     let plain: String =
         text.chars().filter(|c| !matches!(c, '_' | '-' | ' ' | '.')).flat_map(char::to_lowercase).collect();
     SECRET_NAMES.iter().any(|secret| plain.contains(secret))
@@ -137,7 +189,9 @@ mod tests {
     fn check(arguments: &str, names: &[&str], expected: &str, secrets: &[&str]) {
         let raw = greenroom_core::raw::parse(arguments.to_owned()).unwrap();
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        let redacted = redact(Some(&raw), &names);
+        let fields = HashSet::from(["e77".to_owned()]);
+        let clues = Clues { tool: "browser_type", names: &names, fields: &fields };
+        let redacted = redact(Some(&raw), &clues);
         assert_eq!(redacted.params.get(), expected);
         assert_eq!(redacted.secrets, secrets);
     }
@@ -164,7 +218,23 @@ mod tests {
             r#"{"apiKey":"[redacted]","headers":{"Authorization":"[redacted]"},"tokens":5}"#,
             &["k", "Bearer x"],
         );
+        check(
+            r#"{"password":"hunter2","again":"hunter2"}"#,
+            &[],
+            r#"{"password":"[redacted]","again":"[redacted]"}"#,
+            &["hunter2"],
+        );
         check(r#"{"iban":"DE12"}"#, &["IBAN"], r#"{"iban":"[redacted]"}"#, &["DE12"]);
+        check(r#"{"target":"e77","text":"1234"}"#, &[], r#"{"target":"e77","text":"[redacted]"}"#, &["1234"]);
+        check(r#"{"target":"e7","text":"1234"}"#, &[], r#"{"target":"e7","text":"1234"}"#, &[]);
+    }
+
+    /// A tool that is about secrets has its values forgotten.
+    #[test]
+    fn tools_about_secrets() {
+        let raw = greenroom_core::raw::parse(r#"{"name":"theme","value":"dark"}"#.to_owned()).unwrap();
+        let clues = Clues { tool: "browser_cookie_set", names: &[], fields: &HashSet::new() };
+        assert_eq!(redact(Some(&raw), &clues).params.get(), r#"{"name":"theme","value":"[redacted]"}"#);
     }
 
     /// A secret is also taken out of the answer that repeats it, however it is spelled there; short ones are not looked for.
@@ -172,9 +242,17 @@ mod tests {
     fn answers_are_scrubbed() {
         let secrets = ["hun\"ter2".to_owned(), "a".to_owned()];
         assert_eq!(
-            scrub(r#"fill('hun\"ter2') hun"ter2 a"#, &secrets).unwrap(),
+            scrub(r#"fill('hun\"ter2') hun"ter2 a"#, secrets.iter()).unwrap(),
             "fill('[redacted]') [redacted] a"
         );
-        assert_eq!(scrub("nothing", &secrets), None);
+        assert_eq!(scrub("nothing", secrets.iter()), None);
+        let secrets = [r#"it's "q" \"#.to_owned()];
+        let code = [r#"fill('it\'s "q" \\')"#, r#"fill("it's \"q\" \\")"#, r#"it's "q" \"#];
+        for text in code {
+            let kept = encode(&[text]);
+            let scrubbed = scrub(kept.get(), secrets.iter()).unwrap();
+            let read: Vec<String> = serde_json::from_str(&scrubbed).unwrap();
+            assert!(read[0].contains(REDACTED) && !read[0].contains("it"), "{read:?}");
+        }
     }
 }

@@ -6,25 +6,27 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant, SystemTime},
 };
 
 use greenroom_core::{
-    BoxFuture, Fields, Owner, Records, RefId, Reply, Scribe, View,
+    BoxFuture, Engine, Fields, Owner, Records, RefId, Reply, Scribe, View,
     port::Content,
     raw::encode,
-    record::{BlobRef, Claim, Level, NotRecorded, Record, Request, Response, SessionRef, Status},
+    record::{
+        BlobRef, Claim, ConsoleLine, Level, NotRecorded, Record, Request, Response, SessionRef, Status,
+    },
 };
-use greenroom_fleet::Ran;
+use greenroom_fleet::{Ran, Whose};
 use serde_json::{json, value::RawValue};
-use tokio::time::timeout;
+use tokio::time::{error::Elapsed, timeout};
 use uuid::Uuid;
 
 use super::{
-    redact::{self, redact, scrub},
+    redact::{Clues, Redacted, looks_secret, redact, scrub},
     result::{Embedded, embedded, message_of, name_instead, replace, text_of},
 };
 
@@ -44,9 +46,14 @@ pub(crate) struct Ticket {
 struct Entry {
     records: Arc<dyn Records>,
     request: Request,
+    /// Those that it brought.
     secrets: Vec<String>,
+    /// Those that its session was given until its end.
+    known: OnceLock<Arc<Vec<String>>>,
     /// Its beginning is on its way.
     is_begun: AtomicBool,
+    /// Why that did not arrive.
+    not_begun: Arc<OnceLock<Arc<str>>>,
 }
 
 /// What is known of a call that has ended.
@@ -77,6 +84,15 @@ impl Kept {
     }
 }
 
+/// A call that is let through.
+pub(crate) struct Order<'a> {
+    pub(crate) owner: &'a Owner,
+    /// `None` when it is not clear which session it is for: then it does not run.
+    pub(crate) whose: Option<&'a Whose>,
+    pub(crate) tool: &'a Arc<str>,
+    pub(crate) arguments: Option<&'a RawValue>,
+}
+
 /// What a given name turned out to be.
 pub(crate) enum Claimed {
     Ticket(Ticket),
@@ -86,33 +102,25 @@ pub(crate) enum Claimed {
 
 impl Ticket {
     /// A ticket for a call of this tool with these arguments.
-    pub(crate) fn take(
-        recall: &super::Recall,
-        owner: &Owner,
-        tool: &Arc<str>,
-        arguments: Option<&RawValue>,
-    ) -> Self {
+    pub(crate) fn take(recall: &super::Recall, order: Order<'_>) -> Self {
         let at = SystemTime::now();
         let ref_id = RefId::new(at, Uuid::new_v4().into_bytes());
-        Self::named(recall, owner, tool, arguments, at, ref_id)
+        Self::named(recall, order, at, ref_id)
     }
 
     /// A ticket under a name that was given, unless that has been used.
-    pub(crate) async fn claim(
-        recall: &super::Recall,
-        owner: &Owner,
-        tool: &Arc<str>,
-        arguments: Option<&RawValue>,
-        ref_id: RefId,
-    ) -> Claimed {
-        let ticket = Self::named(recall, owner, tool, arguments, SystemTime::now(), ref_id);
+    pub(crate) async fn claim(recall: &super::Recall, order: Order<'_>, ref_id: RefId) -> Claimed {
+        let ticket = Self::named(recall, order, SystemTime::now(), ref_id);
         let Some(entry) = &ticket.kept_by else { return Claimed::Ticket(ticket) };
         entry.is_begun.store(true, Ordering::Relaxed);
         match timeout(WRITE, entry.records.claim(entry.request.clone())).await {
             Ok(Ok(Claim::Repeat(record))) => ticket.void(Claimed::Repeat(record)),
             Ok(Ok(Claim::Taken)) => ticket.void(Claimed::Taken),
             // What cannot be kept is said at the end.
-            _ => Claimed::Ticket(ticket),
+            outcome => {
+                note(&entry.not_begun, outcome.map(|outcome| outcome.map(|_| ())));
+                Claimed::Ticket(ticket)
+            }
         }
     }
 
@@ -121,21 +129,41 @@ impl Ticket {
         claimed
     }
 
-    fn named(
-        recall: &super::Recall,
-        owner: &Owner,
-        tool: &Arc<str>,
-        arguments: Option<&RawValue>,
-        at: SystemTime,
-        ref_id: RefId,
-    ) -> Self {
+    fn named(recall: &super::Recall, order: Order<'_>, at: SystemTime, ref_id: RefId) -> Self {
+        let Order { owner, whose, tool, arguments } = order;
         let kept_by = recall.records.clone().map(|records| {
-            let redact::Redacted { params, secrets } = redact(arguments, &recall.redact);
-            let (owner, tool) = (owner.clone(), tool.clone());
+            let known = whose.map(|whose| recall.secrets.of(owner, whose)).unwrap_or_default();
+            let clues = Clues { tool, names: &recall.redact, fields: &known.fields };
+            let Redacted { params, secrets } = redact(arguments, &clues);
+            let (owner, tool, known) = (owner.clone(), tool.clone(), OnceLock::new());
             let request = Request { ref_id, owner, session: None, tool, params, at };
-            Arc::new(Entry { records, request, secrets, is_begun: AtomicBool::new(false) })
+            let (is_begun, not_begun) = (AtomicBool::new(false), Arc::default());
+            Arc::new(Entry { records, request, secrets, known, is_begun, not_begun })
         });
         Self { kept_by, tool: tool.clone(), began: Instant::now(), is_ended: false }
+    }
+
+    /// What this call teaches of its session's secrets: those it brought, and the fields for them on the page it shows.
+    pub(crate) fn teach(
+        &self,
+        recall: &super::Recall,
+        whose: &Whose,
+        reply: &Reply,
+        engine: Option<&dyn Engine>,
+    ) {
+        let Some(entry) = &self.kept_by else { return };
+        let such = |name: &str| looks_secret(name, &recall.redact);
+        let fields = reply.snapshot().zip(engine).and_then(|(artifact, engine)| match &artifact.content {
+            Content::Text(text) => Some(engine.fields(text, &such)),
+            _ => None,
+        });
+        let owner = &entry.request.owner;
+        // A field may have been named in a way that says nothing; what was typed there is seen on the page at the latest.
+        let shown = fields.iter().flatten().filter_map(|field| field.value.clone());
+        let values: Vec<_> = entry.secrets.iter().cloned().chain(shown).collect();
+        let fields = fields.map(|fields| fields.into_iter().map(|field| field.reference).collect());
+        recall.secrets.learn(owner, whose, fields, &values);
+        let _ = entry.known.set(recall.secrets.of(owner, whose).values);
     }
 
     /// Who writes the call down before it runs.
@@ -169,6 +197,8 @@ impl Ticket {
                 let named = |part: &RawValue, n: usize| name_instead(part, blobs.get(n)?.id.as_str());
                 replace(body, &kept.embedded, named).get().into()
             }
+            // Bytes that have no room in a file have none in the database.
+            Err(_) => replace(body, &kept.embedded, |part, _| name_instead(part, "")).get().into(),
             _ => Arc::from(body.get()),
         };
         match blobs {
@@ -182,7 +212,7 @@ impl Ticket {
         kept.has_snapshot = snapshot.is_some();
         let response = Response {
             snapshot: snapshot.map(|text| entry.scrubbed(text)),
-            console: reply.console.clone(),
+            console: entry.scrubbed_lines(&reply.console),
             blobs: kept.blobs.clone(),
             url: Some(view.url.clone()).filter(|url| !url.is_empty()),
             title: Some(view.title.clone()).filter(|title| !title.is_empty()),
@@ -248,7 +278,21 @@ fn error_result(message: &str) -> Arc<str> {
 
 impl Entry {
     fn scrubbed(&self, text: Arc<str>) -> Arc<str> {
-        scrub(&text, &self.secrets).map_or(text, Arc::from)
+        scrub(&text, self.all_secrets()).map_or(text, Arc::from)
+    }
+
+    fn scrubbed_lines(&self, lines: &[ConsoleLine]) -> Vec<ConsoleLine> {
+        let mut lines = lines.to_vec();
+        for line in &mut lines {
+            if let Some(scrubbed) = scrub(&line.message, self.all_secrets()) {
+                line.message = scrubbed;
+            }
+        }
+        lines
+    }
+
+    fn all_secrets(&self) -> impl Iterator<Item = &String> {
+        self.secrets.iter().chain(self.known.get().into_iter().flat_map(|known| known.iter()))
     }
 
     fn response(&self, kept: &Kept, result: Arc<str>, took: Duration) -> Response {
@@ -259,7 +303,10 @@ impl Entry {
             result,
             snapshot: None,
             console: Vec::new(),
-            error: kept.error.as_ref().map(|text| scrub(text, &self.secrets).unwrap_or_else(|| text.clone())),
+            error: kept
+                .error
+                .as_ref()
+                .map(|text| scrub(text, self.all_secrets()).unwrap_or_else(|| text.clone())),
             blobs: Vec::new(),
             url: None,
             title: None,
@@ -301,15 +348,20 @@ impl Entry {
     }
 
     async fn end(&self, response: Response, kept: &mut Kept) {
-        if !self.is_begun.swap(true, Ordering::Relaxed) {
-            // It never came to a session, so nobody has begun it.
-            drop(self.records.begin(self.request.clone()));
+        // One that never came to a session nobody has begun.
+        let is_begun = self.is_begun.swap(true, Ordering::Relaxed);
+        let beginning = (!is_begun).then(|| self.records.begin(self.request.clone()));
+        let ended = timeout(WRITE, self.records.end(response)).await;
+        if matches!(ended, Ok(Ok(()))) {
+            return;
         }
-        match timeout(WRITE, self.records.end(response)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(NotRecorded(why))) => kept.not_recorded = Some(why),
-            Err(_) => kept.not_recorded = Some("writing it down took too long".into()),
+        if let Some(beginning) = beginning {
+            note(&self.not_begun, timeout(WRITE, beginning).await);
         }
+        // Without a beginning there can be no end: then that is what went wrong.
+        let reason = OnceLock::new();
+        note(&reason, ended);
+        kept.not_recorded = self.not_begun.get().or(reason.get()).cloned();
     }
 }
 
@@ -321,10 +373,20 @@ impl Scribe for Entry {
         }
         let written = self.records.begin(Request { session: session.cloned(), ..self.request.clone() });
         // Whether it is kept is said with its answer: one whose beginning is not kept has no end either.
-        Box::pin(async move {
-            let _ = timeout(WRITE, written).await;
-        })
+        let not_begun = self.not_begun.clone();
+        Box::pin(async move { note(&not_begun, timeout(WRITE, written).await) })
     }
+}
+
+/// Keeps the reason why something was not written.
+fn note(reason: &OnceLock<Arc<str>>, written: Result<Result<(), NotRecorded>, Elapsed>) {
+    let why = match written {
+        Ok(Ok(())) => return,
+        Ok(Err(NotRecorded(why))) => why,
+        Err(_) => "writing it down took too long".into(),
+    };
+    // The first reason is the one that matters.
+    let _ = reason.set(why);
 }
 
 impl From<&Kept> for Fields {
@@ -341,6 +403,12 @@ impl From<&Kept> for Fields {
             "has_console_logs": kept.console > 0,
             "console_error_count": kept.console_errors,
         });
+        let mut metadata = metadata;
+        if !kept.blobs.is_empty() {
+            let names: Vec<_> =
+                kept.blobs.iter().map(|blob| format!("greenroom://blobs/{}", blob.id)).collect();
+            metadata["blobs"] = json!(names);
+        }
         fields.set("metadata", encode(&metadata));
         if let Some(error) = &kept.error {
             fields.set("error", encode(error));

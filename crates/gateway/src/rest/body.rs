@@ -76,3 +76,24 @@ pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(given: D) -> Res
 
 /// The greatest number up to which floats count every one.
 const FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whole numbers are taken in either spelling; fractions, negative ones and too great ones are refused by name.
+    #[test]
+    fn whole_numbers() {
+        #[derive(Deserialize)]
+        struct Of(#[serde(deserialize_with = "whole")] u32);
+        let read = |text: &str| serde_json::from_str::<Of>(text).map(|Of(number)| number);
+        for (text, number) in [("3", 3), ("3.0", 3), ("3e2", 300), ("0", 0), ("4294967295", u32::MAX)] {
+            assert_eq!(read(text).unwrap(), number, "{text}");
+        }
+        for odd in ["3.5", "-1", "4294967296", "1e300", "null", "\"3\""] {
+            let refused = read(odd).err().unwrap();
+            assert!(!refused.to_string().is_empty(), "{odd}");
+        }
+        assert!(read("2.5").err().unwrap().to_string().contains("`2.5`"));
+    }
+}

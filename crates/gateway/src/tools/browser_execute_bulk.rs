@@ -17,7 +17,7 @@ use crate::{
     catalog::{INSTANCE, Listed, POOL, SESSION_ID},
     progress,
     recall::{
-        Kept, Mode, Ticket,
+        Kept, Mode, Order, Ticket,
         result::{message_of, replace, text_of},
     },
     rescue::Failure,
@@ -124,6 +124,7 @@ async fn run(context: Context<'_>) -> Result<Said, Failure> {
         let fine = !reply.is_failure();
         gateway.metrics.command(&step.call.tool, fine);
         gateway.metrics.ran(&ran, fine);
+        step.ticket.teach(&gateway.recall, &whose, &reply, gateway.catalog.engine(&ran.pool).as_deref());
         let kept = step.ticket.answered(&reply, &ran, &view).await;
         ended.push(Ended::of(gateway, caller, reply, &kept, step.mode, &ran).await);
     }
@@ -230,7 +231,9 @@ fn check(
         let args = if wants.mode.is_some() { Some(given.to_raw()) } else { args.clone() };
         let pool = listed.differs(entry).then(|| pool_of(gateway, caller, whose, target));
         fits(gateway, listed, (name, entry), pool.as_deref(), args.as_deref())?;
-        let ticket = Ticket::take(&gateway.recall, &caller.owner, name, args.as_deref());
+        let order =
+            Order { owner: &caller.owner, whose: Some(whose), tool: name, arguments: args.as_deref() };
+        let ticket = Ticket::take(&gateway.recall, order);
         let mut params = Fields::default();
         params.set("name", encode(&**name));
         params.set("arguments", args.unwrap_or_else(|| encode(&json!({}))));

@@ -52,11 +52,16 @@ fn said(content: Content, ask: &Ask) -> Said {
     let mut notes: Vec<_> = note.into_iter().collect();
     if let (Some(0), Some(searched)) = (matches, &ask.search_for) {
         notes.push(format!("no line of {total_lines} has \"{searched}\""));
-    } else if text.is_empty() && total_lines > 0 && matches.is_none() && ask.since.is_none() {
-        notes.push("nothing new since it was last read; reset_cursor reads it again".to_owned());
     } else if let Some(next) = next {
         let matches = matches.map(|matches| format!(", {matches} match")).unwrap_or_default();
         notes.push(format!("{lines} of {total_lines} lines{matches}; next: offset {next}"));
+    } else if let (true, Some(since)) = (total_lines == 0, &ask.since) {
+        notes.push(format!("no changes since ref_id {since}"));
+    } else if text.is_empty() && total_lines > 0 && matches.is_none() {
+        notes.push(match ask.offset {
+            Some(_) => format!("no line there: there are {total_lines}, counted from 0"),
+            None => "nothing new since it was last read; reset_cursor reads it again".to_owned(),
+        });
     }
     Said { notes, ..Said::text(text) }
 }

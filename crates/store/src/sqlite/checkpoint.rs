@@ -7,12 +7,13 @@
 use std::{
     path::Path,
     sync::mpsc::{Receiver, SyncSender, sync_channel},
-    thread::JoinHandle,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use rusqlite::Connection;
 
-use super::open;
+use super::{busy::BUSY_WITHIN, open};
 
 /// After so many bytes written there is a checkpoint. Few enough that the WAL stays in memory and is soon read through
 /// at the next start, enough that the disk is not kept busy.
@@ -23,6 +24,9 @@ const PAGES_MAX: i64 = 16_384;
 
 /// What a commit writes beside its rows: some six pages of tables and indexes.
 const COMMIT_BYTES: usize = 6 * 4096;
+
+/// Between two looks whether another checkpoint has ended; one takes some milliseconds.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The thread that makes checkpoints. It ends when this is dropped, and is waited for.
 pub(crate) struct Checkpointer {
@@ -35,7 +39,7 @@ impl Checkpointer {
     pub(crate) fn start(folder: &Path) -> Self {
         let (nudge, nudges) = sync_channel(1);
         let folder = folder.to_owned();
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("greenroom-wal".to_owned())
             .spawn(move || run(&folder, &nudges))
             .inspect_err(|error| tracing::error!(%error, "no thread for the records' checkpoints"))
@@ -100,7 +104,15 @@ pub(crate) fn last(connection: &Connection) -> rusqlite::Result<()> {
     run_pragma(connection, "PRAGMA wal_checkpoint(PASSIVE)").map(|_| ())
 }
 
-/// Carries everything over and empties the WAL, if nobody reads in it.
+/// Carries everything over and empties the WAL, unless somebody reads in it for long. Another checkpoint that is under
+/// way, of a greenroom that runs, is waited for: SQLite does not.
 pub(crate) fn whole(connection: &Connection) -> rusqlite::Result<()> {
-    run_pragma(connection, "PRAGMA wal_checkpoint(TRUNCATE)").map(|_| ())
+    let began = Instant::now();
+    loop {
+        let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if !is_busy || began.elapsed() >= BUSY_WITHIN {
+            return Ok(());
+        }
+        thread::park_timeout(LOOK_AGAIN);
+    }
 }

@@ -83,34 +83,33 @@ pub(crate) fn list_sql(filter: &Filter) -> String {
         (Some(_), None) => " AND q.session_id = ?4".to_owned(),
         (Some(_), Some(_)) => format!(" AND q.session_id = ?4{}", of_tool(5)),
     };
-    let tail = "LEFT JOIN sessions s ON s.session_id = q.session_id";
-    let from = match (&filter.session, filter.status) {
-        // Failures are few, and have an index of their own.
-        (None, Some(Status::Error)) => format!(
-            "responses r INDEXED BY responses_failed CROSS JOIN requests q ON q.position = r.position {tail}
-             WHERE r.status = 'error' AND r.position < ?1 AND q.owner = ?3"
-        ),
-        (Some(_), Some(status)) => format!(
-            "requests q INDEXED BY requests_by_session CROSS JOIN responses r ON r.position = q.position {tail}
-             WHERE r.status = '{}' AND q.position < ?1 AND q.owner = ?3",
-            status.as_str()
-        ),
-        (None, Some(Status::Success)) => format!(
-            "requests q INDEXED BY requests_by_owner CROSS JOIN responses r ON r.position = q.position {tail}
-             WHERE r.status = 'success' AND q.position < ?1 AND q.owner = ?3"
-        ),
-        (Some(_), None) => format!(
-            "requests q INDEXED BY requests_by_session LEFT JOIN responses r ON r.position = q.position {tail}
-             WHERE q.position < ?1 AND q.owner = ?3"
-        ),
-        (None, None) => format!(
-            "requests q INDEXED BY requests_by_owner LEFT JOIN responses r ON r.position = q.position {tail}
-             WHERE q.position < ?1 AND q.owner = ?3"
-        ),
+    let index = match (&filter.session, &filter.tool) {
+        (Some(_), _) => "requests_by_session",
+        (None, Some(_)) => "requests_by_tool",
+        (None, None) => "requests_by_owner",
     };
-    // The same number in both; SQLite must see that the driving table comes in its order already.
-    let driving = if from.starts_with("responses") { "r" } else { "q" };
-    format!("SELECT {SUMMARY} FROM {from}{wheres} ORDER BY {driving}.position DESC LIMIT ?2")
+    let (from, driving) = match filter.status {
+        // Failures are few, and have an index of their own.
+        Some(Status::Error) if filter.session.is_none() => (
+            "responses r INDEXED BY responses_failed CROSS JOIN requests q ON q.position = r.position"
+                .to_owned(),
+            "r",
+        ),
+        Some(_) => {
+            (format!("requests q INDEXED BY {index} CROSS JOIN responses r ON r.position = q.position"), "q")
+        }
+        None => {
+            (format!("requests q INDEXED BY {index} LEFT JOIN responses r ON r.position = q.position"), "q")
+        }
+    };
+    let of_status =
+        filter.status.map(|status| format!(" AND r.status = '{}'", status.as_str())).unwrap_or_default();
+    // The position is the same in both; SQLite must see that the driving table comes in its order already.
+    format!(
+        "SELECT {SUMMARY} FROM {from} LEFT JOIN sessions s ON s.session_id = q.session_id
+         WHERE {driving}.position < ?1 AND q.owner = ?3{of_status}{wheres}
+         ORDER BY {driving}.position DESC LIMIT ?2"
+    )
 }
 
 /// `None` when there is no such record.
@@ -168,7 +167,9 @@ pub(crate) fn session(
 ) -> rusqlite::Result<Option<SessionRow>> {
     if let Some(uid) = SessionUid::parse(name) {
         let found = connection
-            .prepare_cached(&format!("SELECT {SESSION} FROM sessions WHERE session_id = ?1 AND owner = ?2"))?
+            .prepare_cached(&format!(
+                "SELECT {SESSION} FROM sessions s WHERE s.session_id = ?1 AND s.owner = ?2"
+            ))?
             .query_row(params![uid.as_str(), owner.as_str()], rows::session)
             .optional()?;
         if found.is_some() {
@@ -182,7 +183,9 @@ pub(crate) fn session(
 }
 
 pub(crate) fn youngest_sql() -> String {
-    format!("SELECT {SESSION} FROM sessions WHERE owner = ?1 AND name = ?2 ORDER BY created_at DESC LIMIT 1")
+    format!(
+        "SELECT {SESSION} FROM sessions s WHERE s.owner = ?1 AND s.name = ?2 ORDER BY s.created_at DESC LIMIT 1"
+    )
 }
 
 pub(crate) fn cursor(connection: &Connection, id: &RefId) -> rusqlite::Result<Option<Cursor>> {

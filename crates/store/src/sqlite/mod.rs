@@ -7,6 +7,7 @@
 //! Several processes may share a database. The file lock `records.lock` is held while one is opened, brought up to date
 //! or moved aside; everything else is left to SQLite's own locks.
 
+pub(crate) mod batch;
 pub(crate) mod blob_rows;
 pub(crate) mod busy;
 pub(crate) mod checkpoint;

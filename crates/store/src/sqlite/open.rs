@@ -98,8 +98,16 @@ fn attempt(path: &Path) -> Result<Opened, Failure> {
     )?;
     busy::install(&mut connection)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Takes effect in a database without tables only, and must come before it is in WAL mode.
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    // Before anything that might write: a database of a newer greenroom is left as it is.
+    let version = schema::version(&connection)?;
+    if version > schema::VERSION {
+        return Err(Failure::Newer { version });
+    }
+    let is_new = version == 0;
+    if is_new {
+        // Takes effect in a database without tables only, and must come before it is in WAL mode.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if mode != "wal" {
         tracing::warn!(
@@ -113,7 +121,6 @@ fn attempt(path: &Path) -> Result<Opened, Failure> {
     connection.pragma_update(None, "journal_size_limit", WAL_KEPT_BYTES)?;
     // The checkpointer does it, beside the calls.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    let is_new = schema::version(&connection)? == 0;
     schema::migrate(&mut connection)?;
     Ok(Opened { connection, file, is_new })
 }

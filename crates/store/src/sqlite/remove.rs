@@ -46,7 +46,7 @@ pub(crate) fn records(connection: &mut Connection, limits: &Limits<'_>) -> Resul
         .query_map([SLICE_RECORDS], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<Result<_, _>>()?;
     let mut removed = Removed::default();
-    let mut sessions = HashSet::new();
+    let (mut sessions, mut last) = (HashSet::new(), 0);
     for (position, session, timestamp) in oldest {
         // Asked after each: a single record can be as big as a thousand others.
         if timestamp >= cutoff && !is_too_big(&transaction, limits.settings.bytes_max)? {
@@ -55,7 +55,13 @@ pub(crate) fn records(connection: &mut Connection, limits: &Limits<'_>) -> Resul
         removed.records +=
             transaction.prepare_cached("DELETE FROM requests WHERE position = ?1")?.execute([position])?;
         sessions.extend(session);
+        last = position;
     }
+    transaction
+        .prepare_cached(
+            "UPDATE last_position SET position = max(position, ?1) WHERE NOT EXISTS (SELECT 1 FROM requests)",
+        )?
+        .execute([last])?;
     for session in &sessions {
         removed.sessions += remove_session(&transaction, session)?;
     }

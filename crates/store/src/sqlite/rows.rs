@@ -56,8 +56,12 @@ pub(crate) fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
     })
 }
 
-/// The columns of [`session`], of `sessions`.
-pub(crate) const SESSION: &str = "session_id, name, pool, created_at, last_activity, state";
+/// The columns of [`session`], of `sessions s`.
+///
+/// The writer brings `last_activity` up to date when it has nothing else to do; what the last call says is exact.
+pub(crate) const SESSION: &str = "s.session_id, s.name, s.pool, s.created_at, max(s.last_activity, coalesce(
+     (SELECT coalesce(r.timestamp, q.timestamp) FROM requests q LEFT JOIN responses r ON r.position = q.position
+      WHERE q.session_id = s.session_id ORDER BY q.position DESC LIMIT 1), '')), s.state";
 
 pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     let uid: String = row.get(0)?;

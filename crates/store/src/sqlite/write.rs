@@ -28,7 +28,7 @@ pub(crate) struct Writing {
     run: String,
     /// Sessions that have a row.
     known: HashSet<SessionUid>,
-    /// When the sessions of this batch were last active.
+    /// When sessions were last active, as far as their rows do not say it yet.
     active: HashMap<SessionUid, SystemTime>,
 }
 
@@ -40,7 +40,11 @@ impl Writing {
     /// Nothing that was written since the last commit is there any more, or rows have been removed.
     pub(crate) fn forget(&mut self) {
         self.known.clear();
-        self.active.clear();
+    }
+
+    /// Whether rows of sessions are to be brought up to date.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.active.is_empty()
     }
 
     pub(crate) fn apply(&mut self, connection: &Connection, op: &Op) -> rusqlite::Result<Done> {
@@ -57,11 +61,12 @@ impl Writing {
         }
     }
 
-    /// What is written once a batch, however many operations it has.
-    pub(crate) fn finish(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    /// Brings the rows of sessions up to date: once for many calls.
+    pub(crate) fn catch_up(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         if self.active.is_empty() {
             return Ok(());
         }
+        // Those that fail now are written with the session's next call.
         let mut update = connection.prepare_cached(
             "UPDATE sessions SET last_activity = ?2 WHERE session_id = ?1 AND last_activity < ?2",
         )?;
@@ -77,8 +82,9 @@ impl Writing {
             self.session(connection, session, &request.owner, request.at)?;
         }
         let mut insert = connection.prepare_cached(
-            "INSERT INTO requests (ref_id, session_id, tool_name, timestamp, owner, params)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (ref_id) DO NOTHING",
+            "INSERT INTO requests (position, ref_id, session_id, tool_name, timestamp, owner, params)
+             VALUES (coalesce((SELECT max(position) FROM requests), (SELECT position FROM last_position)) + 1,
+             ?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (ref_id) DO NOTHING",
         )?;
         let rows = insert.execute(params![
             request.ref_id.as_str(),
@@ -192,11 +198,11 @@ impl Writing {
     }
 
     fn touch(&mut self, uid: &SessionUid, at: SystemTime) {
-        match self.active.get_mut(uid) {
-            Some(last) => *last = at.max(*last),
-            None => {
-                self.active.insert(uid.clone(), at);
-            }
+        if let Some(last) = self.active.get_mut(uid) {
+            *last = at.max(*last);
+        } else if self.active.len() < KNOWN_MAX {
+            // There are more only where nothing could be written for long; the last call of each still says it.
+            self.active.insert(uid.clone(), at);
         }
     }
 }
@@ -308,11 +314,13 @@ fn use_blob(connection: &Connection, used: &BlobUse) -> rusqlite::Result<Done> {
     Ok(Done::Written)
 }
 
-/// The sessions of processes that are no more are over. Their number is returned.
+/// The sessions of processes that are no more are over, those that began before `began`, when it was known who lives.
+/// Their number is returned.
 pub(crate) fn close_orphans(
     connection: &mut Connection,
     run: &str,
     living: &[String],
+    began: SystemTime,
 ) -> rusqlite::Result<usize> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let runs: Vec<String> = transaction
@@ -321,8 +329,10 @@ pub(crate) fn close_orphans(
         .collect::<Result<_, _>>()?;
     let mut closed = 0;
     for dead in runs.iter().filter(|one| *one != run && !living.contains(one)) {
-        closed += transaction
-            .execute("UPDATE sessions SET state = 'closed' WHERE state = 'active' AND run = ?1", [dead])?;
+        closed += transaction.execute(
+            "UPDATE sessions SET state = 'closed' WHERE state = 'active' AND run = ?1 AND created_at < ?2",
+            [dead, &timestamp_ms(began)],
+        )?;
     }
     transaction.commit()?;
     Ok(closed)

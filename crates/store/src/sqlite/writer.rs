@@ -8,17 +8,22 @@
 //! without records.
 
 use std::{
+<<<<<<< HEAD
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
+=======
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+>>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
 };
 
 use greenroom_core::record::NotRecorded;
-use rusqlite::Connection;
-use tokio::sync::watch;
 
 use super::{
     Failure,
+    batch::{Care, transaction},
     checkpoint::{self, Checkpointer},
     open::{self, Opened},
     remove,
@@ -28,10 +33,15 @@ use crate::{
     blob_files::BlobFiles,
     journal::Leftover,
     op::{Done, Op},
-    queue::{News, Queue},
+    queue::News,
     retention::{Removed, Round},
     settings::StoreSettings,
+    shared::{Phase, Shared},
 };
+
+/// How far `last_activity` of sessions may be behind. It is written after calls were answered, once for many: a call that
+/// waited for it would wait for one page more. Readers see it exactly, by the last call.
+const BEHIND_MAX: Duration = Duration::from_millis(250);
 
 /// How long a database that could not be opened is left alone. Long enough not to keep a failing disk busy, short enough
 /// that nobody waits for records when it is well again.
@@ -47,6 +57,7 @@ const RETAIN_FIRST: Duration = Duration::from_secs(1);
 /// never pause, the database must not grow without end.
 const RETAIN_WITHIN: Duration = Duration::from_secs(1);
 
+<<<<<<< HEAD
 /// What the writer and the store share.
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
@@ -131,6 +142,8 @@ impl Shared {
     }
 }
 
+=======
+>>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     settings: StoreSettings,
@@ -138,13 +151,20 @@ pub(crate) struct Writer {
     state: State,
     writing: Writing,
     openings: u64,
+<<<<<<< HEAD
     /// Operations that failed, and whoever waited knows it, since the last batch that was written.
     failed: u64,
+=======
+    /// When this process began: sessions that are younger may be those of processes that it never heard of.
+    began: SystemTime,
+>>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
     files: Arc<BlobFiles>,
     /// The round of removals that is under way, if there is one.
     round: Option<Round>,
     /// When its next slice is due, or the next round.
     retain_at: Instant,
+    /// Since when rows of sessions have been behind, if they are.
+    behind_since: Option<Instant>,
 }
 
 enum State {
@@ -165,13 +185,6 @@ impl Drop for End {
     }
 }
 
-/// Whether each operation of a batch gets a savepoint.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Care {
-    None,
-    Each,
-}
-
 impl Writer {
     /// Runs until the queue is closed and empty.
     pub(crate) fn run(shared: Arc<Shared>, settings: StoreSettings, files: Arc<BlobFiles>) {
@@ -183,10 +196,15 @@ impl Writer {
             shared,
             settings,
             openings: 0,
+<<<<<<< HEAD
             failed: 0,
+=======
+            began: SystemTime::now(),
+>>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
             files,
             round: None,
             retain_at: Instant::now() + RETAIN_FIRST,
+            behind_since: None,
         };
         if let Err(failure) = open::make_folder(&writer.folder) {
             tracing::error!(%failure, "no folder for the records");
@@ -198,10 +216,12 @@ impl Writer {
             match news {
                 News::Ops => {
                     writer.write(&mut batch, bytes);
+                    writer.catch_up_if(BEHIND_MAX);
                     writer.retain_if_due(RETAIN_WITHIN);
                 }
                 News::Nothing => {
                     writer.open_if_due();
+                    writer.catch_up_if(BEHIND_MAX);
                     writer.retain_if_due(Duration::ZERO);
                 }
                 News::Closed => break,
@@ -213,7 +233,9 @@ impl Writer {
 
     fn nap(&self) -> Duration {
         let until = match &self.state {
-            State::Open { .. } => self.retain_at,
+            State::Open { .. } => {
+                self.behind_since.map_or(self.retain_at, |since| self.retain_at.min(since + BEHIND_MAX))
+            }
             State::Shut { again, .. } => *again,
         };
         until.saturating_duration_since(Instant::now())
@@ -259,9 +281,14 @@ impl Writer {
     }
 
     fn tidy(&self, opened: &mut Opened) -> Result<(), Failure> {
+<<<<<<< HEAD
         // Before sessions are closed: these belong to processes that are gone, too.
         self.replay(&opened.connection)?;
         let closed = close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living)?;
+=======
+        let closed =
+            close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living, self.began)?;
+>>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
         if closed > 0 {
             tracing::info!(closed, "sessions of greenrooms that are gone are closed");
         }
@@ -285,9 +312,19 @@ impl Writer {
         let mut done = Vec::with_capacity(batch.len());
         match self.attempts(batch, &mut done, bytes) {
             Ok(()) => {
+<<<<<<< HEAD
                 self.shared.set_health(Ok(()));
                 let count = batch.len() as u64 + std::mem::take(&mut self.failed);
                 let done_so_far = self.shared.queue.settle(count);
+=======
+                if self.writing.is_behind() {
+                    self.behind_since.get_or_insert_with(Instant::now);
+                }
+                // One that found nothing to write to proves nothing about the disk.
+                if done.iter().any(|done| !matches!(done, Ok(Done::Refused(_)) | Err(_))) {
+                    self.shared.set_health(Ok(()));
+                }
+>>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
                 for (op, done) in batch.drain(..).zip(done) {
                     op.answer(done);
                 }
@@ -384,6 +421,20 @@ impl Writer {
         }
     }
 
+    /// Brings the rows of sessions up to date, if they have been behind for so long.
+    fn catch_up_if(&mut self, behind: Duration) {
+        if self.behind_since.is_none_or(|since| since.elapsed() < behind) {
+            return;
+        }
+        self.behind_since = None;
+        let State::Open { opened, checkpointer } = &mut self.state else { return };
+        match transaction(&opened.connection, &mut self.writing, &[], &mut Vec::new(), Care::None) {
+            Ok(()) => checkpointer.written(0),
+            // The next batch meets the same fault and tells of it.
+            Err(failure) => tracing::debug!(%failure, "last_activity of sessions is not written"),
+        }
+    }
+
     /// Does a slice of the removals, if one has been due for so long.
     fn retain_if_due(&mut self, overdue: Duration) {
         let now = Instant::now();
@@ -425,61 +476,11 @@ impl Writer {
     }
 
     fn finish(&mut self) {
+        self.catch_up_if(Duration::ZERO);
         if let State::Open { opened, .. } = &self.state
             && let Err(error) = checkpoint::last(&opened.connection)
         {
             tracing::debug!(%error, "the records' last checkpoint failed");
         }
     }
-}
-
-/// One transaction with all of a batch in it. Every error is the whole batch's.
-fn transaction(
-    connection: &Connection,
-    writing: &mut Writing,
-    batch: &[Op],
-    done: &mut Vec<Result<Done, NotRecorded>>,
-    care: Care,
-) -> Result<(), Failure> {
-    run(connection, "BEGIN IMMEDIATE")?;
-    let outcome = fill(connection, writing, batch, done, care).and_then(|()| run(connection, "COMMIT"));
-    if outcome.is_err() && !connection.is_autocommit() {
-        // SQLite has rolled some failures back itself. One that it cannot roll back, it will find at the next start.
-        let _ = run(connection, "ROLLBACK");
-    }
-    outcome
-}
-
-fn fill(
-    connection: &Connection,
-    writing: &mut Writing,
-    batch: &[Op],
-    done: &mut Vec<Result<Done, NotRecorded>>,
-    care: Care,
-) -> Result<(), Failure> {
-    for op in batch {
-        if care == Care::None {
-            done.push(Ok(writing.apply(connection, op)?));
-            continue;
-        }
-        run(connection, "SAVEPOINT one")?;
-        match writing.apply(connection, op).map_err(Failure::from) {
-            Ok(outcome) => done.push(Ok(outcome)),
-            Err(failure) if failure.is_of_one_row() => {
-                run(connection, "ROLLBACK TO one")?;
-                writing.forget();
-                tracing::error!(%failure, "a record could not be written");
-                done.push(Err(NotRecorded(Arc::from(failure.to_string()))));
-            }
-            Err(failure) => return Err(failure),
-        }
-        run(connection, "RELEASE one")?;
-    }
-    writing.finish(connection)?;
-    Ok(())
-}
-
-fn run(connection: &Connection, sql: &str) -> Result<(), Failure> {
-    connection.prepare_cached(sql)?.execute([])?;
-    Ok(())
 }

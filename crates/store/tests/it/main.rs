@@ -12,6 +12,7 @@ mod blobs;
 mod faults;
 mod journal;
 mod kit;
+mod look;
 mod maintenance;
 mod model;
 mod records;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Owner, Records as _, raw,
-    record::{ConsoleLine, Level},
+    record::{ConsoleLine, Filter, Level},
 };
 use greenroom_store::maintenance::{self, MaintenanceError, Wanted};
 use serde_json::Value;

@@ -7,7 +7,7 @@ use greenroom_core::{
     record::{Claim, ConsoleLine, Cursor, Filter, Level, Location, Status, What},
 };
 
-use crate::kit::{folder, name, now, open, request, response, rows, session, soon};
+use crate::kit::{folder, name, now, open, request, response, rows, session, soon, sql};
 
 /// A record is found as it was written, to the letter, by its owner and by nobody else.
 #[tokio::test]
@@ -155,6 +155,61 @@ async fn what_cannot_be_written_is_refused_alone() {
         ]
     );
     assert_eq!(store.health(), Ok(()));
+    soon(store.close()).await;
+}
+
+/// A record that the database itself will not have fails alone and leaves nothing of itself behind; its neighbours in
+/// the same batch are written.
+#[tokio::test]
+async fn a_bad_record_does_not_fail_its_neighbours() {
+    let (folder, owner) = (folder(), Owner::local());
+    let store = open(folder.path());
+    soon(store.begin(request(&owner, None))).await.unwrap();
+    let other = sql(folder.path());
+    let poison = "CREATE TRIGGER poison BEFORE INSERT ON console_logs WHEN new.message = 'poison'
+                  BEGIN SELECT RAISE (ABORT, 'poisoned'); END; BEGIN IMMEDIATE";
+    other.execute_batch(poison).unwrap();
+    let mut waiting = Vec::new();
+    let mut names = Vec::new();
+    for message in ["fine", "poison", "fine"] {
+        let begun = request(&owner, Some(&session("one")));
+        let mut ended = response(&begun.ref_id);
+        names.push(begun.ref_id.clone());
+        let line = |message: &str| ConsoleLine {
+            level: Level::Info,
+            message: message.to_owned(),
+            at: None,
+            location: None,
+        };
+        ended.console = vec![line("first"), line(message)];
+        waiting.extend([store.begin(begun), store.end(ended)]);
+    }
+    // All of them wait for this, and then come in one or two batches.
+    other.execute_batch("COMMIT").unwrap();
+    let mut said = Vec::new();
+    for one in waiting {
+        said.push(soon(one).await.map_err(|error| error.to_string()));
+    }
+    assert_eq!(said, [Ok(()), Ok(()), Ok(()), Err("poisoned".to_owned()), Ok(()), Ok(())]);
+    let half = soon(store.record(&owner, &names[1])).await.unwrap().unwrap();
+    assert_eq!((half.result, half.summary.outcome), (None, None));
+    assert_eq!(store.health(), Ok(()));
+    soon(store.close()).await;
+    assert_eq!(rows(folder.path(), "console_logs"), 4);
+}
+
+/// A session whose row another process has removed gets a new one with its next call.
+#[tokio::test]
+async fn a_removed_session_comes_back_with_its_next_call() {
+    let (folder, owner) = (folder(), Owner::local());
+    let store = open(folder.path());
+    let session = session("one");
+    soon(store.begin(request(&owner, Some(&session)))).await.unwrap();
+    sql(folder.path()).execute_batch("DELETE FROM requests; DELETE FROM sessions").unwrap();
+    let begun = request(&owner, Some(&session));
+    soon(store.begin(begun.clone())).await.unwrap();
+    let record = soon(store.record(&owner, &begun.ref_id)).await.unwrap().unwrap();
+    assert_eq!(record.summary.session, Some(session));
     soon(store.close()).await;
 }
 

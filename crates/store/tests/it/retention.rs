@@ -10,10 +10,18 @@ use greenroom_store::{Store, StoreSettings, maintenance};
 
 use crate::{
     blobs::name_in_record,
-    kit::{folder, open, request, response, rows, session, settings, soon, sql},
+    kit::{self, folder, request, response, rows, session, settings, soon, sql},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A store that removes nothing by itself, however long a test takes.
+fn open(folder: &Path) -> Store {
+    let mut settings = settings(folder);
+    settings.max_age = 365 * DAY;
+    settings.blobs_ttl = 365 * DAY;
+    Store::open(settings)
+}
 
 /// A whole record with a console line, a cursor and a blob, so old.
 async fn write(store: &Store, owner: &Owner, age: Duration, bytes: usize) -> RefId {
@@ -62,7 +70,7 @@ async fn old_records_go_with_all_that_hangs_on_them() {
 #[tokio::test]
 async fn the_writer_removes_by_itself() {
     let (folder, owner) = (folder(), Owner::local());
-    let store = open(folder.path());
+    let store = kit::open(folder.path());
     for _ in 0..40 {
         write(&store, &owner, 8 * DAY, 10).await;
     }
@@ -192,14 +200,15 @@ async fn unnamed_blobs_go_after_an_hour() {
     let (folder, owner) = (folder(), Owner::local());
     let store = open(folder.path());
     let named = kept(&store, &owner, b"named").await;
-    used(folder.path(), &named, Duration::from_secs(7200));
     let mut unnamed = Vec::new();
     for number in 0..50_u8 {
-        let id = soon(store.keep("A", vec![number])).await.unwrap();
-        used(folder.path(), &id, Duration::from_secs(if number == 49 { 3000 } else { 4000 }));
-        unnamed.push(id);
+        unnamed.push(soon(store.keep("A", vec![number])).await.unwrap());
     }
     soon(store.close()).await;
+    used(folder.path(), &named, Duration::from_secs(7200));
+    for (number, id) in unnamed.iter().enumerate() {
+        used(folder.path(), id, Duration::from_secs(if number == 49 { 3000 } else { 4000 }));
+    }
     assert_eq!(vacuum(&settings(folder.path())).blobs, 49);
     assert_eq!(rows(folder.path(), "blobs"), 2);
 }

@@ -1,6 +1,6 @@
 //! Sessions: active while they live, closed when their process is gone.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use greenroom_core::{Owner, Records as _, record::SessionState};
 use greenroom_store::Store;
@@ -61,6 +61,28 @@ async fn sessions_of_dead_processes_are_closed() {
     assert_eq!(state("own").await, SessionState::Active);
     soon(store.close()).await;
     assert_eq!(rows(folder.path(), "sessions"), 3);
+}
+
+/// A store that opens its database once more does not close the sessions of processes that came after it.
+#[tokio::test]
+async fn opening_again_closes_no_session_of_a_later_process() {
+    let (parent, owner) = (folder(), Owner::local());
+    let (here, away) = (parent.path().join("data"), parent.path().join("away"));
+    let old = open(&here);
+    soon(old.begin(request(&owner, None))).await.unwrap();
+    let mut later = settings(&here);
+    later.run = "later".to_owned();
+    later.living = vec!["1-1-a".to_owned()];
+    let store = Store::open(later);
+    soon(store.begin(request(&owner, Some(&session("shop"))))).await.unwrap();
+    fs::rename(&here, &away).unwrap();
+    soon(old.begin(request(&owner, None))).await.unwrap_err();
+    fs::rename(&away, &here).unwrap();
+    soon(async { while old.begin(request(&owner, None)).await.is_err() {} }).await;
+    let row = soon(old.session(&owner, "shop")).await.unwrap().unwrap();
+    assert_eq!(row.state, SessionState::Active);
+    soon(old.close()).await;
+    soon(store.close()).await;
 }
 
 /// The end of a session that never had a call leaves no trace and does no harm.

@@ -116,6 +116,14 @@ impl Remote {
         self.post(&self.call_of(tool, arguments)).await.answer().await
     }
 
+    /// Calls a tool of a server that may end meanwhile: then there is no answer.
+    pub async fn call_or_end(&self, tool: &str, arguments: Value) -> Option<Value> {
+        let body = self.call_of(tool, arguments).to_string();
+        let wire = Wire::connect_or_end(self.address).await?;
+        let mut reply = wire.request_or_end("POST", "/mcp", &self.headers(), Some(&body)).await?;
+        reply.answer_or_end().await
+    }
+
     /// Answers a question of the server's.
     pub async fn respond(&self, id: &Value, result: Value) -> Reply {
         self.post(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await

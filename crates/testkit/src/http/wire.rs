@@ -18,8 +18,13 @@ pub struct Wire {
 
 impl Wire {
     pub async fn connect(address: SocketAddr) -> Self {
-        let stream = within(PATIENCE, TcpStream::connect(address)).await.expect("the server accepts");
-        Self { stream, host: address.to_string() }
+        Self::connect_or_end(address).await.expect("the server accepts")
+    }
+
+    /// `None` when nobody listens there any more.
+    pub async fn connect_or_end(address: SocketAddr) -> Option<Self> {
+        let stream = within(PATIENCE, TcpStream::connect(address)).await.ok()?;
+        Some(Self { stream, host: address.to_string() })
     }
 
     /// Sends bytes as they are. A server that reads no more is no error: it may have answered already.
@@ -29,12 +34,23 @@ impl Wire {
 
     /// Sends a request and reads the head of its answer. `Host` is right unless given.
     pub async fn request(
-        mut self,
+        self,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&str>,
     ) -> Reply {
+        self.request_or_end(method, path, headers, body).await.expect("the head of an answer")
+    }
+
+    /// The same; `None` when the connection ended before the head of an answer had come.
+    pub async fn request_or_end(
+        mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&str>,
+    ) -> Option<Reply> {
         let mut head = format!("{method} {path} HTTP/1.1\r\n");
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             let _ = write!(head, "host: {}\r\n", self.host);
@@ -46,13 +62,20 @@ impl Wire {
             let _ = write!(head, "content-length: {}\r\n", body.len());
         }
         self.send(format!("{head}\r\n{}", body.unwrap_or_default())).await;
-        self.reply().await
+        self.reply_or_end().await
     }
 
     /// Reads the head of an answer.
     pub async fn reply(self) -> Reply {
+        self.reply_or_end().await.expect("the head of an answer")
+    }
+
+    async fn reply_or_end(self) -> Option<Reply> {
         let mut stream = BufReader::new(self.stream);
         let mut status = line(&mut stream).await;
+        if status.is_empty() {
+            return None;
+        }
         let mut headers = Vec::new();
         loop {
             let line = line(&mut stream).await;
@@ -70,7 +93,7 @@ impl Wire {
             (_, Some(length)) => Rest::Bytes(length.parse().expect("a length is a number")),
             _ => Rest::Bytes(0),
         };
-        Reply { status, headers, stream, rest, text: Vec::new() }
+        Some(Reply { status, headers, stream, rest, text: Vec::new() })
     }
 }
 
@@ -204,5 +227,17 @@ impl Reply {
     /// The last message: the answer.
     pub async fn answer(&mut self) -> Value {
         self.messages().await.pop().expect("an answer")
+    }
+
+    /// The answer; `None` when the connection ended before all of it had come.
+    pub async fn answer_or_end(&mut self) -> Option<Value> {
+        if !self.is_stream() {
+            return serde_json::from_str(&self.body().await).ok();
+        }
+        let mut last = None;
+        while let Some(event) = self.next().await {
+            last = Some(event.message());
+        }
+        last.filter(|message| message.get("id").is_some() && message.get("method").is_none())
     }
 }

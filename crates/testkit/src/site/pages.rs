@@ -40,7 +40,9 @@ pub(super) fn router(seen: watch::Sender<Vec<Seen>>) -> Router {
         ("/console", include_str!("html/console.html")),
         ("/popup", include_str!("html/popup.html")),
         ("/attack", include_str!("html/attack.html")),
+        ("/imitation", include_str!("html/imitation.html")),
         ("/late", include_str!("html/late.html")),
+        ("/menu", include_str!("html/menu.html")),
         ("/shop", include_str!("html/shop.html")),
         ("/sw", include_str!("html/sw.html")),
     ] {
@@ -105,8 +107,13 @@ async fn table(Query(asked): Asked) -> Html<String> {
             format!("<tr><td>{row}</td><td>name {row}</td><td><button>open {row}</button></td></tr>\n")
         })
         .collect();
+    // `below=1` puts something to use below the rows.
+    let below = match number(&asked, "below", 0) {
+        0 => "",
+        _ => "<button onclick=\"this.textContent = 'ordered'\">Order</button>",
+    };
     Html(format!(
-        "<!doctype html><title>table</title>\n<table>\n<tr><th>number</th><th>name</th><th>action</th></tr>\n{rows}</table>"
+        "<!doctype html><title>table</title>\n<table>\n<tr><th>number</th><th>name</th><th>action</th></tr>\n{rows}</table>\n{below}"
     ))
 }
 

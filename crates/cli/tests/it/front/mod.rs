@@ -16,6 +16,7 @@ mod own_tools;
 mod places;
 mod policy;
 pub mod pools;
+pub mod recall;
 mod scope;
 mod spares;
 pub mod stage;

@@ -50,7 +50,8 @@ pub struct Part {
 
 impl Part {
     pub async fn new(revision: &'static str, over: Over) -> Self {
-        let stage = Stage::new();
+        // So much is never cut that a big answer arrives whole.
+        let stage = Stage::new().set("inline_tokens", "1000000");
         let server = match over {
             Over::Stdio => None,
             Over::Http | Over::Joined => {

@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use greenroom_core::port::Field;
+
 use super::{DEPTH_MAX, parse};
 
 /// Recorded from the engine, version 0.0.83: a page with forms, lists and an iframe.
@@ -279,4 +281,17 @@ proptest! {
         parse(&text);
         parse(&lines);
     }
+}
+
+/// Fields are found by their names, quoted or not, with the references that calls name them by.
+#[test]
+fn fields_by_name() {
+    let snapshot = "- generic [ref=e1]:\n  - textbox \"Name\" [ref=e5]\n  - 'textbox \"Password: new\" [active] [ref=f2e7]': x\n  - button \"Password\" [ref=e9]\n  - textbox [ref=e8]\n";
+    let field = |reference: &str, value: Option<&str>| Field {
+        reference: reference.to_owned(),
+        value: value.map(ToOwned::to_owned),
+    };
+    let such = super::fields(snapshot, &|name| name.starts_with("Password"));
+    assert_eq!(such, [field("f2e7", Some("x"))]);
+    assert_eq!(super::fields(snapshot, &|_| true), [field("e5", None), field("f2e7", Some("x"))]);
 }

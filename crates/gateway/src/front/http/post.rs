@@ -182,9 +182,11 @@ async fn stateless(
     let way = Way::stream(&own, None);
     let (gateway, id) = (door.gateway.clone(), id.clone());
     let outlet = Outlet::Streams { own, background: None };
+    let unanswered = request.is_call().then(|| gateway.answering.token());
     let task = tokio::spawn(async move {
         let body = stateless::answer(gateway, asker, request, outlet).await;
         way.reply.send(message::response(Some(&id), &body)).await;
+        drop(unanswered);
     });
     let guard = Arc::new(AbortOnDropHandle::new(task));
     match body::first(&mut reader, Takes::of(headers), &door.stop).await {

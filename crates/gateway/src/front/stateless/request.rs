@@ -94,6 +94,11 @@ impl Request {
         })
     }
 
+    /// Whether it is a call, or goes on with one.
+    pub(in crate::front) fn is_call(&self) -> bool {
+        matches!(self.asked, Asked::Call)
+    }
+
     /// Why nobody here answers it, if nobody does.
     pub(in crate::front) fn unserved(&self, gateway: &Gateway) -> Option<RpcError> {
         match self.asked {

@@ -88,7 +88,9 @@ fn wrong(error: &JmespathError) -> QueryError {
     let line = error.expression.lines().nth(error.line).unwrap_or_default().to_owned();
     let mark = format!("{:1$}^", "", error.column);
     let reason = error.reason.to_string();
-    let reason = reason.trim_start_matches("Parse error: ").trim_start_matches("Runtime error: ").to_owned();
+    let reason = reason.trim_start_matches("Parse error: ").trim_start_matches("Runtime error: ");
+    // What the parser calls the places where a token may stand means nothing to whoever wrote the query.
+    let reason = reason.replace("nud token", "token").replace("led token", "token").replace("Eof", "its end");
     QueryError::Wrong { reason, line, mark }
 }
 

@@ -16,8 +16,8 @@ CREATE INDEX sessions_by_name ON sessions (owner, name, created_at);
 CREATE INDEX sessions_active ON sessions (run) WHERE state = 'active';
 
 CREATE TABLE requests (
-    -- Never given twice, also when all records are gone.
-    position   INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- Counts up, and is never given twice. AUTOINCREMENT would write another page with every call.
+    position   INTEGER PRIMARY KEY,
     ref_id     TEXT NOT NULL UNIQUE,
     session_id TEXT REFERENCES sessions (session_id),
     tool_name  TEXT NOT NULL,
@@ -26,8 +26,15 @@ CREATE TABLE requests (
     params     TEXT NOT NULL
 );
 CREATE INDEX requests_by_session ON requests (session_id);
--- With the tool's name in it, so that a rare tool is found without a look at the rows of all others.
-CREATE INDEX requests_by_owner ON requests (owner, position, tool_name);
+CREATE INDEX requests_by_owner ON requests (owner);
+CREATE INDEX requests_by_tool ON requests (owner, tool_name);
+
+-- The last position given, for when all records are gone.
+CREATE TABLE last_position (
+    only     INTEGER PRIMARY KEY CHECK (only = 1),
+    position INTEGER NOT NULL
+);
+INSERT INTO last_position VALUES (1, 0);
 
 CREATE TABLE responses (
     -- That of its request.

@@ -5,6 +5,7 @@
 
 mod fault;
 mod plain;
+mod recall;
 mod state;
 mod talk;
 
@@ -142,7 +143,7 @@ impl Answer {
 }
 
 pub(crate) fn all() -> impl Iterator<Item = &'static Tool> {
-    [plain::TOOLS, state::TOOLS, fault::TOOLS, talk::TOOLS].into_iter().flatten()
+    [plain::TOOLS, recall::TOOLS, state::TOOLS, fault::TOOLS, talk::TOOLS].into_iter().flatten()
 }
 
 pub(crate) fn find(name: &str) -> Option<&'static Tool> {

@@ -6,8 +6,8 @@ use greenroom_testkit::{PATIENCE, within};
 use rmcp::{
     ServiceError,
     model::{
-        CallToolRequestParams, ClientRequest, LoggingLevel, PingRequest, RequestMetaObject,
-        ServerNotification, ServerResult, SetLevelRequestParams, SubscriptionFilter,
+        CallToolRequestParams, ClientRequest, LoggingLevel, PingRequest, ReadResourceRequestParams,
+        RequestMetaObject, ServerNotification, ServerResult, SetLevelRequestParams, SubscriptionFilter,
     },
 };
 use serde_json::{Value, json};
@@ -202,8 +202,41 @@ impl Player<'_> {
         let bad = self.call("echo", json!({"text": 7, "sessionId": "a"})).await;
         self.say(json!({"step": "bad arguments", "isError": bad["isError"], "code": code(&bad)}));
 
+        self.resources().await;
+
         let big = self.text("big", json!({"bytes": 1_000_000, "sessionId": "a"})).await;
         self.say(json!({"step": "big answer", "characters": big.len()}));
+    }
+
+    /// What came with an answer is kept, and can be read again.
+    async fn resources(&mut self) {
+        self.call("picture", json!({"sessionId": "a"})).await;
+        let listed = json!(within(PATIENCE, self.client.list_all_resources()).await.unwrap());
+        let templates = json!(within(PATIENCE, self.client.list_all_resource_templates()).await.unwrap());
+        let names = |list: &Value, name: &str| -> Vec<String> {
+            let all = list.as_array().unwrap().iter();
+            all.map(|one| one[name].as_str().unwrap().to_owned()).collect()
+        };
+        let picture = listed.as_array().unwrap().iter().find(|one| one["mimeType"] == "image/png").unwrap();
+        let read = async |uri: &str| {
+            within(PATIENCE, self.client.read_resource(ReadResourceRequestParams::new(uri))).await
+        };
+        let found = json!(read(picture["uri"].as_str().unwrap()).await.unwrap());
+        // The code differs between revisions, and some SDKs tell the newer one for both.
+        let absent = matches!(
+            read("greenroom://blobs/none").await,
+            Err(ServiceError::McpError(error)) if [-32002, -32602].contains(&error.code.0)
+        );
+        let mut types = names(&listed, "mimeType");
+        types.sort();
+        let line = json!({
+            "step": "resources",
+            "listed": types,
+            "templates": names(&templates, "uriTemplate"),
+            "read": found["contents"][0]["blob"].as_str().unwrap().split_at(11).0,
+            "absent": absent,
+        });
+        self.say(line);
     }
 
     async fn load(&mut self) {

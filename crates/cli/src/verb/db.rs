@@ -1,0 +1,156 @@
+//! `greenroom db`: the records of calls as files that somebody looks after. It counts them, makes room, and takes them
+//! out; it needs no running greenroom and disturbs none.
+
+use std::{
+    io::{self, BufWriter, Write},
+    path::Path,
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::Context;
+use greenroom_core::settings::{Resolved, Settings, parse_duration};
+use greenroom_engine::run_folder;
+use greenroom_store::{
+    StoreSettings,
+    maintenance::{self, MaintenanceError, Wanted},
+};
+
+use crate::{
+    config::Surroundings,
+    progress,
+    report::Hinted,
+    view::{self, terminal::Terminal},
+};
+
+#[derive(Debug, clap::Args)]
+pub struct StatsArgs {
+    /// Print an object instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct VacuumArgs {
+    /// Print an object instead of lines for people
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ExportArgs {
+    /// Only calls of this session, by its UUID or its name
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+
+    /// Only calls that began within this time, such as `30m` or `24h`
+    #[arg(long, value_name = "DURATION", value_parser = since)]
+    pub since: Option<Duration>,
+
+    /// How records are written
+    #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Format {
+    /// One JSON object a line
+    Jsonl,
+}
+
+fn since(text: &str) -> Result<Duration, &'static str> {
+    parse_duration(text).ok_or("give a duration such as `90s`, `30m` or `24h`, at most 365 days")
+}
+
+pub fn stats(resolved: &Resolved, surroundings: &Surroundings, args: &StatsArgs) -> anyhow::Result<ExitCode> {
+    let data = &resolved.settings.data_dir;
+    if !maintenance::exists(data) {
+        return nothing(data, if args.json { "null\n" } else { "" });
+    }
+    let stats = maintenance::stats(data).map_err(hinted)?;
+    let text = if args.json {
+        serde_json::to_string_pretty(&stats)? + "\n"
+    } else {
+        view::records::stats(&stats, Terminal::stdout(surroundings))
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub async fn vacuum(resolved: &Resolved, args: &VacuumArgs) -> anyhow::Result<ExitCode> {
+    let settings = &resolved.settings;
+    if !maintenance::exists(&settings.data_dir) {
+        return nothing(&settings.data_dir, if args.json { "null\n" } else { "" });
+    }
+    // Writing the file anew would hold up the calls of everybody who uses it.
+    let others: Vec<u32> = run_folder::living(&settings.data_dir).iter().map(|living| living.pid).collect();
+    let (store, alone) = (by_hand(settings), others.is_empty());
+    let work = tokio::task::spawn_blocking(move || maintenance::vacuum(&store, alone));
+    let vacuumed =
+        progress::step("making room", work).await.context("the work was given up")?.map_err(hinted)?;
+    let text = if args.json {
+        serde_json::to_string_pretty(&vacuumed)? + "\n"
+    } else {
+        view::records::vacuumed(&vacuumed, &others)
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn export(resolved: &Resolved, args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    let data = &resolved.settings.data_dir;
+    if !maintenance::exists(data) {
+        return nothing(data, "");
+    }
+    let since = args.since.and_then(|since| SystemTime::now().checked_sub(since));
+    let wanted = Wanted { session: args.session.clone(), since };
+    let mut stdout = BufWriter::new(io::stdout().lock());
+    maintenance::export(data, &wanted, |record| -> anyhow::Result<()> {
+        match args.format {
+            Format::Jsonl => serde_json::to_writer(&mut stdout, record).map_err(io::Error::from)?,
+        }
+        Ok(stdout.write_all(b"\n")?)
+    })
+    .map_err(|error| match error.downcast::<MaintenanceError>() {
+        Ok(error) => hinted(error).into(),
+        Err(error) => error,
+    })?;
+    stdout.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// No call was ever recorded here. That is no failure, and said where it is in nobody's way.
+fn nothing(data: &Path, text: &str) -> anyhow::Result<ExitCode> {
+    progress::note(&format!("nothing is recorded in `{}` yet", data.display()));
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the limits are, for a store that nobody keeps open.
+fn by_hand(settings: &Settings) -> StoreSettings {
+    StoreSettings {
+        folder: settings.data_dir.clone(),
+        run: "by-hand".to_owned(),
+        living: Vec::new(),
+        max_age: settings.records.max_age,
+        bytes_max: settings.records.bytes_max,
+        blobs_ttl: settings.blobs.ttl,
+        blobs_bytes_max: settings.blobs.bytes_max,
+        blobs_per_pool: settings.blobs.per_pool,
+    }
+}
+
+fn hinted(error: MaintenanceError) -> Hinted {
+    let hint = match &error {
+        MaintenanceError::NoSession(_) => {
+            Some("`greenroom db export` without `--session` shows every record")
+        }
+        MaintenanceError::Newer { .. } => Some("use the newest greenroom on this data folder"),
+        MaintenanceError::Database { .. } => None,
+    };
+    let message = Hinted::failure(format!("{:#}", anyhow::Error::from(error)));
+    match hint {
+        Some(hint) => message.hint(hint),
+        None => message,
+    }
+}

@@ -1,0 +1,208 @@
+//! What is kept of every call, however it ends: what was asked, and what came of it.
+
+use greenroom_testkit::{eventually, text_of};
+use serde_json::{Value, json};
+
+use super::{
+    super::stage::{Stage, error, failure, pid, until_in_flight},
+    read, ref_id,
+};
+use crate::records::look::{Kept, Look};
+
+/// The newest record of a tool.
+#[track_caller]
+fn newest(stage: &Stage, tool: &str) -> Kept {
+    let look = Look::at(&stage.data());
+    let id: String = look.one(&format!(
+        "SELECT ref_id FROM requests WHERE tool_name = '{tool}' ORDER BY position DESC LIMIT 1"
+    ));
+    look.record(&id).unwrap()
+}
+
+fn records(stage: &Stage) -> i64 {
+    Look::at(&stage.data()).one("SELECT count(*) FROM requests")
+}
+
+/// Every call has a name of its own in `_meta`, also when it fails; what is kept is the engine's answer, whole.
+#[tokio::test]
+async fn every_call_has_a_name() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let mut names = std::collections::BTreeSet::new();
+    let calls = [
+        ("echo", json!({"text": "a", "rich": true}), "success"),
+        ("structured", json!({"n": 1.5}), "success"),
+        ("fail", json!({"message": "no luck"}), "error"),
+        ("echo", json!({"text": 7}), "error"),
+        ("echo", json!({"colour": "red"}), "error"),
+    ];
+    for (tool, arguments, status) in calls {
+        let answer = client.call(tool, arguments.clone()).await;
+        let id = ref_id(&answer);
+        assert!(names.insert(id.clone()), "{id} was given twice");
+        let kept = Look::at(&stage.data()).record(&id).unwrap();
+        assert_eq!((kept.tool.as_str(), kept.status.as_deref()), (tool, Some(status)), "{kept:?}");
+        assert_eq!(kept.params, arguments);
+        assert_eq!(kept.error.is_some(), status == "error", "{kept:?}");
+        let first = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let (content, _) = read(&client, json!({"ref_id": id})).await;
+        assert!(content.starts_with(first), "{content}\n{first}");
+    }
+    // Unknown members and spellings of an answer are kept; only bytes are elsewhere.
+    let kept = Look::at(&stage.data()).record(names.first().unwrap()).unwrap().result.unwrap();
+    for part in ["\"x-unknown\":{\"kept\":[1e2,12345678901234567890123]}", "\"priority\":0.50", "x-hologram"]
+    {
+        assert!(kept.contains(part), "no `{part}`: {kept}");
+    }
+    assert!(!kept.contains("iVBOR"), "{kept}");
+}
+
+/// A JSON-RPC error, a browser that dies, and one that cannot be had: each is kept with what happened.
+#[tokio::test]
+async fn failures_are_kept() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let answer = client.call("rpc_error", json!({"code": -32_000, "message": "broken"})).await;
+    assert_eq!(error(&answer).0, -32_000);
+    let kept = newest(&stage, "rpc_error");
+    assert_eq!((kept.status.as_deref(), kept.error.as_deref()), (Some("error"), Some("broken")));
+    assert!(kept.result.unwrap().contains("-32000"));
+
+    let answer = client.call("die", json!({"code": 3, "stderr": "last words", "sessionId": "a"})).await;
+    let (code, said) = failure(&answer);
+    assert_eq!(code, "session_lost");
+    let kept = Look::at(&stage.data()).record(&ref_id(&answer)).unwrap();
+    assert_eq!((kept.status.as_deref(), kept.error.as_deref()), (Some("error"), Some(said.as_str())));
+
+    let stage = Stage::new().script("echo 'no licence found' >&2; exit 3").flags(&[]);
+    let client = stage.spawn();
+    client.initialize(super::super::stage::NEWEST, json!({})).await;
+    let answer = client.call("echo", json!({"text": "a"})).await;
+    // Nobody knows the tools of an engine that never started, so there is nothing that could be kept by a name.
+    assert!(answer["result"]["isError"] == true || answer.get("error").is_some(), "{answer}");
+}
+
+/// A lease that nobody gave back in time is kept as the failure that it was, without a session.
+#[tokio::test]
+async fn a_failed_lease_is_kept() {
+    let stage = Stage::new()
+        .pools("MAIN_INSTANCES", "1")
+        .pools("MAIN_IS_DEFAULT", "true")
+        .pools("MAIN_LEASE_TIMEOUT", "100");
+    let client = stage.client().await;
+    let gate = stage.gate("gate");
+    let held = client.start_call("wait", json!({"file": gate.path()})).await;
+    gate.arrived(1).await;
+    let answer = client.call("echo", json!({"text": "a"})).await;
+    let (code, said) = failure(&answer);
+    assert_eq!(code, "lease_timeout");
+    let id = ref_id(&answer);
+    let kept = Look::at(&stage.data()).record(&id).unwrap();
+    assert_eq!(
+        (kept.status.as_deref(), kept.error.as_deref(), &kept.params),
+        (Some("error"), Some(said.as_str()), &json!({"text": "a"}))
+    );
+    let session: Option<String> =
+        Look::at(&stage.data()).one(&format!("SELECT session_id FROM requests WHERE ref_id = '{id}'"));
+    assert_eq!(session, None);
+    gate.open();
+    held.response().await;
+
+    let answer = client.call("echo", json!({"text": "a", "browser_pool": "NOWHERE"})).await;
+    assert_eq!(failure(&answer).0, "no_such_pool");
+    assert_eq!(Look::at(&stage.data()).record(&ref_id(&answer)).unwrap().status.as_deref(), Some("error"));
+}
+
+/// A cancelled call is kept, whether it ran or waited, and says that its client left.
+#[tokio::test]
+async fn a_cancelled_call_is_kept() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    pid(&client, "a").await;
+    let gate = stage.gate("gate");
+    let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
+    gate.arrived(1).await;
+    let queued = client.start_call("echo", json!({"text": "never", "sessionId": "a"})).await;
+    until_in_flight(&client, "a", 2).await;
+    client.cancel(queued.id()).await;
+    client.cancel(held.id()).await;
+    let look = Look::at(&stage.data());
+    let said = eventually("the ends of both records", || {
+        let said: Vec<String> =
+            look.all("SELECT tool_name || ': ' || error_message FROM responses JOIN requests USING (ref_id) WHERE status = 'error'");
+        (said.len() == 2).then_some(said)
+    })
+    .await;
+    for tool in ["wait", "echo"] {
+        let left = format!("{tool}: its client left before it was answered");
+        assert!(said.contains(&left), "{said:?}");
+        assert_eq!(newest(&stage, tool).status.as_deref(), Some("error"));
+    }
+    gate.open();
+    assert_eq!(text_of(&client.call("echo", json!({"text": "b", "sessionId": "a"})).await), "b");
+    assert_eq!(stage.log().count("tools/call echo"), 1, "a call that was given up while it waited still ran");
+}
+
+/// Of several commands each that ran has a record, and those that did not run have none.
+#[tokio::test]
+async fn several_commands() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let bulk = |commands: Value, stop: bool| {
+        let arguments = json!({"commands": commands, "stop_on_error": stop, "return_all_results": true, "sessionId": "a"});
+        client.call("browser_execute_bulk", arguments)
+    };
+    let tools = |from: i64| -> Vec<String> {
+        Look::at(&stage.data()).all(&format!(
+            "SELECT tool_name || ' ' || status FROM requests JOIN responses USING (ref_id)
+             WHERE requests.position > {from} ORDER BY requests.position"
+        ))
+    };
+    let three = json!([
+        {"tool": "echo", "args": {"text": "a"}},
+        {"tool": "fail", "args": {"message": "no luck"}},
+        {"tool": "pid"},
+    ]);
+    let answer = bulk(three.clone(), true).await;
+    assert_eq!(tools(0), ["echo success", "fail error"], "{answer}");
+    bulk(three, false).await;
+    assert_eq!(tools(2), ["echo success", "fail error", "pid success"]);
+    // Each result says by what name it is kept.
+    let answer = bulk(json!([{"tool": "lines", "args": {"count": 3}}]), true).await;
+    let id =
+        answer["result"]["structuredContent"]["results"][0]["_meta"]["greenroom/ref_id"].as_str().unwrap();
+    assert_eq!(read(&client, json!({"ref_id": id})).await.0, "line 1 of 3\nline 2 of 3\nline 3 of 3");
+    // A browser that dies under the second: it is kept as lost, the third is not there.
+    let answer = bulk(json!([{"tool": "pid"}, {"tool": "die"}, {"tool": "echo"}]), false).await;
+    assert_eq!(tools(6), ["pid success", "die error"], "{answer}");
+    // A mistake in one means that none runs, and none is kept.
+    let wrong = json!([{"tool": "pid"}, {"tool": "echo", "args": {"colour": 1}}]);
+    failure(&bulk(wrong, true).await);
+    assert_eq!(records(&stage), 8);
+    let sessions: Vec<Option<String>> = Look::at(&stage.data()).all("SELECT session_id FROM requests");
+    assert!(sessions.iter().all(Option::is_some), "{sessions:?}");
+}
+
+/// A picture among the results of several commands is its blob's name, which is one file.
+#[tokio::test]
+async fn pictures_in_bulk() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let picture = json!({"tool": "picture", "args": {"number": 3, "bytes": 30_000}});
+    let arguments = json!({"commands": [picture, picture], "return_all_results": true});
+    let answer = client.call("browser_execute_bulk", arguments).await;
+    assert!(!text_of(&answer).contains("iVBOR") && text_of(&answer).len() < 5_000, "{answer}");
+    let texts: Vec<_> = (0..2)
+        .map(|n| answer["result"]["structuredContent"]["results"][n]["content"][1]["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(texts[0], texts[1]);
+    let hash = texts[0]
+        .strip_prefix("image/png, 30024 bytes: greenroom://blobs/")
+        .unwrap_or_else(|| panic!("{}", texts[0]));
+    let file = stage.data().join("blobs").join(&hash[..2]).join(&hash[2..4]).join(hash);
+    assert_eq!(std::fs::metadata(file).unwrap().len(), 30_024);
+    let alone = client.call("picture", json!({"number": 3, "bytes": 30_000})).await;
+    assert_eq!(alone["result"]["content"][1]["type"], "image", "alone it is the picture itself: {alone}");
+    assert_eq!(Look::at(&stage.data()).one::<i64>("SELECT count(*) FROM blobs"), 1);
+    assert_eq!(Look::at(&stage.data()).one::<i64>("SELECT count(*) FROM blob_refs"), 3);
+}

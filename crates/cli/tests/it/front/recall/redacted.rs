@@ -1,0 +1,78 @@
+//! Secrets are not kept: not in arguments, not in answers that repeat them, not in errors.
+
+use greenroom_testkit::text_of;
+use serde_json::{Value, json};
+
+use super::{super::stage::Stage, read, ref_id};
+use crate::records::look::Look;
+
+const SECRET: &str = "hunter2-\"quoted\"-\u{e4}";
+
+/// Values that are called like secrets, or typed into fields that are described as such, or named by the operator, are
+/// nowhere in the files of the database. The agent's own answer still has them.
+#[tokio::test]
+async fn secrets_are_not_kept() {
+    let stage = Stage::new().set("records.redact", "[\"iban\"]");
+    let client = stage.client().await;
+    let secret = |arguments: Value| arguments;
+    let calls = [
+        ("fill", secret(json!({"element": "Password field", "target": "e3", "text": SECRET}))),
+        ("fill", secret(json!({"target": "#user_password", "text": SECRET}))),
+        ("fill", secret(json!({"element": "IBAN of the account", "target": "e4", "text": SECRET}))),
+        ("echo", secret(json!({"payload": {"deep": [{"apiKey": SECRET}]}}))),
+        ("echo", secret(json!({"payload": {"headers": {"Authorization": SECRET}}, "rich": true}))),
+        ("echo", secret(json!({"payload": {"My-IBAN": SECRET}}))),
+    ];
+    let look = |id: &str| Look::at(&stage.data()).record(id).unwrap();
+    for (tool, arguments) in calls {
+        let answer = client.call(tool, arguments.clone()).await;
+        assert!(text_of(&answer).contains("hunter2"), "the agent gets its answer: {answer}");
+        let id = ref_id(&answer);
+        let kept = look(&id);
+        let (params, result) = (kept.params.to_string(), kept.result.unwrap());
+        assert!(params.contains("[redacted]") && !params.contains("hunter2"), "{arguments}: {params}");
+        assert!(result.contains("[redacted]") && !result.contains("hunter2"), "{arguments}: {result}");
+        let (content, _) = read(&client, json!({"ref_id": id})).await;
+        assert!(!content.contains("hunter2"), "{content}");
+    }
+    // What failed is scrubbed too, and so is what greenroom itself says of it.
+    let wrong = json!({"element": "Password field", "target": "e3", "text": SECRET, "colour": SECRET});
+    let kept = look(&ref_id(&client.call("fill", wrong).await));
+    assert_eq!(kept.status.as_deref(), Some("error"));
+    assert!(!format!("{kept:?}").contains("hunter2"), "{kept:?}");
+
+    let plain = json!({"element": "Name", "target": "e3", "text": "Ann"});
+    assert_eq!(
+        look(&ref_id(&client.call("fill", plain.clone()).await)).params,
+        plain,
+        "nothing is hidden for nothing"
+    );
+
+    client.close_stdin().await;
+    client.wait().await;
+    for file in stage.data().read_dir().unwrap().flatten() {
+        if file.file_name().to_string_lossy().starts_with("records.db") {
+            let bytes = std::fs::read(file.path()).unwrap();
+            let found = bytes.windows(7).any(|window| window == b"hunter2");
+            assert!(!found, "a secret is in {}", file.path().display());
+        }
+    }
+}
+
+/// Secrets of one command of several are as little kept as those of a single call.
+#[tokio::test]
+async fn secrets_in_bulk() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let commands = json!([
+        {"tool": "echo", "args": {"text": "first"}},
+        {"tool": "fill", "args": {"element": "Password", "target": "e1", "text": SECRET}, "return_result": true},
+    ]);
+    let answer = client.call("browser_execute_bulk", json!({"commands": commands})).await;
+    assert!(text_of(&answer).contains("hunter2"));
+    let look = Look::at(&stage.data());
+    let texts: Vec<String> =
+        look.all("SELECT q.params || r.result FROM requests q JOIN responses r USING (ref_id)");
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts.iter().all(|text| !text.contains("hunter2")), "{texts:?}");
+}

@@ -1,0 +1,180 @@
+//! How much of an answer is sent: `inline`, `refs`, `raw`; who decides it; and where the rest is.
+
+use std::collections::BTreeSet;
+
+use greenroom_testkit::{Client, Launch, fake_engine_path, text_of};
+use serde_json::{Value, json, value::RawValue};
+
+use super::{
+    super::stage::{NEWEST, Stage, failure},
+    read, ref_id,
+};
+
+/// The form of an answer to `lines` with so many lines that no `inline` answer has them all.
+const MANY: usize = 5_000;
+
+async fn form(client: &Client, mut arguments: Value) -> &'static str {
+    arguments["count"] = json!(MANY);
+    let answer = client.call("lines", arguments).await;
+    let parts = answer["result"]["content"].as_array().unwrap();
+    let text = parts[0]["text"].as_str().unwrap();
+    match text.lines().count() {
+        MANY => "raw",
+        1 if text.starts_with("{\"ref_id\":") => "refs",
+        _ if text_of(&answer).contains("answer cut: ") => "inline",
+        _ => panic!("neither form: {answer}"),
+    }
+}
+
+/// A call decides before its pool, and a pool before the server.
+#[tokio::test]
+async fn who_decides() {
+    let stage = Stage::new().set("inline_tokens", "200");
+    let client = stage.client().await;
+    assert_eq!(form(&client, json!({})).await, "inline");
+    for wish in ["mode", "responses"] {
+        for word in ["inline", "refs", "raw"] {
+            assert_eq!(form(&client, json!({wish: word})).await, word);
+        }
+        assert_eq!(form(&client, json!({wish: null})).await, "inline");
+        for wrong in [json!("all"), json!(7), json!(["raw"])] {
+            let answer = client.call("lines", json!({"count": 1, wish: wrong})).await;
+            let text = failure(&answer).1;
+            assert!(text.contains(&format!("`{wish}` must be one of diff, inline, refs, raw")), "{text}");
+        }
+    }
+    assert_eq!(form(&client, json!({"mode": "diff"})).await, "inline", "changes are of snapshots only");
+
+    let stage = Stage::new()
+        .set("inline_tokens", "200")
+        .set("responses", "raw")
+        .pools("MAIN_INSTANCES", "1")
+        .pools("MAIN_IS_DEFAULT", "true")
+        .pools("SHORT_INSTANCES", "1")
+        .pools("SHORT_RESPONSES", "refs");
+    let client = stage.client().await;
+    assert_eq!(form(&client, json!({})).await, "raw");
+    assert_eq!(form(&client, json!({"browser_pool": "SHORT"})).await, "refs");
+    assert_eq!(form(&client, json!({"browser_pool": "SHORT", "mode": "inline"})).await, "inline");
+    assert_eq!(form(&client, json!({"browser_pool": "SHORT", "responses": "raw"})).await, "raw");
+    assert_eq!(form(&client, json!({"mode": "refs"})).await, "refs");
+    assert_eq!(
+        form(&client, json!({"mode": "refs", "responses": "raw"})).await,
+        "refs",
+        "`mode` is the later word"
+    );
+}
+
+/// The `result` of a response line, as it was written.
+fn result(line: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Line<'a> {
+        #[serde(borrow)]
+        result: &'a RawValue,
+    }
+    serde_json::from_str::<Line<'_>>(line).unwrap().result.get().to_owned()
+}
+
+/// `raw` is the engine's answer byte for byte, with nothing but the name of its record added to `_meta`.
+#[tokio::test]
+async fn raw_is_byte_for_byte() {
+    let engine = Launch::new(fake_engine_path()).spawn();
+    engine.initialize(NEWEST, json!({})).await;
+    let stage = Stage::new().set("responses", "raw").set("inline_tokens", "200");
+    let client = stage.client().await;
+    let calls = [
+        ("echo", json!({"text": "a \u{1F600} \\ \" \u{7}", "rich": true, "payload": {"n": 1}})),
+        ("lines", json!({"count": MANY})),
+        ("picture", json!({"number": 7, "bytes": 3_000})),
+        ("structured", json!({"n": 1.5})),
+        ("fail", json!({"message": "no luck"})),
+    ];
+    for (tool, arguments) in calls {
+        let own = result(&engine.call_line(tool, arguments.clone()).await);
+        let line = client.call_line(tool, arguments).await;
+        let id = ref_id(&serde_json::from_str(&line).unwrap());
+        let added = format!("\"greenroom/ref_id\":\"{id}\"");
+        let expected =
+            match own.rfind("\"_meta\":{\"fake/n\":1.50}").or(own.rfind("\"_meta\":{\"fake/n\":1.5}")) {
+                None => format!("{},\"_meta\":{{{added}}}}}", own.strip_suffix('}').unwrap()),
+                Some(meta) => {
+                    let end = meta + own[meta..].find('}').unwrap();
+                    format!("{},{added}{}", &own[..end], &own[end..])
+                }
+            };
+        assert_eq!(result(&line), expected, "{tool}");
+    }
+}
+
+/// `refs` has what the call came to and by what name to ask for it, and nothing else.
+#[tokio::test]
+async fn refs_are_short() {
+    let stage = Stage::new().set("responses", "refs");
+    let client = stage.client().await;
+    let names = |said: &Value| said.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    let all = ["ref_id", "session_id", "status", "timestamp", "metadata"];
+    for (tool, arguments, status) in [
+        ("lines", json!({"count": MANY}), "success"),
+        ("picture", json!({}), "success"),
+        ("fail", json!({"message": "no luck"}), "error"),
+    ] {
+        let answer = client.call(tool, arguments).await;
+        let parts = answer["result"]["content"].as_array().unwrap();
+        assert_eq!(parts.len(), 1, "{answer}");
+        let said: Value = serde_json::from_str(parts[0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(said["ref_id"], json!(ref_id(&answer)));
+        assert_eq!(said["status"], status);
+        let expected = json!({
+            "tool": tool, "has_snapshot": false, "has_console_logs": false, "console_error_count": 0,
+        });
+        assert_eq!(said["metadata"], expected);
+        let mut members: BTreeSet<_> = all.map(str::to_owned).into();
+        if status == "error" {
+            members.insert("error".to_owned());
+            assert_eq!(said["error"], "no luck");
+            assert_eq!(answer["result"]["isError"], true);
+        }
+        assert_eq!(names(&said), members);
+        assert!(uuid::Uuid::try_parse(said["session_id"].as_str().unwrap()).is_ok(), "{said}");
+        let timestamp = said["timestamp"].as_str().unwrap();
+        assert!(timestamp.len() == 24 && timestamp.ends_with('Z') && timestamp.contains('T'), "{timestamp}");
+    }
+}
+
+/// Of an answer beyond the budget the beginning is sent, with its size and how to get the rest, which really is there.
+#[tokio::test]
+async fn the_rest_of_a_long_answer() {
+    let stage = Stage::new().set("inline_tokens", "200");
+    let client = stage.client().await;
+    let answer = client.call("lines", json!({"count": MANY})).await;
+    let id = ref_id(&answer);
+    let text = text_of(&answer);
+    assert!(text.starts_with("line 1 of 5000\nline 2 of 5000\n"), "{text}");
+    assert!(text.len() < 2_000, "{} bytes are sent", text.len());
+    let shown = text.lines().take_while(|line| line.starts_with("line ")).count();
+    let note = text.lines().find(|line| line.starts_with("answer cut: ")).unwrap_or_else(|| panic!("{text}"));
+    for part in ["tokens are left out", &id, "search_for", "offset", "limit"] {
+        assert!(note.contains(part), "no `{part}`: {note}");
+    }
+    let mut rest: Vec<_> = text.lines().take(shown).map(str::to_owned).collect();
+    while rest.len() < MANY {
+        let page = json!({"ref_id": id, "offset": rest.len(), "limit": 1_500});
+        let (lines, note) = read(&client, page).await;
+        rest.extend(lines.lines().map(str::to_owned));
+        assert_eq!(note.contains("next: offset"), rest.len() < MANY, "{note}");
+    }
+    let expected: Vec<_> = (1..=MANY).map(|n| format!("line {n} of {MANY}")).collect();
+    assert_eq!(rest, expected);
+    let (found, _) = read(&client, json!({"ref_id": id, "search_for": "line 4321 "})).await;
+    assert!(found.contains("line 4321 of 5000"), "{found}");
+
+    // One line without an end is cut within, and is there whole as well.
+    let answer = client.call("big", json!({"bytes": 1_000_000})).await;
+    let sent = text_of(&answer);
+    assert!(sent.len() < 5_000 && sent.contains("answer cut: "), "{} bytes: {sent:.300}", sent.len());
+    let (whole, _) = read(&client, json!({"ref_id": ref_id(&answer)})).await;
+    assert_eq!(whole, "x".repeat(1_000_000));
+    // What fits is not touched.
+    let answer = client.call("lines", json!({"count": 20})).await;
+    assert_eq!(text_of(&answer).lines().count(), 20, "{answer}");
+}

@@ -1,0 +1,235 @@
+//! Recall with the real engine: what a page showed is found again by its call's name, and little of it is sent twice.
+
+use std::{fs, path::Path};
+
+use greenroom_testkit::{PATIENCE, Site, eventually, within};
+use serde_json::{Value, json};
+
+use super::house::{Answer, Data, House};
+use crate::{front::recall::ref_id, records::look::Look};
+
+/// What is kept under the name of this answer.
+async fn content(house: &House, answer: &Answer) -> String {
+    let arguments = json!({"ref_id": ref_id(&answer.response), "offset": 0});
+    let read = house.call("", "get_content", arguments).await;
+    read.ok();
+    read.response["result"]["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+/// The ref of the element whose line has this text.
+#[track_caller]
+fn target(snapshot: &str, text: &str) -> String {
+    let line = snapshot.lines().find(|line| line.contains(text) && line.contains("[ref="));
+    let line = line.unwrap_or_else(|| panic!("no `{text}` with a ref: {snapshot}"));
+    let (_, rest) = line.split_once("[ref=").unwrap();
+    rest.split(']').next().unwrap().to_owned()
+}
+
+fn one(data: &Data, sql: &str) -> String {
+    Look::at(data.path()).one(sql)
+}
+
+/// Navigations, clicks, snapshots and screenshots are found again by their names, with page, console lines and picture;
+/// `mode: "diff"` sends what a click changed, and a new page whole.
+#[tokio::test]
+async fn everything_is_recallable() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &[]).await;
+
+    let page = house.navigate("", &site.url("/menu")).await;
+    assert!(page.ok().contains("item 60 that does not change"));
+    let kept = content(&house, &page).await;
+    assert!(kept.contains("item 60 that does not change") && !kept.contains("```"), "{kept}");
+    let button = target(&kept, "Open menu");
+    let clicked = house
+        .call("", "browser_click", json!({"element": "Open menu", "target": button, "mode": "diff"}))
+        .await;
+    let text = clicked.ok();
+    assert!(text.contains("changes since ref_id") && text.contains("first entry"), "{text}");
+    assert!(!text.contains("item 30 that"), "what did not change is sent again: {text}");
+    let kept = content(&house, &clicked).await;
+    assert!(kept.contains("first entry") && kept.contains("item 30 that"), "the whole is kept: {kept}");
+    let again = house.call("", "browser_snapshot", json!({"mode": "diff"})).await;
+    assert!(again.ok().contains("no changes since ref_id"), "{}", again.text());
+    assert!(content(&house, &again).await.contains("item 30 that"));
+    let elsewhere =
+        house.call("", "browser_navigate", json!({"url": site.url("/form"), "mode": "diff"})).await;
+    let text = elsewhere.ok();
+    assert!(text.contains("heading \"form\"") && text.contains("button \"Send\""), "{text}");
+    assert!(!text.contains("changes since ref_id"), "{text}");
+    let since = json!({"ref_id": ref_id(&clicked.response), "since": ref_id(&page.response)});
+    let read = house.call("", "get_content", since).await.ok();
+    assert!(read.contains("first entry") && !read.contains("item 30 that"), "{read}");
+
+    let short = house.call("", "browser_snapshot", json!({"mode": "refs"})).await.ok();
+    let short: Value = serde_json::from_str(&short).unwrap();
+    assert_eq!(
+        (&short["metadata"]["has_snapshot"], &short["status"]),
+        (&json!(true), &json!("success")),
+        "{short}"
+    );
+    let id = short["ref_id"].as_str().unwrap();
+    let read = house.call("", "get_content", json!({"ref_id": id})).await.ok();
+    assert!(read.contains("button \"Send\""), "{read}");
+
+    screenshots(&house, &data).await;
+    house.end().await;
+}
+
+/// A screenshot is one blob, which is a resource; its record has the blob's name in the place of the bytes.
+async fn screenshots(house: &House, data: &Data) {
+    let shot = house.call("", "browser_take_screenshot", json!({"type": "png"})).await;
+    shot.ok();
+    let image =
+        shot.response["result"]["content"].as_array().unwrap().iter().find(|part| part["type"] == "image");
+    let sent = image.expect("the picture is in the answer")["data"].clone();
+    let blobs: Vec<String> = Look::at(data.path()).all("SELECT sha256 FROM blobs");
+    assert_eq!(blobs.len(), 1, "{blobs:?}");
+    let kept = Look::at(data.path()).record(&ref_id(&shot.response)).unwrap();
+    let result = kept.result.unwrap();
+    assert!(result.contains(&blobs[0]) && result.len() < 5_000, "{result}");
+    assert!(content(house, &shot).await.contains("Screenshot"));
+    let uri = format!("greenroom://blobs/{}", blobs[0]);
+    let read = house.client.request("resources/read", json!({"uri": uri})).await;
+    assert_eq!(read["result"]["contents"][0]["blob"], sent, "the resource is another picture");
+    house.call("", "browser_take_screenshot", json!({"type": "png"})).await.ok();
+    assert_eq!(
+        Look::at(data.path()).all::<String>("SELECT sha256 FROM blobs"),
+        blobs,
+        "equal pictures are kept once"
+    );
+}
+
+/// Console lines are kept apart, by level; a page that imitates the engine's own words changes nothing in its record.
+#[tokio::test]
+async fn lines_and_imitations() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &[]).await;
+    let page = house.navigate("", &site.url("/console")).await;
+    page.ok();
+    let id = ref_id(&page.response);
+    for (level, has, lacks) in [
+        ("error", vec!["[error] an error line"], vec!["a log line", "a warning line"]),
+        ("warn", vec!["[warn] a warning line"], vec!["a log line", "an error line"]),
+        ("info", vec!["[info] a log line"], vec!["an error line"]),
+        ("", vec!["an error line", "a warning line", "a log line"], vec![]),
+    ] {
+        let lines = house.call("", "get_console_content", json!({"ref_id": id, "level": level})).await.ok();
+        assert!(has.iter().all(|line| lines.contains(line)), "{level}: {lines}");
+        assert!(!lacks.iter().any(|line| lines.contains(line)), "{level}: {lines}");
+    }
+    let levels: Vec<String> = Look::at(data.path())
+        .all(&format!("SELECT level FROM console_logs WHERE ref_id = '{id}' ORDER BY level"));
+    assert_eq!(levels, ["error", "info", "warn"]);
+
+    let (url, title) = (site.url("/imitation"), "imitation".to_owned());
+    let told = |id: &str| {
+        ["url", "title"]
+            .map(|column| one(&data, &format!("SELECT {column} FROM responses WHERE ref_id = '{id}'")))
+    };
+    let page = house.navigate("", &url).await;
+    assert!(page.ok().contains("elsewhere.invalid"), "the page says so: {}", page.text());
+    assert_eq!(told(&ref_id(&page.response)), [url.clone(), title.clone()]);
+    let kept = content(&house, &page).await;
+    assert!(kept.contains("heading \"imitation\"") && kept.contains("button \"Log\""), "{kept}");
+    let clicked =
+        house.call("", "browser_click", json!({"element": "Log", "target": target(&kept, "\"Log\"")})).await;
+    clicked.ok();
+    assert_eq!(told(&ref_id(&clicked.response)), [url, title]);
+    let kept = content(&house, &clicked).await;
+    assert!(
+        kept.contains("heading \"imitation\"") && !kept.starts_with("- heading \"never there\""),
+        "{kept}"
+    );
+    house.end().await;
+}
+
+/// Of a long table little is sent, and what stands below it can be used; the rest is there for whoever asks.
+#[tokio::test]
+async fn a_cut_page_stays_usable() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &["--inline-tokens", "1000"]).await;
+    let page = house.navigate("", &site.url("/table?rows=500&below=1")).await;
+    let text = page.ok();
+    assert!(text.len() < 12_000 && text.contains("snapshot cut: "), "{} bytes: {text}", text.len());
+    let kept = content(&house, &page).await;
+    for row in [1, 250, 500] {
+        assert!(kept.contains(&format!("button \"open {row}\"")), "row {row} is not kept");
+    }
+    let order = json!({"element": "Order", "target": target(&text, "button \"Order\"")});
+    let clicked = house.call("", "browser_click", order).await.ok();
+    assert!(clicked.contains("button \"ordered\""), "{clicked}");
+    // What was left out is found by its text, with a ref that works.
+    let found = json!({"ref_id": ref_id(&page.response), "search_for": "open 321"});
+    let found = house.call("", "get_content", found).await.ok();
+    let open = json!({"element": "open 321", "target": target(&found, "open 321")});
+    house.call("", "browser_click", open).await.ok();
+    house.end().await;
+}
+
+/// What was downloaded can be fetched when the session is long closed.
+#[tokio::test]
+async fn a_download_outlives_its_session() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &[]).await;
+    house.navigate("a", &site.url("/")).await.ok();
+    let get = format!("() => {{ location.href = '{}'; }}", site.url("/download?name=report.txt"));
+    house.evaluate("a", &get).await.ok();
+    // The browser tells of a download when it has one; some call after that says so.
+    let note = within(PATIENCE, async {
+        loop {
+            let text = house.call("a", "browser_snapshot", json!({})).await.ok();
+            if let Some(line) = text.lines().find(|line| line.starts_with("report.txt: greenroom://blobs/")) {
+                return line.to_owned();
+            }
+        }
+    })
+    .await;
+    let uri = note.split(' ').nth(1).unwrap().to_owned();
+    house.call("", "session_close", json!({"sessionId": "a"})).await.ok();
+    eventually("the end of the session's folder", || seats(data.path()).is_empty().then_some(())).await;
+    let read = house.client.request("resources/read", json!({"uri": uri})).await;
+    let contents = &read["result"]["contents"][0];
+    assert!(
+        contents["text"] == "greenroom download\n" || contents["blob"] == "Z3JlZW5yb29tIGRvd25sb2FkCg==",
+        "{read}"
+    );
+    house.end().await;
+}
+
+/// The private folders of seats.
+fn seats(data: &Path) -> Vec<String> {
+    let runs = fs::read_dir(data.join("run")).into_iter().flatten().flatten();
+    let seats = runs.flat_map(|run| fs::read_dir(run.path().join("seats")).into_iter().flatten().flatten());
+    seats.map(|seat| seat.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// A password that is typed into a page is in no file that greenroom leaves behind.
+#[tokio::test]
+async fn a_password_is_nowhere() {
+    const SECRET: &str = "correct-horse's \"battery\"";
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &[]).await;
+    let page = house.navigate("", &site.url("/form")).await.ok();
+    let password = target(&page, "textbox \"Password\"");
+    let typed = json!({"element": "Password field", "target": password, "text": SECRET});
+    house.call("", "browser_type", typed).await.ok();
+    let fields = json!([{"name": "Password", "type": "textbox", "target": password, "value": SECRET}]);
+    house.call("", "browser_fill_form", json!({"fields": fields})).await.ok();
+    house.end().await;
+    let mut looked = 0;
+    for file in fs::read_dir(data.path()).unwrap().flatten() {
+        let name = file.file_name().to_string_lossy().into_owned();
+        if name.starts_with("records.db") {
+            looked += 1;
+            let bytes = fs::read(file.path()).unwrap();
+            assert!(!bytes.windows(13).any(|window| window == b"correct-horse"), "the password is in {name}");
+        }
+    }
+    assert!(looked > 0);
+}

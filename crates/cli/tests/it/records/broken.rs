@@ -1,0 +1,109 @@
+//! A database that is no database, or one of a later greenroom, or none any more: calls go on, and what happened is said.
+
+use std::fs;
+
+use greenroom_testkit::{PATIENCE, within};
+use serde_json::json;
+
+use super::look::Look;
+use crate::{
+    front::{
+        recall::ref_id,
+        stage::{Stage, failure},
+    },
+    http::remote,
+};
+
+/// Makes a database with one record in it.
+async fn with_a_record() -> (Stage, String) {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let id = ref_id(&client.call("echo", json!({"text": "before"})).await);
+    client.close_stdin().await;
+    assert!(client.wait().await.success());
+    (stage, id)
+}
+
+/// A broken database is moved aside, byte for byte, which is said; calls are kept in a new one from the first on.
+#[tokio::test]
+async fn a_broken_database() {
+    let (stage, before) = with_a_record().await;
+    let path = stage.data().join("records.db");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[..4096].fill(0x5a);
+    fs::write(&path, &bytes).unwrap();
+
+    let client = stage.client().await;
+    let id = ref_id(&client.call("echo", json!({"text": "after"})).await);
+    client.stderr_says("the database of records is broken; it was moved aside, and a new one begins").await;
+    assert_eq!(Look::at(&stage.data()).record(&id).unwrap().status.as_deref(), Some("success"));
+    let (code, _) = failure(&client.call("get_content", json!({"ref_id": before})).await);
+    assert_eq!(code, "no_record");
+    let files = stage.data().read_dir().unwrap().flatten();
+    let aside: Vec<_> =
+        files.filter(|file| file.file_name().to_string_lossy().starts_with("records.db.corrupt-")).collect();
+    assert_eq!(aside.len(), 1, "{aside:?}");
+    assert_eq!(fs::read(aside[0].path()).unwrap(), bytes, "it is kept as it was");
+}
+
+/// A database of a later version is left alone: calls go on without records, and it is said why, until it can be used.
+#[tokio::test]
+async fn a_newer_database() {
+    let (stage, before) = with_a_record().await;
+    let version: i64 = Look::at(&stage.data()).one("PRAGMA user_version");
+    Look::at(&stage.data()).run("PRAGMA user_version = 99");
+
+    let server = stage.serve().await;
+    let client = remote(&server).await;
+    let answer = client.call("echo", json!({"text": "meanwhile"})).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "meanwhile");
+    let note = answer["result"]["content"][1]["text"].as_str().unwrap();
+    for part in ["not recorded: ", "newer greenroom", "99"] {
+        assert!(note.contains(part), "no `{part}`: {note}");
+    }
+    assert!(answer["result"].get("_meta").is_none(), "{answer}");
+    let said = server.get("/ready").await.json().await;
+    assert!(said["records"].as_str().unwrap().contains("newer greenroom"), "{said}");
+    let (code, text) = failure(&client.call("get_content", json!({"ref_id": before})).await);
+    assert!(code == "records_unreadable" && text.contains("newer greenroom"), "{code}: {text}");
+    let look = Look::at(&stage.data());
+    assert_eq!(look.one::<i64>("PRAGMA user_version"), 99, "it was written to");
+    assert_eq!(look.one::<i64>("SELECT count(*) FROM requests"), 1);
+
+    look.run(&format!("PRAGMA user_version = {version}"));
+    let kept = async {
+        loop {
+            let answer = client.call("echo", json!({"text": "after"})).await;
+            if answer["result"].get("_meta").is_some() {
+                return ref_id(&answer);
+            }
+        }
+    };
+    let id = within(PATIENCE, kept).await;
+    for id in [before, id] {
+        assert_eq!(look.record(&id).unwrap().status.as_deref(), Some("success"));
+    }
+}
+
+/// A database that somebody removes while greenroom runs is begun anew: no call is written into nothing.
+#[tokio::test]
+async fn a_removed_database() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    ref_id(&client.call("echo", json!({"text": "before"})).await);
+    for file in ["records.db", "records.db-wal", "records.db-shm"] {
+        fs::remove_file(stage.data().join(file)).unwrap();
+    }
+    let ids = [
+        ref_id(&client.call("echo", json!({"text": "after"})).await),
+        ref_id(&client.call("echo", json!({"text": "later"})).await),
+    ];
+    let look = Look::at(&stage.data());
+    for id in ids {
+        assert_eq!(look.record(&id).unwrap().status.as_deref(), Some("success"));
+    }
+    let read = client
+        .call("get_content", json!({"ref_id": look.one::<String>("SELECT ref_id FROM requests LIMIT 1")}))
+        .await;
+    assert_eq!(read["result"]["content"][0]["text"], "after", "{read}");
+}

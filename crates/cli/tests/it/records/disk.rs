@@ -1,0 +1,196 @@
+//! A disk that is full or may not be written: calls go on, it is said that they are not kept, and they are again later.
+//!
+//! The disk is a small file system in memory, mounted for greenroom alone: in a user's and a mount's namespace of its own.
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use greenroom_testkit::{
+    Launch, PATIENCE,
+    http::{Remote, Server},
+    text_of, within,
+};
+use serde_json::{Value, json};
+
+use super::look::Look;
+use crate::{
+    front::{recall::ref_id, stage::Stage},
+    http::remote,
+};
+
+/// A server whose data folder is a file system of its own, of a few megabytes.
+struct Small {
+    stage: Stage,
+    server: Server,
+}
+
+impl Small {
+    async fn start() -> Self {
+        let stage = Stage::new();
+        fs::create_dir_all(stage.data()).unwrap();
+        let data = stage.data();
+        Self::with(stage, "mount -t tmpfs -o size=6m tmpfs \"$0\" && exec \"$@\"", &data).await
+    }
+
+    /// A server behind a script that mounts something: `$0` is what, `"$@"` the server.
+    async fn with(stage: Stage, script: &str, what: &Path) -> Self {
+        let launch = Launch::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+            .arg(what)
+            .arg(env!("CARGO_BIN_EXE_greenroom"))
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .home(stage.path("home"));
+        let launch =
+            stage.environment().into_iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+        let server = Server::start(launch).await;
+        Self { stage, server }
+    }
+
+    /// The data folder as this server sees it.
+    fn data(&self) -> PathBuf {
+        let inside = PathBuf::from(format!("/proc/{}/root", self.server.pid()));
+        inside.join(self.stage.data().strip_prefix("/").unwrap())
+    }
+
+    /// A look into a copy of the database: SQLite finds files by paths that mean the same everywhere. Nothing is
+    /// written meanwhile.
+    fn look(&self) -> Look {
+        let copy = self.stage.path("copy");
+        fs::create_dir(&copy).unwrap();
+        for file in ["records.db", "records.db-wal"] {
+            fs::copy(self.data().join(file), copy.join(file)).unwrap();
+        }
+        Look::at(&copy)
+    }
+
+    /// What `/ready` says about records.
+    async fn records(&self) -> String {
+        let said = self.server.get("/ready").await.json().await;
+        said["records"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned()
+    }
+}
+
+async fn echo(client: &Remote, text: &str) -> Value {
+    let answer = client.call("echo", json!({"text": text, "sessionId": "a"})).await;
+    assert_eq!(answer["result"]["content"][0]["text"], text, "{answer}");
+    answer
+}
+
+/// What an answer says when it is not kept: why, and nothing that claims otherwise.
+#[track_caller]
+fn not_recorded(answer: &Value) -> String {
+    let text = text_of(answer);
+    let note = text.lines().find(|line| line.starts_with("not recorded: "));
+    assert!(answer["result"]["_meta"].get("greenroom/ref_id").is_none(), "{answer}");
+    note.unwrap_or_else(|| panic!("nothing is said of the record: {answer}")).to_owned()
+}
+
+/// Calls until one is kept again, however long that takes.
+async fn until_kept(client: &Remote) -> String {
+    let look = async {
+        loop {
+            let answer = echo(client, "again").await;
+            if answer["result"]["_meta"].get("greenroom/ref_id").is_some() {
+                return ref_id(&answer);
+            }
+        }
+    };
+    within(PATIENCE, look).await
+}
+
+/// A full disk costs records, not calls. Each answer and `/ready` say so, and when there is room it is over.
+#[tokio::test]
+async fn a_full_disk() {
+    let small = Small::start().await;
+    let client = remote(&small.server).await;
+    let before = ref_id(&echo(&client, "before").await);
+    assert_eq!(small.records().await, "kept");
+    let filler = small.data().join("filler");
+    let filled = File::create(&filler).unwrap().write_all(&vec![0; 64 << 20]);
+    assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull, "the disk is small");
+
+    // What the database has room for already is still kept; a picture needs more.
+    let full = async {
+        loop {
+            let answer =
+                client.call("picture", json!({"number": 1, "bytes": 600_000, "sessionId": "a"})).await;
+            if text_of(&answer).contains("not recorded: ") {
+                return answer;
+            }
+        }
+    };
+    let note = not_recorded(&within(PATIENCE, full).await);
+    assert!(note.contains("full") || note.contains("No space left"), "{note}");
+    let text = "x".repeat(200_000);
+    let note = within(PATIENCE, async {
+        loop {
+            let answer = client.call("echo", json!({"text": text, "sessionId": "a"})).await;
+            if answer["result"]["_meta"].get("greenroom/ref_id").is_none() {
+                assert_eq!(
+                    answer["result"]["content"][0]["text"],
+                    text.as_str(),
+                    "it cannot be recalled, so it is whole"
+                );
+                return not_recorded(&answer);
+            }
+        }
+    })
+    .await;
+    assert!(note.contains("full"), "{note}");
+    let said = small.records().await;
+    assert!(said.starts_with("not kept: ") && said.contains("full"), "{said}");
+    let read = client.call("get_content", json!({"ref_id": before, "offset": 0})).await;
+    assert_eq!(read["result"]["content"][0]["text"], "before", "what was kept can be read: {read}");
+
+    fs::remove_file(filler).unwrap();
+    let after = until_kept(&client).await;
+    assert_eq!(small.records().await, "kept");
+    let look = small.look();
+    assert_eq!(look.all::<String>("PRAGMA integrity_check"), ["ok"]);
+    for id in [before, after] {
+        assert_eq!(look.record(&id).unwrap().status.as_deref(), Some("success"));
+    }
+    drop(look);
+    assert!(small.server.stop().await.success(), "{}", small.server.stderr());
+}
+
+/// A database that may only be read costs records as well, and is used when it may be written again.
+#[tokio::test]
+async fn a_read_only_database() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let before = ref_id(&client.call("echo", json!({"text": "before"})).await);
+    client.close_stdin().await;
+    client.wait().await;
+
+    let database = stage.data().join("records.db");
+    let bind = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
+    let Small { stage, server } = Small::with(stage, bind, &database).await;
+    let inside = PathBuf::from(format!("/proc/{}/root", server.pid()));
+    let opened = File::options().append(true).open(inside.join(database.strip_prefix("/").unwrap()));
+    assert_eq!(opened.unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    let client = remote(&server).await;
+    let note = not_recorded(&echo(&client, "meanwhile").await);
+    assert!(note.contains("readonly") || note.contains("Read-only"), "{note}");
+    let small = Small { stage, server };
+    let said = small.records().await;
+    assert!(said.starts_with("not kept: "), "{said}");
+
+    let unmounted = Command::new("nsenter")
+        .args(["--target", &small.server.pid().to_string(), "--user", "--mount", "umount", "--lazy"])
+        .arg(&database)
+        .status()
+        .unwrap();
+    assert!(unmounted.success(), "{unmounted}");
+    let after = until_kept(&client).await;
+    assert_eq!(small.records().await, "kept");
+    let look = Look::at(&small.stage.data());
+    for id in [before, after] {
+        assert_eq!(look.record(&id).unwrap().status.as_deref(), Some("success"));
+    }
+    assert!(small.server.stop().await.success(), "{}", small.server.stderr());
+}

@@ -1,0 +1,199 @@
+//! greenroom is killed over and over while calls are made: what was acknowledged is there afterwards.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
+
+use greenroom_testkit::http::{Remote, Server};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::look::Look;
+use crate::{
+    front::{recall::ref_id, stage::Stage},
+    http::remote,
+    real::random::Random,
+};
+
+/// How many agents call at once, each in a session of its own.
+const AGENTS: usize = 4;
+
+/// A server is killed after so many answers at most: enough for some commits of several calls.
+const ANSWERS_MAX: usize = 40;
+
+/// What clients of servers that were killed have been told.
+#[derive(Default)]
+struct Told {
+    /// Results by the names of their records, without what greenroom adds to them.
+    results: BTreeMap<String, Value>,
+    /// Records whose content was read to its end.
+    read: BTreeSet<String>,
+    /// Records that somebody was about to read when the server ended: nobody knows whether they were.
+    perhaps_read: BTreeSet<String>,
+    /// Those of the last server.
+    latest: Vec<String>,
+}
+
+/// Half of the kills of `make test`. They run beside each other, each with a data folder of its own.
+#[tokio::test]
+async fn what_was_acknowledged_survives() {
+    cycles(Random::new(), 27).await;
+}
+
+/// The other half.
+#[tokio::test]
+async fn what_was_acknowledged_survives_again() {
+    cycles(Random::new(), 27).await;
+}
+
+/// Kills so many servers, one after the other, on one data folder.
+pub async fn cycles(mut random: Random, count: usize) {
+    let stage = Stage::new();
+    let told = Rc::new(RefCell::new(Told::default()));
+    for cycle in 0..count {
+        if cycle % 9 == 8 {
+            killed_at_its_start(&stage, &mut random).await;
+            continue;
+        }
+        let server = stage.serve().await;
+        let client = remote(&server).await;
+        // Whoever has an answer with a name knows that the database is open.
+        ref_id(&client.call("echo", json!({"text": "open", "sessionId": "first"})).await);
+        check(&Look::at(&stage.data()), &told.borrow(), cycle);
+        read_again(&client, &told).await;
+        told.borrow_mut().latest.clear();
+        killed_under_load(&server, &told, &mut random).await;
+    }
+    let server = stage.serve().await;
+    ref_id(&remote(&server).await.call("echo", json!({"text": "open", "sessionId": "first"})).await);
+    let mut told = told.borrow_mut();
+    told.latest = told.results.keys().cloned().collect();
+    let look = Look::at(&stage.data());
+    check(&look, &told, count);
+    let kept: i64 = look.one("SELECT count(*) FROM requests");
+    println!("{count} kills, {} answers acknowledged, {kept} records", told.results.len());
+    assert!(told.results.len() > count, "hardly anything was answered before the kills");
+}
+
+/// Kills a server while it starts, at any moment of it.
+async fn killed_at_its_start(stage: &Stage, random: &mut Random) {
+    let server = stage.launch(&["serve", "--listen", "127.0.0.1:0"]).spawn();
+    // No event tells of every moment of a start; this is one of them by chance.
+    tokio::time::sleep(Duration::from_micros(random.below(80_000) as u64)).await;
+    server.kill();
+    server.wait().await;
+}
+
+/// Agents call until a number of answers has come; then the server is killed while they go on.
+async fn killed_under_load(server: &Server, told: &Rc<RefCell<Told>>, random: &mut Random) {
+    let (answers, mut count) = watch::channel(0_usize);
+    let mut agents = Vec::new();
+    for number in 0..AGENTS {
+        agents.push((remote(server).await, format!("agent {number}"), random.below(1 << 20)));
+    }
+    let after = random.below(ANSWERS_MAX);
+    let a_little_later = Duration::from_micros(random.below(3_000) as u64);
+    let calls = agents.iter().map(|(client, session, salt)| call_on(client, session, *salt, told, &answers));
+    let calls = futures_util::future::join_all(calls);
+    let kill = async {
+        count.wait_for(|count| *count >= after).await.unwrap();
+        // Between two answers too.
+        tokio::time::sleep(a_little_later).await;
+        server.kill().await;
+    };
+    tokio::join!(calls, kill);
+}
+
+/// Calls one tool after the other until there is nobody to answer.
+async fn call_on(
+    client: &Remote,
+    session: &str,
+    salt: usize,
+    told: &RefCell<Told>,
+    answers: &watch::Sender<usize>,
+) {
+    for turn in salt.. {
+        let (tool, mut arguments) = match turn % 5 {
+            0 => ("lines", json!({"count": turn % 200 + 1})),
+            1 => ("picture", json!({"number": turn % 7, "bytes": 3_000})),
+            2 => ("fail", json!({"message": format!("failure {turn}")})),
+            _ => ("echo", json!({"text": format!("text {turn}")})),
+        };
+        arguments["sessionId"] = json!(session);
+        let Some(answer) = client.call_or_end(tool, arguments).await else { return };
+        let id = ref_id(&answer);
+        {
+            let mut told = told.borrow_mut();
+            told.results.insert(id.clone(), answer["result"].clone());
+            told.latest.push(id.clone());
+        }
+        answers.send_modify(|count| *count += 1);
+        if turn % 3 == 0 {
+            told.borrow_mut().perhaps_read.insert(id.clone());
+            let Some(read) = client.call_or_end("get_content", json!({"ref_id": id})).await else { return };
+            assert_ne!(read["result"]["isError"], true, "{read}");
+            told.borrow_mut().perhaps_read.remove(&id);
+            told.borrow_mut().read.insert(id);
+        }
+    }
+}
+
+/// What was read is at its end, what was not is whole, also for a server that had nothing to do with it.
+async fn read_again(client: &Remote, told: &RefCell<Told>) {
+    let (read, unread) = {
+        let told = told.borrow();
+        let is_unread = |id: &&String| !told.read.contains(*id) && !told.perhaps_read.contains(*id);
+        (
+            told.latest.iter().find(|id| told.read.contains(*id)).cloned(),
+            told.latest.iter().find(is_unread).cloned(),
+        )
+    };
+    if let Some(id) = read {
+        let answer = client.call("get_content", json!({"ref_id": id})).await;
+        assert_eq!(answer["result"]["content"][0]["text"], "", "{id} was read before: {answer}");
+    }
+    if let Some(id) = unread {
+        let answer = client.call("get_content", json!({"ref_id": id})).await;
+        let expected = told.borrow().results[&id]["content"][0]["text"].clone();
+        assert_eq!(answer["result"]["content"][0]["text"], expected, "{id}");
+        told.borrow_mut().read.insert(id);
+    }
+}
+
+/// The database is sound, has everything that the last server's clients were told, and no session of a dead server lives.
+fn check(look: &Look, told: &Told, cycle: usize) {
+    assert_eq!(look.all::<String>("PRAGMA integrity_check"), ["ok"], "after {cycle} kills");
+    assert_eq!(look.all::<String>("SELECT \"table\" FROM pragma_foreign_key_check"), [""; 0]);
+    let runs: Vec<String> = look.all("SELECT DISTINCT run FROM sessions WHERE state = 'active'");
+    assert_eq!(runs.len(), 1, "sessions of dead servers are active: {runs:?}");
+    let cursors: BTreeSet<String> = look.all("SELECT ref_id FROM diff_cursors").into_iter().collect();
+    for id in &told.latest {
+        let kept = look.record(id).unwrap_or_else(|| panic!("{id} was acknowledged and is lost"));
+        let result = kept.result.unwrap_or_else(|| panic!("{id} was answered, and its answer is lost"));
+        let mut result: Value = serde_json::from_str(&result).unwrap();
+        let mut sent = told.results[id].clone();
+        assert_eq!(kept.status.as_deref() == Some("error"), sent["isError"] == true);
+        sent.as_object_mut().unwrap().remove("_meta");
+        if kept.tool == "picture" {
+            let picture = |value: &mut Value| value["content"][1]["data"].take();
+            let (name, data) = (picture(&mut result), picture(&mut sent));
+            let bytes: i64 = look.one(&format!("SELECT bytes FROM blobs WHERE sha256 = {}", quoted(&name)));
+            assert_eq!(bytes as usize, data.as_str().unwrap().len() / 4 * 3, "{id}");
+        }
+        // Behind the engine's parts greenroom says by what name a picture is kept.
+        let parts = result["content"].as_array().unwrap().len();
+        sent["content"].as_array_mut().unwrap().truncate(parts);
+        assert_eq!(result, sent, "{id}: what is kept is not what was sent");
+        if !told.perhaps_read.contains(id) {
+            assert_eq!(cursors.contains(id), told.read.contains(id), "the cursor of {id}");
+        }
+    }
+}
+
+/// A hash as an SQL text.
+fn quoted(name: &Value) -> String {
+    format!("'{}'", name.as_str().unwrap())
+}

@@ -1,0 +1,8 @@
+//! What is kept, when things go wrong: greenroom is killed, the disk is full, the database is broken.
+
+mod broken;
+mod disk;
+mod files;
+pub mod killed;
+pub mod look;
+mod shared;

@@ -1,0 +1,125 @@
+//! Secrets that a session has seen: which fields of its page take them, and what was typed there.
+//!
+//! A call may name such a field by its reference only, and a page shows afterwards what was typed, in every snapshot. So
+//! both are remembered for as long as the session is used, to be kept out of its records. It is in memory only, and
+//! bounded: with too many sessions the one unused for longest is forgotten.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use greenroom_core::Owner;
+use greenroom_fleet::Whose;
+
+/// How many sessions are remembered: several times what a machine can run at once.
+const SESSIONS_MAX: usize = 4_096;
+
+/// How many secrets of one are: logins, cards and codes of a long day. The oldest goes first.
+const VALUES_MAX: usize = 64;
+
+/// What records of one session must not tell.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    /// References of fields that take secrets, on the page as it was last seen.
+    pub(crate) fields: Arc<HashSet<String>>,
+    pub(crate) values: Arc<Vec<String>>,
+    used: u64,
+}
+
+#[derive(Default)]
+pub struct Secrets(Mutex<Sessions>);
+
+#[derive(Default)]
+struct Sessions {
+    known: HashMap<(Owner, Whose), Known>,
+    /// Counts uses.
+    clock: u64,
+}
+
+impl Secrets {
+    fn lock(&self) -> MutexGuard<'_, Sessions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn of(&self, owner: &Owner, whose: &Whose) -> Known {
+        let mut sessions = self.lock();
+        if sessions.known.is_empty() {
+            return Known::default();
+        }
+        sessions.clock += 1;
+        let now = sessions.clock;
+        let Some(known) = sessions.known.get_mut(&(owner.clone(), whose.clone())) else {
+            return Known::default();
+        };
+        known.used = now;
+        known.clone()
+    }
+
+    /// The page has these fields now, if it was seen, and these secrets were given to it.
+    pub(crate) fn learn(&self, owner: &Owner, whose: &Whose, fields: Option<Vec<String>>, values: &[String]) {
+        if values.is_empty() && fields.as_ref().is_none_or(Vec::is_empty) {
+            // Most pages have none. What was known of the one before may go, but need not.
+            return;
+        }
+        let mut sessions = self.lock();
+        sessions.clock += 1;
+        let now = sessions.clock;
+        if sessions.known.len() >= SESSIONS_MAX {
+            let oldest =
+                sessions.known.iter().min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
+            oldest.map(|key| sessions.known.remove(&key));
+        }
+        let known = sessions.known.entry((owner.clone(), whose.clone())).or_default();
+        known.used = now;
+        if let Some(fields) = fields {
+            known.fields = Arc::new(fields.into_iter().collect());
+        }
+        let new: Vec<_> = values.iter().filter(|value| !known.values.contains(value)).cloned().collect();
+        if !new.is_empty() {
+            let kept = known.values.iter().cloned().chain(new);
+            let kept: Vec<_> = kept.collect();
+            let from = kept.len().saturating_sub(VALUES_MAX);
+            known.values = Arc::new(kept.into_iter().skip(from).collect());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use greenroom_core::SessionId;
+
+    fn named(name: &str) -> Whose {
+        Whose::Named(SessionId::new(name).unwrap())
+    }
+
+    /// A session's secrets are its own, are kept while others come and go, and have an end.
+    #[test]
+    fn what_a_session_has_seen() {
+        let (secrets, owner) = (Secrets::default(), Owner::local());
+        let learn = |name: &str, fields: Option<&[&str]>, values: &[&str]| {
+            let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+            secrets.learn(&owner, &named(name), fields.map(texts), &texts(values));
+        };
+        learn("a", Some(&["e7"]), &[]);
+        learn("a", None, &["hunter2"]);
+        let known = secrets.of(&owner, &named("a"));
+        assert!(known.fields.contains("e7") && *known.values == ["hunter2"]);
+        learn("a", Some(&["e9"]), &["hunter2", "other"]);
+        let known = secrets.of(&owner, &named("a"));
+        assert!(!known.fields.contains("e7") && *known.values == ["hunter2", "other"]);
+        assert!(secrets.of(&owner, &named("b")).values.is_empty());
+        assert!(secrets.of(&Owner::new("else"), &named("a")).values.is_empty());
+        for n in 0..SESSIONS_MAX - 1 {
+            learn(&format!("s{n}"), None, &["x"]);
+            secrets.of(&owner, &named("a"));
+        }
+        learn("one more", None, &["x"]);
+        assert_eq!(secrets.lock().known.len(), SESSIONS_MAX);
+        assert!(!secrets.of(&owner, &named("a")).values.is_empty(), "it was used all the time");
+        let many: Vec<_> = (0..100).map(|n| format!("secret {n}")).collect();
+        learn("a", None, &many.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(secrets.of(&owner, &named("a")).values.len(), VALUES_MAX);
+    }
+}

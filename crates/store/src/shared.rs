@@ -1,0 +1,66 @@
+//! What the store and its writer share: the queue between them, and how recording goes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::queue::Queue;
+
+/// What the writer and the store share.
+pub(crate) struct Shared {
+    pub(crate) queue: Queue,
+    pub(crate) phase: watch::Sender<Phase>,
+    health: Mutex<Result<(), Arc<str>>>,
+}
+
+/// Where the database stands, for those who read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Opening,
+    /// It can be read. The number is another one whenever it is another file.
+    Open(u64),
+    Shut(Arc<str>),
+    /// The writer has ended.
+    Ended,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        Self {
+            queue: Queue::default(),
+            phase: watch::Sender::new(Phase::Opening),
+            health: Mutex::new(Ok(())),
+        }
+    }
+
+    /// Nobody writes; what is there can be read.
+    pub(crate) fn for_reading() -> Self {
+        let shared = Self::new();
+        shared.queue.close();
+        shared.phase.send_replace(Phase::Open(0));
+        shared
+    }
+
+    pub(crate) fn health(&self) -> Result<(), Arc<str>> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// There is no writer, and there will be none.
+    pub(crate) fn abandon(&self, why: &str) {
+        self.set_health(Err(Arc::from(why)));
+        self.queue.close();
+        self.phase.send_replace(Phase::Ended);
+    }
+
+    pub(crate) fn set_health(&self, health: Result<(), Arc<str>>) {
+        let mut kept = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        if *kept == health {
+            return;
+        }
+        match &health {
+            Ok(()) => tracing::info!("calls are recorded again"),
+            Err(why) => tracing::error!(%why, "calls are not recorded"),
+        }
+        *kept = health;
+    }
+}

@@ -1,0 +1,27 @@
+//! Looking in while no process writes.
+
+use greenroom_core::{Owner, Records as _};
+use greenroom_store::Store;
+
+use crate::kit::{folder, open, request, session, soon};
+
+/// What was kept is read when its writer has ended, nothing can be written, and a folder without records has none.
+#[tokio::test]
+async fn what_is_left_can_be_read() {
+    let (folder, owner) = (folder(), Owner::local());
+    assert!(Store::look(folder.path()).is_none());
+    let store = open(folder.path());
+    let begun = request(&owner, Some(&session("shop")));
+    soon(store.begin(begun.clone())).await.unwrap();
+    soon(store.close()).await;
+    drop(store);
+
+    let look = Store::look(folder.path()).unwrap();
+    let record = soon(look.record(&owner, &begun.ref_id)).await.unwrap().unwrap();
+    assert_eq!(record.summary.ref_id, begun.ref_id);
+    let row = soon(look.session(&owner, "shop")).await.unwrap().unwrap();
+    let part = soon(look.timeline(&owner, &row.session.uid, 0, 9)).await.unwrap();
+    assert_eq!(part.events.len(), 1);
+    assert!(soon(look.begin(request(&owner, None))).await.is_err());
+    soon(look.close()).await;
+}
