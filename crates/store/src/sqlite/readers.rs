@@ -16,15 +16,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-<<<<<<< HEAD
-use super::{
-    Failure, open,
-    writer::{Phase, Shared},
-};
-=======
 use super::{Failure, open};
-use crate::shared::Phase;
->>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
+use crate::shared::{Phase, Shared};
 
 /// How many read at once. They compute more than they wait, and greenroom leaves most cores to browsers.
 const READERS_MAX: usize = 4;

@@ -8,15 +8,9 @@
 //! without records.
 
 use std::{
-<<<<<<< HEAD
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-=======
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
->>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
 };
 
 use greenroom_core::record::NotRecorded;
@@ -57,93 +51,6 @@ const RETAIN_FIRST: Duration = Duration::from_secs(1);
 /// never pause, the database must not grow without end.
 const RETAIN_WITHIN: Duration = Duration::from_secs(1);
 
-<<<<<<< HEAD
-/// What the writer and the store share.
-pub(crate) struct Shared {
-    pub(crate) queue: Queue,
-    pub(crate) phase: watch::Sender<Phase>,
-    health: Mutex<Result<(), Arc<str>>>,
-    progress: watch::Sender<Progress>,
-}
-
-/// How far the writer is.
-#[derive(Debug, Clone, Copy, Default)]
-struct Progress {
-    /// How many operations are done.
-    done: u64,
-    /// The last batch could not be written.
-    is_stuck: bool,
-}
-
-/// Where the database stands, for those who read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Opening,
-    /// It can be read. The number is another one whenever it is another file.
-    Open(u64),
-    Shut(Arc<str>),
-    /// The writer has ended.
-    Ended,
-}
-
-impl Shared {
-    pub(crate) fn new(folder: &Path) -> Self {
-        Self { queue: Queue::noting(folder), ..Self::without_journal() }
-    }
-
-    fn without_journal() -> Self {
-        Self {
-            queue: Queue::default(),
-            phase: watch::Sender::new(Phase::Opening),
-            health: Mutex::new(Ok(())),
-            progress: watch::Sender::default(),
-        }
-    }
-
-    /// Returns when everything that was acknowledged before can be read, or cannot be committed.
-    pub(crate) async fn settled(&self) {
-        if let Some(until) = self.queue.hurry() {
-            let mut progress = self.progress.subscribe();
-            // Its sender stands here, so this does not fail.
-            let _ = progress.wait_for(|progress| progress.done >= until || progress.is_stuck).await;
-        }
-    }
-
-    /// Nobody writes; what is there can be read.
-    pub(crate) fn for_reading() -> Self {
-        let shared = Self::without_journal();
-        shared.queue.close();
-        shared.phase.send_replace(Phase::Open(0));
-        shared
-    }
-
-    pub(crate) fn health(&self) -> Result<(), Arc<str>> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// There is no writer, and there will be none.
-    pub(crate) fn abandon(&self, why: &str) {
-        self.set_health(Err(Arc::from(why)));
-        self.queue.close();
-        self.phase.send_replace(Phase::Ended);
-    }
-
-    fn set_health(&self, health: Result<(), Arc<str>>) {
-        self.queue.set_well(health.is_ok());
-        let mut kept = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        if *kept == health {
-            return;
-        }
-        match &health {
-            Ok(()) => tracing::info!("calls are recorded again"),
-            Err(why) => tracing::error!(%why, "calls are not recorded"),
-        }
-        *kept = health;
-    }
-}
-
-=======
->>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     settings: StoreSettings,
@@ -151,13 +58,10 @@ pub(crate) struct Writer {
     state: State,
     writing: Writing,
     openings: u64,
-<<<<<<< HEAD
     /// Operations that failed, and whoever waited knows it, since the last batch that was written.
     failed: u64,
-=======
     /// When this process began: sessions that are younger may be those of processes that it never heard of.
     began: SystemTime,
->>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
     files: Arc<BlobFiles>,
     /// The round of removals that is under way, if there is one.
     round: Option<Round>,
@@ -196,11 +100,8 @@ impl Writer {
             shared,
             settings,
             openings: 0,
-<<<<<<< HEAD
             failed: 0,
-=======
             began: SystemTime::now(),
->>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
             files,
             round: None,
             retain_at: Instant::now() + RETAIN_FIRST,
@@ -281,14 +182,10 @@ impl Writer {
     }
 
     fn tidy(&self, opened: &mut Opened) -> Result<(), Failure> {
-<<<<<<< HEAD
         // Before sessions are closed: these belong to processes that are gone, too.
         self.replay(&opened.connection)?;
-        let closed = close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living)?;
-=======
         let closed =
             close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living, self.began)?;
->>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
         if closed > 0 {
             tracing::info!(closed, "sessions of greenrooms that are gone are closed");
         }
@@ -312,11 +209,6 @@ impl Writer {
         let mut done = Vec::with_capacity(batch.len());
         match self.attempts(batch, &mut done, bytes) {
             Ok(()) => {
-<<<<<<< HEAD
-                self.shared.set_health(Ok(()));
-                let count = batch.len() as u64 + std::mem::take(&mut self.failed);
-                let done_so_far = self.shared.queue.settle(count);
-=======
                 if self.writing.is_behind() {
                     self.behind_since.get_or_insert_with(Instant::now);
                 }
@@ -324,11 +216,12 @@ impl Writer {
                 if done.iter().any(|done| !matches!(done, Ok(Done::Refused(_)) | Err(_))) {
                     self.shared.set_health(Ok(()));
                 }
->>>>>>> 254bf3d29e8143a2661c493582d93ebcc774b727
+                let count = batch.len() as u64 + std::mem::take(&mut self.failed);
+                let done_so_far = self.shared.queue.settle(count);
                 for (op, done) in batch.drain(..).zip(done) {
                     op.answer(done);
                 }
-                self.shared.progress.send_replace(Progress { done: done_so_far, is_stuck: false });
+                self.shared.set_progress(done_so_far);
             }
             Err(why) => {
                 self.shared.set_health(Err(why.clone()));
@@ -339,13 +232,13 @@ impl Writer {
                     op.answer(Err(NotRecorded(why.clone())));
                 }
                 self.shared.queue.put_back(noted);
-                self.shared.progress.send_modify(|progress| progress.is_stuck = true);
+                self.shared.set_stuck();
             }
         }
     }
 
     /// Writes what processes have noted that are gone.
-    fn replay(&self, connection: &Connection) -> Result<(), Failure> {
+    fn replay(&self, connection: &rusqlite::Connection) -> Result<(), Failure> {
         for leftover in Leftover::all(&self.folder) {
             // Sessions that are new with it belong to no process that lives.
             let (mut writing, mut done) = (Writing::new(String::new()), Vec::new());
