@@ -14,7 +14,8 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use greenroom_core::RefId;
@@ -32,6 +33,13 @@ const FILE_BYTES: u64 = 4 << 20;
 
 /// How many calls may be under way whose beginnings are noted. Those beyond wait for commits.
 const BEGUN_MAX: usize = 1 << 16;
+
+/// How long another process waits for what is noted to be committed. A busy greenroom has always something noted; what
+/// came since is not waited for.
+const SETTLE_WITHIN: Duration = Duration::from_millis(100);
+
+/// The kernel tells nobody when a file becomes empty.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 const FOLDER: &str = "journal";
 
@@ -146,6 +154,18 @@ impl Segment {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+}
+
+/// Gives other processes the time to commit what they have noted, for whoever reads their database from outside.
+pub(crate) fn let_settle(data: &Path) {
+    let is_noted = || {
+        let entries = fs::read_dir(data.join(FOLDER)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.metadata().ok()).any(|file| file.len() > 0)
+    };
+    let begun = Instant::now();
+    while is_noted() && begun.elapsed() < SETTLE_WITHIN {
+        thread::park_timeout(LOOK_AGAIN);
     }
 }
 

@@ -37,6 +37,10 @@ use crate::{
 /// waited for it would wait for one page more. Readers see it exactly, by the last call.
 const BEHIND_MAX: Duration = Duration::from_millis(250);
 
+/// A disk on which a batch takes this long may stop altogether. Until one is quicker again nothing is noted: only this thread,
+/// and no call, is to wait for such a disk. A batch of a thousand operations takes some ten milliseconds.
+const SLOW: Duration = Duration::from_millis(500);
+
 /// How long a database that could not be opened is left alone. Long enough not to keep a failing disk busy, short enough
 /// that nobody waits for records when it is well again.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
@@ -207,6 +211,7 @@ impl Writer {
     /// Writes a batch and answers it.
     fn write(&mut self, batch: &mut Vec<Op>, bytes: usize) {
         let mut done = Vec::with_capacity(batch.len());
+        let begun = Instant::now();
         match self.attempts(batch, &mut done, bytes) {
             Ok(()) => {
                 if self.writing.is_behind() {
@@ -215,6 +220,9 @@ impl Writer {
                 // One that found nothing to write to proves nothing about the disk.
                 if done.iter().any(|done| !matches!(done, Ok(Done::Refused(_)) | Err(_))) {
                     self.shared.set_health(Ok(()));
+                }
+                if begun.elapsed() > SLOW {
+                    self.shared.queue.set_well(false);
                 }
                 let count = batch.len() as u64 + std::mem::take(&mut self.failed);
                 let done_so_far = self.shared.queue.settle(count);

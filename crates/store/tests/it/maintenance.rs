@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Owner, Records as _, raw,
-    record::{ConsoleLine, Filter, Level},
+    record::{ConsoleLine, Level},
 };
 use greenroom_store::maintenance::{self, MaintenanceError, Wanted};
 use serde_json::Value;
@@ -73,8 +73,6 @@ async fn records_are_taken_out_whole() {
             soon(store.end(ended)).await.unwrap();
         }
     }
-    // Whoever reads here sees to it that everything is committed, so that others find it as well.
-    soon(store.list(&owner, Filter { limit: 1, ..Filter::default() })).await.unwrap();
     let all = export(folder.path(), &Wanted::default()).unwrap();
     assert_eq!(all.len(), 40);
     assert_eq!(all[0]["outcome"]["result"]["text"], "a\nb");
