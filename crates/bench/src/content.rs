@@ -60,7 +60,8 @@ fn text_bytes(answer: &Value) -> usize {
 
 /// One call, in milliseconds.
 fn timed(greenroom: &mut Agent, arguments: &Value) -> f64 {
-    let (id, line) = greenroom.encode("tools/call", &json!({ "name": "get_content", "arguments": arguments }));
+    let (id, line) =
+        greenroom.encode("tools/call", &json!({ "name": "get_content", "arguments": arguments }));
     let begun = Instant::now();
     greenroom.exchange(id, &line);
     milliseconds(begun.elapsed())

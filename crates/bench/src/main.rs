@@ -17,6 +17,7 @@
 )]
 
 mod agent;
+mod content;
 mod http;
 mod http_throughput;
 mod instances;
@@ -32,6 +33,7 @@ mod peer;
 mod records;
 mod remote;
 mod report;
+mod rows;
 mod server;
 mod session;
 mod settle;
@@ -39,6 +41,7 @@ mod spare;
 mod start;
 mod stats;
 mod subject;
+mod task;
 mod throughput;
 
 use std::process::ExitCode;
@@ -50,12 +53,15 @@ use subject::Subjects;
 /// A measurement: its name for `--only`, and what carries it out.
 type Measurement = (&'static str, fn(&Subjects, quick: bool) -> Section);
 
-const MEASUREMENTS: [Measurement; 15] = [
+const MEASUREMENTS: [Measurement; 18] = [
     ("latency", latency::measure),
     ("throughput", throughput::measure),
     ("http", http::measure),
     ("http-throughput", http_throughput::measure),
     ("records", records::measure),
+    ("rows", rows::measure),
+    ("content", content::measure),
+    ("task", task::measure),
     ("start", start::measure),
     ("instances", instances::measure),
     ("lease", lease::measure),

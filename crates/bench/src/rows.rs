@@ -73,7 +73,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 
 /// Writes so many records into a data folder; returns how long that took.
 fn fill(data: &Path, records: usize) -> Duration {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     let store = Store::open(StoreSettings {
         folder: data.to_owned(),
         run: "bench".to_owned(),
@@ -113,8 +114,14 @@ fn record(number: usize) -> (Request, Response) {
     });
     let ref_id = RefId::new(at, bits(number));
     let params = encode(&json!({ "text": "hello" }));
-    let request =
-        Request { ref_id: ref_id.clone(), owner: Owner::local(), session: session.clone(), tool: "echo".into(), params, at };
+    let request = Request {
+        ref_id: ref_id.clone(),
+        owner: Owner::local(),
+        session: session.clone(),
+        tool: "echo".into(),
+        params,
+        at,
+    };
     let response = Response {
         ref_id,
         session,

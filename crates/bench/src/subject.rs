@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use greenroom_testkit::{Site, fake_engine_path, workspace_binary};
+use greenroom_testkit::{Launch, Site, fake_engine_path, workspace_binary};
 use tempfile::TempDir;
 
 /// Where Debian has the browser that greenroom takes for headless pools. The engine alone gets the very same.
@@ -70,12 +70,21 @@ impl Subjects {
         command
     }
 
+    /// `greenroom mcp` in front of fake engines, with a data folder of its own.
+    pub fn greenroom_fake_in(&self, data: &Path, slots: usize) -> Command {
+        self.fake_in(data, &["mcp", "--standalone"], slots)
+    }
+
     fn fake(&self, verb: &[&str], slots: usize) -> Command {
+        self.fake_in(&self.home.path().join("data"), verb, slots)
+    }
+
+    fn fake_in(&self, data: &Path, verb: &[&str], slots: usize) -> Command {
         let mut command = self.command(&self.greenroom);
         command.args(verb).args(["--pool-engine", "custom", "--pool-slots", &slots.to_string()]);
         // A spare would be one more process that starts while others are timed.
         command.args(["--pool-warm", "0"]);
-        command.arg("--data-dir").arg(self.home.path().join("data"));
+        command.arg("--data-dir").arg(data);
         // The fake engine's path has no quotes in it; blanks it may have.
         command.arg(format!("--pool-command=\"{}\"", self.fake_engine.display()));
         command
@@ -119,6 +128,22 @@ impl Subjects {
             command.arg("--no-sandbox");
         }
         command
+    }
+
+    /// The same as [`Self::real_alone`], for clients that start it themselves.
+    pub fn launch_engine(&self) -> Launch {
+        let sandbox = rustix::process::geteuid().is_root().then_some("--no-sandbox");
+        Launch::new("node")
+            .arg(&self.engine)
+            .args(["--headless", "--isolated", "--executable-path", BROWSER])
+            .args(sandbox)
+    }
+
+    /// The same as [`Self::greenroom_real`], for clients that start it themselves.
+    pub fn launch_real(&self) -> Launch {
+        Launch::new(&self.greenroom)
+            .args(["mcp", "--standalone", "--pool-executable-path", BROWSER, "--data-dir"])
+            .arg(&self.data)
     }
 
     pub fn agent_browser(&self) -> Option<PathBuf> {

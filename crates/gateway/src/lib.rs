@@ -44,6 +44,11 @@ pub use metrics::Metrics;
 pub use recall::Recall;
 pub use watch::Watch;
 
+/// About how many tokens a text costs whoever reads it: what budgets of answers count.
+pub fn estimated_tokens(text: &str) -> usize {
+    recall::tokens::estimate(text)
+}
+
 /// Everything a connection needs. Shared by all of them.
 pub struct Gateway {
     pub fleet: Fleet,

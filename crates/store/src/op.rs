@@ -12,9 +12,11 @@ use tokio::sync::oneshot;
 pub(crate) type Waiter<T> = oneshot::Sender<Result<T, NotRecorded>>;
 
 pub(crate) enum Op {
-    Begin(Request, Waiter<()>),
+    /// Nobody waits for one that is noted in the journal.
+    Begin(Request, Option<Waiter<()>>),
     Claim(Request, Waiter<Claim>),
-    End(Box<Response>, Waiter<()>),
+    /// Likewise.
+    End(Box<Response>, Option<Waiter<()>>),
     SessionEnded(SessionUid, SessionState, SystemTime),
     SetCursor(RefId, Cursor, SystemTime, Waiter<()>),
     /// A blob is about to be written, or has been read: it is in use.
@@ -54,6 +56,20 @@ impl Op {
             }
     }
 
+    /// Whether it was acknowledged when it was noted.
+    pub(crate) fn is_noted(&self) -> bool {
+        matches!(self, Self::Begin(_, None) | Self::End(_, None))
+    }
+
+    /// It is noted in the journal: nobody has to wait any longer.
+    pub(crate) fn acknowledge(&mut self) {
+        if let Self::Begin(_, waiter) | Self::End(_, waiter) = self
+            && let Some(waiter) = waiter.take()
+        {
+            let _ = waiter.send(Ok(()));
+        }
+    }
+
     /// Tells whoever waits. One who has gone needs no answer.
     pub(crate) fn answer(self, outcome: Result<Done, NotRecorded>) {
         match self {
@@ -64,8 +80,8 @@ impl Op {
                     Done::Refused(why) => Err(NotRecorded(why.into())),
                 }));
             }
-            Self::Begin(_, waiter)
-            | Self::End(_, waiter)
+            Self::Begin(_, Some(waiter))
+            | Self::End(_, Some(waiter))
             | Self::SetCursor(_, _, _, waiter)
             | Self::UseBlob(_, Some(waiter)) => {
                 let _ = waiter.send(outcome.and_then(|done| match done {
@@ -74,7 +90,7 @@ impl Op {
                 }));
             }
             // Nobody waits; a failure is in the health and in the log.
-            Self::SessionEnded(..) | Self::UseBlob(_, None) => {}
+            Self::Begin(_, None) | Self::End(_, None) | Self::SessionEnded(..) | Self::UseBlob(_, None) => {}
         }
     }
 }

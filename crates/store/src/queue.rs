@@ -2,16 +2,20 @@
 //!
 //! Putting one in takes a mutex for a few lines and never waits. What is beyond the queue's bounds is refused, and its
 //! caller hears so. The writer takes everything that waits at once; while it is at work, nobody has to wake it.
+//!
+//! What the journal takes is acknowledged here, and then nothing hurries: the writer lets more come together before it
+//! commits. It comes at once when somebody waits for a commit, or wants to read.
 
 use std::{
     mem,
+    path::Path,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use greenroom_core::record::NotRecorded;
 
-use crate::op::Op;
+use crate::{journal::Journal, op::Op};
 
 /// How many operations may wait. The writer does some 50,000 a second, so a full queue means that the disk has stopped
 /// for a while; a thousand connections with a call each still fit in.
@@ -19,6 +23,19 @@ const OPS_MAX: usize = 4096;
 
 /// How much they may hold together. A single answer can have 64 MiB.
 const BYTES_MAX: usize = 256 << 20;
+
+/// How many may wait that are noted already. Past it callers wait for commits, which is how they are slowed down where
+/// calls come faster than the disk takes them; they are never refused for that.
+const NOTED_MAX: usize = OPS_MAX / 2;
+
+/// How long the writer lets noted operations gather: a commit for each would keep a core busy, and nobody waits.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// How many are enough for a commit of their own.
+const GATHERED: usize = 1024;
+
+/// How long noted operations rest that could not be committed. They are safe; the disk may need a moment.
+const REST: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Queue {
@@ -30,10 +47,31 @@ pub(crate) struct Queue {
 struct State {
     ops: Vec<Op>,
     bytes: usize,
-    /// The writer sleeps and must be woken.
-    sleeping: bool,
+    writer: Awake,
+    /// Somebody waits for an operation, or for all of them.
+    urgent: bool,
+    /// Until when what is left over from a failure rests.
+    rest_until: Option<Instant>,
+    journal: Option<Journal>,
+    /// The database is open and takes what it is given.
+    is_well: bool,
+    /// How many operations there were, which of them was the last that is noted, and how many are done.
+    pushed: u64,
+    last_noted: u64,
+    done: u64,
     /// No more is taken in; what is in is still written.
     closed: bool,
+}
+
+/// Whether the writer must be woken.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Awake {
+    #[default]
+    Yes,
+    /// It sleeps until something comes.
+    No,
+    /// It lets noted operations gather.
+    Gathers,
 }
 
 /// Why the writer looks up.
@@ -47,9 +85,16 @@ pub(crate) enum News {
 }
 
 impl Queue {
-    pub(crate) fn push(&self, op: Op) -> Result<(), NotRecorded> {
+    /// A queue whose operations are noted in this data folder, while [`Queue::set_well`] says that all is well.
+    pub(crate) fn noting(data: &Path) -> Self {
+        let state = State { journal: Some(Journal::new(data)), ..State::default() };
+        Self { state: Mutex::new(state), news: Condvar::new() }
+    }
+
+    pub(crate) fn push(&self, mut op: Op) -> Result<(), NotRecorded> {
         let bytes = op.bytes();
-        let mut state = self.lock();
+        let mut guard = self.lock();
+        let state = &mut *guard;
         if state.closed {
             return Err(NotRecorded(Arc::from("greenroom is shutting down")));
         }
@@ -60,14 +105,35 @@ impl Queue {
                 state.bytes >> 20
             ))));
         }
+        let may_note = state.is_well && state.ops.len() < NOTED_MAX;
+        let pushed = state.pushed;
+        state.pushed += 1;
+        if may_note && state.journal.as_mut().is_some_and(|journal| journal.note(&op, pushed)) {
+            op.acknowledge();
+            state.last_noted = state.pushed;
+        } else {
+            state.urgent = true;
+        }
         state.bytes += bytes;
         state.ops.push(op);
-        let wake = mem::take(&mut state.sleeping);
+        self.wake(guard);
+        Ok(())
+    }
+
+    /// Wakes the writer, if there is something for it.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let wake = match state.writer {
+            Awake::Yes => false,
+            Awake::No => !state.ops.is_empty(),
+            Awake::Gathers => state.urgent || state.ops.len() >= GATHERED,
+        };
+        if wake {
+            state.writer = Awake::Yes;
+        }
         drop(state);
         if wake {
             self.news.notify_one();
         }
-        Ok(())
     }
 
     /// Waits until there is something to write, and puts all of it into `batch`, which must be empty. Returns its bytes
@@ -75,14 +141,14 @@ impl Queue {
     pub(crate) fn take(&self, batch: &mut Vec<Op>, at_most: Duration) -> (News, usize) {
         let mut state = self.lock();
         if state.ops.is_empty() && !state.closed && !at_most.is_zero() {
-            state.sleeping = true;
-            let (woken, _) = self
-                .news
-                .wait_timeout_while(state, at_most, |state| state.ops.is_empty() && !state.closed)
-                .unwrap_or_else(PoisonError::into_inner);
-            state = woken;
-            state.sleeping = false;
+            state = self.sleep(state, Awake::No, at_most, |state| state.ops.is_empty() && !state.closed);
         }
+        if !state.ops.is_empty() {
+            let rest = state.rest_until.take().map(|until| until.saturating_duration_since(Instant::now()));
+            let gathers = |state: &mut State| !state.urgent && !state.closed && state.ops.len() < GATHERED;
+            state = self.sleep(state, Awake::Gathers, rest.unwrap_or(GATHER), gathers);
+        }
+        state.urgent = false;
         mem::swap(&mut state.ops, batch);
         let bytes = mem::take(&mut state.bytes);
         let news = match (batch.is_empty(), state.closed) {
@@ -91,6 +157,67 @@ impl Queue {
             (true, false) => News::Nothing,
         };
         (news, bytes)
+    }
+
+    fn sleep<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        how: Awake,
+        at_most: Duration,
+        until: impl FnMut(&mut State) -> bool,
+    ) -> MutexGuard<'a, State> {
+        state.writer = how;
+        let woken = self.news.wait_timeout_while(state, at_most, until);
+        let (mut state, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        state.writer = Awake::Yes;
+        state
+    }
+
+    /// Operations that were taken are done, so many.
+    pub(crate) fn settle(&self, count: u64) -> u64 {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.done += count;
+        if let Some(journal) = &mut state.journal {
+            journal.settle(state.done, state.pushed);
+        }
+        state.done
+    }
+
+    /// Takes operations back that were noted and could not be committed. A queue that is closed lets go of them: they
+    /// are in the journal, and the next start finds them.
+    pub(crate) fn put_back(&self, ops: Vec<Op>) {
+        let mut state = self.lock();
+        if state.closed || ops.is_empty() {
+            return;
+        }
+        state.bytes += ops.iter().map(Op::bytes).sum::<usize>();
+        state.ops.splice(0..0, ops);
+        state.rest_until = Some(Instant::now() + REST);
+    }
+
+    /// Hurries the writer. Returns how many operations must be done before all that is noted can be read, unless they are.
+    pub(crate) fn hurry(&self) -> Option<u64> {
+        let mut state = self.lock();
+        let until = state.last_noted;
+        if state.done >= until {
+            return None;
+        }
+        state.urgent = true;
+        self.wake(state);
+        Some(until)
+    }
+
+    /// Whether operations can be committed. While they cannot, none are noted: whoever asks must hear that.
+    pub(crate) fn set_well(&self, is_well: bool) {
+        self.lock().is_well = is_well;
+    }
+
+    /// No more is noted.
+    pub(crate) fn end_journal(&self) {
+        if let Some(mut journal) = self.lock().journal.take() {
+            journal.end();
+        }
     }
 
     /// Takes no more in.

@@ -41,8 +41,8 @@ pub struct Store {
 impl Store {
     /// Begins to open the store in a data folder. Whether that succeeds is in [`Records::health`].
     pub fn open(settings: StoreSettings) -> Self {
-        let shared = Arc::new(Shared::new());
-        let readers = Readers::new(settings.folder.clone(), shared.phase.subscribe());
+        let shared = Arc::new(Shared::new(&settings.folder));
+        let readers = Readers::new(settings.folder.clone(), shared.clone());
         let files = Arc::new(BlobFiles::new(&settings.folder, &settings.run));
         let per_pool = settings.blobs_per_pool;
         let (of_writer, blobs) = (shared.clone(), files.clone());
@@ -63,7 +63,7 @@ impl Store {
             return None;
         }
         let shared = Arc::new(Shared::for_reading());
-        let readers = Readers::new(folder.to_owned(), shared.phase.subscribe());
+        let readers = Readers::new(folder.to_owned(), shared.clone());
         let files = Arc::new(BlobFiles::new(folder, ""));
         Some(Self { shared, readers, files, per_pool: false, writer: Mutex::new(None) })
     }
@@ -109,7 +109,7 @@ fn ended() -> NotRecorded {
 
 impl Records for Store {
     fn begin(&self, request: Request) -> BoxFuture<'static, Result<(), NotRecorded>> {
-        self.ask(|waiter| Op::Begin(request, waiter))
+        self.ask(|waiter| Op::Begin(request, Some(waiter)))
     }
 
     fn claim(&self, request: Request) -> BoxFuture<'static, Result<Claim, NotRecorded>> {
@@ -117,7 +117,7 @@ impl Records for Store {
     }
 
     fn end(&self, response: Response) -> BoxFuture<'static, Result<(), NotRecorded>> {
-        self.ask(|waiter| Op::End(Box::new(response), waiter))
+        self.ask(|waiter| Op::End(Box::new(response), Some(waiter)))
     }
 
     fn session_ended(&self, uid: &SessionUid, state: SessionState) {

@@ -13,7 +13,10 @@ use serde_json::Value;
 const ALLOWED: [(&str, &[&str]); 11] = [
     ("greenroom-core", &[]),
     ("greenroom-testkit", &[]),
-    ("greenroom-bench", &["greenroom-core", "greenroom-fleet", "greenroom-testkit"]),
+    (
+        "greenroom-bench",
+        &["greenroom-core", "greenroom-fleet", "greenroom-gateway", "greenroom-store", "greenroom-testkit"],
+    ),
     ("greenroom-mcp", &["greenroom-core"]),
     ("greenroom-cdp", &["greenroom-core"]),
     ("greenroom-fleet", &["greenroom-core"]),

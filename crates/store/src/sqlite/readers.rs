@@ -12,12 +12,12 @@ use std::{
 use greenroom_core::record::Unreadable;
 use rusqlite::Connection;
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::Semaphore,
     time::{Instant, timeout_at},
 };
 
 use super::{Failure, open};
-use crate::shared::Phase;
+use crate::shared::{Phase, Shared};
 
 /// How many read at once. They compute more than they wait, and greenroom leaves most cores to browsers.
 const READERS_MAX: usize = 4;
@@ -29,12 +29,12 @@ pub(crate) struct Readers {
     folder: PathBuf,
     turns: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<(u64, Connection)>>>,
-    phase: watch::Receiver<Phase>,
+    shared: Arc<Shared>,
 }
 
 impl Readers {
-    pub(crate) fn new(folder: PathBuf, phase: watch::Receiver<Phase>) -> Self {
-        Self { folder, turns: Arc::new(Semaphore::new(READERS_MAX)), idle: Arc::default(), phase }
+    pub(crate) fn new(folder: PathBuf, shared: Arc<Shared>) -> Self {
+        Self { folder, turns: Arc::new(Semaphore::new(READERS_MAX)), idle: Arc::default(), shared }
     }
 
     /// Runs a read.
@@ -44,6 +44,8 @@ impl Readers {
     ) -> Result<T, Unreadable> {
         let give_up = Instant::now() + TURN_WITHIN;
         let generation = timeout_at(give_up, self.opened()).await.map_err(|_| too_long())??;
+        // What was acknowledged before is found. If it cannot be committed, what is there can still be read.
+        let _ = timeout_at(give_up, self.shared.settled()).await;
         let turn = timeout_at(give_up, self.turns.clone().acquire_owned())
             .await
             .map_err(|_| too_long())?
@@ -67,7 +69,7 @@ impl Readers {
 
     /// Waits until the database is open.
     async fn opened(&self) -> Result<u64, Unreadable> {
-        let mut phase = self.phase.clone();
+        let mut phase = self.shared.phase.subscribe();
         let decided = phase
             .wait_for(|phase| !matches!(phase, Phase::Opening))
             .await

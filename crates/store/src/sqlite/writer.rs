@@ -3,7 +3,8 @@
 //! It takes everything that waits as one batch, writes it in one transaction, and answers all of it once that is
 //! committed, in order. An operation that cannot be written fails alone: the batch is done again, each in a savepoint
 //! of its own. A transaction that fails fails all of it, and [`Shared::health`] says why until one succeeds again.
-//! A database that cannot be opened is tried again, one that is broken or gone is begun anew; meanwhile calls go on
+//! Operations that the journal has are acknowledged already: they are kept and written later. A database that cannot be
+//! opened is tried again, one that is broken or gone is begun anew; meanwhile calls go on
 //! without records.
 
 use std::{
@@ -24,6 +25,7 @@ use super::{
 };
 use crate::{
     blob_files::BlobFiles,
+    journal::Leftover,
     op::{Done, Op},
     queue::News,
     retention::{Removed, Round},
@@ -34,6 +36,10 @@ use crate::{
 /// How far `last_activity` of sessions may be behind. It is written after calls were answered, once for many: a call that
 /// waited for it would wait for one page more. Readers see it exactly, by the last call.
 const BEHIND_MAX: Duration = Duration::from_millis(250);
+
+/// A disk on which a batch takes this long may stop altogether. Until one is quicker again nothing is noted: only this thread,
+/// and no call, is to wait for such a disk. A batch of a thousand operations takes some ten milliseconds.
+const SLOW: Duration = Duration::from_millis(500);
 
 /// How long a database that could not be opened is left alone. Long enough not to keep a failing disk busy, short enough
 /// that nobody waits for records when it is well again.
@@ -56,6 +62,8 @@ pub(crate) struct Writer {
     state: State,
     writing: Writing,
     openings: u64,
+    /// Operations that failed, and whoever waited knows it, since the last batch that was written.
+    failed: u64,
     /// When this process began: sessions that are younger may be those of processes that it never heard of.
     began: SystemTime,
     files: Arc<BlobFiles>,
@@ -80,6 +88,7 @@ impl Drop for End {
         self.0.queue.close();
         // What is still in the queue is dropped, and whoever waits for it learns that.
         self.0.queue.take(&mut Vec::new(), Duration::ZERO);
+        self.0.queue.end_journal();
         self.0.phase.send_replace(Phase::Ended);
     }
 }
@@ -95,6 +104,7 @@ impl Writer {
             shared,
             settings,
             openings: 0,
+            failed: 0,
             began: SystemTime::now(),
             files,
             round: None,
@@ -176,6 +186,8 @@ impl Writer {
     }
 
     fn tidy(&self, opened: &mut Opened) -> Result<(), Failure> {
+        // Before sessions are closed: these belong to processes that are gone, too.
+        self.replay(&opened.connection)?;
         let closed =
             close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living, self.began)?;
         if closed > 0 {
@@ -199,6 +211,7 @@ impl Writer {
     /// Writes a batch and answers it.
     fn write(&mut self, batch: &mut Vec<Op>, bytes: usize) {
         let mut done = Vec::with_capacity(batch.len());
+        let begun = Instant::now();
         match self.attempts(batch, &mut done, bytes) {
             Ok(()) => {
                 if self.writing.is_behind() {
@@ -208,17 +221,45 @@ impl Writer {
                 if done.iter().any(|done| !matches!(done, Ok(Done::Refused(_)) | Err(_))) {
                     self.shared.set_health(Ok(()));
                 }
+                if begun.elapsed() > SLOW {
+                    self.shared.queue.set_well(false);
+                }
+                let count = batch.len() as u64 + std::mem::take(&mut self.failed);
+                let done_so_far = self.shared.queue.settle(count);
                 for (op, done) in batch.drain(..).zip(done) {
                     op.answer(done);
                 }
+                self.shared.set_progress(done_so_far);
             }
             Err(why) => {
                 self.shared.set_health(Err(why.clone()));
-                for op in batch.drain(..) {
+                let (noted, others): (Vec<_>, Vec<_>) = batch.drain(..).partition(Op::is_noted);
+                // Until what is noted is written, nothing counts as done: files of the journal must not go before.
+                self.failed += others.len() as u64;
+                for op in others {
                     op.answer(Err(NotRecorded(why.clone())));
                 }
+                self.shared.queue.put_back(noted);
+                self.shared.set_stuck();
             }
         }
+    }
+
+    /// Writes what processes have noted that are gone.
+    fn replay(&self, connection: &rusqlite::Connection) -> Result<(), Failure> {
+        for leftover in Leftover::all(&self.folder) {
+            // Sessions that are new with it belong to no process that lives.
+            let (mut writing, mut done) = (Writing::new(String::new()), Vec::new());
+            transaction(connection, &mut writing, &leftover.ops, &mut done, Care::Each)?;
+            if !done.is_empty() {
+                tracing::info!(
+                    operations = done.len(),
+                    "records of a greenroom that is gone are in the database now"
+                );
+            }
+            leftover.remove();
+        }
+        Ok(())
     }
 
     fn attempts(

@@ -84,7 +84,8 @@ async fn a_full_disk_is_told_and_recovered_from() {
     soon(store.close()).await;
 }
 
-/// A database that another process keeps locked is not waited for without end, and is used again when it is free.
+/// A database that another process keeps locked is not waited for without end, and is used again when it is free. What
+/// was acknowledged before that was known is written then.
 #[tokio::test]
 async fn a_locked_database_is_told_and_recovered_from() {
     let folder = folder();
@@ -92,6 +93,14 @@ async fn a_locked_database_is_told_and_recovered_from() {
     write(&store).await.unwrap();
     let other = sql(folder.path());
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let noted = request(&Owner::local(), None);
+    soon(store.begin(noted.clone())).await.unwrap();
+    soon(async {
+        while store.health().is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     assert_eq!(write(&store).await, Err("database is locked".to_owned()));
     assert_eq!(store.health().unwrap_err().as_ref(), "database is locked");
     let listed = soon(store.list(&Owner::local(), Filter { limit: 9, ..Filter::default() })).await.unwrap();
@@ -99,7 +108,9 @@ async fn a_locked_database_is_told_and_recovered_from() {
     other.execute_batch("COMMIT").unwrap();
     write(&store).await.unwrap();
     assert_eq!(store.health(), Ok(()));
+    assert!(soon(store.record(&Owner::local(), &noted.ref_id)).await.unwrap().is_some());
     soon(store.close()).await;
+    assert_eq!(rows(folder.path(), "requests"), 3);
 }
 
 /// A data folder that vanishes is noticed with the next call, and used again when it is back.

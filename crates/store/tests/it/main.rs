@@ -10,6 +10,7 @@
 
 mod blobs;
 mod faults;
+mod journal;
 mod kit;
 mod look;
 mod maintenance;

@@ -9,6 +9,8 @@ pub(super) enum Act {
     Navigate,
     Click(Element),
     Type(Element, &'static str),
+    /// The same, and then Enter.
+    Submit(Element, &'static str),
     Select(Element, &'static str),
     FillForm(&'static [(Element, &'static str)]),
     Snapshot,
@@ -20,10 +22,11 @@ pub(super) enum Act {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Element(pub(super) &'static str, pub(super) &'static str);
 
-/// A call, and what must be on the page after it, or in its answer.
+/// A call, and what must be on the page after it, or in its answer. Nothing is expected of those whose answers do not
+/// show the page.
 pub(super) struct Step(pub(super) Act, pub(super) &'static str);
 
-use Act::{Click, Evaluate, FillForm, ListTabs, Navigate, Select, Snapshot, Type};
+use Act::{Click, Evaluate, FillForm, ListTabs, Navigate, Select, Snapshot, Submit, Type};
 
 const fn button(name: &'static str) -> Element {
     Element("button", name)
@@ -38,7 +41,7 @@ pub(super) const STEPS: [Step; 20] = [
     Step(Click(button("Add Lamp 216")), "Cart has 1 item"),
     Step(Click(button("Details of Kettle 342")), "Kettle 342 costs 9.67 and is in stock."),
     Step(Click(button("Close details")), "500 of 500 wares shown"),
-    Step(Type(Element("searchbox", "Filter"), "kettle 3"), "22 of 500 wares shown"),
+    Step(Submit(Element("searchbox", "Filter"), "kettle 3"), "22 of 500 wares shown"),
     Step(Click(button("Add Kettle 342")), "Cart has 2 items"),
     Step(Click(button("Clear filters")), "500 of 500 wares shown"),
     Step(Select(Element("combobox", "Category"), "Garden"), "100 of 500 wares shown"),
@@ -56,10 +59,10 @@ pub(super) const STEPS: [Step; 20] = [
             (Element("combobox", "Shipping"), "Express"),
             (Element("checkbox", "Accept the terms"), "true"),
         ]),
-        "Ada Lovelace",
+        "",
     ),
     Step(Click(button("Review order")), "Enter a valid email address"),
-    Step(Type(textbox("Email"), "ada@example.com"), "ada@example.com"),
+    Step(Type(textbox("Email"), "ada@example.com"), ""),
     Step(Click(button("Review order")), "Review your order"),
     Step(Evaluate("() => document.querySelector('#total').textContent"), "Total: "),
     Step(Click(button("Place order")), "Thank you, Ada Lovelace"),

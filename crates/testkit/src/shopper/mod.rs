@@ -82,6 +82,10 @@ impl<'a> Shopper<'a> {
             Act::Type(element, text) => {
                 ("browser_type", with(self.target(element).await, "text", json!(text)))
             }
+            Act::Submit(element, text) => {
+                let arguments = with(self.target(element).await, "text", json!(text));
+                ("browser_type", with(arguments, "submit", json!(true)))
+            }
             Act::Select(element, value) => {
                 ("browser_select_option", with(self.target(element).await, "values", json!([value])))
             }

@@ -1,0 +1,207 @@
+//! The journal: small operations are on disk with one write, before the database has them.
+//!
+//! A commit takes a thread's attention and a dozen writes; a call would wait for two of them. So what is small is noted
+//! here first, a line of JSON each, and acknowledged; the writer commits it soon, with many others. What it has
+//! committed is removed from here. A process that ends without warning leaves its files behind, and the next start
+//! writes what is in them: operations that the database has already change nothing.
+//! A file is locked by whoever writes it, so nobody takes it for a leftover. Called by the queue, under its mutex.
+
+mod line;
+
+use std::{
+    collections::HashSet,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use greenroom_core::RefId;
+
+use self::line::Line;
+use crate::op::Op;
+
+/// What is bigger waits for its commit: writing it twice would cost more than it saves, and whoever asks for big answers
+/// waits for a browser anyway.
+const OP_BYTES_MAX: usize = 16 << 10;
+
+/// A file of this size is followed by the next one, and goes when all in it is committed. As much as half a second of
+/// the busiest load.
+const FILE_BYTES: u64 = 4 << 20;
+
+/// How many calls may be under way whose beginnings are noted. Those beyond wait for commits.
+const BEGUN_MAX: usize = 1 << 16;
+
+/// How long another process waits for what is noted to be committed. A busy greenroom has always something noted; what
+/// came since is not waited for.
+const SETTLE_WITHIN: Duration = Duration::from_millis(100);
+
+/// The kernel tells nobody when a file becomes empty.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+const FOLDER: &str = "journal";
+
+pub(crate) struct Journal {
+    folder: PathBuf,
+    active: Option<Segment>,
+    /// Files that are full, each with how many operations must be done before it can go.
+    full: Vec<(Segment, u64)>,
+    /// Calls whose beginnings are noted: only those may be ended here, since an end alone is nothing.
+    begun: HashSet<RefId>,
+    line: Vec<u8>,
+    made: u64,
+}
+
+struct Segment {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Journal {
+    pub(crate) fn new(data: &Path) -> Self {
+        let folder = data.join(FOLDER);
+        Self { folder, active: None, full: Vec::new(), begun: HashSet::new(), line: Vec::new(), made: 0 }
+    }
+
+    /// Notes an operation, if it is one for the journal. `pushed` is how many there were before it.
+    pub(crate) fn note(&mut self, op: &Op, pushed: u64) -> bool {
+        let line = match op {
+            Op::Begin(request, _) if self.begun.len() < BEGUN_MAX => Line::begin(request),
+            Op::End(response, _) if self.begun.remove(&response.ref_id) => Line::end(response),
+            _ => None,
+        };
+        let Some(line) = line.filter(|_| op.bytes() <= OP_BYTES_MAX) else { return false };
+        let noted = self.write(&line, pushed);
+        if let (true, Op::Begin(request, _)) = (noted, op) {
+            self.begun.insert(request.ref_id.clone());
+        }
+        noted
+    }
+
+    fn write(&mut self, line: &Line<'_>, pushed: u64) -> bool {
+        self.line.clear();
+        if serde_json::to_writer(&mut self.line, line).is_err() {
+            return false;
+        }
+        self.line.push(b'\n');
+        if self.active.as_ref().is_some_and(|segment| segment.bytes >= FILE_BYTES) {
+            self.full.extend(self.active.take().map(|segment| (segment, pushed)));
+        }
+        let segment = match &mut self.active {
+            Some(segment) => segment,
+            none => match Segment::make(&self.folder, &mut self.made) {
+                Ok(segment) => none.insert(segment),
+                Err(_) => return false,
+            },
+        };
+        match segment.file.write_all(&self.line) {
+            Ok(()) => {
+                segment.bytes += self.line.len() as u64;
+                true
+            }
+            Err(_) => {
+                // What was written of it must not stand before the next line. Whoever asked waits for the commit, and
+                // hears from that what is wrong with the disk.
+                if segment.file.set_len(segment.bytes).is_err() {
+                    segment.bytes = FILE_BYTES;
+                }
+                false
+            }
+        }
+    }
+
+    /// So many operations are done, of all that were ever pushed.
+    pub(crate) fn settle(&mut self, done: u64, pushed: u64) {
+        self.full.retain(|(segment, until)| *until > done || segment.remove().is_err());
+        if done == pushed
+            && let Some(segment) = self.active.as_mut().filter(|segment| segment.bytes > 0)
+            && segment.file.set_len(0).is_ok()
+        {
+            segment.bytes = 0;
+        }
+    }
+
+    /// No more is noted. A file with something in it stays for the next start.
+    pub(crate) fn end(&mut self) {
+        if let Some(segment) = self.active.take().filter(|segment| segment.bytes == 0) {
+            // An empty file is harmless.
+            let _ = segment.remove();
+        }
+    }
+}
+
+impl Segment {
+    fn make(folder: &Path, made: &mut u64) -> io::Result<Self> {
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        *made += 1;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let path = folder.join(format!("{now:x}-{}-{made}", std::process::id()));
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
+        file.lock()?;
+        // Whoever looked for leftovers in between has removed it as an empty one, and will not do so again.
+        fs::metadata(&path)?;
+        Ok(Self { file, path, bytes: 0 })
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Gives other processes the time to commit what they have noted, for whoever reads their database from outside.
+pub(crate) fn let_settle(data: &Path) {
+    let is_noted = || {
+        let entries = fs::read_dir(data.join(FOLDER)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.metadata().ok()).any(|file| file.len() > 0)
+    };
+    let begun = Instant::now();
+    while is_noted() && begun.elapsed() < SETTLE_WITHIN {
+        thread::park_timeout(LOOK_AGAIN);
+    }
+}
+
+/// A file that a process left behind that is gone. It is locked as long as this is held.
+pub(crate) struct Leftover {
+    segment: Segment,
+    pub(crate) ops: Vec<Op>,
+}
+
+impl Leftover {
+    /// All there are in a data folder.
+    pub(crate) fn all(data: &Path) -> Vec<Self> {
+        let Ok(entries) = fs::read_dir(data.join(FOLDER)) else { return Vec::new() };
+        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        // Names begin with the time.
+        paths.sort();
+        paths.into_iter().filter_map(Self::open).collect()
+    }
+
+    fn open(path: PathBuf) -> Option<Self> {
+        let file = File::open(&path).ok()?;
+        file.try_lock().ok()?;
+        let text = fs::read(&path).ok()?;
+        // The last line may be half one, and a disk that lost power may have others: they were never acknowledged, or
+        // cannot be helped.
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let ops = lines.filter_map(|line| serde_json::from_slice::<Line<'_>>(line).ok()?.into_op()).collect();
+        Some(Self { segment: Segment { file, path, bytes: text.len() as u64 }, ops })
+    }
+
+    /// It is in the database.
+    pub(crate) fn remove(self) {
+        if let Err(error) = self.segment.remove() {
+            let path = self.segment.path.display();
+            tracing::warn!(%error, %path, "a journal that is in the database cannot be removed");
+        }
+        drop(self.segment.file);
+    }
+}
