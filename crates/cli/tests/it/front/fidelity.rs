@@ -54,6 +54,7 @@ async fn answers_pass_untouched() {
         assert_eq!(unnamed(body(&through)), body(&direct), "{tool} {arguments}");
     }
     let rich = call(&client, "echo", r#"{"rich":true,"payload":{"far":1e400}}"#).await;
+    let rich = unnamed(&rich);
     for kept in [
         r#"{"type":"x-hologram","frames":[1,2.50],"x-deep":{"kept":true}}"#,
         r#""annotations":{"audience":["user"],"priority":0.50},"_meta":{"part":1.50}"#,

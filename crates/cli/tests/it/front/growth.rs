@@ -49,8 +49,8 @@ async fn nothing_grows(count: usize) {
     churn(&client, count).await;
     let grown = rss(client.pid()).saturating_sub(memory);
     assert!(grown <= GROWTH_BYTES_MAX, "{grown} bytes more than before");
-    // The last ones end beside their answers.
-    eventually("the handles there were", || (open_fds(client.pid()) == handles).then_some(())).await;
+    // The last ones end beside their answers, those of the warm-up too.
+    eventually("no more handles than before", || (open_fds(client.pid()) <= handles).then_some(())).await;
     assert_eq!(children(client.pid()), Vec::<u32>::new());
     assert_eq!(stage.seats().len(), 0);
 }
