@@ -4,10 +4,8 @@
 use std::{sync::Arc, time::Instant};
 
 use greenroom_core::{
-    Agent, Call, Nobody, Owner, Raw, RefId, Reply, SessionId,
-    likeness::nearest,
-    record::Record,
-    settings::{Responses, Scope},
+    Agent, Call, Nobody, Owner, Raw, RefId, Reply, SessionId, likeness::nearest, record::Record,
+    settings::Responses,
 };
 use greenroom_fleet::Answer;
 use greenroom_mcp::{RpcError, error::INVALID_REQUEST};
@@ -35,6 +33,8 @@ pub(crate) struct Caller {
     /// `None` for a request that stands alone: it has no session of its own.
     pub(crate) connection: Option<Arc<Connection>>,
     pub(crate) agent: Arc<dyn Agent>,
+    /// It speaks REST, and calls things as REST does.
+    pub(crate) is_program: bool,
 }
 
 /// Carries out a call, in its turn. Never fails: the body is a result or an error object to send.
@@ -140,12 +140,9 @@ pub(crate) async fn for_program(
     owner: &Owner,
     call: ProgramCall,
 ) -> Result<Told, Failure> {
-    let caller = Caller { owner: owner.clone(), connection: None, agent: Arc::new(Nobody) };
+    let caller = Caller { owner: owner.clone(), connection: None, agent: Arc::new(Nobody), is_program: true };
     let _unanswered = gateway.answering.token();
     let request = Request::of(call.tool, call.arguments)?;
-    if call.session.is_none() && gateway.scope != Scope::Call {
-        return Err(Failure::program_session_required());
-    }
     let given = Given { session: call.session, ref_id: call.ref_id };
     match carry_out(gateway, &caller, request, given, Turns::default().take()).await {
         Ok(Done::Call(ended)) => Ok(Told::Ended(Box::new(ended.kept))),

@@ -1,12 +1,12 @@
 //! Gives an answer its final form: how much of it is sent, with linked files where their links were, what changed instead
 //! of what is, and notes at its end. All other bytes of the engine's answer stay as they are.
 
-use std::ops::Range;
+use std::{borrow::Cow, collections::HashMap, ops::Range};
 
 use greenroom_core::{
     Artifact, ArtifactKind, Fields, Raw, RefId, Reply, port::Content, raw::encode, settings::Responses,
 };
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::recall::{
     Kept, Mode,
@@ -205,33 +205,43 @@ fn splice(body: Raw, edits: &[(Range<usize>, String)]) -> Raw {
     greenroom_core::raw::parse(text).unwrap_or(body)
 }
 
-/// Says by what name a result is kept, and what else there is to say, where programs look.
+/// Says by what name a result is kept, and what else there is to say, where programs look. No other byte is changed.
 fn with_meta(result: Raw, ref_id: Option<&RefId>, notes: &[String]) -> Raw {
-    if ref_id.is_none() && notes.is_empty() {
-        return result;
-    }
     let mut members: Vec<(&str, Value)> = ref_id.map(|id| (REF_ID, json!(id))).into_iter().collect();
     if !notes.is_empty() {
         members.push((NOTES, json!(notes)));
     }
-    let add = || {
-        if !result.get().contains("\"_meta\"") {
-            // Most answers have none: then nothing is taken apart.
-            let open = result.get().trim_end().strip_suffix('}')?;
-            let members: Vec<_> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
-            let comma = if open.trim_end().ends_with('{') { "" } else { "," };
-            let text = format!("{open}{comma}\"_meta\":{{{}}}}}", members.join(","));
-            return greenroom_core::raw::parse(text).ok();
-        }
-        let mut fields = Fields::open(&result).ok()?;
-        let mut meta: Fields = fields.read("_meta").ok().flatten().unwrap_or_default();
-        for (name, value) in &members {
-            meta.set(name, encode(value));
-        }
-        fields.set("_meta", meta.to_raw());
-        Some(fields.to_raw())
+    if members.is_empty() {
+        return result;
+    }
+    let members: Vec<_> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    let members = members.join(",");
+    let text = result.get();
+    let meta = place_of(text, "_meta").filter(|place| text[place.clone()].starts_with('{'));
+    let (object, added) = match meta {
+        Some(place) => (place, members),
+        None => (0..text.trim_end().len(), format!("\"_meta\":{{{members}}}")),
     };
-    add().unwrap_or(result)
+    let Some(open) = text.get(object.clone()).and_then(|object| object.strip_suffix('}')) else {
+        return result;
+    };
+    let comma = if open.trim_end().ends_with('{') { "" } else { "," };
+    let end = object.start + open.len();
+    let named = format!("{}{comma}{added}{}", &text[..end], &text[end..]);
+    greenroom_core::raw::parse(named).unwrap_or(result)
+}
+
+/// Where a member's value stands in the text of an object.
+fn place_of(object: &str, name: &str) -> Option<Range<usize>> {
+    // Most answers do not have the word: then nothing is taken apart.
+    if !object.contains(name) {
+        return None;
+    }
+    let members: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_str(object).ok()?;
+    let value = members.get(name)?.get();
+    // It is a part of this very text, so its address says where.
+    let start = (value.as_ptr() as usize).checked_sub(object.as_ptr() as usize)?;
+    Some(start..start + value.len())
 }
 
 /// Adds notes as a last text part.

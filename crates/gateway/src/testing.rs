@@ -66,7 +66,7 @@ pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (
         parking: crate::Parking::default(),
         metrics,
         recall: Recall::none(),
-        answering: TaskTracker::new(),
+        answering: tokio_util::task::TaskTracker::new(),
     };
     (Arc::new(gateway), folder)
 }

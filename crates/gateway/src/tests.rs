@@ -81,7 +81,7 @@ fn client(pools: &[Pool]) -> Client {
 
 impl Client {
     async fn call_as(&self, agent: Arc<Told>, params: Value) -> Value {
-        let caller = Caller { owner: Owner::local(), connection: None, agent };
+        let caller = Caller { owner: Owner::local(), connection: None, agent, is_program: false };
         let answer = call::run(&self.gateway, &caller, Some(&encode(&params)), Turns::default().take()).await;
         serde_json::from_str(answer.unwrap_or_else(|error| panic!("{error}")).get()).unwrap()
     }

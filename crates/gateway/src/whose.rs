@@ -19,6 +19,9 @@ pub(crate) fn whose(
 ) -> Result<Whose, Failure> {
     match (session, gateway.scope, &caller.connection) {
         (Some(id), _, _) => Ok(Whose::Named(id)),
+        (None, Scope::Connection | Scope::Explicit, None) if caller.is_program => {
+            Err(Failure::program_session_required())
+        }
         (None, Scope::Connection, Some(connection)) => Ok(Whose::Connection(connection.id)),
         (None, Scope::Connection, None) => Err(Failure::stateless()),
         (None, Scope::Call, _) => Ok(Whose::NoOne),

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::real::{isolation, pool::storm::storm};
+use crate::{
+    real::{isolation, pool::storm::storm, random::Random},
+    records::{killed, many},
+};
 
 /// Isolation holds over thousands of calls, in one browser and over several.
 #[tokio::test]
@@ -22,4 +25,22 @@ async fn instances_die_for_long() {
         return;
     }
     storm(6, Duration::from_secs(10)).await;
+}
+
+/// greenroom is killed hundreds of times on one data folder, and nothing that it acknowledged is lost.
+#[tokio::test]
+async fn records_survive_many_kills() {
+    if std::env::var_os("GREENROOM_SOAK").is_none() {
+        return;
+    }
+    killed::cycles(Random::new(), 550).await;
+}
+
+/// A million records slow no call down.
+#[tokio::test]
+async fn a_million_records() {
+    if std::env::var_os("GREENROOM_SOAK").is_none() {
+        return;
+    }
+    many::calls_among(1_000_000).await;
 }

@@ -176,6 +176,7 @@ fn guarded_settings() {
             "data_dir",
             "node",
             "server.allowed_hosts",
+            "records.redact",
             "tools.allow",
             "tools.deny",
             "tools.unsafe",

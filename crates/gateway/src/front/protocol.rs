@@ -196,8 +196,12 @@ impl Protocol {
         let connection = self.connection.clone();
         let (outlet, waiting) = (way.outlet.clone(), Waiting::of(params.as_deref()));
         let agent = ConnectedAgent { connection: connection.clone(), outlet, waiting };
-        let caller =
-            Caller { owner: connection.owner.clone(), connection: Some(connection), agent: Arc::new(agent) };
+        let caller = Caller {
+            owner: connection.owner.clone(),
+            connection: Some(connection),
+            agent: Arc::new(agent),
+            is_program: false,
+        };
         let (gateway, turn) = (self.gateway.clone(), self.turns.take());
         let unanswered = self.gateway.answering.token();
         let work = async move {

@@ -151,3 +151,31 @@ async fn unread(
     let lines = text.lines().count();
     Ok(Content { total_lines, lines, next: None, matches: None, note, text })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Kept, kept_blob};
+
+    /// Another owner's record is as little there as one that never was: not to read, not to compare with, and no cursor of
+    /// it moves.
+    #[tokio::test]
+    async fn only_ones_own() {
+        let kept = Kept::new();
+        let (_, hers) = kept_blob(&kept, "ann", "a", "text/plain").await;
+        let (_, his) = kept_blob(&kept, "bob", "b", "text/plain").await;
+        let (bob, ann) = (Owner::new("bob"), Owner::new("ann"));
+        let asks = [
+            (hers.as_str(), Ask::default()),
+            (hers.as_str(), Ask { reset_cursor: true, ..Ask::default() }),
+            (hers.as_str(), Ask { offset: Some(0), ..Ask::default() }),
+            (his.as_str(), Ask { since: Some(hers.to_string()), ..Ask::default() }),
+        ];
+        for (id, ask) in asks {
+            let error = read(&*kept, &bob, id, &ask).await.unwrap_err();
+            assert_eq!(error.to_string(), format!("no record has this ref_id: `{hers}`"), "{ask:?}");
+        }
+        let whole = read(&*kept, &ann, hers.as_str(), &Ask::default()).await.unwrap();
+        assert_eq!(whole.text, "- page");
+    }
+}

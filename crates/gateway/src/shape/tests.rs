@@ -92,8 +92,17 @@ fn names_of_records() {
     let name = r#""greenroom/ref_id":"0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b""#;
     let before = body.strip_suffix("}").unwrap();
     assert_eq!(raw.unwrap().get(), format!(r#"{before},"_meta":{{{name},"greenroom/notes":["n"]}}}}"#));
-    let has_meta = answer(reply(r#"{"_meta":{"a":1}}"#, &[]), &[], &form(&kept, INLINE)).unwrap();
-    assert_eq!(has_meta.get(), format!(r#"{{"_meta":{{"a":1,{name}}}}}"#));
+    for (has_meta, expected) in [
+        (
+            r#"{ "a" : "_meta","_meta" : {"a": 1 } ,"b":2}"#,
+            r#"{ "a" : "_meta","_meta" : {"a": 1 ,NAME} ,"b":2}"#,
+        ),
+        (r#"{"_meta":{}}"#, r#"{"_meta":{NAME}}"#),
+        (r#"{}"#, r#"{"_meta":{NAME}}"#),
+    ] {
+        let named = answer(reply(has_meta, &[]), &[], &form(&kept, Mode::As(Responses::Raw))).unwrap();
+        assert_eq!(named.get(), expected.replace("NAME", name));
+    }
     let plain = answer(reply(r#"{"content":[]}"#, &[]), &[], &form(&kept, INLINE)).unwrap();
     assert_eq!(plain.get(), format!(r#"{{"content":[],"_meta":{{{name}}}}}"#));
     let with_page = Kept { has_snapshot: true, ..kept };

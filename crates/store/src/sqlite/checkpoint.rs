@@ -69,19 +69,23 @@ impl Drop for Checkpointer {
     }
 }
 
+/// The first checkpoint is made at once: it carries over what a sudden end has left behind, and opens what will be open
+/// from then on.
 fn run(folder: &Path, nudges: &Receiver<()>) {
     let mut connection = None;
-    while nudges.recv().is_ok() {
+    loop {
         if connection.is_none() {
             connection = open::checkpointer(folder)
                 .inspect_err(|error| tracing::debug!(%error, "no connection for a checkpoint"))
                 .ok();
         }
-        let Some(open) = &connection else { continue };
-        if let Err(error) = checkpoint(open) {
+        if let Some(Err(error)) = connection.as_ref().map(checkpoint) {
             // The writer meets the same fault and tells of it; a new connection may not have it.
             tracing::debug!(%error, "the records' checkpoint failed");
             connection = None;
+        }
+        if nudges.recv().is_err() {
+            return;
         }
     }
 }

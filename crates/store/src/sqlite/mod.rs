@@ -41,6 +41,8 @@ pub(crate) enum Failure {
         "it was written by a newer greenroom: its version is {version}, this greenroom knows versions up to {VERSION}"
     )]
     Newer { version: usize },
+    #[error("`{}` is read-only", .path.display())]
+    ReadOnly { path: PathBuf },
     #[error("another process keeps `{}` locked", .path.display())]
     Locked { path: PathBuf },
     #[error("{0}")]
@@ -68,7 +70,7 @@ impl Failure {
             ),
             // Errors of rusqlite itself: a text with a NUL, a column of another type.
             Self::Sql(_) => true,
-            Self::File { .. } | Self::Newer { .. } | Self::Locked { .. } => false,
+            Self::File { .. } | Self::Newer { .. } | Self::ReadOnly { .. } | Self::Locked { .. } => false,
         }
     }
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use greenroom_core::time::timestamp_ms;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::{Failure, busy, schema};
 
@@ -96,6 +96,11 @@ fn attempt(path: &Path) -> Result<Opened, Failure> {
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
+    // SQLite takes a file that it may not write as one to be read. Nothing could be kept in it, and it would stay so for
+    // as long as it is open, whatever becomes of the file.
+    if connection.is_readonly(MAIN_DB)? {
+        return Err(Failure::ReadOnly { path: path.to_owned() });
+    }
     busy::install(&mut connection)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Before anything that might write: a database of a newer greenroom is left as it is.

@@ -19,12 +19,11 @@ fn body(line: &str) -> &str {
     &line[at..]
 }
 
-/// A result without the name it is kept by, which stands behind everything else.
+/// A result without the name it is kept by.
 fn unnamed(body: &str) -> String {
-    match body.split_once(r#","_meta":{"greenroom/ref_id":""#) {
-        Some((result, name)) => format!("{result}{}", name.split_once("\"}").unwrap().1),
-        None => body.to_owned(),
-    }
+    let Some((before, rest)) = body.split_once(r#""greenroom/ref_id":""#) else { return body.to_owned() };
+    let after = rest.split_once('"').unwrap().1;
+    format!("{}{after}", before.trim_end_matches(',')).replace(r#","_meta":{}"#, "")
 }
 
 async fn call(client: &Client, tool: &str, arguments: &str) -> String {

@@ -5,4 +5,5 @@ mod disk;
 mod files;
 pub mod killed;
 pub mod look;
+pub mod many;
 mod shared;

@@ -124,7 +124,8 @@ fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, outlet: Outlet
         roots: asker.roots,
         waiting: Waiting::of(request.params.as_deref()),
     };
-    let caller = Caller { owner: asker.owner.clone(), connection: asker.connection, agent: Arc::new(agent) };
+    let (owner, connection) = (asker.owner.clone(), asker.connection);
+    let caller = Caller { owner, connection, agent: Arc::new(agent), is_program: false };
     let (gateway, params, turn) = (gateway.clone(), request.params.clone(), asker.turn);
     let work = async move { call::run(&gateway, &caller, params.as_deref(), turn).await };
     Parked {

@@ -45,7 +45,6 @@ pub(super) const TOOLS: &[Tool] = &[
         run: structured,
         ..Tool::BARE
     },
-    Tool { name: "picture", description: "Answers a picture of one pixel.", run: picture, ..Tool::BARE },
     Tool { name: "pid", description: "Answers the id of this process.", run: pid, ..Tool::BARE },
     Tool {
         name: "run_unsafe",
@@ -101,13 +100,6 @@ fn structured(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     let Structured { n } = call.arguments()?;
     Ok(Answer::Result(format!(
         r#"{{"content":[{{"type":"text","text":"{n}"}}],"structuredContent":{{"n":{n}}},"_meta":{{"fake/n":{n}}}}}"#
-    )))
-}
-
-fn picture(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
-    call.no_arguments()?;
-    Ok(Answer::Result(format!(
-        r#"{{"content":[{{"type":"image","data":"{PIXEL}","mimeType":"image/png"}}]}}"#
     )))
 }
 
