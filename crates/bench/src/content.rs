@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Rows of a table whose snapshot is a megabyte.
-const ROWS: usize = 3_300;
+const ROWS: usize = 6_300;
 const BYTES: usize = 1_000_000;
 
 const WHOLE_MAX: f64 = 5.0;
@@ -26,7 +26,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let shown = greenroom.call("browser_navigate", &json!({ "url": page }));
     let ref_id = shown["result"]["_meta"]["greenroom/ref_id"].clone();
     let whole = json!({ "ref_id": ref_id, "reset_cursor": true });
-    let search = json!({ "ref_id": ref_id, "search_for": "open 3000", "before_lines": 2, "after_lines": 2 });
+    let search = json!({ "ref_id": ref_id, "search_for": "open 6000", "before_lines": 2, "after_lines": 2 });
     let bytes = text_bytes(&greenroom.call("get_content", &whole));
     assert!(bytes >= BYTES, "the snapshot has {bytes} bytes only");
     let (mut wholes, mut searches) = (Vec::new(), Vec::new());

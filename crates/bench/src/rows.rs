@@ -44,18 +44,15 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let (mut on_full, mut on_empty) = (start(&full), start(&empty));
     round(&mut on_full, WARM_UP);
     round(&mut on_empty, WARM_UP);
-    let pairs: Vec<_> =
-        (0..rounds).map(|_| (round(&mut on_full, CALLS), round(&mut on_empty, CALLS))).collect();
-    let p50 = |calls: &Vec<f64>| percentile(calls, 50.0);
-    let ratios: Vec<f64> = pairs.iter().map(|(full, empty)| p50(full) / p50(empty)).collect();
-    let of = |which: fn(&(Vec<f64>, Vec<f64>)) -> &Vec<f64>| {
-        median(&pairs.iter().map(|pair| p50(which(pair))).collect::<Vec<f64>>())
-    };
+    let p50 = |calls: &[f64]| percentile(calls, 50.0);
+    let (of_full, of_empty): (Vec<f64>, Vec<f64>) =
+        (0..rounds).map(|_| (p50(&round(&mut on_full, CALLS)), p50(&round(&mut on_empty, CALLS)))).unzip();
+    let ratios: Vec<f64> = of_full.iter().zip(&of_empty).map(|(full, empty)| full / empty).collect();
     let ratio = median(&ratios);
     let row = Row::new(
         format!("one call with {records} records kept, p50, beside none"),
-        format!("{:.0} µs", of(|pair| &pair.0)),
-        format!("{:.0} µs", of(|pair| &pair.1)),
+        format!("{:.0} µs", median(&of_full)),
+        format!("{:.0} µs", median(&of_empty)),
     );
     let how = format!(
         "Two times `greenroom mcp` with a fake engine, on a data folder with {records} records of {} sessions, and on an empty one; \
