@@ -69,7 +69,7 @@ pub(crate) async fn run(
 
 /// What a call that was let through came to.
 enum Done {
-    Call(Ended),
+    Call(Box<Ended>),
     /// Nothing ran: it is a part of an earlier answer.
     Page(paged::Said),
 }
@@ -142,7 +142,7 @@ pub(crate) async fn for_program(
 ) -> Result<Told, Failure> {
     let caller = Caller { owner: owner.clone(), connection: None, agent: Arc::new(Nobody), is_program: true };
     let _unanswered = gateway.answering.token();
-    let request = Request::of(call.tool, call.arguments)?;
+    let request = Request::of(&call.tool, call.arguments)?;
     let given = Given { session: call.session, ref_id: call.ref_id };
     match carry_out(gateway, &caller, request, given, Turns::default().take()).await {
         Ok(Done::Call(ended)) => Ok(Told::Ended(Box::new(ended.kept))),
@@ -201,13 +201,13 @@ async fn carry_out(
         Err(failure) => {
             drop(turn);
             let kept = ticket.failed(&failure.text()).await;
-            return Ok(Done::Call(Ended {
+            return Ok(Done::Call(Box::new(Ended {
                 outcome: Err(failure),
                 kept,
                 mode: wants.mode,
                 page,
                 notes: Vec::new(),
-            }));
+            })));
         }
     };
     let unnamed = Unnamed::begin(caller, &whose);
@@ -217,7 +217,7 @@ async fn carry_out(
         turn.first_step(gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone())).await;
     let fine = outcome.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
     gateway.metrics.call(name, fine, began.elapsed());
-    Ok(Done::Call(match outcome {
+    Ok(Done::Call(Box::new(match outcome {
         Ok(mut answer) => {
             gateway.metrics.ran(&answer.ran, fine);
             ticket.teach(recall, &whose, &answer.reply, gateway.catalog.engine(&answer.ran.pool).as_deref());
@@ -230,7 +230,7 @@ async fn carry_out(
             let kept = ticket.failed(&failure.text()).await;
             Ended { outcome: Err(failure), kept, mode: wants.mode, page, notes: Vec::new() }
         }
-    }))
+    })))
 }
 
 impl Ended {

@@ -57,9 +57,9 @@ impl Request {
     }
 
     /// A call of a program's.
-    pub(crate) fn of(tool: String, arguments: Option<Raw>) -> Result<Self, Unroutable> {
+    pub(crate) fn of(tool: &str, arguments: Option<Raw>) -> Result<Self, Unroutable> {
         let mut params = Fields::default();
-        params.set("name", encode(&tool));
+        params.set("name", encode(tool));
         if let Some(arguments) = arguments {
             params.set("arguments", arguments);
         }

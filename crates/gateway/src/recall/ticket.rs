@@ -85,6 +85,7 @@ impl Kept {
 }
 
 /// A call that is let through.
+#[derive(Clone, Copy)]
 pub(crate) struct Order<'a> {
     pub(crate) owner: &'a Owner,
     /// `None` when it is not clear which session it is for: then it does not run.

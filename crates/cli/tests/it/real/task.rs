@@ -31,10 +31,8 @@ fn engine(data: &Path) -> Launch {
 /// The tokens of everything that an agent received on its errand.
 async fn tokens(client: &Client, sees: Sees, site: &Site) -> f64 {
     client.initialize(REVISION, json!({})).await;
-    let what = format!("{sees:?}");
     let errand = Shopper::new(client, sees).run(site).await;
     let count = errand.received.iter().map(|text| o200k_base_singleton().count_ordinary(text)).sum::<usize>();
-    eprintln!("{what}: {count} tokens, {} calls, asked {} times for more", errand.calls, errand.asked);
     count as f64
 }
 
@@ -55,8 +53,7 @@ async fn the_errand_succeeds_and_is_cheap() {
         (Sees::Raw, "raw", 1.05),
     ];
     for (sees, responses, most) in forms {
-        let what = format!("{sees:?}");
-        let client = launch(data.path(), &["--responses", responses]).spawn();
+            let client = launch(data.path(), &["--responses", responses]).spawn();
         let ratio = tokens(&client, sees, &site).await / all;
         assert!(ratio <= most, "{what}: {ratio:.3} of the engine's tokens");
         client.close_stdin().await;
