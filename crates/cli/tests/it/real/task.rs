@@ -53,7 +53,8 @@ async fn the_errand_succeeds_and_is_cheap() {
         (Sees::Raw, "raw", 1.05),
     ];
     for (sees, responses, most) in forms {
-            let client = launch(data.path(), &["--responses", responses]).spawn();
+        let what = format!("{sees:?}");
+        let client = launch(data.path(), &["--responses", responses]).spawn();
         let ratio = tokens(&client, sees, &site).await / all;
         assert!(ratio <= most, "{what}: {ratio:.3} of the engine's tokens");
         client.close_stdin().await;
