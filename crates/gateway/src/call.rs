@@ -221,7 +221,7 @@ async fn carry_out(
         Ok(mut answer) => {
             gateway.metrics.ran(&answer.ran, fine);
             ticket.teach(recall, &whose, &answer.reply, gateway.catalog.engine(&answer.ran.pool).as_deref());
-            let kept = ticket.answered(&answer.reply, &answer.ran, &answer.view).await;
+            let kept = ticket.answered(&answer.reply, &answer.ran, &answer.view, Instant::now()).await;
             let notes = notes(caller, &whose, std::mem::take(&mut answer.notes), unnamed);
             Ended { outcome: Ok(answer), kept, mode: wants.mode, page, notes }
         }
@@ -262,7 +262,11 @@ impl Ended {
         let engine = gateway.catalog.engine(&answer.ran.pool)?;
         let of = (&self.kept.tool, &answer.reply, ref_id);
         match paged::first(&gateway.recall, engine, &caller.owner, of, query).await {
-            Ok(Some(said)) => Some(shape::said(&said.text, ref_id, &self.notes)),
+            Ok(Some(said)) => {
+                let lost = self.kept.not_recorded.as_ref().map(|why| shape::not_recorded(why));
+                let notes: Vec<_> = self.notes.iter().cloned().chain(lost).collect();
+                Some(shape::said(&said.text, ref_id, &notes))
+            }
             Ok(None) => {
                 self.notes.push("there is no data in this answer to make pages of".to_owned());
                 None

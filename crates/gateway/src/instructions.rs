@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use greenroom_core::{port::human, settings::Scope};
+use greenroom_core::{
+    port::human,
+    settings::{Responses, Scope},
+};
 use greenroom_fleet::PoolStatus;
 
 use crate::Gateway;
@@ -12,6 +15,10 @@ const DESCRIPTION_MAX: usize = 100;
 
 /// How to see much for few tokens.
 const RECALL: &str = " Every call is kept: get_content with the ref_id of an answer finds lines in its page (search_for) or reads on where it was cut. mode on a call: diff answers with what changed on the page, refs with a ref_id only.";
+
+/// Where answers are withheld unless asked for.
+const REFS: &str =
+    " Answers here are refs unless a call says mode: inline or diff: look into the page with get_content.";
 
 /// What is configured, as far as others do not know it.
 #[derive(Debug, Clone)]
@@ -27,10 +34,16 @@ pub struct Facts {
 
 pub(crate) fn text(gateway: &Gateway) -> String {
     let recalls = gateway.recall.records.is_some();
-    compose(gateway.scope, &gateway.facts, recalls, &gateway.fleet.pools())
+    let kept = (recalls, gateway.recall.responses);
+    compose(gateway.scope, &gateway.facts, kept, &gateway.fleet.pools())
 }
 
-fn compose(scope: Scope, facts: &Facts, recalls: bool, pools: &[PoolStatus]) -> String {
+fn compose(
+    scope: Scope,
+    facts: &Facts,
+    (recalls, responses): (bool, Responses),
+    pools: &[PoolStatus],
+) -> String {
     let without = match scope {
         Scope::Connection => {
             "Calls without sessionId share this connection's one browser, so sub-agents on one connection must each give their own."
@@ -58,6 +71,9 @@ fn compose(scope: Scope, facts: &Facts, recalls: bool, pools: &[PoolStatus]) -> 
     text.push_str(". If an answer says `session restarted`, the page and logins are gone: begin again. session_close frees a browser you no longer need, and removes what it downloaded.");
     if recalls {
         text.push_str(RECALL);
+        if responses == Responses::Refs {
+            text.push_str(REFS);
+        }
     }
     if facts.declared {
         let pools: Vec<_> = pools.iter().map(pool).collect();
@@ -112,12 +128,12 @@ mod tests {
             declared: false,
         };
         let built_in = [pool("DEFAULT", "", true, 128)];
-        let usual = compose(Scope::Connection, &facts, true, &built_in);
+        let usual = compose(Scope::Connection, &facts, (true, Responses::Inline), &built_in);
         assert!(usual.contains("sub-agents on one connection must each give their own"));
         assert!(usual.contains("Up to 128 sessions; one idle for 5 min is closed. "));
         assert!(!usual.contains("Pools"));
         let limited = Facts { max_lifetime: Some(Duration::from_secs(3600)), ..facts.clone() };
-        let limited = compose(Scope::Explicit, &limited, false, &built_in);
+        let limited = compose(Scope::Explicit, &limited, (false, Responses::Inline), &built_in);
         assert!(limited.contains("each ends after 60 min unless session_renew"));
         assert!(limited.contains("sessionId is required"));
         assert!(usual.contains("get_content") && !limited.contains("get_content"));
@@ -127,12 +143,14 @@ mod tests {
             pool("WEBKIT", "", false, 2),
         ];
         let kept = Facts { isolated: false, declared: true, ..facts.clone() };
-        let kept = compose(Scope::Call, &kept, false, &pools);
+        let kept = compose(Scope::Call, &kept, (true, Responses::Refs), &pools);
         assert!(
             kept.starts_with("greenroom lends headless browsers")
                 && kept.contains("stay in an instance's profile")
         );
-        let declared = compose(Scope::Call, &Facts { declared: true, ..facts }, false, &pools);
+        assert!(kept.contains("mode: inline or diff") && !usual.contains("mode: inline or diff"), "{kept}");
+        let declared =
+            compose(Scope::Call, &Facts { declared: true, ..facts }, (false, Responses::Inline), &pools);
         assert!(declared.contains("Up to 10 sessions"), "{declared}");
         assert!(usual.contains("lends isolated headless") && usual.contains("are never shared. "));
         let expected = format!(

@@ -129,7 +129,7 @@ fn templates(params: &Fields) -> Result<Fields, RpcError> {
         {
             "uriTemplate": format!("{BLOBS}{{sha256}}"),
             "name": "blob",
-            "description": "Kept bytes by their SHA-256: a picture, a PDF, a download, or a big answer",
+            "description": "Kept bytes by their SHA-256: a picture, a PDF, or a download",
         },
         {
             "uriTemplate": format!("{RECORDS}{{ref_id}}"),

@@ -12,7 +12,7 @@ use crate::recall::{
     Kept, Mode,
     cut::{cut, head},
     diff::{Diff, diff},
-    tokens::estimate,
+    tokens::{estimate, exceeds},
 };
 
 /// Where an answer says by what name it is kept, and what else there is to say where nothing may be added to its text.
@@ -35,7 +35,7 @@ pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Result<
     let Reply { body, artifacts, .. } = reply;
     let mut notes = notes.to_vec();
     if let Some(why) = &form.kept.not_recorded {
-        notes.push(format!("not recorded: {why}; this answer cannot be recalled"));
+        notes.push(not_recorded(why));
     }
     match (body, form.mode) {
         (Err(error), _) => Err(annotate_error(error, &notes)),
@@ -48,6 +48,11 @@ pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Result<
             Ok(with_meta(annotate(result, &notes), form.kept.record(), &[]))
         }
     }
+}
+
+/// What an agent hears of an answer that is not kept.
+pub(crate) fn not_recorded(why: &str) -> String {
+    format!("not recorded: {why}; this answer cannot be recalled")
 }
 
 /// A text of greenroom's own, with the name of the record it is of.
@@ -83,9 +88,13 @@ fn inline(result: Raw, artifacts: &[Artifact], notes: &mut Vec<String>, form: &F
     let rest_bytes = result.get().len() + edits.iter().map(|(_, text)| text.len()).sum::<usize>()
         - snapshot.map_or(0, |(artifact, _)| artifact.place.len());
     if let Some((artifact, text)) = snapshot {
-        let changed = form.before.as_ref().and_then(|(since, before)| changes(since, before, text));
+        // Both as they are kept, or what was masked would have changed each time.
+        let now = form.kept.snapshot.as_deref().unwrap_or(text);
+        let changed = form.before.as_ref().and_then(|(since, before)| changes(since, before, now));
         // What is not kept is not cut: nobody could ask for the rest.
         let left = form.inline_tokens.saturating_sub(rest_bytes / TOKEN_BYTES).max(form.inline_tokens / 4);
+        // Changes that are too many are no shorter than a page that is cut.
+        let changed = changed.filter(|text| !exceeds(text, left));
         let shorter = match (&changed, form.kept.record()) {
             (None, Some(ref_id)) => shortened(text, left, ref_id, notes),
             _ => None,

@@ -353,7 +353,7 @@ impl Life {
             match self.one(call, begun, agent.clone(), ran.instance, seat, lost).await {
                 Ok((reply, view)) => {
                     let failed = reply.is_failure();
-                    replies.push((reply, view));
+                    replies.push((reply, view, std::time::Instant::now()));
                     (bulk.progress)(replies.len());
                     if failed && bulk.stop_on_error {
                         break;

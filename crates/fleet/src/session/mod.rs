@@ -62,8 +62,8 @@ pub struct Bulk {
 /// What several calls came to.
 #[derive(Debug)]
 pub struct BulkAnswer {
-    /// In order, as far as it came, each with the page after it.
-    pub replies: Vec<(Reply, View)>,
+    /// In order, as far as it came, each with the page after it and when that was.
+    pub replies: Vec<(Reply, View, std::time::Instant)>,
     /// Why the call after these has no reply: the browser was lost under it.
     pub lost: Option<FleetError>,
     pub notes: Vec<Note>,

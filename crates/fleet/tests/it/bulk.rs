@@ -88,7 +88,7 @@ async fn failures() {
             let stopped = run(&stage, whose.clone(), &tools, true).await;
             assert_eq!((stopped.replies.len(), stopped.replies[1].0.is_failure()), (2, true), "{bad}");
             let all = run(&stage, whose.clone(), &tools, false).await;
-            let failed: Vec<_> = all.replies.iter().map(|(reply, _)| reply.is_failure()).collect();
+            let failed: Vec<_> = all.replies.iter().map(|(reply, ..)| reply.is_failure()).collect();
             assert_eq!(failed, [false, true, false], "{bad}");
         }
     }

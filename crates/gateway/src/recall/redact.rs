@@ -9,6 +9,7 @@ use greenroom_core::{
     Raw,
     raw::{encode, parse},
 };
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, value::RawValue};
 
 /// What stands in the place of a secret.
@@ -118,7 +119,7 @@ pub(crate) fn scrub<'a>(text: &str, secrets: impl Iterator<Item = &'a String>) -
     scrubbed
 }
 
-/// How a secret may stand in a text: as it is, in quotes as code and snapshots have it, and each of these in JSON. The
+/// How a secret may stand in a text: as it is, in quotes as code and snapshots have it, each of these in JSON, in URLs. The
 /// longest comes first, so that nothing is left of an escape that another one is the beginning of.
 fn spellings(secret: &str) -> Vec<String> {
     let in_quotes = |text: &str| {
@@ -130,6 +131,10 @@ fn spellings(secret: &str) -> Vec<String> {
     let single = double.replace("\\\"", "\"").replace('\'', "\\'");
     let mut all: Vec<_> = [secret.to_owned(), double, single].into_iter().collect();
     all.extend(all.clone().iter().map(|text| in_quotes(text)));
+    // In addresses, as forms send it.
+    let in_url = utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string();
+    all.push(in_url.replace("%20", "+"));
+    all.push(in_url);
     all.sort_by_key(|text| std::cmp::Reverse(text.len()));
     all.dedup();
     all
@@ -246,6 +251,8 @@ mod tests {
             "fill('[redacted]') [redacted] a"
         );
         assert_eq!(scrub("nothing", secrets.iter()), None);
+        let secret = ["hunter 2&".to_owned()];
+        assert_eq!(scrub("http://a/?p=hunter+2%26", secret.iter()).unwrap(), "http://a/?p=[redacted]");
         let secrets = [r#"it's "q" \"#.to_owned()];
         let code = [r#"fill('it\'s "q" \\')"#, r#"fill("it's \"q\" \\")"#, r#"it's "q" \"#];
         for text in code {

@@ -52,6 +52,8 @@ struct Entry {
     known: OnceLock<Arc<Vec<String>>>,
     /// Its beginning is on its way.
     is_begun: AtomicBool,
+    /// When that was: of several commands each has its own.
+    began: OnceLock<Instant>,
     /// Why that did not arrive.
     not_begun: Arc<OnceLock<Arc<str>>>,
 }
@@ -69,6 +71,8 @@ pub(crate) struct Kept {
     pub(crate) error: Option<String>,
     pub(crate) at: SystemTime,
     pub(crate) has_snapshot: bool,
+    /// The snapshot as it is kept.
+    pub(crate) snapshot: Option<Arc<str>>,
     pub(crate) console: usize,
     pub(crate) console_errors: usize,
     /// Those that stand in the result, and then the files.
@@ -138,8 +142,8 @@ impl Ticket {
             let Redacted { params, secrets } = redact(arguments, &clues);
             let (owner, tool, known) = (owner.clone(), tool.clone(), OnceLock::new());
             let request = Request { ref_id, owner, session: None, tool, params, at };
-            let (is_begun, not_begun) = (AtomicBool::new(false), Arc::default());
-            Arc::new(Entry { records, request, secrets, known, is_begun, not_begun })
+            let (is_begun, not_begun, began) = (AtomicBool::new(false), Arc::default(), OnceLock::new());
+            Arc::new(Entry { records, request, secrets, known, is_begun, began, not_begun })
         });
         Self { kept_by, tool: tool.clone(), began: Instant::now(), is_ended: false }
     }
@@ -178,13 +182,14 @@ impl Ticket {
     }
 
     /// The call has an answer.
-    pub(crate) async fn answered(mut self, reply: &Reply, ran: &Ran, view: &View) -> Kept {
+    pub(crate) async fn answered(mut self, reply: &Reply, ran: &Ran, view: &View, ended: Instant) -> Kept {
         self.is_ended = true;
         let mut kept = self.ending(match &reply.body {
             _ if !reply.is_failure() => None,
             Ok(result) => Some(text_of(result)),
             Err(error) => Some(message_of(error)),
         });
+        kept.at -= ended.elapsed();
         kept.session.clone_from(&ran.session);
         kept.has_snapshot = reply.snapshot().is_some();
         kept.console = reply.console.len();
@@ -211,13 +216,17 @@ impl Ticket {
             _ => None,
         });
         kept.has_snapshot = snapshot.is_some();
+        kept.snapshot = snapshot.map(|text| entry.scrubbed(text));
+        let began = entry.began.get().copied().unwrap_or(self.began);
+        let scrubbed =
+            |text: &str| Some(entry.scrubbed(text.into()).to_string()).filter(|text| !text.is_empty());
         let response = Response {
-            snapshot: snapshot.map(|text| entry.scrubbed(text)),
+            snapshot: kept.snapshot.clone(),
             console: entry.scrubbed_lines(&reply.console),
             blobs: kept.blobs.clone(),
-            url: Some(view.url.clone()).filter(|url| !url.is_empty()),
-            title: Some(view.title.clone()).filter(|title| !title.is_empty()),
-            ..entry.response(&kept, entry.scrubbed(result), self.began.elapsed())
+            url: scrubbed(&view.url),
+            title: scrubbed(&view.title),
+            ..entry.response(&kept, entry.scrubbed_json(result), ended.saturating_duration_since(began))
         };
         entry.end(response, &mut kept).await;
         kept
@@ -250,6 +259,7 @@ impl Ticket {
             error,
             at: SystemTime::now(),
             has_snapshot: false,
+            snapshot: None,
             console: 0,
             console_errors: 0,
             blobs: Vec::new(),
@@ -282,11 +292,27 @@ impl Entry {
         scrub(&text, self.all_secrets()).map_or(text, Arc::from)
     }
 
+    /// A JSON text that stays one: a secret may be spelled like a number that is none.
+    fn scrubbed_json(&self, text: Arc<str>) -> Arc<str> {
+        let scrubbed = self.scrubbed(text.clone());
+        if Arc::ptr_eq(&scrubbed, &text) || serde_json::from_str::<&RawValue>(&scrubbed).is_ok() {
+            return scrubbed;
+        }
+        let Ok(mut value) = serde_json::from_str::<serde_json::Value>(&text) else { return scrubbed };
+        scrub_strings(&mut value, &|text| scrub(text, self.all_secrets()));
+        value.to_string().into()
+    }
+
     fn scrubbed_lines(&self, lines: &[ConsoleLine]) -> Vec<ConsoleLine> {
         let mut lines = lines.to_vec();
         for line in &mut lines {
             if let Some(scrubbed) = scrub(&line.message, self.all_secrets()) {
                 line.message = scrubbed;
+            }
+            if let Some(place) = &mut line.location
+                && let Some(scrubbed) = scrub(&place.url, self.all_secrets())
+            {
+                place.url = scrubbed;
             }
         }
         lines
@@ -366,8 +392,25 @@ impl Entry {
     }
 }
 
+/// Changes every string of a value, as far as there is something to change.
+fn scrub_strings(value: &mut serde_json::Value, scrub: &dyn Fn(&str) -> Option<String>) {
+    match value {
+        serde_json::Value::String(text) => {
+            if let Some(scrubbed) = scrub(text) {
+                *text = scrubbed;
+            }
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(|item| scrub_strings(item, scrub)),
+        serde_json::Value::Object(members) => {
+            members.values_mut().for_each(|member| scrub_strings(member, scrub));
+        }
+        _ => {}
+    }
+}
+
 impl Scribe for Entry {
     fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
+        let _ = self.began.set(Instant::now());
         if self.is_begun.swap(true, Ordering::Relaxed) {
             // It began under a given name; its session is noted at its end.
             return Box::pin(std::future::ready(()));

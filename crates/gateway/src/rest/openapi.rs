@@ -18,7 +18,7 @@ use super::{Desk, ProblemBody, blobs, calls, pools, sessions};
     tags(
         (name = "pools", description = "Groups of browsers, and commands to them"),
         (name = "calls", description = "Calls of tools, and what is kept of them"),
-        (name = "blobs", description = "Kept bytes: pictures, PDFs, downloads, big answers"),
+        (name = "blobs", description = "Kept bytes: pictures, PDFs, downloads"),
         (name = "sessions", description = "What happened in a session"),
     )
 )]

@@ -16,6 +16,7 @@ fn kept() -> Kept {
         error: None,
         at: SystemTime::UNIX_EPOCH,
         has_snapshot: false,
+        snapshot: None,
         console: 0,
         console_errors: 0,
         blobs: Vec::new(),
@@ -162,6 +163,23 @@ fn changes_only() {
     assert!(changed.starts_with(&format!("changes since ref_id {since}:\n```diff\n")), "{changed}");
     assert!(!changed.contains("row 10"), "{changed}");
     assert!(of("- something else\n", &page(2)).starts_with("```yaml\n- row 0 0\n"));
+}
+
+/// Changes beyond the budget are not sent: then the page is, cut.
+#[test]
+fn too_many_changes() {
+    let kept = Kept { has_snapshot: true, ..kept() };
+    let page = |n: usize| {
+        let row =
+            |row: usize| format!("- row \"number {row}\" {}\n", if row.is_multiple_of(4) { n } else { 0 });
+        (0..4_000).map(row).collect::<String>()
+    };
+    let now = page(2);
+    let reply = reply(r#"{"content":[{"type":"text","text":"[1](x)"}]}"#, &[("[1](x)", &now)]);
+    let before = Some((RefId::parse("00000000-0000-4000-8000-000000000001").unwrap(), page(1)));
+    let form = Form { before, inline_tokens: 500, ..form(&kept, Mode::Diff) };
+    let sent = text(&answer(reply, &[], &form).unwrap());
+    assert!(sent.starts_with("```yaml\n") && estimate(&sent) <= 600, "{} tokens: {sent}", estimate(&sent));
 }
 
 /// What is too long is cut at lines, whatever kind it is, says so, and says how to get the rest; what is not kept is not

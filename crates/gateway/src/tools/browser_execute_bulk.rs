@@ -22,6 +22,7 @@ use crate::{
     },
     rescue::Failure,
     route::Unroutable,
+    shape,
     whose::{self, Unnamed, pool_of},
 };
 
@@ -120,12 +121,14 @@ async fn run(context: Context<'_>) -> Result<Said, Failure> {
     };
     let mut steps = steps.into_iter();
     let mut ended = Vec::with_capacity(replies.len());
-    for ((reply, view), step) in replies.into_iter().zip(steps.by_ref()) {
+    let mut not_recorded = None;
+    for ((reply, view, ended_at), step) in replies.into_iter().zip(steps.by_ref()) {
         let fine = !reply.is_failure();
         gateway.metrics.command(&step.call.tool, fine);
         gateway.metrics.ran(&ran, fine);
         step.ticket.teach(&gateway.recall, &whose, &reply, gateway.catalog.engine(&ran.pool).as_deref());
-        let kept = step.ticket.answered(&reply, &ran, &view).await;
+        let kept = step.ticket.answered(&reply, &ran, &view, ended_at).await;
+        not_recorded = not_recorded.or_else(|| kept.not_recorded.clone());
         ended.push(Ended::of(gateway, caller, reply, &kept, step.mode, &ran).await);
     }
     if let Some(error) = &lost {
@@ -135,10 +138,12 @@ async fn run(context: Context<'_>) -> Result<Said, Failure> {
     }
     let outcome = Outcome::new(&arguments, ended, lost.as_ref());
     let structured = encode(&outcome);
+    let mut notes = whose::notes(caller, &whose, notes, unnamed);
+    notes.extend(not_recorded.map(|why| shape::not_recorded(&why)));
     Ok(Said {
         text: structured.get().to_owned(),
         structured: Some(structured),
-        notes: whose::notes(caller, &whose, notes, unnamed),
+        notes,
         failed: !outcome.success,
     })
 }

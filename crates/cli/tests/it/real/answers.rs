@@ -10,7 +10,7 @@ use super::house::{Data, House};
 async fn linked_files_are_in_the_answer() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &[]).await;
+    let house = House::start(&data, &["--inline-tokens", "1000000"]).await;
 
     let page = house.navigate("", &site.url("/console")).await.ok();
     assert!(page.contains("```yaml\n") && page.contains("heading \"console\""), "no snapshot: {page}");

@@ -131,7 +131,9 @@ impl Patterns {
             .build()
             .map_err(|error| refusal(context, format!("regex_replace: {error}")))?;
         if known.len() >= PATTERNS_MAX {
-            known.clear();
+            // Patterns that are made of what a page says could be as many as it has nodes.
+            let why = format!("regex_replace: more than {PATTERNS_MAX} different patterns");
+            return Err(refusal(context, why));
         }
         known.insert(pattern.to_owned(), regex.clone());
         Ok(regex)
