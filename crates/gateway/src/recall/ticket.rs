@@ -412,7 +412,11 @@ impl Scribe for Entry {
     fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
         let _ = self.began.set(Instant::now());
         if self.is_begun.swap(true, Ordering::Relaxed) {
-            // It began under a given name; its session is noted at its end.
+            // It began under a given name, before anybody knew its session. That is noted, but not waited for.
+            if let Some(session) = session {
+                let request = Request { session: Some(session.clone()), ..self.request.clone() };
+                drop(self.records.begin(request));
+            }
             return Box::pin(std::future::ready(()));
         }
         let written = self.records.begin(Request { session: session.cloned(), ..self.request.clone() });

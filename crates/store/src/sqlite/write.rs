@@ -84,7 +84,10 @@ impl Writing {
         let mut insert = connection.prepare_cached(
             "INSERT INTO requests (position, ref_id, session_id, tool_name, timestamp, owner, params)
              VALUES (coalesce((SELECT max(position) FROM requests), (SELECT position FROM last_position)) + 1,
-             ?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (ref_id) DO NOTHING",
+             ?1, ?2, ?3, ?4, ?5, ?6)
+             -- One that was claimed has found its session.
+             ON CONFLICT (ref_id) DO UPDATE SET session_id = excluded.session_id
+             WHERE session_id IS NULL AND excluded.session_id IS NOT NULL AND owner = excluded.owner",
         )?;
         let rows = insert.execute(params![
             request.ref_id.as_str(),

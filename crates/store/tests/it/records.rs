@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Owner, Records as _, raw,
-    record::{Claim, ConsoleLine, Cursor, Filter, Level, Location, Status, What},
+    record::{Claim, ConsoleLine, Cursor, Filter, Level, Location, Request, Status, What},
 };
 
 use crate::kit::{folder, name, now, open, request, response, rows, session, soon, sql};
@@ -102,6 +102,10 @@ async fn a_given_name_is_claimed_once() {
     assert!(matches!(soon(store.claim(first.clone())).await.unwrap(), Claim::New));
     let Claim::Repeat(running) = soon(store.claim(first.clone())).await.unwrap() else { panic!("no repeat") };
     assert_eq!(running.result, None, "it still runs");
+    let found = request(&owner, Some(&session("a")));
+    soon(store.begin(Request { ref_id: first.ref_id.clone(), ..found.clone() })).await.unwrap();
+    let running = soon(store.record(&owner, &first.ref_id)).await.unwrap().unwrap();
+    assert_eq!(running.summary.session, found.session, "it has found its session while it runs");
     let ended = response(&first.ref_id);
     soon(store.end(ended.clone())).await.unwrap();
     let Claim::Repeat(record) = soon(store.claim(first.clone())).await.unwrap() else { panic!("no repeat") };
