@@ -49,10 +49,12 @@ impl Writing {
 
     pub(crate) fn apply(&mut self, connection: &Connection, op: &Op) -> rusqlite::Result<Done> {
         match op {
-            Op::Begin(request, _) => match self.insert(connection, request)? {
-                true => Ok(Done::Written),
-                false => Ok(Done::Refused("a record of this name is there already")),
-            },
+            Op::Begin(request, _) => {
+                match self.insert(connection, request)? || settle_in(connection, request)? {
+                    true => Ok(Done::Written),
+                    false => Ok(Done::Refused("a record of this name is there already")),
+                }
+            }
             Op::Claim(request, _) => self.claim(connection, request),
             Op::End(response, _) => self.end(connection, response),
             Op::SessionEnded(uid, state, at) => session_ended(connection, uid, *state, *at),
@@ -84,10 +86,7 @@ impl Writing {
         let mut insert = connection.prepare_cached(
             "INSERT INTO requests (position, ref_id, session_id, tool_name, timestamp, owner, params)
              VALUES (coalesce((SELECT max(position) FROM requests), (SELECT position FROM last_position)) + 1,
-             ?1, ?2, ?3, ?4, ?5, ?6)
-             -- One that was claimed has found its session.
-             ON CONFLICT (ref_id) DO UPDATE SET session_id = excluded.session_id
-             WHERE session_id IS NULL AND excluded.session_id IS NOT NULL AND owner = excluded.owner",
+             ?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (ref_id) DO NOTHING",
         )?;
         let rows = insert.execute(params![
             request.ref_id.as_str(),
@@ -264,6 +263,18 @@ fn blob_refs(
         ])?;
     }
     Ok(())
+}
+
+/// Whether a record that was claimed before its session was known, and still runs, has it now.
+fn settle_in(connection: &Connection, request: &Request) -> rusqlite::Result<bool> {
+    let Some(session) = &request.session else { return Ok(false) };
+    let mut update = connection.prepare_cached(
+        "UPDATE requests SET session_id = ?2 WHERE ref_id = ?1 AND owner = ?3 AND session_id IS NULL
+         AND NOT EXISTS (SELECT 1 FROM responses WHERE responses.position = requests.position)",
+    )?;
+    let rows =
+        update.execute(params![request.ref_id.as_str(), session.uid.as_str(), request.owner.as_str()])?;
+    Ok(rows == 1)
 }
 
 fn session_ended(
