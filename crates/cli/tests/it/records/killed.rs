@@ -62,7 +62,7 @@ pub async fn cycles(mut random: Random, count: usize) {
         let client = remote(&server).await;
         // Whoever has an answer with a name knows that the database is open.
         ref_id(&client.call("echo", json!({"text": "open", "sessionId": "first"})).await);
-        check(&Look::at(&stage.data()), &told.borrow(), cycle);
+        check(&stage.data(), &Look::at(&stage.data()), &told.borrow(), cycle);
         read_again(&client, &told).await;
         told.borrow_mut().latest.clear();
         killed_under_load(&server, &told, &mut random).await;
@@ -72,7 +72,7 @@ pub async fn cycles(mut random: Random, count: usize) {
     let mut told = told.borrow_mut();
     told.latest = told.results.keys().cloned().collect();
     let look = Look::at(&stage.data());
-    check(&look, &told, count);
+    check(&stage.data(), &look, &told, count);
     let kept: i64 = look.one("SELECT count(*) FROM requests");
     println!("{count} kills, {} answers acknowledged, {kept} records", told.results.len());
     assert!(told.results.len() > count, "hardly anything was answered before the kills");
@@ -164,7 +164,7 @@ async fn read_again(client: &Remote, told: &RefCell<Told>) {
 }
 
 /// The database is sound, has everything that the last server's clients were told, and no session of a dead server lives.
-fn check(look: &Look, told: &Told, cycle: usize) {
+fn check(folder: &std::path::Path, look: &Look, told: &Told, cycle: usize) {
     assert_eq!(look.all::<String>("PRAGMA integrity_check"), ["ok"], "after {cycle} kills");
     assert_eq!(look.all::<String>("SELECT \"table\" FROM pragma_foreign_key_check"), [""; 0]);
     let runs: Vec<String> = look.all("SELECT DISTINCT run FROM sessions WHERE state = 'active'");
@@ -182,6 +182,11 @@ fn check(look: &Look, told: &Told, cycle: usize) {
             let (name, data) = (picture(&mut result), picture(&mut sent));
             let bytes: i64 = look.one(&format!("SELECT bytes FROM blobs WHERE sha256 = {}", quoted(&name)));
             assert_eq!(bytes as usize, data.as_str().unwrap().len() / 4 * 3, "{id}");
+            let name = name.as_str().unwrap();
+            let file = folder.join("blobs").join(&name[..2]).join(&name[2..4]).join(name);
+            let kept =
+                std::fs::read(&file).unwrap_or_else(|error| panic!("{id}: {}: {error}", file.display()));
+            assert_eq!(kept.len(), bytes as usize, "{id}: the blob is whole");
         }
         // Behind the engine's parts greenroom says by what name a picture is kept.
         let parts = result["content"].as_array().unwrap().len();
