@@ -95,6 +95,7 @@ impl Queue {
         let bytes = op.bytes();
         let mut guard = self.lock();
         let state = &mut *guard;
+        let ends = state.journal.as_mut().is_some_and(|journal| journal.ends(&op));
         if state.closed {
             return Err(NotRecorded(Arc::from("greenroom is shutting down")));
         }
@@ -108,7 +109,7 @@ impl Queue {
         let may_note = state.is_well && state.ops.len() < NOTED_MAX;
         let pushed = state.pushed;
         state.pushed += 1;
-        if may_note && state.journal.as_mut().is_some_and(|journal| journal.note(&op, pushed)) {
+        if may_note && state.journal.as_mut().is_some_and(|journal| journal.note(&op, ends, pushed)) {
             op.acknowledge();
             state.last_noted = state.pushed;
         } else {
@@ -228,5 +229,67 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use greenroom_core::{
+        Owner, RefId, raw,
+        record::{Request, Response, Status},
+    };
+
+    use super::*;
+
+    fn begin(byte: u8) -> Op {
+        let at = SystemTime::UNIX_EPOCH;
+        let params = raw::parse("{}".to_owned()).unwrap();
+        let (ref_id, owner) = (RefId::new(at, [byte; 16]), Owner::local());
+        Op::Begin(Request { ref_id, owner, session: None, tool: Arc::from("t"), params, at }, None)
+    }
+
+    fn end(byte: u8) -> Op {
+        let at = SystemTime::UNIX_EPOCH;
+        let response = Response {
+            ref_id: RefId::new(at, [byte; 16]),
+            session: None,
+            status: Status::Success,
+            result: Arc::from("{}"),
+            snapshot: None,
+            console: Vec::new(),
+            error: None,
+            blobs: Vec::new(),
+            url: None,
+            title: None,
+            at,
+            took: Duration::ZERO,
+        };
+        Op::End(Box::new(response), None)
+    }
+
+    fn begun(queue: &Queue) -> usize {
+        queue.lock().journal.as_ref().unwrap().begun()
+    }
+
+    /// A call that has ended is forgotten by the journal, whether its end was noted, could not be, or was refused.
+    #[test]
+    fn calls_that_ended_are_forgotten() {
+        let data = tempfile::tempdir().unwrap();
+        let queue = Queue::noting(data.path());
+        queue.set_well(true);
+        for byte in 1..=3 {
+            queue.push(begin(byte)).unwrap();
+        }
+        assert_eq!(begun(&queue), 3);
+        queue.push(end(1)).unwrap();
+        assert_eq!(begun(&queue), 2);
+        queue.set_well(false);
+        queue.push(end(2)).unwrap();
+        assert_eq!(begun(&queue), 1);
+        queue.close();
+        queue.push(end(3)).unwrap_err();
+        assert_eq!(begun(&queue), 0);
     }
 }

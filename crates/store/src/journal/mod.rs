@@ -66,11 +66,18 @@ impl Journal {
         Self { folder, active: None, full: Vec::new(), begun: HashSet::new(), line: Vec::new(), made: 0 }
     }
 
-    /// Notes an operation, if it is one for the journal. `pushed` is how many there were before it.
-    pub(crate) fn note(&mut self, op: &Op, pushed: u64) -> bool {
+    /// Whether this is the end of a call whose beginning is noted. The call is forgotten with that: asked of every end,
+    /// whatever becomes of it, nothing is kept of calls that are over.
+    pub(crate) fn ends(&mut self, op: &Op) -> bool {
+        matches!(op, Op::End(response, _) if self.begun.remove(&response.ref_id))
+    }
+
+    /// Notes an operation, if it is one for the journal. `ends` is what [`Journal::ends`] said of it, and `pushed` how
+    /// many there were before it.
+    pub(crate) fn note(&mut self, op: &Op, ends: bool, pushed: u64) -> bool {
         let line = match op {
             Op::Begin(request, _) if self.begun.len() < BEGUN_MAX => Line::begin(request),
-            Op::End(response, _) if self.begun.remove(&response.ref_id) => Line::end(response),
+            Op::End(response, _) if ends => Line::end(response),
             _ => None,
         };
         let Some(line) = line.filter(|_| op.bytes() <= OP_BYTES_MAX) else { return false };
@@ -111,6 +118,12 @@ impl Journal {
                 false
             }
         }
+    }
+
+    /// How many calls are under way whose beginnings are noted.
+    #[cfg(test)]
+    pub(crate) fn begun(&self) -> usize {
+        self.begun.len()
     }
 
     /// So many operations are done, of all that were ever pushed.
