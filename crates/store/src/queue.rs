@@ -214,6 +214,13 @@ impl Queue {
         self.lock().is_well = is_well;
     }
 
+    /// The database is another one.
+    pub(crate) fn forget_begun(&self) {
+        if let Some(journal) = &mut self.lock().journal {
+            journal.forget_begun();
+        }
+    }
+
     /// No more is noted.
     pub(crate) fn end_journal(&self) {
         if let Some(mut journal) = self.lock().journal.take() {

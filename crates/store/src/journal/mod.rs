@@ -72,6 +72,12 @@ impl Journal {
         matches!(op, Op::End(response, _) if self.begun.remove(&response.ref_id))
     }
 
+    /// The database is another one: beginnings may have gone with the old one. The ends of these calls wait for their
+    /// commits, and hear if there is nothing to write them to.
+    pub(crate) fn forget_begun(&mut self) {
+        self.begun.clear();
+    }
+
     /// Notes an operation, if it is one for the journal. `ends` is what [`Journal::ends`] said of it, and `pushed` how
     /// many there were before it.
     pub(crate) fn note(&mut self, op: &Op, ends: bool, pushed: u64) -> bool {

@@ -154,6 +154,7 @@ impl Writer {
 
     fn open(&mut self) {
         self.writing.forget();
+        self.shared.queue.forget_begun();
         let outcome = match self.open_and_tidy() {
             // It was moved aside: the next one is new.
             Err(failure) if failure.is_corrupt() => self.open_and_tidy(),
@@ -227,13 +228,17 @@ impl Writer {
                 let count = batch.len() as u64 + std::mem::take(&mut self.failed);
                 let done_so_far = self.shared.queue.settle(count);
                 for (op, done) in batch.drain(..).zip(done) {
+                    // Whoever asked for it believes that it is recorded.
+                    if let (Some(id), Ok(Done::Refused(why))) = (op.noted(), &done) {
+                        tracing::warn!(%id, why, "a record that was acknowledged is not written");
+                    }
                     op.answer(done);
                 }
                 self.shared.set_progress(done_so_far);
             }
             Err(why) => {
                 self.shared.set_health(Err(why.clone()));
-                let (noted, others): (Vec<_>, Vec<_>) = batch.drain(..).partition(Op::is_noted);
+                let (noted, others): (Vec<_>, Vec<_>) = batch.drain(..).partition(|op| op.noted().is_some());
                 // Until what is noted is written, nothing counts as done: files of the journal must not go before.
                 self.failed += others.len() as u64;
                 for op in others {
