@@ -61,6 +61,8 @@ struct State {
     done: u64,
     /// No more is taken in; what is in is still written.
     closed: bool,
+    /// Why, if it is not because greenroom ends.
+    why_closed: Option<Arc<str>>,
 }
 
 /// Whether the writer must be woken.
@@ -97,7 +99,8 @@ impl Queue {
         let state = &mut *guard;
         let ends = state.journal.as_mut().is_some_and(|journal| journal.ends(&op));
         if state.closed {
-            return Err(NotRecorded(Arc::from("greenroom is shutting down")));
+            let why = state.why_closed.clone();
+            return Err(NotRecorded(why.unwrap_or_else(|| Arc::from("greenroom is shutting down"))));
         }
         if state.ops.len() >= OPS_MAX || (state.bytes + bytes > BYTES_MAX && !state.ops.is_empty()) {
             return Err(NotRecorded(Arc::from(format!(
@@ -232,6 +235,17 @@ impl Queue {
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.news.notify_one();
+    }
+
+    /// Takes no more in, for this reason.
+    pub(crate) fn close_because(&self, why: Arc<str>) {
+        self.lock().why_closed = Some(why);
+        self.close();
+    }
+
+    /// Why no more is taken in, if it is not because greenroom ends.
+    pub(crate) fn why_closed(&self) -> Option<Arc<str>> {
+        self.lock().why_closed.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

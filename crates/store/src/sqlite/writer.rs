@@ -10,6 +10,7 @@
 use std::{
     path::PathBuf,
     sync::Arc,
+    thread,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -85,10 +86,17 @@ struct End(Arc<Shared>);
 
 impl Drop for End {
     fn drop(&mut self) {
+        if thread::panicking() {
+            let why: Arc<str> = Arc::from("the writer of records has ended unexpectedly");
+            self.0.set_health(Err(why.clone()));
+            self.0.queue.close_because(why);
+        }
         self.0.queue.close();
         // What is still in the queue is dropped, and whoever waits for it learns that.
         self.0.queue.take(&mut Vec::new(), Duration::ZERO);
         self.0.queue.end_journal();
+        // Nobody is to wait for what is noted: the next start writes it.
+        self.0.set_stuck();
         self.0.phase.send_replace(Phase::Ended);
     }
 }
@@ -387,6 +395,40 @@ impl Writer {
             && let Err(error) = checkpoint::last(&opened.connection)
         {
             tracing::debug!(%error, "the records' last checkpoint failed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use greenroom_core::{SessionUid, record::SessionState};
+
+    use super::*;
+
+    fn op() -> Op {
+        let at = SystemTime::UNIX_EPOCH;
+        Op::SessionEnded(SessionUid::new(at, [1; 16]), SessionState::Closed, at)
+    }
+
+    /// A writer that panics leaves its reason: in the health, and in what is refused from then on. One that ends as it
+    /// should leaves none.
+    #[test]
+    fn a_writer_that_panics_is_told_of() {
+        let data = tempfile::tempdir().unwrap();
+        for panics in [true, false] {
+            let shared = Arc::new(Shared::new(data.path()));
+            let end = End(shared.clone());
+            let ended = thread::spawn(move || {
+                let _end = end;
+                assert!(!panics, "this is the panic");
+            });
+            assert_eq!(ended.join().is_err(), panics);
+            let why = "the writer of records has ended unexpectedly";
+            assert_eq!(shared.health().err().as_deref(), panics.then_some(why));
+            let refused = shared.queue.push(op()).unwrap_err().to_string();
+            assert_eq!(refused, if panics { why } else { "greenroom is shutting down" });
+            assert_eq!(&*shared.ended().0, if panics { why } else { "the writer of records has ended" });
+            assert_eq!(*shared.phase.borrow(), Phase::Ended);
         }
     }
 }
