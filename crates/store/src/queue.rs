@@ -15,7 +15,10 @@ use std::{
 
 use greenroom_core::record::NotRecorded;
 
-use crate::{journal::Journal, op::Op};
+use crate::{
+    journal::{Journal, Segment},
+    op::Op,
+};
 
 /// How many operations may wait. The writer does some 50,000 a second, so a full queue means that the disk has stopped
 /// for a while; a thousand connections with a call each still fit in.
@@ -182,10 +185,11 @@ impl Queue {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.done += count;
-        if let Some(journal) = &mut state.journal {
-            journal.settle(state.done, state.pushed);
-        }
-        state.done
+        let done = state.done;
+        let gone = state.journal.as_mut().map(|journal| journal.settle(done, state.pushed));
+        drop(guard);
+        gone.into_iter().flatten().for_each(Segment::discard);
+        done
     }
 
     /// Takes operations back that were noted and could not be committed. A queue that is closed lets go of them: they
