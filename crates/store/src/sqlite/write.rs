@@ -315,7 +315,7 @@ fn use_blob(connection: &Connection, used: &BlobUse) -> rusqlite::Result<Done> {
     Ok(Done::Written)
 }
 
-/// The sessions of processes that are no more are over, those that began before `began`, when it was known who lives.
+/// The sessions of processes that are no more are over, those that began before `began`, a moment before it was looked who lives.
 /// Their number is returned.
 pub(crate) fn close_orphans(
     connection: &mut Connection,

@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
     sync::Arc,
     thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use greenroom_core::record::NotRecorded;
@@ -65,8 +65,6 @@ pub(crate) struct Writer {
     openings: u64,
     /// Operations that failed, and whoever waited knows it, since the last batch that was written.
     failed: u64,
-    /// When this process began: sessions that are younger may be those of processes that it never heard of.
-    began: SystemTime,
     files: Arc<BlobFiles>,
     /// The round of removals that is under way, if there is one.
     round: Option<Round>,
@@ -113,7 +111,6 @@ impl Writer {
             settings,
             openings: 0,
             failed: 0,
-            began: SystemTime::now(),
             files,
             round: None,
             retain_at: Instant::now() + RETAIN_FIRST,
@@ -197,8 +194,8 @@ impl Writer {
     fn tidy(&self, opened: &mut Opened) -> Result<(), Failure> {
         // Before sessions are closed: these belong to processes that are gone, too.
         self.replay(&opened.connection)?;
-        let closed =
-            close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living, self.began)?;
+        let StoreSettings { run, living, began, .. } = &self.settings;
+        let closed = close_orphans(&mut opened.connection, run, living, *began)?;
         if closed > 0 {
             tracing::info!(closed, "sessions of greenrooms that are gone are closed");
         }
@@ -401,6 +398,8 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use greenroom_core::{SessionUid, record::SessionState};
 
     use super::*;
