@@ -76,6 +76,7 @@ fn fill(data: &Path, records: usize) -> Duration {
         folder: data.to_owned(),
         run: "bench".to_owned(),
         living: Vec::new(),
+        began: SystemTime::now(),
         max_age: Duration::from_secs(3600),
         bytes_max: NO_LIMIT,
         blobs_ttl: Duration::from_secs(3600),

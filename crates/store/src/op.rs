@@ -56,9 +56,13 @@ impl Op {
             }
     }
 
-    /// Whether it was acknowledged when it was noted.
-    pub(crate) fn is_noted(&self) -> bool {
-        matches!(self, Self::Begin(_, None) | Self::End(_, None))
+    /// The name of its record, if it was acknowledged when it was noted.
+    pub(crate) fn noted(&self) -> Option<&RefId> {
+        match self {
+            Self::Begin(request, None) => Some(&request.ref_id),
+            Self::End(response, None) => Some(&response.ref_id),
+            _ => None,
+        }
     }
 
     /// It is noted in the journal: nobody has to wait any longer.

@@ -15,7 +15,10 @@ use std::{
 
 use greenroom_core::record::NotRecorded;
 
-use crate::{journal::Journal, op::Op};
+use crate::{
+    journal::{Journal, Segment},
+    op::Op,
+};
 
 /// How many operations may wait. The writer does some 50,000 a second, so a full queue means that the disk has stopped
 /// for a while; a thousand connections with a call each still fit in.
@@ -61,6 +64,8 @@ struct State {
     done: u64,
     /// No more is taken in; what is in is still written.
     closed: bool,
+    /// Why, if it is not because greenroom ends.
+    why_closed: Option<Arc<str>>,
 }
 
 /// Whether the writer must be woken.
@@ -95,8 +100,10 @@ impl Queue {
         let bytes = op.bytes();
         let mut guard = self.lock();
         let state = &mut *guard;
+        let ends = state.journal.as_mut().is_some_and(|journal| journal.ends(&op));
         if state.closed {
-            return Err(NotRecorded(Arc::from("greenroom is shutting down")));
+            let why = state.why_closed.clone();
+            return Err(NotRecorded(why.unwrap_or_else(|| Arc::from("greenroom is shutting down"))));
         }
         if state.ops.len() >= OPS_MAX || (state.bytes + bytes > BYTES_MAX && !state.ops.is_empty()) {
             return Err(NotRecorded(Arc::from(format!(
@@ -108,7 +115,7 @@ impl Queue {
         let may_note = state.is_well && state.ops.len() < NOTED_MAX;
         let pushed = state.pushed;
         state.pushed += 1;
-        if may_note && state.journal.as_mut().is_some_and(|journal| journal.note(&op, pushed)) {
+        if may_note && state.journal.as_mut().is_some_and(|journal| journal.note(&op, ends, pushed)) {
             op.acknowledge();
             state.last_noted = state.pushed;
         } else {
@@ -178,10 +185,11 @@ impl Queue {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.done += count;
-        if let Some(journal) = &mut state.journal {
-            journal.settle(state.done, state.pushed);
-        }
-        state.done
+        let done = state.done;
+        let gone = state.journal.as_mut().map(|journal| journal.settle(done, state.pushed));
+        drop(guard);
+        gone.into_iter().flatten().for_each(Segment::discard);
+        done
     }
 
     /// Takes operations back that were noted and could not be committed. A queue that is closed lets go of them: they
@@ -213,6 +221,13 @@ impl Queue {
         self.lock().is_well = is_well;
     }
 
+    /// The database is another one.
+    pub(crate) fn forget_begun(&self) {
+        if let Some(journal) = &mut self.lock().journal {
+            journal.forget_begun();
+        }
+    }
+
     /// No more is noted.
     pub(crate) fn end_journal(&self) {
         if let Some(mut journal) = self.lock().journal.take() {
@@ -226,7 +241,80 @@ impl Queue {
         self.news.notify_one();
     }
 
+    /// Takes no more in, for this reason.
+    pub(crate) fn close_because(&self, why: Arc<str>) {
+        self.lock().why_closed = Some(why);
+        self.close();
+    }
+
+    /// Why no more is taken in, if it is not because greenroom ends.
+    pub(crate) fn why_closed(&self) -> Option<Arc<str>> {
+        self.lock().why_closed.clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use greenroom_core::{
+        Owner, RefId, raw,
+        record::{Request, Response, Status},
+    };
+
+    use super::*;
+
+    fn begin(byte: u8) -> Op {
+        let at = SystemTime::UNIX_EPOCH;
+        let params = raw::parse("{}".to_owned()).unwrap();
+        let (ref_id, owner) = (RefId::new(at, [byte; 16]), Owner::local());
+        Op::Begin(Request { ref_id, owner, session: None, tool: Arc::from("t"), params, at }, None)
+    }
+
+    fn end(byte: u8) -> Op {
+        let at = SystemTime::UNIX_EPOCH;
+        let response = Response {
+            ref_id: RefId::new(at, [byte; 16]),
+            session: None,
+            status: Status::Success,
+            result: Arc::from("{}"),
+            snapshot: None,
+            console: Vec::new(),
+            error: None,
+            blobs: Vec::new(),
+            url: None,
+            title: None,
+            at,
+            took: Duration::ZERO,
+        };
+        Op::End(Box::new(response), None)
+    }
+
+    fn begun(queue: &Queue) -> usize {
+        queue.lock().journal.as_ref().unwrap().begun()
+    }
+
+    /// A call that has ended is forgotten by the journal, whether its end was noted, could not be, or was refused.
+    #[test]
+    fn calls_that_ended_are_forgotten() {
+        let data = tempfile::tempdir().unwrap();
+        let queue = Queue::noting(data.path());
+        queue.set_well(true);
+        for byte in 1..=3 {
+            queue.push(begin(byte)).unwrap();
+        }
+        assert_eq!(begun(&queue), 3);
+        queue.push(end(1)).unwrap();
+        assert_eq!(begun(&queue), 2);
+        queue.set_well(false);
+        queue.push(end(2)).unwrap();
+        assert_eq!(begun(&queue), 1);
+        queue.close();
+        queue.push(end(3)).unwrap_err();
+        assert_eq!(begun(&queue), 0);
     }
 }

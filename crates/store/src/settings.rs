@@ -1,6 +1,9 @@
 //! What a store is made of.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
 /// What a store is made of.
 #[derive(Debug, Clone)]
@@ -9,8 +12,10 @@ pub struct StoreSettings {
     pub folder: PathBuf,
     /// The tag of this process.
     pub run: String,
-    /// The tags of all processes that live, looked up just now: older sessions of any others are over.
+    /// The tags of all processes that live: sessions of any others that are older than `began` are over.
     pub living: Vec<String>,
+    /// A moment before `living` was looked up: younger sessions may be those of processes that are not in it.
+    pub began: SystemTime,
     /// Records older than this are removed.
     pub max_age: Duration,
     /// When the database is bigger than this, the oldest records are removed.

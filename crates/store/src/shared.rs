@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use greenroom_core::record::NotRecorded;
 use tokio::sync::watch;
 
 use crate::queue::Queue;
@@ -81,10 +82,17 @@ impl Shared {
         self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What those hear whose operations the writer has left undone.
+    pub(crate) fn ended(&self) -> NotRecorded {
+        let why = self.queue.why_closed();
+        NotRecorded(why.unwrap_or_else(|| Arc::from("the writer of records has ended")))
+    }
+
     /// There is no writer, and there will be none.
     pub(crate) fn abandon(&self, why: &str) {
-        self.set_health(Err(Arc::from(why)));
-        self.queue.close();
+        let why: Arc<str> = Arc::from(why);
+        self.set_health(Err(why.clone()));
+        self.queue.close_because(why);
         self.phase.send_replace(Phase::Ended);
     }
 

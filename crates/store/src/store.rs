@@ -88,7 +88,10 @@ impl Store {
         let (waiter, answer) = oneshot::channel();
         match self.shared.queue.push(op(waiter)) {
             Err(refused) => Box::pin(std::future::ready(Err(refused))),
-            Ok(()) => Box::pin(async move { answer.await.unwrap_or_else(|_| Err(ended())) }),
+            Ok(()) => {
+                let shared = self.shared.clone();
+                Box::pin(async move { answer.await.unwrap_or_else(|_| Err(shared.ended())) })
+            }
         }
     }
 
@@ -101,10 +104,6 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.shared.queue.close();
     }
-}
-
-fn ended() -> NotRecorded {
-    NotRecorded(Arc::from("the writer of records has ended"))
 }
 
 impl Records for Store {
@@ -203,15 +202,17 @@ impl Records for Store {
         let (shared, files, pool) = (self.shared.clone(), self.files.clone(), self.pool_of(pool));
         Box::pin(async move {
             let hashed = tokio::task::spawn_blocking(move || (blob_files::name(&data), data));
-            let (Some(id), data) = hashed.await.map_err(|_| ended())? else { return Err(ended()) };
+            let (Some(id), data) = hashed.await.map_err(|_| shared.ended())? else {
+                return Err(shared.ended());
+            };
             let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
             let used = BlobUse { id: id.clone(), pool: pool.clone(), bytes, at: SystemTime::now() };
             let (waiter, answer) = oneshot::channel();
             shared.queue.push(Op::UseBlob(used, Some(waiter)))?;
-            answer.await.unwrap_or_else(|_| Err(ended()))?;
+            answer.await.unwrap_or_else(|_| Err(shared.ended()))?;
             let named = id.clone();
             let written = tokio::task::spawn_blocking(move || files.write(&pool, &named, &data));
-            let written = written.await.map_err(|_| ended())?;
+            let written = written.await.map_err(|_| shared.ended())?;
             written
                 .map_err(|error| NotRecorded(Arc::from(format!("cannot write the blob {id}: {error}"))))?;
             Ok(id)

@@ -1,6 +1,6 @@
 //! What keeps the records of this house's calls, if anything does.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::SystemTime};
 
 use greenroom_core::settings::Settings;
 use greenroom_engine::run_folder;
@@ -10,10 +10,13 @@ use greenroom_store::{Store, StoreSettings};
 pub fn open(settings: &Settings, run: &str) -> Option<Arc<Store>> {
     let (records, blobs) = (&settings.records, &settings.blobs);
     records.enabled.then(|| {
+        // First: a greenroom that starts after the look has sessions that are younger than this.
+        let began = SystemTime::now();
         Arc::new(Store::open(StoreSettings {
             folder: settings.data_dir.clone(),
             run: run.to_owned(),
             living: living(&settings.data_dir),
+            began,
             max_age: records.max_age,
             bytes_max: records.bytes_max,
             blobs_ttl: blobs.ttl,

@@ -132,6 +132,7 @@ fn by_hand(settings: &Settings) -> StoreSettings {
         folder: settings.data_dir.clone(),
         run: "by-hand".to_owned(),
         living: Vec::new(),
+        began: SystemTime::now(),
         max_age: settings.records.max_age,
         bytes_max: settings.records.bytes_max,
         blobs_ttl: settings.blobs.ttl,

@@ -32,6 +32,7 @@ fn open(place: &Place) -> Store {
         folder: place.real("home/data"),
         run: "test".to_owned(),
         living: Vec::new(),
+        began: SystemTime::now(),
         // Nothing goes by itself here.
         max_age: Duration::from_secs(100 * 365 * 24 * 3600),
         bytes_max: 1 << 30,

@@ -54,7 +54,8 @@ pub(crate) struct Journal {
     made: u64,
 }
 
-struct Segment {
+/// A file of the journal. It is locked as long as this is held.
+pub(crate) struct Segment {
     file: File,
     path: PathBuf,
     bytes: u64,
@@ -66,11 +67,24 @@ impl Journal {
         Self { folder, active: None, full: Vec::new(), begun: HashSet::new(), line: Vec::new(), made: 0 }
     }
 
-    /// Notes an operation, if it is one for the journal. `pushed` is how many there were before it.
-    pub(crate) fn note(&mut self, op: &Op, pushed: u64) -> bool {
+    /// Whether this is the end of a call whose beginning is noted. The call is forgotten with that: asked of every end,
+    /// whatever becomes of it, nothing is kept of calls that are over.
+    pub(crate) fn ends(&mut self, op: &Op) -> bool {
+        matches!(op, Op::End(response, _) if self.begun.remove(&response.ref_id))
+    }
+
+    /// The database is another one: beginnings may have gone with the old one. The ends of these calls wait for their
+    /// commits, and hear if there is nothing to write them to.
+    pub(crate) fn forget_begun(&mut self) {
+        self.begun.clear();
+    }
+
+    /// Notes an operation, if it is one for the journal. `ends` is what [`Journal::ends`] said of it, and `pushed` how
+    /// many there were before it.
+    pub(crate) fn note(&mut self, op: &Op, ends: bool, pushed: u64) -> bool {
         let line = match op {
             Op::Begin(request, _) if self.begun.len() < BEGUN_MAX => Line::begin(request),
-            Op::End(response, _) if self.begun.remove(&response.ref_id) => Line::end(response),
+            Op::End(response, _) if ends => Line::end(response),
             _ => None,
         };
         let Some(line) = line.filter(|_| op.bytes() <= OP_BYTES_MAX) else { return false };
@@ -113,15 +127,24 @@ impl Journal {
         }
     }
 
-    /// So many operations are done, of all that were ever pushed.
-    pub(crate) fn settle(&mut self, done: u64, pushed: u64) {
-        self.full.retain(|(segment, until)| *until > done || segment.remove().is_err());
+    /// How many calls are under way whose beginnings are noted.
+    #[cfg(test)]
+    pub(crate) fn begun(&self) -> usize {
+        self.begun.len()
+    }
+
+    /// So many operations are done, of all that were ever pushed. The files that are returned are to be removed, by
+    /// whoever holds up nobody with that.
+    pub(crate) fn settle(&mut self, done: u64, pushed: u64) -> Vec<Segment> {
+        let gone =
+            self.full.extract_if(.., |(_, until)| *until <= done).map(|(segment, _)| segment).collect();
         if done == pushed
             && let Some(segment) = self.active.as_mut().filter(|segment| segment.bytes > 0)
             && segment.file.set_len(0).is_ok()
         {
             segment.bytes = 0;
         }
+        gone
     }
 
     /// No more is noted. A file with something in it stays for the next start.
@@ -143,10 +166,20 @@ impl Segment {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let path = folder.join(format!("{now:x}-{}-{made}", std::process::id()));
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
-        file.lock()?;
+        // Whoever looks for leftovers may hold it for a moment. That is not waited for: callers wait for this.
+        file.try_lock()?;
         // Whoever looked for leftovers in between has removed it as an empty one, and will not do so again.
         fs::metadata(&path)?;
         Ok(Self { file, path, bytes: 0 })
+    }
+
+    /// All in it is in the database. If it cannot be removed, the next start does so.
+    pub(crate) fn discard(self) {
+        if let Err(error) = self.remove() {
+            let path = self.path.display();
+            tracing::warn!(%error, %path, "a journal that is in the database cannot be removed");
+        }
+        drop(self.file);
     }
 
     fn remove(&self) -> io::Result<()> {
@@ -198,10 +231,29 @@ impl Leftover {
 
     /// It is in the database.
     pub(crate) fn remove(self) {
-        if let Err(error) = self.segment.remove() {
-            let path = self.segment.path.display();
-            tracing::warn!(%error, %path, "a journal that is in the database cannot be removed");
-        }
-        drop(self.segment.file);
+        self.segment.discard();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A full file goes when all in it is done, and not before; whoever settles removes it.
+    #[test]
+    fn full_files_go_when_they_are_done() {
+        let data = tempfile::tempdir().unwrap();
+        let mut journal = Journal::new(data.path());
+        let folder = data.path().join(FOLDER);
+        let segment = Segment::make(&folder, &mut journal.made).unwrap();
+        let path = segment.path.clone();
+        journal.full.push((segment, 5));
+        assert_eq!(journal.settle(4, 9).len(), 0);
+        let mut gone = journal.settle(5, 9);
+        assert_eq!(gone.len(), 1);
+        assert!(path.exists() && Leftover::open(path.clone()).is_none(), "it is there, and locked");
+        gone.pop().unwrap().discard();
+        assert!(!path.exists());
+        assert_eq!(journal.settle(6, 9).len(), 0);
     }
 }

@@ -1,7 +1,8 @@
 //! What is read of the records, always on behalf of an owner: what belongs to another is not there.
 //!
 //! Nothing here looks at rows in the number of all that are kept: every query goes through an index and stops at its
-//! limit. Called by the readers, and by the writer for a name that was given twice.
+//! limit. No list looks at another owner's rows. One of a session looks at the session's calls, whatever else is asked of
+//! them; one of failures with a tool looks at the owner's failures. Called by the readers, and by the writer for a name that was given twice.
 
 use greenroom_core::{
     Owner, Raw,
@@ -89,7 +90,7 @@ pub(crate) fn list_sql(filter: &Filter) -> String {
         (None, None) => "requests_by_owner",
     };
     let (from, driving) = match filter.status {
-        // Failures are few, and have an index of their own.
+        // Failures are few, and have an index of their own, by owner.
         Some(Status::Error) if filter.session.is_none() => (
             "responses r INDEXED BY responses_failed CROSS JOIN requests q ON q.position = r.position"
                 .to_owned(),
@@ -104,10 +105,10 @@ pub(crate) fn list_sql(filter: &Filter) -> String {
     };
     let of_status =
         filter.status.map(|status| format!(" AND r.status = '{}'", status.as_str())).unwrap_or_default();
-    // The position is the same in both; SQLite must see that the driving table comes in its order already.
+    // Position and owner are the same in both; SQLite must see that the driving table has them in its index, in order.
     format!(
         "SELECT {SUMMARY} FROM {from} LEFT JOIN sessions s ON s.session_id = q.session_id
-         WHERE {driving}.position < ?1 AND q.owner = ?3{of_status}{wheres}
+         WHERE {driving}.position < ?1 AND {driving}.owner = ?3{of_status}{wheres}
          ORDER BY {driving}.position DESC LIMIT ?2"
     )
 }

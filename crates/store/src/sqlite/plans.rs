@@ -54,6 +54,12 @@ fn nothing_is_scanned_or_sorted() {
             assert!(!step.starts_with("SCAN") && !step.contains("TEMP B-TREE"), "{step}\n{query}");
         }
     }
+    // Failures are looked for among the owner's alone.
+    for tool in [None, Some("t".to_owned())] {
+        let failed = Filter { status: Some(Status::Error), tool, ..Filter::default() };
+        let steps = plan(&connection, &find::list_sql(&failed));
+        assert!(steps[0].contains("responses_failed (owner=? AND rowid<?)"), "{steps:?}");
+    }
     // A rare tool is found without a look at the calls of all others.
     let rare = Filter { tool: Some("t".to_owned()), ..Filter::default() };
     let steps = plan(&connection, &find::list_sql(&rare));

@@ -123,8 +123,8 @@ impl Writing {
         let errors = response.console.iter().filter(|line| line.level == Level::Error).count();
         let mut insert = connection.prepare_cached(
             "INSERT INTO responses (position, ref_id, status, timestamp, took_ms, has_snapshot, console_count,
-             console_errors, url, title, error_message, console_logs, page_snapshot, result)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+             console_errors, url, title, error_message, console_logs, page_snapshot, result, owner)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
              ON CONFLICT (position) DO NOTHING",
         )?;
         let inserted = insert.execute(params![
@@ -142,6 +142,7 @@ impl Writing {
             (!response.console.is_empty()).then(|| console_json(&response.console)),
             response.snapshot.as_deref(),
             &*response.result,
+            begun.get_ref(2)?.as_str()?,
         ])?;
         if inserted == 0 {
             return Ok(Done::Refused("it was ended before"));
@@ -328,7 +329,7 @@ fn use_blob(connection: &Connection, used: &BlobUse) -> rusqlite::Result<Done> {
     Ok(Done::Written)
 }
 
-/// The sessions of processes that are no more are over, those that began before `began`, when it was known who lives.
+/// The sessions of processes that are no more are over, those that began before `began`, a moment before it was looked who lives.
 /// Their number is returned.
 pub(crate) fn close_orphans(
     connection: &mut Connection,

@@ -10,7 +10,8 @@
 use std::{
     path::PathBuf,
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    thread,
+    time::{Duration, Instant},
 };
 
 use greenroom_core::record::NotRecorded;
@@ -64,8 +65,6 @@ pub(crate) struct Writer {
     openings: u64,
     /// Operations that failed, and whoever waited knows it, since the last batch that was written.
     failed: u64,
-    /// When this process began: sessions that are younger may be those of processes that it never heard of.
-    began: SystemTime,
     files: Arc<BlobFiles>,
     /// The round of removals that is under way, if there is one.
     round: Option<Round>,
@@ -85,10 +84,17 @@ struct End(Arc<Shared>);
 
 impl Drop for End {
     fn drop(&mut self) {
+        if thread::panicking() {
+            let why: Arc<str> = Arc::from("the writer of records has ended unexpectedly");
+            self.0.set_health(Err(why.clone()));
+            self.0.queue.close_because(why);
+        }
         self.0.queue.close();
         // What is still in the queue is dropped, and whoever waits for it learns that.
         self.0.queue.take(&mut Vec::new(), Duration::ZERO);
         self.0.queue.end_journal();
+        // Nobody is to wait for what is noted: the next start writes it.
+        self.0.set_stuck();
         self.0.phase.send_replace(Phase::Ended);
     }
 }
@@ -105,7 +111,6 @@ impl Writer {
             settings,
             openings: 0,
             failed: 0,
-            began: SystemTime::now(),
             files,
             round: None,
             retain_at: Instant::now() + RETAIN_FIRST,
@@ -154,6 +159,7 @@ impl Writer {
 
     fn open(&mut self) {
         self.writing.forget();
+        self.shared.queue.forget_begun();
         let outcome = match self.open_and_tidy() {
             // It was moved aside: the next one is new.
             Err(failure) if failure.is_corrupt() => self.open_and_tidy(),
@@ -188,8 +194,8 @@ impl Writer {
     fn tidy(&self, opened: &mut Opened) -> Result<(), Failure> {
         // Before sessions are closed: these belong to processes that are gone, too.
         self.replay(&opened.connection)?;
-        let closed =
-            close_orphans(&mut opened.connection, &self.settings.run, &self.settings.living, self.began)?;
+        let StoreSettings { run, living, began, .. } = &self.settings;
+        let closed = close_orphans(&mut opened.connection, run, living, *began)?;
         if closed > 0 {
             tracing::info!(closed, "sessions of greenrooms that are gone are closed");
         }
@@ -227,13 +233,17 @@ impl Writer {
                 let count = batch.len() as u64 + std::mem::take(&mut self.failed);
                 let done_so_far = self.shared.queue.settle(count);
                 for (op, done) in batch.drain(..).zip(done) {
+                    // Whoever asked for it believes that it is recorded.
+                    if let (Some(id), Ok(Done::Refused(why))) = (op.noted(), &done) {
+                        tracing::warn!(%id, why, "a record that was acknowledged is not written");
+                    }
                     op.answer(done);
                 }
                 self.shared.set_progress(done_so_far);
             }
             Err(why) => {
                 self.shared.set_health(Err(why.clone()));
-                let (noted, others): (Vec<_>, Vec<_>) = batch.drain(..).partition(Op::is_noted);
+                let (noted, others): (Vec<_>, Vec<_>) = batch.drain(..).partition(|op| op.noted().is_some());
                 // Until what is noted is written, nothing counts as done: files of the journal must not go before.
                 self.failed += others.len() as u64;
                 for op in others {
@@ -382,6 +392,42 @@ impl Writer {
             && let Err(error) = checkpoint::last(&opened.connection)
         {
             tracing::debug!(%error, "the records' last checkpoint failed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use greenroom_core::{SessionUid, record::SessionState};
+
+    use super::*;
+
+    fn op() -> Op {
+        let at = SystemTime::UNIX_EPOCH;
+        Op::SessionEnded(SessionUid::new(at, [1; 16]), SessionState::Closed, at)
+    }
+
+    /// A writer that panics leaves its reason: in the health, and in what is refused from then on. One that ends as it
+    /// should leaves none.
+    #[test]
+    fn a_writer_that_panics_is_told_of() {
+        let data = tempfile::tempdir().unwrap();
+        for panics in [true, false] {
+            let shared = Arc::new(Shared::new(data.path()));
+            let end = End(shared.clone());
+            let ended = thread::spawn(move || {
+                let _end = end;
+                assert!(!panics, "this is the panic");
+            });
+            assert_eq!(ended.join().is_err(), panics);
+            let why = "the writer of records has ended unexpectedly";
+            assert_eq!(shared.health().err().as_deref(), panics.then_some(why));
+            let refused = shared.queue.push(op()).unwrap_err().to_string();
+            assert_eq!(refused, if panics { why } else { "greenroom is shutting down" });
+            assert_eq!(&*shared.ended().0, if panics { why } else { "the writer of records has ended" });
+            assert_eq!(*shared.phase.borrow(), Phase::Ended);
         }
     }
 }

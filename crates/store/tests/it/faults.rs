@@ -131,6 +131,30 @@ async fn a_vanished_folder_is_told_and_recovered_from() {
     assert_eq!(rows(&here, "requests"), 2);
 }
 
+/// A call whose beginning went away with its database hears that its end is not recorded.
+#[tokio::test]
+async fn an_end_whose_beginning_vanished_is_refused() {
+    let folder = folder();
+    let store = open(folder.path());
+    write(&store).await.unwrap();
+    let call = request(&Owner::local(), None);
+    soon(store.begin(call.clone())).await.unwrap();
+    assert!(soon(store.record(&Owner::local(), &call.ref_id)).await.unwrap().is_some(), "it is committed");
+    for name in ["records.db", "records.db-wal", "records.db-shm"] {
+        fs::remove_file(folder.path().join(name)).unwrap();
+    }
+    // A blob's use is no small operation of the journal: when it is answered, the new database is open.
+    soon(store.keep("A", b"blob".to_vec())).await.unwrap();
+    let refused = soon(store.end(response(&call.ref_id))).await.unwrap_err();
+    assert_eq!(refused.to_string(), "its beginning was not recorded");
+    // Calls that begin from now on are as before.
+    let call = request(&Owner::local(), None);
+    soon(store.begin(call.clone())).await.unwrap();
+    soon(store.end(response(&call.ref_id))).await.unwrap();
+    soon(store.close()).await;
+    assert_eq!(rows(folder.path(), "responses"), 1);
+}
+
 /// What cannot be opened at the start is opened by itself as soon as it can.
 #[tokio::test]
 async fn a_database_that_cannot_be_opened_is_tried_again() {

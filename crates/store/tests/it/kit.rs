@@ -34,6 +34,7 @@ pub fn settings(folder: &Path) -> StoreSettings {
         folder: folder.to_owned(),
         run: "1-1-a".to_owned(),
         living: Vec::new(),
+        began: SystemTime::now(),
         max_age: Duration::from_secs(7 * 24 * 3600),
         bytes_max: 1 << 30,
         blobs_ttl: Duration::from_secs(24 * 3600),

@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use greenroom_core::{Owner, Records as _, record::SessionState};
-use greenroom_store::Store;
+use greenroom_store::{Store, StoreSettings};
 
 use crate::kit::{folder, now, open, request, response, rows, session, settings, soon};
 
@@ -61,6 +61,24 @@ async fn sessions_of_dead_processes_are_closed() {
     assert_eq!(state("own").await, SessionState::Active);
     soon(store.close()).await;
     assert_eq!(rows(folder.path(), "sessions"), 3);
+}
+
+/// A session that began after the look at who lives is nobody's leftover, even if its process is not known.
+#[tokio::test]
+async fn sessions_younger_than_the_look_stay_active() {
+    let (folder, owner) = (folder(), Owner::local());
+    let looked = now();
+    let mut unknown = settings(folder.path());
+    unknown.run = "unknown".to_owned();
+    let store = Store::open(unknown);
+    soon(store.begin(request(&owner, Some(&session("shop"))))).await.unwrap();
+    soon(store.close()).await;
+    let later = now() + Duration::from_secs(1);
+    for (began, state) in [(looked, SessionState::Active), (later, SessionState::Closed)] {
+        let store = Store::open(StoreSettings { began, ..settings(folder.path()) });
+        assert_eq!(soon(store.session(&owner, "shop")).await.unwrap().unwrap().state, state);
+        soon(store.close()).await;
+    }
 }
 
 /// A store that opens its database once more does not close the sessions of processes that came after it.

@@ -54,8 +54,8 @@ pub async fn calls_among(records: usize) {
                     printf('%08x-0000-4000-8000-000000000000', n - n % 1000 + 1000), 'echo', now, '{owner}', '{{}}'
              FROM numbers, (SELECT strftime('%Y-%m-%dT%H:%M:%S.000Z', 'now') now) WHERE n < {records};
          INSERT INTO responses (position, ref_id, status, timestamp, took_ms, has_snapshot, console_count, console_errors,
-                                page_snapshot, result)
-             SELECT position, ref_id, 'success', timestamp, 1, 1, 0, 0, '- page ' || position, '{{\"content\":[]}}'
+                                page_snapshot, result, owner)
+             SELECT position, ref_id, 'success', timestamp, 1, 1, 0, 0, '- page ' || position, '{{\"content\":[]}}', owner
              FROM requests WHERE position > 1000000;
          COMMIT;
          PRAGMA wal_checkpoint(TRUNCATE);"

@@ -41,6 +41,8 @@ CREATE TABLE responses (
     position       INTEGER PRIMARY KEY REFERENCES requests (position) ON DELETE CASCADE,
     ref_id         TEXT NOT NULL UNIQUE,
     status         TEXT NOT NULL CHECK (status IN ('success', 'error')),
+    -- That of its request, for the index of failures.
+    owner          TEXT NOT NULL,
     timestamp      TEXT NOT NULL,
     took_ms        INTEGER NOT NULL,
     has_snapshot   INTEGER NOT NULL,
@@ -53,7 +55,7 @@ CREATE TABLE responses (
     page_snapshot  TEXT,
     result         TEXT NOT NULL
 );
-CREATE INDEX responses_failed ON responses (position) WHERE status = 'error';
+CREATE INDEX responses_failed ON responses (owner) WHERE status = 'error';
 
 CREATE TABLE console_logs (
     id        INTEGER PRIMARY KEY AUTOINCREMENT,
