@@ -153,6 +153,22 @@ pub(crate) async fn for_program(
     }
 }
 
+/// The same, to its end, even when nobody waits for it any more: a call with a name is asked for again. `None` when
+/// greenroom itself failed.
+pub(crate) async fn to_its_end(
+    gateway: &Arc<Gateway>,
+    owner: &Owner,
+    call: ProgramCall,
+) -> Option<Result<Told, Failure>> {
+    let (own, owner) = (gateway.clone(), owner.clone());
+    let unanswered = gateway.answering.token();
+    let made = tokio::spawn(async move {
+        let _unanswered = unanswered;
+        for_program(&own, &owner, call).await
+    });
+    made.await.ok()
+}
+
 /// What is known of a call beside its request.
 #[derive(Default)]
 struct Given {
@@ -189,7 +205,9 @@ async fn carry_out(
         Some(ref_id) => match Ticket::claim(recall, order, ref_id.clone()).await {
             Claimed::Ticket(ticket) => ticket,
             Claimed::Repeat(record) => return Err(Refusal::Repeat(record)),
+            Claimed::Interrupted => return Err(Failure::call_interrupted(&ref_id).into()),
             Claimed::Taken => return Err(Failure::request_id_taken(&ref_id).into()),
+            Claimed::Undecided(why) => return Err(Failure::records_unavailable(&why).into()),
         },
     };
     // Arguments are looked at first: whoever gives no session where one is needed may have to mend them too.

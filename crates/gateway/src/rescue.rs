@@ -109,6 +109,24 @@ impl Failure {
             .hint("choose a random UUID")
     }
 
+    /// A call of this name began, and its end was not kept.
+    pub(crate) fn call_interrupted(ref_id: &RefId) -> Self {
+        let message = format!(
+            "the call has no end: `{ref_id}`; greenroom ended while it ran, and whether it took effect is not known"
+        );
+        Self::new("call_interrupted", message).hint("look at the page, then call under another `request_id`")
+    }
+
+    /// Nobody knows whether a call of this name was made before.
+    pub(crate) fn records_unavailable(why: &str) -> Self {
+        Self::new(
+            "records_unavailable",
+            format!("the call was not made: its `request_id` cannot be kept: {why}"),
+        )
+        .hint("send it again later")
+        .retryable()
+    }
+
     /// What would be the client program's mistake, where there is none.
     pub(crate) fn not_let_through(message: String) -> Self {
         Self::new("invalid_request", message)

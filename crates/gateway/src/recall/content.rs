@@ -54,7 +54,7 @@ pub(crate) struct Content {
 pub(crate) enum NoContent {
     #[error("no record has this ref_id: `{0}`")]
     NoRecord(String),
-    #[error("the call has not ended: `{0}`")]
+    #[error("the call has not ended, or greenroom ended while it ran: `{0}`")]
     NotEnded(RefId),
     #[error(transparent)]
     Unreadable(#[from] Unreadable),

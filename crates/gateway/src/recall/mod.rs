@@ -1,6 +1,6 @@
 //! Recall: what is kept of calls, and what of it agents are sent.
 //!
-//! [`ticket`] makes the record of a call, [`redact`] takes the secrets out of it; [`wants`] is what a call says of its
+//! [`ticket`] makes the record of a call, `running` knows those that have not ended, [`redact`] takes the secrets out of it; [`wants`] is what a call says of its
 //! answer, `cut` and `diff` make that shorter; `content` and `pages` are for what is asked for later.
 
 pub(crate) mod content;
@@ -11,6 +11,7 @@ pub(crate) mod paged;
 pub(crate) mod pages;
 mod redact;
 pub(crate) mod result;
+mod running;
 mod script;
 mod secrets;
 mod ticket;
@@ -43,6 +44,8 @@ pub struct Recall {
     pub site: OnceLock<String>,
     /// Answers that are asked for page by page.
     pub pages: pages::cache::PageCache,
+    /// What runs now.
+    pub running: Arc<running::Running>,
     /// What records must not tell.
     pub secrets: secrets::Secrets,
 }
@@ -58,6 +61,7 @@ impl Recall {
             redact: Vec::new(),
             site: OnceLock::new(),
             pages: pages::cache::PageCache::default(),
+            running: Arc::default(),
             secrets: secrets::Secrets::default(),
         }
     }

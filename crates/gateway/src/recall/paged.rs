@@ -20,8 +20,11 @@ pub(crate) struct Said {
 
 /// A later page of an answer that was given before.
 pub(crate) fn next(recall: &Recall, owner: &Owner, key: &str, asked: &Asked) -> Result<Said, PageError> {
-    let query = asked.check()?;
+    let mut query = asked.check()?;
     let kept = recall.pages.find(owner, key, asked)?;
+    if asked.limit.is_none() {
+        query.limit = kept.limit;
+    }
     Ok(say(&kept, key, &query))
 }
 
@@ -49,6 +52,7 @@ pub(crate) async fn first(
         ref_id: ref_id.cloned(),
         flatten: query.flatten,
         jmespath_query: query.jmespath_query.clone(),
+        limit: query.limit,
         value: Arc::new(value),
     };
     let key = recall.pages.keep(owner, kept.clone());
@@ -69,4 +73,28 @@ fn say(kept: &Kept, key: &str, query: &Query) -> Said {
         said.insert("items".to_owned(), page.value);
     }
     Said { text: query.output_format.write(&Value::Object(said)), ref_id: kept.ref_id.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Later pages are as long as the first one was, unless they are asked to be otherwise.
+    #[test]
+    fn pages_stay_as_long() {
+        let recall = Recall::none();
+        let kept = Kept {
+            ref_id: None,
+            flatten: true,
+            jmespath_query: None,
+            limit: 3,
+            value: Arc::new(json!([0, 1, 2, 3, 4, 5, 6, 7])),
+        };
+        let key = recall.pages.keep(&Owner::local(), kept);
+        for (limit, count) in [(None, 3), (Some(2), 2)] {
+            let asked = Asked { cache_key: Some(key.clone()), offset: Some(3), limit, ..Asked::default() };
+            let said = next(&recall, &Owner::local(), &key, &asked).expect("it is kept");
+            assert!(said.text.contains(&format!("count: {count}")), "{}", said.text);
+        }
+    }
 }

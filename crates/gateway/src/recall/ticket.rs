@@ -28,6 +28,7 @@ use uuid::Uuid;
 use super::{
     redact::{Clues, Redacted, looks_secret, redact, scrub},
     result::{Embedded, embedded, message_of, name_instead, replace, text_of},
+    running::Mark,
 };
 
 /// How long a call waits for its record. Usual are some ten microseconds; a disk that takes this long is broken, and the
@@ -41,6 +42,8 @@ pub(crate) struct Ticket {
     tool: Arc<str>,
     began: Instant,
     is_ended: bool,
+    /// It runs until this is dropped, behind everything that is written of it.
+    _runs: Option<Mark>,
 }
 
 struct Entry {
@@ -102,7 +105,11 @@ pub(crate) struct Order<'a> {
 pub(crate) enum Claimed {
     Ticket(Ticket),
     Repeat(Box<Record>),
+    /// The call of this name has no end, and will have none.
+    Interrupted,
     Taken,
+    /// Nobody knows, for this reason: then nothing may run.
+    Undecided(Arc<str>),
 }
 
 impl Ticket {
@@ -110,22 +117,31 @@ impl Ticket {
     pub(crate) fn take(recall: &super::Recall, order: Order<'_>) -> Self {
         let at = SystemTime::now();
         let ref_id = RefId::new(at, Uuid::new_v4().into_bytes());
-        Self::named(recall, order, at, ref_id)
+        let runs = recall.running.try_enter(order.owner, &ref_id).ok();
+        Self::named(recall, order, (at, ref_id), runs)
     }
 
-    /// A ticket under a name that was given, unless that has been used.
+    /// A ticket under a name that was given, unless that has been used. Waits for the end of a call that runs under it.
     pub(crate) async fn claim(recall: &super::Recall, order: Order<'_>, ref_id: RefId) -> Claimed {
-        let ticket = Self::named(recall, order, SystemTime::now(), ref_id);
+        let runs = recall.running.enter(order.owner, &ref_id).await;
+        let ticket = Self::named(recall, order, (SystemTime::now(), ref_id), Some(runs));
         let Some(entry) = &ticket.kept_by else { return Claimed::Ticket(ticket) };
         entry.is_begun.store(true, Ordering::Relaxed);
-        match timeout(WRITE, entry.records.claim(entry.request.clone())).await {
+        let mut claiming =
+            Claiming { claim: entry.records.claim(entry.request.clone()), ticket: Some(ticket) };
+        let decided = timeout(WRITE, &mut claiming.claim).await;
+        let Some(ticket) = claiming.ticket.take_if(|_| decided.is_ok()) else {
+            return Claimed::Undecided("writing it down took too long".into());
+        };
+        match decided {
+            Ok(Ok(Claim::New)) => Claimed::Ticket(ticket),
+            Ok(Ok(Claim::Repeat(record))) if record.summary.outcome.is_none() => {
+                ticket.void(Claimed::Interrupted)
+            }
             Ok(Ok(Claim::Repeat(record))) => ticket.void(Claimed::Repeat(record)),
             Ok(Ok(Claim::Taken)) => ticket.void(Claimed::Taken),
-            // What cannot be kept is said at the end.
-            outcome => {
-                note(&entry.not_begun, outcome.map(|outcome| outcome.map(|_| ())));
-                Claimed::Ticket(ticket)
-            }
+            Ok(Err(NotRecorded(why))) => ticket.void(Claimed::Undecided(why)),
+            Err(_) => ticket.void(Claimed::Undecided("writing it down took too long".into())),
         }
     }
 
@@ -134,7 +150,12 @@ impl Ticket {
         claimed
     }
 
-    fn named(recall: &super::Recall, order: Order<'_>, at: SystemTime, ref_id: RefId) -> Self {
+    fn named(
+        recall: &super::Recall,
+        order: Order<'_>,
+        (at, ref_id): (SystemTime, RefId),
+        runs: Option<Mark>,
+    ) -> Self {
         let Order { owner, whose, tool, arguments } = order;
         let kept_by = recall.records.clone().map(|records| {
             let known = whose.map(|whose| recall.secrets.of(owner, whose)).unwrap_or_default();
@@ -145,7 +166,7 @@ impl Ticket {
             let (is_begun, not_begun, began) = (AtomicBool::new(false), Arc::default(), OnceLock::new());
             Arc::new(Entry { records, request, secrets, known, is_begun, began, not_begun })
         });
-        Self { kept_by, tool: tool.clone(), began: Instant::now(), is_ended: false }
+        Self { kept_by, tool: tool.clone(), began: Instant::now(), is_ended: false, _runs: runs }
     }
 
     /// What this call teaches of its session's secrets: those it brought, and the fields for them on the page it shows.
@@ -265,6 +286,27 @@ impl Ticket {
             blobs: Vec::new(),
             embedded: Vec::new(),
         }
+    }
+}
+
+/// A claim that is not decided yet. One that is given up may still come true: then its record must have an end, and
+/// until then nobody else may have its name.
+struct Claiming {
+    claim: BoxFuture<'static, Result<Claim, NotRecorded>>,
+    ticket: Option<Ticket>,
+}
+
+impl Drop for Claiming {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let claim = std::mem::replace(&mut self.claim, Box::pin(std::future::pending()));
+        tokio::spawn(async move {
+            if matches!(claim.await, Ok(Claim::New)) {
+                ticket.failed("it was not made: writing it down took too long").await;
+            } else {
+                drop(ticket.void(Claimed::Taken));
+            }
+        });
     }
 }
 

@@ -39,8 +39,8 @@ pub(crate) struct Wants {
 pub(crate) enum Unwanted {
     #[error("`{0}` must be one of diff, inline, refs, raw")]
     Mode(&'static str),
-    #[error("{0}")]
-    Page(String),
+    #[error("`{0}` {1}")]
+    Page(&'static str, &'static str),
 }
 
 /// Which of the parameters are greenroom's in a tool.
@@ -69,15 +69,11 @@ impl Takes {
             }
         }
         if self.pages {
-            let mut page = Fields::default();
             for name in pages::NAMES {
                 if let Some(given) = arguments.remove(name).filter(is_given) {
-                    page.set(name, given);
+                    let page = wants.page.get_or_insert_default();
+                    page.set(name, given.get()).map_err(|must| Unwanted::Page(name, must))?;
                 }
-            }
-            if page.names().next().is_some() {
-                let asked = serde_json::from_str(page.to_raw().get());
-                wants.page = Some(asked.map_err(|error| Unwanted::Page(without_place(&error)))?);
             }
         }
         Ok(wants)
@@ -94,8 +90,43 @@ fn mode(raw: &Raw) -> Option<Mode> {
     Mode::WORDS.iter().find(|(name, _)| *name == word).map(|(_, mode)| *mode)
 }
 
-/// An error of the parser without the place in a text that nobody has seen.
-fn without_place(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.clone(), |(what, _)| what.to_owned())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(arguments: &str) -> Result<Wants, Unwanted> {
+        let raw = greenroom_core::raw::parse(arguments.to_owned()).unwrap();
+        let takes = Takes { mode: true, responses: true, pages: true };
+        takes.take_from(&mut Fields::open(&raw).unwrap())
+    }
+
+    /// What is of the wrong kind is refused by the parameter's name and what it must be.
+    #[test]
+    fn wrong_kinds() {
+        for (arguments, says) in [
+            (r#"{"limit": -1}"#, "`limit` must be a whole number from 1 to 10,000"),
+            (r#"{"limit": 1.5}"#, "`limit` must be a whole number from 1 to 10,000"),
+            (r#"{"offset": "3"}"#, "`offset` must be a whole number from 0"),
+            (r#"{"output_format": "xml"}"#, "`output_format` must be yaml or json"),
+            (r#"{"flatten": "yes"}"#, "`flatten` must be true or false"),
+            (r#"{"cache_key": 5}"#, "`cache_key` must be text"),
+            (r#"{"mode": "all"}"#, "`mode` must be one of diff, inline, refs, raw"),
+        ] {
+            assert_eq!(taken(arguments).unwrap_err().to_string(), says, "{arguments}");
+        }
+    }
+
+    /// Whole numbers are taken in either spelling, `null` is nothing, and who gives nothing asks for no page.
+    #[test]
+    fn right_kinds() {
+        let page = taken(r#"{"limit": 2.0, "offset": 4, "flatten": true, "cache_key": null}"#)
+            .unwrap()
+            .page
+            .unwrap();
+        assert_eq!(
+            (page.limit, page.offset, page.flatten, page.cache_key),
+            (Some(2), Some(4), Some(true), None)
+        );
+        assert_eq!(taken(r#"{"url": "x", "limit": null}"#), Ok(Wants::default()));
+    }
 }

@@ -63,7 +63,7 @@ pub(super) async fn read<T: DeserializeOwned>(
 
 /// A whole number, also one that is written as `3.0`: JSON knows no difference, and programs of some languages write no
 /// other.
-pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(given: D) -> Result<T, D::Error> {
+pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(given: D) -> Result<T, D::Error> {
     let given = Number::deserialize(given)?;
     let fraction =
         || given.as_f64().filter(|number| number.fract() == 0.0 && (0.0..FLOAT_MAX).contains(number));

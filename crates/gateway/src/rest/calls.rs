@@ -81,7 +81,14 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
         arguments: new.params,
         tool: new.tool.clone(),
     };
-    match call::for_program(&desk.gateway, &desk.owner, call).await {
+    let told = match call.ref_id {
+        Some(_) => {
+            let told = call::to_its_end(&desk.gateway, &desk.owner, call).await;
+            told.ok_or_else(Problem::failed)?
+        }
+        None => call::for_program(&desk.gateway, &desk.owner, call).await,
+    };
+    match told {
         Ok(Told::Ended(kept)) => {
             let ref_id = kept.ref_id.as_ref().ok_or_else(Problem::records_off)?;
             Ok(Json(Call::ended(ref_id, &kept)))

@@ -23,6 +23,7 @@ use greenroom_core::{Owner, Records};
 
 use crate::Gateway;
 
+pub(crate) use body::whole;
 pub use openapi::document;
 pub use pools::{Changed, Scaled};
 pub use problem::{Problem, ProblemBody};

@@ -117,7 +117,7 @@ impl Problem {
     }
 
     pub(super) fn still_runs(id: &RefId) -> Self {
-        let message = format!("the call has not ended: `{id}`");
+        let message = format!("the call has not ended, or greenroom ended while it ran: `{id}`");
         Self::new(StatusCode::CONFLICT, "call_running", message).details(json!({ "ref_id": id }))
     }
 
@@ -132,8 +132,10 @@ impl Problem {
         let (status, word) = match failure.code() {
             "invalid_request" => (StatusCode::NOT_FOUND, "no_such_tool"),
             "tool_refused" => (StatusCode::FORBIDDEN, "tool_refused"),
-            word @ "request_id_taken" => (StatusCode::CONFLICT, word),
-            word @ ("start_failed" | "shutting_down") => (StatusCode::SERVICE_UNAVAILABLE, word),
+            word @ ("request_id_taken" | "call_interrupted") => (StatusCode::CONFLICT, word),
+            word @ ("start_failed" | "shutting_down" | "records_unavailable") => {
+                (StatusCode::SERVICE_UNAVAILABLE, word)
+            }
             word => (StatusCode::BAD_REQUEST, word),
         };
         Self::new(status, word, failure.text()).details(json!({ "tool": tool }))
@@ -157,6 +159,11 @@ impl Problem {
     pub(super) fn no_session(name: &str) -> Self {
         let message = format!("no such session: `{name}`; one is kept from its first call on");
         Self::new(StatusCode::NOT_FOUND, "no_such_session", message).details(json!({ "session_id": name }))
+    }
+
+    /// It is greenroom's own fault.
+    pub(super) fn failed() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "greenroom failed; its log says why")
     }
 
     /// Nothing is kept here.

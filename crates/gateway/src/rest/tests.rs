@@ -369,6 +369,58 @@ async fn without_records() {
     }
 }
 
+/// A body for `/api/calls` that makes a call under a name.
+fn call_named(n: u8) -> Request<Body> {
+    let body = json!({"tool": "t", "session_id": "a", "request_id": ref_id(n)}).to_string();
+    Request::post("/api/calls").header("content-type", "application/json").body(Body::from(body)).unwrap()
+}
+
+/// A named call goes on when its client leaves: whoever sends it again waits for its end and gets what it came to.
+#[tokio::test]
+async fn a_named_call_outlives_its_client() {
+    let kept = Kept::new();
+    let program = Program::of(&kept);
+    // It is looked at once, and then its client is gone.
+    tokio::select! {
+        biased;
+        _ = program.send(call_named(1)) => panic!("it cannot be answered at once"),
+        () = std::future::ready(()) => {}
+    }
+    let begun = async {
+        while program.json("/api/calls").await["calls"] == json!([]) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), begun).await.expect("it runs without its client");
+    let again = program.send(call_named(1)).await;
+    assert_eq!((again.status, &again.json()["status"]), (200, &json!("success")));
+    assert_eq!(program.json("/api/calls").await["calls"].as_array().unwrap().len(), 1);
+}
+
+/// Where it cannot be known whether a named call was made before, it is not made, and may be sent again.
+#[tokio::test]
+async fn an_undecided_name_runs_nothing() {
+    let kept = Kept::new();
+    let program = Program::of(&kept);
+    kept.broken(true);
+    let mut request = call_named(1);
+    *request.body_mut() = Body::from(json!({"tool": "t", "request_id": ref_id(1)}).to_string());
+    let reply = program.send(request).await;
+    assert_eq!((reply.status, &reply.json()["error"]), (503, &json!("records_unavailable")));
+    kept.broken(false);
+    assert_eq!(program.send(call_named(1)).await.json()["status"], "success");
+}
+
+/// A named call that greenroom did not survive is not made again, and nobody is told that it still runs.
+#[tokio::test]
+async fn an_interrupted_call_is_named_so() {
+    let kept = Kept::new();
+    keep(&kept, "local", 1, &session(9, "a")).await;
+    let reply = Program::of(&kept).send(call_named(1)).await;
+    assert_eq!((reply.status, &reply.json()["error"]), (409, &json!("call_interrupted")));
+    assert!(reply.json()["message"].as_str().unwrap().contains("whether it took effect is not known"));
+}
+
 /// The description names every path that is served, as it is served.
 #[tokio::test]
 async fn described() {

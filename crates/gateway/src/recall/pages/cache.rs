@@ -37,6 +37,8 @@ pub(crate) struct Kept {
     pub(crate) ref_id: Option<RefId>,
     pub(crate) flatten: bool,
     pub(crate) jmespath_query: Option<String>,
+    /// How many items its first page had room for.
+    pub(crate) limit: usize,
     /// The whole result: flat, asked.
     pub(crate) value: Arc<Value>,
 }
@@ -151,6 +153,7 @@ mod tests {
             ref_id: None,
             flatten: true,
             jmespath_query: Some("[].ref".to_owned()),
+            limit: 2,
             value: Arc::new(value),
         }
     }

@@ -110,6 +110,29 @@ impl PageError {
 }
 
 impl Asked {
+    /// One parameter as it came; an error says what it must be.
+    pub(crate) fn set(&mut self, name: &str, given: &str) -> Result<(), &'static str> {
+        fn read<T: serde::de::DeserializeOwned>(
+            given: &str,
+            must: &'static str,
+        ) -> Result<Option<T>, &'static str> {
+            serde_json::from_str(given).map(Some).map_err(|_| must)
+        }
+        let [flatten, query, offset, limit, format, silent, key] = NAMES;
+        let (truth, text) = ("must be true or false", "must be text");
+        match name {
+            _ if name == flatten => self.flatten = read(given, truth)?,
+            _ if name == query => self.jmespath_query = read(given, text)?,
+            _ if name == offset => self.offset = whole(given, "must be a whole number from 0")?,
+            _ if name == limit => self.limit = whole(given, "must be a whole number from 1 to 10,000")?,
+            _ if name == format => self.output_format = read(given, "must be yaml or json")?,
+            _ if name == silent => self.silent_mode = read(given, truth)?,
+            _ if name == key => self.cache_key = read(given, text)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// What is asked for, or what is wrong with it.
     pub(crate) fn check(&self) -> Result<Query, PageError> {
         let flatten = self.flatten.unwrap_or_default();
@@ -136,6 +159,12 @@ impl Asked {
             silent_mode: self.silent_mode.unwrap_or_default(),
         })
     }
+}
+
+/// A whole number, also one that is written as `3.0`.
+fn whole(given: &str, must: &'static str) -> Result<Option<u64>, &'static str> {
+    let read = crate::rest::whole(&mut serde_json::Deserializer::from_str(given));
+    read.map(Some).map_err(|_: serde_json::Error| must)
 }
 
 /// A part of a result.

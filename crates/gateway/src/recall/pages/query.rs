@@ -7,7 +7,7 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use jmespath::{Expression, JmespathError, Runtime, Variable, ast::Ast};
+use jmespath::{ErrorReason, Expression, JmespathError, Runtime, RuntimeError, Variable, ast::Ast};
 use serde_json::{Map, Value};
 
 use super::functions;
@@ -56,7 +56,15 @@ pub(crate) fn query(expression: &str, value: &Value) -> Result<Value, QueryError
 
 /// What is wrong with an expression, to be known before anything runs.
 pub(super) fn check(expression: &str) -> Result<(), QueryError> {
-    compile(&functions::runtime(), expression).map(drop)
+    let runtime = functions::runtime();
+    let compiled = compile(&runtime, expression)?;
+    match unknown_function(&runtime, compiled.as_ast()) {
+        Some((name, offset)) => {
+            let reason = ErrorReason::Runtime(RuntimeError::UnknownFunction(name.to_owned()));
+            Err(wrong(&JmespathError::new(expression, offset, reason)))
+        }
+        None => Ok(()),
+    }
 }
 
 fn compile<'a>(runtime: &'a Runtime, expression: &str) -> Result<Expression<'a>, QueryError> {
@@ -92,6 +100,33 @@ fn wrong(error: &JmespathError) -> QueryError {
     // What the parser calls the places where a token may stand means nothing to whoever wrote the query.
     let reason = reason.replace("nud token", "token").replace("led token", "token").replace("Eof", "its end");
     QueryError::Wrong { reason, line, mark }
+}
+
+/// The first function that nobody knows, and its place. The library itself finds it when it comes to it, which is after
+/// the call, or never.
+fn unknown_function<'a>(runtime: &Runtime, ast: &'a Ast) -> Option<(&'a str, usize)> {
+    let unknown = |ast| unknown_function(runtime, ast);
+    match ast {
+        Ast::Identity { .. }
+        | Ast::Field { .. }
+        | Ast::Index { .. }
+        | Ast::Slice { .. }
+        | Ast::Literal { .. } => None,
+        Ast::Function { name, offset, .. } if runtime.get_function(name).is_none() => Some((name, *offset)),
+        Ast::Function { args, .. } => args.iter().find_map(unknown),
+        Ast::Expref { ast: node, .. }
+        | Ast::Flatten { node, .. }
+        | Ast::Not { node, .. }
+        | Ast::ObjectValues { node, .. } => unknown(node),
+        Ast::Comparison { lhs, rhs, .. }
+        | Ast::And { lhs, rhs, .. }
+        | Ast::Or { lhs, rhs, .. }
+        | Ast::Projection { lhs, rhs, .. }
+        | Ast::Subexpr { lhs, rhs, .. } => unknown(lhs).or_else(|| unknown(rhs)),
+        Ast::Condition { predicate, then, .. } => unknown(predicate).or_else(|| unknown(then)),
+        Ast::MultiList { elements, .. } => elements.iter().find_map(unknown),
+        Ast::MultiHash { elements, .. } => elements.iter().find_map(|pair| unknown(&pair.value)),
+    }
 }
 
 /// How many times as much as it is given an expression can make. A choice makes one of each, a step after
@@ -214,6 +249,26 @@ mod tests {
         refused(r"regex_replace('(\w{1,900}){900}', '', 'x')", "size limit");
         let error = query("a b", &Value::Null).expect_err("it is wrong").to_string();
         assert!(error.ends_with("\n  a b\n    ^"), "{error}");
+    }
+
+    /// A function that nobody knows is found before anything runs, wherever it stands; those that exist are let through.
+    #[test]
+    fn unknown_functions() {
+        for expression in [
+            "nope(@)",
+            "[?nope(a)].b",
+            "a || nope(b)",
+            "{a: b, c: [nope(@)]}",
+            "sort_by(@, &nope(a))",
+            "a | !nope(@)",
+        ] {
+            let error = check(expression).expect_err(expression).to_string();
+            assert!(
+                error.contains("undefined function nope") && error.ends_with('^'),
+                "{expression}: {error}"
+            );
+        }
+        assert_eq!(check("[?contains(nvl(a, ''), 'x')].{b: length(str(b))} | [0]"), Ok(()));
     }
 
     /// A query that is too long, nests too deeply or would fill the memory is refused before it runs.
