@@ -326,7 +326,9 @@ pub enum What {
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
     pub events: Vec<Event>,
-    /// Where the next part begins.
+    /// Where the next part begins. In a session that is active it may be a call of this part, one that is under way: it
+    /// comes again, with all behind it, until it has ended. When it is where this part was asked from, nothing is behind
+    /// this part.
     pub next: u64,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! It stands in the data folder's `run/` and is named after its owner: pid and start time. Many greenrooms
 //! share a data folder; [`reap`] removes what dead owners left, processes and folders, and never touches a
-//! living one's. An owner is dead when no process has its pid *and* start time *and* its lock is free: the
+//! living one's. An owner is dead when no living process has its pid *and* start time *and* its lock is free: the
 //! lock speaks across containers, where pids mean something else, and the pid speaks for an owner that has
 //! made its folder but not yet its lock.
 
@@ -42,7 +42,7 @@ impl RunFolder {
         /// Tells apart several claims of one process (tests make them).
         static CLAIMS: AtomicU64 = AtomicU64::new(0);
         let pid = std::process::id();
-        let start = start_time(pid).unwrap_or_default();
+        let start = start_time_of_living(pid).unwrap_or_default();
         let claim = CLAIMS.fetch_add(1, Ordering::Relaxed);
         let tag = format!("{pid}-{start}-{claim}");
         let path = data_folder.join("run").join(&tag);
@@ -182,7 +182,7 @@ fn owner(tag: &str) -> Option<(u32, u64)> {
 /// The lock of a run folder whose owner is dead, or `None`.
 fn lock_of_dead(path: &Path, tag: &str) -> Option<Option<File>> {
     let (pid, start) = owner(tag)?;
-    if start_time(pid) == Some(start) {
+    if start_time_of_living(pid) == Some(start) {
         return None;
     }
     match OpenOptions::new().write(true).open(path.join(LOCK)) {
@@ -207,11 +207,18 @@ fn tagged(tag: &str) -> Vec<Pid> {
         .collect()
 }
 
-/// When a process started, in clock ticks since boot: field 22 of its stat line, counted behind the last
-/// parenthesis because the name in front of it may hold anything.
-fn start_time(pid: u32) -> Option<u64> {
+/// When a process started that has not ended, in clock ticks since boot. One that has ended and that its parent
+/// has not asked about yet (a zombie) still has a stat line; its files and locks are gone.
+///
+/// State and start are fields 3 and 22 of that line, counted behind the last parenthesis because the name in
+/// front of it may hold anything.
+fn start_time_of_living(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    match fields.next()? {
+        "Z" | "X" => None,
+        _ => fields.nth(18)?.parse().ok(),
+    }
 }
 
 /// What to say when the data folder cannot be written.
@@ -255,6 +262,8 @@ pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+
     use super::*;
 
     /// A dead owner's folder is removed, a living one's never, and everything is for this user only.
@@ -282,6 +291,29 @@ mod tests {
         let path = living.path().to_owned();
         drop(living);
         assert!(!path.exists());
+    }
+
+    /// An owner that has ended is dead even while its parent has not asked how it ended.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a child that nobody looks after is what is tested")]
+    fn a_zombie_is_dead() {
+        let data = tempfile::tempdir().unwrap();
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let start = start_time_of_living(child.id()).unwrap();
+        let path = data.path().join(format!("run/{}-{start}-0", child.id()));
+        fs::create_dir_all(&path).unwrap();
+        assert_eq!(super::living(data.path()).len(), 1);
+
+        let pid = Pid::from_child(&child);
+        child.kill().unwrap();
+        // Waits for its end, and leaves it as it is.
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), how).unwrap();
+        assert!(fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") Z "));
+        assert_eq!(super::living(data.path()), []);
+        assert_eq!(left_behind(data.path()), [path]);
+        child.wait().unwrap();
     }
 
     /// An owner elsewhere (another container) whose pid means nothing here is protected by its lock.

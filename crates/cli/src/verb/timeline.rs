@@ -43,10 +43,10 @@ pub async fn run(resolved: &Resolved, args: &Args, session: &str) -> anyhow::Res
         // Where no greenroom runs nothing more happens, whatever its end has left undone.
         let over = !living || view.session.state != "active";
         let waits = shown.print(&view, args.follow && !over, args.json)?;
-        if !waits {
+        // The next part may begin with a call that is under way; while it does not move there is nothing behind it.
+        let moves = !waits && view.next > from;
+        if moves {
             from = view.next;
-        }
-        if !waits && !view.events.is_empty() {
             continue;
         }
         if over || !args.follow {
@@ -64,7 +64,7 @@ fn name_of(given: &str) -> String {
     }
 }
 
-/// What was printed of a part that is read again because a call in it has not ended.
+/// What was printed of the last part: some of it is read again when a call in it has not ended.
 #[derive(Default)]
 struct Shown {
     calls: HashSet<String>,
@@ -95,10 +95,8 @@ impl Shown {
         stdout.flush()?;
         let again = !held.is_empty();
         self.calls.clear();
-        if again {
-            let ended = view.events.iter().filter(|event| !held.contains(&*event.ref_id));
-            self.calls.extend(ended.map(|event| event.ref_id.clone()));
-        }
+        let printed = view.events.iter().filter(|event| !held.contains(&*event.ref_id));
+        self.calls.extend(printed.map(|event| event.ref_id.clone()));
         Ok(again)
     }
 }

@@ -186,7 +186,11 @@ impl State {
 
 impl Records for Kept {
     fn begin(&self, request: Request) -> BoxFuture<'static, Result<(), NotRecorded>> {
-        self.write(|state| state.begin(request))
+        self.write(|state| match state.place(&request.ref_id) {
+            // One that was claimed has found its session.
+            Some(place) => state.records[place].0.session = request.session,
+            None => state.begin(request),
+        })
     }
 
     fn claim(&self, request: Request) -> BoxFuture<'static, Result<Claim, NotRecorded>> {

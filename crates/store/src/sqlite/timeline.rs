@@ -2,6 +2,9 @@
 //!
 //! Calls stand in the order in which they began, and what came with a call follows it: the call, where it led, what the
 //! page wrote, its error.
+//!
+//! Whoever follows a session reads on from `next`. It stops at a call that is under way, so that its outcome is read, too;
+//! what follows such a call is in the part nevertheless, and comes again with the next one.
 
 use greenroom_core::{
     Owner,
@@ -11,6 +14,10 @@ use greenroom_core::{
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::rows::{self, CONSOLE_LINE, SUMMARY};
+
+/// How many events a part may have: with the call that passes this it ends. A page can write thousands of console lines
+/// in a call; as lines of some hundred bytes these are a few MiB of answer.
+const EVENTS_MAX: usize = 20_000;
 
 pub(crate) fn timeline(
     connection: &Connection,
@@ -25,16 +32,38 @@ pub(crate) fn timeline(
         .prepare_cached(&calls_sql())?
         .query_map(params![session.as_str(), start, owner.as_str(), limit], rows::summary)?
         .collect::<Result<_, _>>()?;
-    let mut timeline =
-        Timeline { events: Vec::new(), next: calls.last().map_or(from, |last| last.position + 1) };
-    if calls.is_empty() {
-        return Ok(timeline);
-    }
+    let mut timeline = Timeline { events: Vec::new(), next: from };
+    let Some(first) = calls.first().map(|call| call.position) else { return Ok(timeline) };
+    let mut is_full = calls.len() >= calls_max;
+    let mut pending = None;
     let mut url = url_before(connection, owner, session, start)?;
     for call in calls {
+        if call.outcome.is_none() {
+            pending.get_or_insert(call.position);
+        }
+        timeline.next = call.position + 1;
         add(connection, &mut timeline.events, &mut url, call)?;
+        if timeline.events.len() >= EVENTS_MAX {
+            is_full = true;
+            break;
+        }
+    }
+    // One that never ends must not hide what is behind a full part.
+    if let Some(pending) = pending.filter(|pending| !(is_full && *pending == first))
+        && is_active(connection, session)?
+    {
+        timeline.next = pending;
     }
     Ok(timeline)
+}
+
+/// Whether calls of the session may still end.
+fn is_active(connection: &Connection, session: &SessionUid) -> rusqlite::Result<bool> {
+    let state = connection
+        .prepare_cached("SELECT state = 'active' FROM sessions WHERE session_id = ?1")?
+        .query_row([session.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(state.unwrap_or(false))
 }
 
 pub(crate) fn calls_sql() -> String {

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Owner, Records as _, raw,
-    record::{Claim, ConsoleLine, Cursor, Filter, Level, Location, Request, Status, What},
+    record::{
+        Claim, ConsoleLine, Cursor, Filter, Level, Location, Request, Response, SessionState, Status, What,
+    },
 };
 
 use crate::kit::{folder, name, now, open, request, response, rows, session, soon, sql};
@@ -344,20 +346,77 @@ async fn a_timeline_is_in_one_order() {
         "call runs",
     ];
     for calls_max in [1, 2, 100] {
-        let (mut said, mut from) = (Vec::new(), 0);
+        let (mut said, mut from, mut last) = (Vec::new(), 0, None);
         loop {
             let part = soon(store.timeline(&owner, &session.uid, from, calls_max)).await.unwrap();
-            if part.events.is_empty() {
-                assert_eq!(part.next, from);
+            if part.next == from {
+                // What is under way comes again.
+                assert!(part.events.iter().all(|event| Some(&event.ref_id) == last.as_ref()));
                 break;
             }
             from = part.next;
-            said.extend(part.events.into_iter().map(|event| words(event.what)));
+            let again = last.clone();
+            last = part.events.last().map(|event| event.ref_id.clone());
+            let new = part.events.into_iter().filter(|event| Some(&event.ref_id) != again.as_ref());
+            said.extend(new.map(|event| words(event.what)));
         }
         assert_eq!(said, expected);
     }
     let foreign = soon(store.timeline(&Owner::new("x"), &session.uid, 0, 9)).await.unwrap();
     assert!(foreign.events.is_empty());
+    soon(store.close()).await;
+}
+
+/// Whoever follows a timeline learns how a call ended that was under way when it was first read, unless its session is
+/// over; a call that never ends holds up nobody.
+#[tokio::test]
+async fn a_timeline_waits_for_calls_under_way() {
+    let (folder, owner) = (folder(), Owner::local());
+    let store = open(folder.path());
+    let session = session("shop");
+    let calls: Vec<_> = (0..3).map(|_| request(&owner, Some(&session))).collect();
+    for call in &calls {
+        soon(store.begin(call.clone())).await.unwrap();
+    }
+    for call in [&calls[0], &calls[2]] {
+        soon(store.end(response(&call.ref_id))).await.unwrap();
+    }
+    let read = async |from, calls_max| {
+        let part = soon(store.timeline(&owner, &session.uid, from, calls_max)).await.unwrap();
+        (part.events.len(), part.next)
+    };
+    assert_eq!(read(0, 9).await, (3, 2));
+    assert_eq!(read(2, 9).await, (2, 2), "it is still under way");
+    assert_eq!(read(2, 2).await, (2, 4), "what is behind a full part is reached");
+    soon(store.end(response(&calls[1].ref_id))).await.unwrap();
+    assert_eq!(read(2, 9).await, (2, 4));
+
+    soon(store.begin(request(&owner, Some(&session)))).await.unwrap();
+    assert_eq!(read(4, 9).await, (1, 4));
+    store.session_ended(&session.uid, SessionState::Closed);
+    // What comes after it is committed after it.
+    soon(store.begin(request(&owner, None))).await.unwrap();
+    assert_eq!(read(4, 9).await, (1, 5), "nobody will end it");
+    soon(store.close()).await;
+}
+
+/// A part of a timeline ends with the call that brings too many events, and the next one goes on behind it.
+#[tokio::test]
+async fn a_timeline_comes_in_parts_of_some_size() {
+    let (folder, owner) = (folder(), Owner::local());
+    let store = open(folder.path());
+    let session = session("shop");
+    let line = ConsoleLine { level: Level::Info, message: "x".to_owned(), at: None, location: None };
+    for _ in 0..3 {
+        let begun = request(&owner, Some(&session));
+        soon(store.begin(begun.clone())).await.unwrap();
+        let ended = Response { console: vec![line.clone(); 12_000], ..response(&begun.ref_id) };
+        soon(store.end(ended)).await.unwrap();
+    }
+    for (from, events, next) in [(0, 24_002, 3), (3, 12_001, 4), (4, 0, 4)] {
+        let part = soon(store.timeline(&owner, &session.uid, from, 9)).await.unwrap();
+        assert_eq!((part.events.len(), part.next), (events, next));
+    }
     soon(store.close()).await;
 }
 
