@@ -129,7 +129,7 @@ pub(crate) struct ProgramCall {
 /// What a program is told.
 pub(crate) enum Told {
     /// The call was made and has ended, well or not.
-    Ended(Box<Kept>),
+    Ended(Box<Kept>, Vec<String>),
     /// It was made before.
     Repeat(Box<Record>),
 }
@@ -145,7 +145,10 @@ pub(crate) async fn for_program(
     let request = Request::of(&call.tool, call.arguments)?;
     let given = Given { session: call.session, ref_id: call.ref_id };
     match carry_out(gateway, &caller, request, given, Turns::default().take()).await {
-        Ok(Done::Call(ended)) => Ok(Told::Ended(Box::new(ended.kept))),
+        Ok(Done::Call(ended)) => {
+            let Ended { kept, notes, .. } = *ended;
+            Ok(Told::Ended(Box::new(kept), notes))
+        }
         Ok(Done::Page(_)) => Err(Failure::not_let_through("`cache_key` is for agents".to_owned())),
         Err(Refusal::Repeat(record)) => Ok(Told::Repeat(record)),
         Err(Refusal::Failure(failure)) => Err(failure),
@@ -190,6 +193,12 @@ async fn carry_out(
     };
     let Selected { session, target, wants } = request.take_selectors(entry.takes)?;
     let permit = gateway.policy.permit(&caller.owner, name).map_err(Failure::from)?;
+    if caller.is_program {
+        let elsewhere = session.as_ref().is_some_and(|id| given.session.as_ref() != Some(id));
+        if elsewhere || wants.mode.is_some() || wants.page.is_some() {
+            return Err(Failure::for_agents(elsewhere).into());
+        }
+    }
     // Looked at before anything runs: a mistake in it must not leave a page changed.
     let page = wants.page.as_ref().map(pages::Asked::check).transpose().map_err(Failure::from)?;
     if let Some((asked, key)) = wants.page.as_ref().and_then(|asked| Some((asked, asked.cache_key.as_ref()?)))
@@ -321,7 +330,8 @@ pub(crate) async fn formed(
 
 /// The tool that was probably meant. Only what may be used is worth suggesting.
 pub(crate) fn suggestion(gateway: &Gateway, caller: &Caller, listed: &Listed, name: &str) -> Option<String> {
-    let own = tools::names(gateway).map(|name| -> &str { name });
+    // Programs have no use for what agents have of greenroom's own.
+    let own = tools::names(gateway).filter(|_| !caller.is_program).map(|name| -> &str { name });
     let shown = listed.iter().map(|(name, _)| &**name).chain(own);
     let shown = shown.filter(|name| gateway.policy.shows(&caller.owner, name));
     nearest(name, shown).map(ToOwned::to_owned)

@@ -44,6 +44,16 @@ impl Failure {
             .hint("choose an id for your own browser, any text will do, and give it with every call")
     }
 
+    /// A program says what only agents say.
+    pub(crate) fn for_agents(elsewhere: bool) -> Self {
+        let message = match elsewhere {
+            true => "`sessionId` in `params` is not the call's `session_id`",
+            false => "`params` says how an agent would be answered: programs read answers by their `ref_id`",
+        };
+        Self::new("invalid_arguments", message)
+            .hint("leave `sessionId`, `mode`, `responses` and the parameters of pages out")
+    }
+
     /// `session_id` is missing in a program's call.
     pub(crate) fn program_session_required() -> Self {
         Self::new("session_required", "missing: `session_id`")

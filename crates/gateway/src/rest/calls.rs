@@ -89,9 +89,9 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
         None => call::for_program(&desk.gateway, &desk.owner, call).await,
     };
     match told {
-        Ok(Told::Ended(kept)) => {
+        Ok(Told::Ended(kept, notes)) => {
             let ref_id = kept.ref_id.as_ref().ok_or_else(Problem::records_off)?;
-            Ok(Json(Call::ended(ref_id, &kept)))
+            Ok(Json(Call::ended(ref_id, &kept, notes)))
         }
         Ok(Told::Repeat(record)) => Ok(Json(Call::from(&record.summary))),
         Err(failure) => Err(Problem::not_let_through(&failure, &new.tool)),

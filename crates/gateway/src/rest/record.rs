@@ -58,6 +58,9 @@ pub struct Metadata {
     /// Why nothing of the call is kept, though it was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_recorded: Option<String>,
+    /// What an agent would read below the answer: that the session was restarted, that it ends soon.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 /// A call with everything that is kept of it but its page, which is at `/content`, and its console, at `/console`.
@@ -214,6 +217,7 @@ impl From<&Summary> for Call {
                 console_error_count: outcome.map_or(0, |outcome| outcome.console_errors),
                 session: summary.session.as_ref().map(|session| session.name.to_string()),
                 not_recorded: None,
+                notes: Vec::new(),
             },
             error: outcome.and_then(|outcome| outcome.error.clone()),
         }
@@ -222,7 +226,7 @@ impl From<&Summary> for Call {
 
 impl Call {
     /// A call that has just ended.
-    pub(super) fn ended(ref_id: &RefId, kept: &Kept) -> Self {
+    pub(super) fn ended(ref_id: &RefId, kept: &Kept, notes: Vec<String>) -> Self {
         Self {
             ref_id: ref_id.to_string(),
             session_id: kept.session.as_ref().map(|session| session.uid.to_string()),
@@ -238,6 +242,7 @@ impl Call {
                 console_error_count: kept.console_errors,
                 session: kept.session.as_ref().map(|session| session.name.to_string()),
                 not_recorded: kept.not_recorded.as_deref().map(ToOwned::to_owned),
+                notes,
             },
             error: kept.error.clone(),
         }

@@ -129,6 +129,20 @@ async fn refusals() {
         (&[JSON], r#"{"tool":"ecoh","session_id":"a"}"#, 404, "no_such_tool", "did you mean \"echo\""),
         (&[JSON], r#"{"tool":"session_list"}"#, 404, "no_such_tool", "session_list"),
         (&[JSON], r#"{"tool":"big","session_id":"a"}"#, 403, "tool_refused", "big"),
+        (
+            &[JSON],
+            r#"{"tool":"echo","session_id":"a","params":{"sessionId":"b"}}"#,
+            400,
+            "invalid_arguments",
+            "is not the call's `session_id`",
+        ),
+        (
+            &[JSON],
+            r#"{"tool":"echo","session_id":"a","params":{"mode":"diff"}}"#,
+            400,
+            "invalid_arguments",
+            "by their `ref_id`",
+        ),
     ] {
         let (got, said) = post(&server, "/api/calls", headers, body).await;
         assert_eq!((got, &said["error"]), (status, &json!(error)), "{body}: {said}");
@@ -192,4 +206,16 @@ async fn pages_may_not_ask() {
             assert_eq!(reply.status, 403, "{method} {path} {header:?}");
         }
     }
+}
+
+/// A program hears, too, that its session's browser is another one now.
+#[tokio::test]
+async fn a_lost_browser_is_told() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let failed = call(&server, json!({"session_id": "a", "tool": "die"})).await;
+    assert_eq!((&failed["status"], failed["metadata"].get("notes")), (&json!("error"), None), "{failed}");
+    let next = call(&server, json!({"session_id": "a", "tool": "pid"})).await;
+    let notes = next["metadata"]["notes"].as_array().unwrap_or_else(|| panic!("{next}"));
+    assert!(notes[0].as_str().unwrap().starts_with("session restarted: "), "{next}");
 }
