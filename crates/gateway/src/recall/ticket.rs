@@ -247,7 +247,7 @@ impl Ticket {
             blobs: kept.blobs.clone(),
             url: scrubbed(&view.url),
             title: scrubbed(&view.title),
-            ..entry.response(&kept, entry.scrubbed_json(result), ended.saturating_duration_since(began))
+            ..entry.response(&kept, entry.scrubbed_json(&result), ended.saturating_duration_since(began))
         };
         entry.end(response, &mut kept).await;
         kept
@@ -335,12 +335,12 @@ impl Entry {
     }
 
     /// A JSON text that stays one: a secret may be spelled like a number that is none.
-    fn scrubbed_json(&self, text: Arc<str>) -> Arc<str> {
+    fn scrubbed_json(&self, text: &Arc<str>) -> Arc<str> {
         let scrubbed = self.scrubbed(text.clone());
-        if Arc::ptr_eq(&scrubbed, &text) || serde_json::from_str::<&RawValue>(&scrubbed).is_ok() {
+        if Arc::ptr_eq(&scrubbed, text) || serde_json::from_str::<&RawValue>(&scrubbed).is_ok() {
             return scrubbed;
         }
-        let Ok(mut value) = serde_json::from_str::<serde_json::Value>(&text) else { return scrubbed };
+        let Ok(mut value) = serde_json::from_str::<serde_json::Value>(text) else { return scrubbed };
         scrub_strings(&mut value, &|text| scrub(text, self.all_secrets()));
         value.to_string().into()
     }
