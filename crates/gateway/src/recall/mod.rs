@@ -6,6 +6,7 @@
 pub(crate) mod content;
 pub(crate) mod cut;
 pub(crate) mod diff;
+mod kept;
 mod lines;
 pub(crate) mod paged;
 pub(crate) mod pages;
@@ -26,7 +27,8 @@ use std::{
 
 use greenroom_core::{Records, settings::Responses};
 
-pub(crate) use ticket::{Claimed, Kept, Order, Ticket};
+pub(crate) use kept::Kept;
+pub(crate) use ticket::{Claimed, Order, Ticket};
 pub(crate) use wants::Mode;
 
 /// What every call is kept by, and how much of its answer is sent.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use greenroom_core::{
-    BoxFuture, Engine, Fields, Owner, Records, RefId, Reply, Scribe, View,
+    BoxFuture, Engine, Owner, Records, RefId, Reply, Scribe, View,
     port::Content,
     raw::encode,
     record::{
@@ -26,6 +26,7 @@ use tokio::time::{error::Elapsed, timeout};
 use uuid::Uuid;
 
 use super::{
+    kept::Kept,
     redact::{Clues, Redacted, looks_secret, redact, scrub},
     result::{Embedded, embedded, message_of, name_instead, replace, text_of},
     running::Mark,
@@ -59,36 +60,6 @@ struct Entry {
     began: OnceLock<Instant>,
     /// Why that did not arrive.
     not_begun: Arc<OnceLock<Arc<str>>>,
-}
-
-/// What is known of a call that has ended.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    pub(crate) tool: Arc<str>,
-    /// `None` where nothing is kept.
-    pub(crate) ref_id: Option<RefId>,
-    /// Why there is no record though there should be one.
-    pub(crate) not_recorded: Option<Arc<str>>,
-    pub(crate) session: Option<SessionRef>,
-    pub(crate) status: Status,
-    pub(crate) error: Option<String>,
-    pub(crate) at: SystemTime,
-    pub(crate) has_snapshot: bool,
-    /// The snapshot as it is kept.
-    pub(crate) snapshot: Option<Arc<str>>,
-    pub(crate) console: usize,
-    pub(crate) console_errors: usize,
-    /// Those that stand in the result, and then the files.
-    pub(crate) blobs: Vec<BlobRef>,
-    /// The parts of the content that blobs were made of.
-    pub(crate) embedded: Vec<Embedded>,
-}
-
-impl Kept {
-    /// The record to ask for, if there is one.
-    pub(crate) fn record(&self) -> Option<&RefId> {
-        self.ref_id.as_ref().filter(|_| self.not_recorded.is_none())
-    }
 }
 
 /// A call that is let through.
@@ -477,32 +448,4 @@ fn note(reason: &OnceLock<Arc<str>>, written: Result<Result<(), NotRecorded>, El
     };
     // The first reason is the one that matters.
     let _ = reason.set(why);
-}
-
-impl From<&Kept> for Fields {
-    /// The answer in few words: what the call came to, and by what name to ask for the rest.
-    fn from(kept: &Kept) -> Self {
-        let mut fields = Self::default();
-        fields.set("ref_id", encode(&kept.record()));
-        fields.set("session_id", encode(&kept.session.as_ref().map(|session| &session.uid)));
-        fields.set("status", encode(&kept.status));
-        fields.set("timestamp", encode(&greenroom_core::time::timestamp_ms(kept.at)));
-        let metadata = json!({
-            "tool": kept.tool,
-            "has_snapshot": kept.has_snapshot,
-            "has_console_logs": kept.console > 0,
-            "console_error_count": kept.console_errors,
-        });
-        let mut metadata = metadata;
-        if !kept.blobs.is_empty() {
-            let names: Vec<_> =
-                kept.blobs.iter().map(|blob| format!("greenroom://blobs/{}", blob.id)).collect();
-            metadata["blobs"] = json!(names);
-        }
-        fields.set("metadata", encode(&metadata));
-        if let Some(error) = &kept.error {
-            fields.set("error", encode(error));
-        }
-        fields
-    }
 }
