@@ -72,6 +72,14 @@ impl Reply {
         self.artifacts.iter().find(|artifact| matches!(artifact.kind, ArtifactKind::Snapshot))
     }
 
+    /// Its own text.
+    pub fn snapshot_text(&self) -> Option<&Arc<str>> {
+        match &self.snapshot()?.content {
+            Content::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Whether the engine says that it failed: a JSON-RPC error, or a result marked as one.
     pub fn is_failure(&self) -> bool {
         match &self.body {

@@ -2,7 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::kind::{Given, Kind, Shape, Written, Wrong};
+use super::{
+    duration::with_unit,
+    kind::{Given, Kind, Shape, Written, Wrong},
+};
 
 const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
@@ -14,7 +17,7 @@ impl Kind for Bytes {
     fn parse(&self, given: Given<'_>) -> Result<u64, Wrong> {
         match given.written {
             Written::Toml(toml::Value::Integer(bytes)) => u64::try_from(*bytes).ok(),
-            _ => given.text().and_then(bytes),
+            _ => given.text().and_then(|text| with_unit(text, &UNITS)),
         }
         .filter(|bytes| self.0.contains(bytes))
         .ok_or(Wrong(None))
@@ -37,16 +40,6 @@ impl Kind for Bytes {
     fn shape(&self) -> Shape {
         Shape::One("SIZE".to_owned())
     }
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit.trim_start() {
-        "" => 1,
-        unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
-    };
-    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 #[cfg(test)]

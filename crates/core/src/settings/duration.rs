@@ -56,11 +56,16 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 fn milliseconds(text: &str) -> Option<u64> {
+    with_unit(text, &UNITS)
+}
+
+/// A whole number, perhaps with one of these units behind it, in what a number without one counts.
+pub(super) fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor = match unit.trim_start() {
         "" => 1,
-        unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
+        unit => units.iter().find(|(name, _)| *name == unit)?.1,
     };
     number.parse::<u64>().ok()?.checked_mul(factor)
 }

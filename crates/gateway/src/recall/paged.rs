@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Engine, Owner, RefId, Reply, port::Content};
+use greenroom_core::{Engine, Owner, RefId, Reply};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -38,16 +38,14 @@ pub(crate) async fn first(
     query: &Query,
 ) -> Result<Option<Said>, PageError> {
     let Ok(result) = reply.body.clone() else { return Ok(None) };
-    let snapshot = reply.snapshot().and_then(|artifact| match &artifact.content {
-        Content::Text(text) => Some(text.clone()),
-        _ => None,
-    });
+    let snapshot = reply.snapshot_text().cloned();
     let (name, flatten, expression) = (tool.clone(), query.flatten, query.jmespath_query.clone());
     let prepared = tokio::task::spawn_blocking(move || {
         let data = engine.data(&name, result.get(), snapshot.as_deref())?;
         Some(pages::prepare(data, flatten, expression.as_deref()))
     });
-    let Some(value) = prepared.await.ok().flatten().transpose()? else { return Ok(None) };
+    let prepared = prepared.await.map_err(|_| PageError::Failed)?;
+    let Some(value) = prepared.transpose()? else { return Ok(None) };
     let kept = Kept {
         ref_id: ref_id.cloned(),
         flatten: query.flatten,

@@ -150,10 +150,7 @@ impl Ticket {
     ) {
         let Some(entry) = &self.kept_by else { return };
         let such = |name: &str| looks_secret(name, &recall.redact);
-        let fields = reply.snapshot().zip(engine).and_then(|(artifact, engine)| match &artifact.content {
-            Content::Text(text) => Some(engine.fields(text, &such)),
-            _ => None,
-        });
+        let fields = reply.snapshot_text().zip(engine).map(|(text, engine)| engine.fields(text, &such));
         let owner = &entry.request.owner;
         // A field may have been named in a way that says nothing; what was typed there is seen on the page at the latest.
         let shown = fields.iter().flatten().filter_map(|field| field.value.clone());
@@ -183,7 +180,7 @@ impl Ticket {
         });
         kept.at -= ended.elapsed();
         kept.session.clone_from(&ran.session);
-        kept.has_snapshot = reply.snapshot().is_some();
+        kept.has_snapshot = reply.snapshot_text().is_some();
         kept.console = reply.console.len();
         kept.console_errors = reply.console.iter().filter(|line| line.level == Level::Error).count();
         let Some(entry) = self.kept_by.clone() else { return kept };
@@ -203,12 +200,7 @@ impl Ticket {
             Ok(blobs) => kept.blobs = blobs,
             Err(why) => kept.not_recorded = Some(why.0),
         }
-        let snapshot = reply.snapshot().and_then(|artifact| match &artifact.content {
-            Content::Text(text) => Some(text.clone()),
-            _ => None,
-        });
-        kept.has_snapshot = snapshot.is_some();
-        kept.snapshot = snapshot.map(|text| entry.scrubbed(text));
+        kept.snapshot = reply.snapshot_text().map(|text| entry.scrubbed(text.clone()));
         let began = entry.began.get().copied().unwrap_or(self.began);
         let scrubbed =
             |text: &str| Some(entry.scrubbed(text.into()).to_string()).filter(|text| !text.is_empty());

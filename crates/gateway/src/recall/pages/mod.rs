@@ -87,6 +87,8 @@ pub(crate) enum PageError {
     NothingToCount(&'static str),
     #[error(transparent)]
     Query(#[from] QueryError),
+    #[error("greenroom failed to read this answer as data")]
+    Failed,
     #[error("cache_key `{0}` is unknown or expired")]
     Expired(String),
     #[error("{what} is not what the pages of cache_key `{key}` were made with: {kept}")]
@@ -101,6 +103,7 @@ impl PageError {
             Self::Offset(_) => "offset counts items, from 0",
             Self::NothingToCount(_) => "flatten: true makes a list of all nodes",
             Self::Query(_) => "the functions are those of JMESPath, and nvl, int, str, regex_replace",
+            Self::Failed => "read it as text, without flatten and jmespath_query",
             Self::Expired(_) => "make the call again without cache_key; its answer has a new one",
             Self::OtherQuery { .. } => {
                 "with cache_key give only offset and limit; for another query make the call again without cache_key"
