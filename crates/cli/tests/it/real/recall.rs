@@ -232,3 +232,28 @@ async fn a_password_is_nowhere() {
     assert!(data.path().join("records.db").exists());
     assert_eq!(has_bytes(data.path(), b"correct-horse"), None, "the password is in a file");
 }
+
+/// A big page is read a page at a time: the next one needs the key and an offset alone and runs nothing, and a key that
+/// nobody knows is an error, never a navigation.
+#[tokio::test]
+async fn pages_of_a_page() {
+    let (data, site) = (Data::new(), Site::start().await);
+    let house = House::start(&data, &[]).await;
+    let query = json!({
+        "url": site.url("/table?rows=50"), "flatten": true, "jmespath_query": "[?role=='button'].name",
+        "limit": 3, "output_format": "json",
+    });
+    let read = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+    let first = read(house.call("", "browser_navigate", query).await.ok());
+    assert_eq!((&first["items"][0], &first["count"]), (&json!("open 1"), &json!(3)), "{first}");
+    house.navigate("", &site.url("/console")).await.ok();
+    let next = json!({"cache_key": first["cache_key"], "offset": 3, "output_format": "json"});
+    let second = read(house.call("", "browser_snapshot", next).await.ok());
+    assert_eq!(second["items"], json!(["open 4", "open 5", "open 6"]), "{second}");
+    let expired = json!({"cache_key": "nobody's", "offset": 3, "url": site.url("/table?rows=50")});
+    let expired = house.client.call("browser_navigate", expired).await;
+    assert_eq!(expired["result"]["_meta"]["greenroom/error"]["code"], "page_expired", "{expired}");
+    let page = house.call("", "browser_snapshot", json!({})).await.ok();
+    assert!(page.contains("heading \"console\""), "nothing was navigated: {page}");
+    house.end().await;
+}
