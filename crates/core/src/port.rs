@@ -266,6 +266,11 @@ pub trait Engine: Send + Sync {
     /// Asks the engine for its tools, without a browser.
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>>;
     fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>>;
+    /// Brings the browser of an attached engine back that cannot be reached, by whatever its operator said does so.
+    /// Says whether anything was done; nothing is where the browser answers, or nobody said what to do.
+    fn revive(&self) -> BoxFuture<'_, Result<bool, StartError>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
     /// Whether a seat that was opened for [`Nobody`] serves this agent as well as one opened for it would.
     fn spare_suits(&self, agent: &dyn Agent) -> bool;
 }

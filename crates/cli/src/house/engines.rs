@@ -43,7 +43,7 @@ impl Engines {
                 proxy: self.proxy(pool),
                 tools_changed: self.tools_changed(name),
             }),
-            EngineKind::Custom => {
+            EngineKind::Devtools | EngineKind::Custom => {
                 let (program, args) = pool
                     .command
                     .split_first()

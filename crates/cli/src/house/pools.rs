@@ -136,6 +136,8 @@ fn instance(
 fn browser(pool: &Pool) -> &'static str {
     match (pool.engine, pool.browser) {
         (EngineKind::Custom, _) => "custom",
+        (EngineKind::Devtools, Browser::Auto | Browser::HeadlessShell) => Browser::Chromium.as_str(),
+        (EngineKind::Devtools, other) => other.as_str(),
         (EngineKind::Playwright, Browser::Auto | Browser::HeadlessShell) => Browser::Chromium.as_str(),
         (EngineKind::Playwright, other) => other.as_str(),
     }

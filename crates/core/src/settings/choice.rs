@@ -63,8 +63,20 @@ words! {
     EngineKind {
         /// The pinned `@playwright/mcp`.
         Playwright = "playwright",
-        /// Any MCP server, by its command.
+        /// The pinned `chrome-devtools-mcp`.
+        Devtools = "devtools",
+        /// Any MCP server, by its command or its address.
         Custom = "custom",
+    }
+
+    /// Whether something is done by default, always, or never.
+    When {
+        /// As it suits whoever is served.
+        Auto = "auto",
+        /// Always.
+        On = "on",
+        /// Never.
+        Off = "off",
     }
 
     /// Which browser is started.

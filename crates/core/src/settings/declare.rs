@@ -138,6 +138,8 @@ macro_rules! settings {
             $( $(#[doc = $section_doc])+ pub $section: $Section, )*
             /// The pools that were declared, by name. When there are none, one pool is made of `pool`.
             pub pools: Vec<DeclaredPool>,
+            /// Running browsers to attach to, in the order of their indices.
+            pub browsers: Vec<AttachedBrowser>,
         }
 
         $(
@@ -153,6 +155,7 @@ macro_rules! settings {
                     $( $field: $default, )*
                     $( $section: $Section { $( $s_field: $s_default, )* }, )*
                     pools: Vec::new(),
+                    browsers: Vec::new(),
                 }
             }
         }

@@ -7,6 +7,7 @@
 //! Nothing here reads a file or the environment: the cli hands in their text.
 
 mod address;
+mod browsers;
 mod bytes;
 mod check;
 mod choice;
@@ -38,7 +39,8 @@ mod pools_examples;
 #[cfg(test)]
 mod pools_tests;
 
-pub use choice::{Browser, Cap, EngineKind, ImageResponses, LeaseStrategy, Responses, Scope};
+pub use browsers::{AttachedBrowser, Header};
+pub use choice::{Browser, Cap, EngineKind, ImageResponses, LeaseStrategy, Responses, Scope, When};
 pub use declare::{Reach, Section, Setting};
 pub use duration::parse_duration;
 pub use key::Level;
@@ -48,6 +50,6 @@ pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use resolve::{Resolved, resolve};
 pub use source::{CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, Sources};
-pub use table::{Blobs, Pool, Records, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools};
+pub use table::{Attach, Blobs, Pool, Records, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools};
 pub use variables::is_ours;
 pub use viewport::Viewport;

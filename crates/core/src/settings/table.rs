@@ -11,8 +11,9 @@ use std::{
 
 use super::{
     address::Address,
+    browsers::AttachedBrowser,
     bytes::Bytes,
-    choice::{Browser, Cap, Choice, EngineKind, ImageResponses, LeaseStrategy, Responses, Scope},
+    choice::{Browser, Cap, Choice, EngineKind, ImageResponses, LeaseStrategy, Responses, Scope, When},
     declare::{Reach, Section, Setting, settings},
     duration::Span,
     kind::{Kind, Or, Switch, Text, Whole},
@@ -105,11 +106,23 @@ settings! {
         "tools.webmcp" webmcp: bool = false => Switch, guarded = true;
     }
 
+    /// Browsers that already run, which `[[browsers]]`, `--browserUrl` and `--wsEndpoint` name.
+    attach: Attach {
+        /// Whether agents may add and remove browsers while greenroom runs: `auto` lets those of this machine do so where
+        /// browsers are configured, `on` lets everybody, also over HTTP, `off` nobody.
+        "attach.changes" changes: When = When::Auto => Choice::<When>::ANY, guarded = true;
+        /// Whether all browsers are connected at the start, beside everything else, instead of each with its first call.
+        /// `auto` does so in `greenroom serve`.
+        "attach.eager" eager: When = When::Auto => Choice::<When>::ANY;
+        /// How long a browser that could not be reached is left alone before it is tried again.
+        "attach.cooldown" cooldown: Duration = Duration::from_secs(60) => Span::POSITIVE;
+    }
+
     /// The browsers that sessions are lent from. With declared pools, these are what all of them start from, as far
     /// as they are set; without, they are the one pool there is.
     pool: Pool {
-        /// What speaks browser tools: `playwright` is the pinned `@playwright/mcp`, `custom` is any MCP server,
-        /// started by `pool.command`.
+        /// What speaks browser tools: `playwright` is the pinned `@playwright/mcp`, `devtools` the pinned
+        /// `chrome-devtools-mcp`, `custom` is any MCP server, started by `pool.command` or found at `pool.url`.
         "pool.engine" engine: EngineKind = EngineKind::Playwright => Choice::<EngineKind>::ANY, reach = Reach::Pool;
         /// The program of the custom engine and its arguments. No shell is involved.
         "pool.command" command: Vec<String> = Vec::new() => Argv, guarded = true, reach = Reach::Pool;
