@@ -89,7 +89,7 @@ pub(super) fn starting(options: &PlaywrightOptions, proxy: SocketAddr) -> Result
 
 /// `node cli.js`.
 fn node(options: &PlaywrightOptions) -> Result<Spec, StartError> {
-    let cli = install::locate(&options.data_folder)?.cli;
+    let cli = install::PLAYWRIGHT.locate(&options.data_folder)?.cli;
     let node = node::locate(options.node.as_deref(), &options.places.search_path)?;
     let (arenas, count) = NODE_ARENAS;
     Ok(Spec::new(node).few_variables().env(arenas, count).args(NODE_FLAGS).arg(cli))
@@ -101,7 +101,7 @@ fn windows(options: &PlaywrightOptions) -> Result<Spec, StartError> {
         StartError::new(format!("Windows cannot be reached: no `{CMD}` on the search path"))
             .hint("`wsl_windows` works in the Windows Subsystem for Linux only, with `appendWindowsPath` and interop on")
     })?;
-    let package = format!("@playwright/mcp@{}", install::version());
+    let package = format!("@playwright/mcp@{}", install::PLAYWRIGHT.version());
     let spec = Spec::new(cmd).few_variables().args(["/c", "npx", "-y"]).arg(package);
     let drive = Path::new(WINDOWS_DRIVE);
     Ok(if drive.is_dir() { spec.folder(drive) } else { spec })
