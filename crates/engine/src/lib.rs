@@ -4,6 +4,8 @@
 //! [`run_folder`], and its ports in [`ports`], where the egress proxy finds them. What it starts is found by
 //! [`browser`] and [`node`], or put on the machine by [`install`]. [`playwright`] and [`custom`] are the engines.
 
+mod answer;
+mod brought;
 pub mod browser;
 pub mod chromium;
 pub mod custom;
@@ -21,6 +23,7 @@ pub mod run_folder;
 mod seat_folder;
 mod stdio;
 mod upstream;
+mod workspace;
 
 pub use custom::CustomEngine;
 pub use playwright::{PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions};

@@ -51,7 +51,7 @@ impl Machine {
             "engines/playwright/{}/node_modules/@playwright/mcp/cli.js",
             install::PLAYWRIGHT.version()
         );
-        let line = line.replace(&format!("node {} {cli}", NODE_FLAGS.join(" ")), "engine");
+        let line = line.replace(&format!("node {} {cli}", node::NODE_FLAGS.join(" ")), "engine");
         assert_eq!(line.replace(install::PLAYWRIGHT.version(), "VERSION"), expected);
     }
 }
