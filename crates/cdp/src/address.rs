@@ -144,6 +144,11 @@ pub fn shown(url: &str) -> String {
     Address::parse(url).map_or_else(|_| "(not an address)".to_owned(), |address| address.to_string())
 }
 
+/// The port of an address, if it is one.
+pub fn port(url: &str) -> Option<u16> {
+    Address::parse(url).ok().map(|address| address.port())
+}
+
 /// The port of a debugger on this machine, if the address is one of it.
 pub fn loopback_port(url: &str) -> Option<u16> {
     let address = Address::parse(url).ok()?;
