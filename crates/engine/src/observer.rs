@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    path::Path,
     time::Duration,
 };
 
@@ -43,8 +44,16 @@ pub(crate) struct Observer {
 enum Command {
     Sync(oneshot::Sender<Contexts>),
     Refresh(oneshot::Sender<()>),
-    Watch(String, oneshot::Sender<Watched>),
-    Forget(String),
+    Watch(Scope, oneshot::Sender<Watched>),
+    Forget(Scope),
+}
+
+/// What is followed together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Scope {
+    Context(String),
+    /// Every context there is.
+    Browser,
 }
 
 /// The contexts of a browser.
@@ -71,7 +80,7 @@ impl Observer {
         let (commands, queue) = mpsc::channel(COMMANDS);
         let mut task = JoinSet::new();
         task.spawn(
-            Task { client: client.clone(), events, pages: HashMap::new(), contexts: HashMap::new() }
+            Task { client: client.clone(), events, pages: HashMap::new(), followed: HashMap::new() }
                 .run(queue),
         );
         Ok(Self { client, commands, _task: task })
@@ -108,14 +117,65 @@ impl Observer {
 
     /// Follows a context from now on.
     pub(crate) async fn watch(&self, context: &str) -> Option<Watched> {
+        self.follow(Scope::Context(context.to_owned())).await
+    }
+
+    /// Follows all contexts together: of a browser that is one seat's.
+    pub(crate) async fn watch_all(&self) -> Option<Watched> {
+        self.follow(Scope::Browser).await
+    }
+
+    async fn follow(&self, scope: Scope) -> Option<Watched> {
         let (reply, watched) = oneshot::channel();
-        self.commands.send(Command::Watch(context.to_owned(), reply)).await.ok()?;
+        self.commands.send(Command::Watch(scope, reply)).await.ok()?;
         watched.await.ok()
+    }
+
+    async fn forget(&self, context: &str) {
+        let _ = self.commands.send(Command::Forget(Scope::Context(context.to_owned()))).await;
+    }
+
+    /// Opens an empty tab in the browser's own context, whose page is of this size.
+    pub(crate) async fn open_tab(&self, (width, height): (u32, u32)) -> Result<(), greenroom_cdp::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Made {
+            target_id: String,
+        }
+        let made = self.client.call("Target.createTarget", &json!({ "url": "about:blank" })).await?;
+        let Ok(Made { target_id }) = serde_json::from_str(made.get()) else { return Ok(()) };
+        self.resize(&target_id, width, height).await;
+        Ok(())
+    }
+
+    /// Has the browser put what its own context downloads into a folder, for as long as this observer is connected.
+    pub(crate) async fn downloads_to(&self, folder: &Path) -> Result<(), greenroom_cdp::Error> {
+        let behaviour = json!({ "behavior": "allow", "downloadPath": folder });
+        self.client.call("Browser.setDownloadBehavior", &behaviour).await.map(drop)
+    }
+
+    /// Gives a page its size, whatever frame is around it. A browser that cannot do that keeps what its flags say.
+    async fn resize(&self, target: &str, width: u32, height: u32) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Window {
+            window_id: i64,
+        }
+        let resized = async {
+            let window =
+                self.client.call("Browser.getWindowForTarget", &json!({ "targetId": target })).await?;
+            let Ok(Window { window_id }) = serde_json::from_str(window.get()) else { return Ok(()) };
+            let size = json!({ "windowId": window_id, "width": width, "height": height });
+            self.client.call("Browser.setContentsSize", &size).await.map(drop)
+        };
+        if let Err(error) = resized.await {
+            tracing::debug!(%error, "cannot give a page its size");
+        }
     }
 
     /// Stops following a context and makes sure that it is gone.
     pub(crate) async fn dispose(&self, context: &str) {
-        let _ = self.commands.send(Command::Forget(context.to_owned())).await;
+        self.forget(context).await;
         let there = self.sync().await.is_some_and(|contexts| contexts.made.contains(context));
         if there
             && let Err(error) = self
@@ -156,7 +216,7 @@ impl Observer {
             }
             watched.view.changed().await.map_err(|_| gone())?;
         }
-        let _ = self.commands.send(Command::Forget(context.to_owned())).await;
+        self.forget(context).await;
         Ok(())
     }
 
@@ -173,7 +233,7 @@ struct Task {
     events: Events,
     /// Every page there is, whosever it is.
     pages: HashMap<String, Page>,
-    contexts: HashMap<String, Context>,
+    followed: HashMap<Scope, Followed>,
 }
 
 struct Page {
@@ -182,8 +242,9 @@ struct Page {
     title: String,
 }
 
-struct Context {
-    /// The context's pages, by when each last changed.
+/// What is known of a scope that somebody follows.
+struct Followed {
+    /// Its pages, by when each last changed.
     order: BTreeMap<u64, String>,
     clock: u64,
     view: watch::Sender<View>,
@@ -228,10 +289,10 @@ impl Task {
                         self.refresh().await;
                         let _ = reply.send(());
                     }
-                    Some(Command::Watch(context, reply)) => {
-                        let _ = reply.send(self.watch(&context));
+                    Some(Command::Watch(scope, reply)) => {
+                        let _ = reply.send(self.watch(&scope));
                     }
-                    Some(Command::Forget(context)) => drop(self.contexts.remove(&context)),
+                    Some(Command::Forget(scope)) => drop(self.followed.remove(&scope)),
                     None => return,
                 },
             }
@@ -261,19 +322,19 @@ impl Task {
         }
     }
 
-    fn watch(&mut self, context: &str) -> Watched {
-        let watched = self.contexts.entry(context.to_owned()).or_insert_with(|| Context {
+    fn watch(&mut self, scope: &Scope) -> Watched {
+        let followed = self.followed.entry(scope.clone()).or_insert_with(|| Followed {
             order: BTreeMap::new(),
             clock: 0,
             view: watch::Sender::new(View::default()),
             crashed: watch::Sender::new(None),
         });
-        let result = Watched { view: watched.view.subscribe(), crashed: watched.crashed.subscribe() };
-        let pages: Vec<_> =
-            self.pages.iter().filter(|(_, page)| page.context == context).map(|(id, _)| id.clone()).collect();
+        let result = Watched { view: followed.view.subscribe(), crashed: followed.crashed.subscribe() };
+        let pages: Vec<_> = self.pages.iter().filter(|(_, page)| scope.has(page)).map(|(id, _)| id).collect();
         for page in pages {
-            self.touch(context, &page);
+            followed.touch(page);
         }
+        followed.show(&self.pages);
         result
     }
 
@@ -315,40 +376,59 @@ impl Task {
     fn page(&mut self, info: TargetInfo) {
         let TargetInfo { target_id, title, url, browser_context_id: context, .. } = info;
         self.pages.insert(target_id.clone(), Page { context: context.clone(), url, title });
-        self.touch(&context, &target_id);
-    }
-
-    /// The page that changed last is the one its session looks at.
-    fn touch(&mut self, context: &str, page: &str) {
-        if let Some(context) = self.contexts.get_mut(context) {
-            context.order.retain(|_, other| other != page);
-            context.clock += 1;
-            context.order.insert(context.clock, page.to_owned());
-        }
-        self.show(context);
+        self.each(&context, |followed, pages| {
+            followed.touch(&target_id);
+            followed.show(pages);
+        });
     }
 
     fn gone(&mut self, page: &str) {
         let Some(Page { context, .. }) = self.pages.remove(page) else { return };
-        if let Some(context) = self.contexts.get_mut(&context) {
-            context.order.retain(|_, other| other != page);
-        }
-        self.show(&context);
+        self.each(&context, |followed, pages| {
+            followed.order.retain(|_, other| other != page);
+            followed.show(pages);
+        });
     }
 
     fn crashed(&mut self, page: &str, status: &str) {
-        let context = self.pages.get(page).and_then(|page| self.contexts.get(&page.context));
-        if let Some(context) = context {
-            context.crashed.send_replace(Some(Lost::Page(status.into())));
-        }
+        let Some(context) = self.pages.get(page).map(|page| page.context.clone()) else { return };
+        self.each(&context, |followed, _| {
+            followed.crashed.send_replace(Some(Lost::Page(status.into())));
+        });
     }
 
-    fn show(&self, context: &str) {
-        let Some(context) = self.contexts.get(context) else { return };
-        let page = context.order.last_key_value().and_then(|(_, page)| self.pages.get(page));
+    /// Does something for everybody who follows what belongs to a context.
+    fn each(&mut self, context: &str, does: impl Fn(&mut Followed, &HashMap<String, Page>)) {
+        for scope in [Scope::Context(context.to_owned()), Scope::Browser] {
+            if let Some(followed) = self.followed.get_mut(&scope) {
+                does(followed, &self.pages);
+            }
+        }
+    }
+}
+
+impl Scope {
+    fn has(&self, page: &Page) -> bool {
+        match self {
+            Self::Context(context) => page.context == *context,
+            Self::Browser => true,
+        }
+    }
+}
+
+impl Followed {
+    /// The page that changed last is the one its session looks at.
+    fn touch(&mut self, page: &str) {
+        self.order.retain(|_, other| other != page);
+        self.clock += 1;
+        self.order.insert(self.clock, page.to_owned());
+    }
+
+    fn show(&self, pages: &HashMap<String, Page>) {
+        let page = self.order.last_key_value().and_then(|(_, page)| pages.get(page));
         let (url, title) = page.map(|page| (page.url.clone(), page.title.clone())).unwrap_or_default();
-        let view = View { url, title, tabs: context.order.len() };
-        context.view.send_if_modified(|old| {
+        let view = View { url, title, tabs: self.order.len() };
+        self.view.send_if_modified(|old| {
             let changed = *old != view;
             *old = view;
             changed

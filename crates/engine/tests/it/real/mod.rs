@@ -5,6 +5,7 @@
 
 mod answers;
 mod data;
+mod devtools;
 mod files;
 
 use std::{
