@@ -13,7 +13,8 @@ const FLAGS: [&str; 4] = [
     "--no-usage-statistics",
     // The address of a page whose loading was traced would be sent to learn how others see it.
     "--no-performance-crux",
-    // Node would fetch source maps itself, from wherever a page says, and not through the egress proxy.
+    // Source maps that the page cannot load Node would fetch itself, from wherever the page says, and not through the
+    // egress proxy.
     "--no-source-maps",
     "--no-file-navigations",
 ];

@@ -51,13 +51,13 @@ async fn only_the_debugger() {
     let room = Room::with(|options| options.node = Some(node)).await;
     let mut sitter = room.sit().await;
     sitter.navigate(&room.site.url("/title?t=quiet")).await;
-    // What a page says of its source maps would be fetched by Node itself, around the proxy.
-    let map = format!("http://127.0.0.1:{}/map-of-the-source", room.site.port());
+    // The engine would look at the source maps that a page names, by itself where the page cannot.
+    let map = room.site.url("/map-of-the-source");
     let code = format!("console.error(new Error('x'));\n//# sourceMappingURL={map}");
     sitter
         .evaluate(&format!(
-            "() => new Promise(done => {{ const s = document.createElement('script'); s.textContent = {}; \
-             document.head.append(s); setTimeout(done, 100); }})",
+            "() => new Promise(done => {{ const s = document.createElement('script'); s.onload = done; \
+             s.src = URL.createObjectURL(new Blob([{}])); document.head.append(s); }}).then(() => 1)",
             json!(code)
         ))
         .await;
