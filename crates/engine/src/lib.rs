@@ -2,11 +2,15 @@
 //!
 //! A process comes from the [`launcher`], lives as a [`process::Process`], keeps its files in the
 //! [`run_folder`], and its ports in [`ports`], where the egress proxy finds them. What it starts is found by
-//! [`browser`] and [`node`], or put on the machine by [`install`]. [`playwright`] and [`custom`] are the engines.
+//! [`browser`] and [`node`], or put on the machine by [`install`]; a browser that runs already is an [`Endpoint`].
+//! [`playwright`] and [`custom`] are the engines.
 
+mod answer;
+mod brought;
 pub mod browser;
 pub mod chromium;
 pub mod custom;
+mod endpoint;
 pub mod errand;
 pub mod install;
 pub mod launcher;
@@ -21,7 +25,9 @@ pub mod run_folder;
 mod seat_folder;
 mod stdio;
 mod upstream;
+mod workspace;
 
 pub use custom::CustomEngine;
+pub use endpoint::Endpoint;
 pub use playwright::{PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions};
 pub use upstream::{Offer, ToolsChanged};
