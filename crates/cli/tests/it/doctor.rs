@@ -1,6 +1,13 @@
 //! `greenroom doctor`, with scripts in the place of Node, npm and the browser.
 
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
+    thread,
+};
+
 use insta::{assert_snapshot, with_settings};
+use tokio_tungstenite::tungstenite;
 
 use crate::{
     run::Place,
@@ -81,7 +88,7 @@ fn two_engines() {
 #[test]
 fn attached_browsers() {
     // A port that was free a moment ago, so nobody listens there.
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let patient = patient().file(
         "home/own.toml",
         &format!(
@@ -91,6 +98,39 @@ fn attached_browsers() {
     patient.run(&["setup", "--config", "../home/own.toml"]);
     check("attached_browsers", &patient, &["doctor", "--config", "../home/own.toml"]);
     assert!(patient.read("cwd/started").is_none());
+}
+
+/// A debugger that says where it is and lets connect, for as long as the test runs.
+fn debugger() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut start = [0; 17];
+            let asked = stream.peek(&mut start).is_ok_and(|read| start[..read] == *b"GET /json/version");
+            if asked {
+                let body = format!(r#"{{"webSocketDebuggerUrl": "ws://{address}/devtools/browser/x"}}"#);
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+                let _ = (&stream).read(&mut [0; 4096]);
+                let _ = (&stream).write_all(format!("{head}{body}").as_bytes());
+            } else if let Ok(mut socket) = tungstenite::accept(stream) {
+                while socket.read().is_ok() {}
+            }
+        }
+    });
+    address
+}
+
+/// A browser that is there is said to be.
+#[test]
+fn a_browser_that_is_there() {
+    let url = format!("http://{}", debugger());
+    let output = run(&patient(), &["doctor", "--no-browse", "--browserUrl", &url]);
+    let line = format!("ok       browsers     reached: browser 1 ({url})\n");
+    assert!(output.contains(&line), "{output}");
+    let output =
+        run(&patient(), &["doctor", "--no-browse", "--wsEndpoint", &format!("work=ws{}/x", &url[4..])]);
+    assert!(output.contains("ok       browsers     reached: browser 1 (work)\n"), "{output}");
 }
 
 /// With an engine of the user's own, what only ours needs is skipped.
