@@ -323,6 +323,9 @@ fn conflicts() {
         "{found:?}"
     );
 
+    let found = with("engine = 'devtools'\nallowed_origins = ['a.example']");
+    assert!(found.len() == 1 && found[0].contains("-> leave it out: it would reach the tabs"), "{found:?}");
+
     let unsafe_tools = "tools.unsafe = true\n[[browsers]]\nurl = 'http://a:1'\n";
     assert_eq!(browsers(&written(unsafe_tools)).len(), 1, "the built-in pool's 16 slots are not there");
     let several = problems(&written(&format!("{unsafe_tools}isolated = true\nslots = 2")));
