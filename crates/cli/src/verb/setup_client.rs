@@ -13,15 +13,14 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::settings::{EngineKind, Resolved, SETTINGS};
-use greenroom_engine::install;
+use greenroom_core::settings::Resolved;
 use serde_json::json;
 
 use crate::{
     args::{self, Flags},
     client::{Client, Entry, Merge, Scope, Server, diff, file::File},
     config::{Inputs, Surroundings},
-    progress,
+    packages, progress,
     report::Hinted,
 };
 
@@ -112,9 +111,8 @@ pub fn run(
 /// Settings on this command line would hold for this run, which has no use for them, and not for the
 /// client's.
 pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<(), Hinted> {
-    let given = flags.first().and_then(|(key, _)| SETTINGS.iter().find(|setting| setting.key == *key));
-    let flag = match given {
-        Some(setting) => setting.flag(),
+    let flag = match flags.first() {
+        Some(flag) => flag,
         None if config => "config".to_owned(),
         None => return Ok(()),
     };
@@ -126,8 +124,7 @@ pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<()
 
 fn engine_is_missing(resolved: &Resolved) -> bool {
     let settings = &resolved.settings;
-    settings.instances().iter().any(|(_, pool)| pool.engine == EngineKind::Playwright)
-        && install::PLAYWRIGHT.locate(&settings.data_dir).is_err()
+    packages::needed(settings).iter().any(|package| package.locate(&settings.data_dir).is_err())
 }
 
 fn server(surroundings: &Surroundings, args: &ConnectArgs) -> anyhow::Result<Server> {

@@ -2,6 +2,7 @@
 //! structs and the rows from one list. Used by `table.rs` only.
 
 use super::{
+    browsers::{Fit, fit},
     kind::{Given, Shape, Wrong},
     table::{Pool, Settings},
 };
@@ -72,6 +73,11 @@ impl Setting {
         self.section() == "pool"
     }
 
+    /// Whether it is one of those that mean something to a browser that is attached to.
+    pub fn is_of_browsers(&self) -> bool {
+        self.is_of_pools() && !matches!(fit(self.name()), None | Some(Fit::No(_)))
+    }
+
     /// Whether it has the same value in both. What it shows does not tell: passwords are not shown.
     pub fn is_same(&self, one: &Settings, other: &Settings) -> bool {
         (self.same)(one, other)
@@ -138,8 +144,11 @@ macro_rules! settings {
             $( $(#[doc = $section_doc])+ pub $section: $Section, )*
             /// The pools that were declared, by name. When there are none, one pool is made of `pool`.
             pub pools: Vec<DeclaredPool>,
-            /// Running browsers to attach to, in the order of their indices.
+            /// Running browsers to attach to, in the order of their indices. Where there are some and no pools are
+            /// declared, there is no pool.
             pub browsers: Vec<AttachedBrowser>,
+            /// What a browser has that is attached to while greenroom runs; see [`Settings::attached`].
+            pub(super) attached: Option<Result<Pool, String>>,
         }
 
         $(
@@ -156,6 +165,7 @@ macro_rules! settings {
                     $( $section: $Section { $( $s_field: $s_default, )* }, )*
                     pools: Vec::new(),
                     browsers: Vec::new(),
+                    attached: None,
                 }
             }
         }

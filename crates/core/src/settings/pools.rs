@@ -1,9 +1,10 @@
 //! The pools that a configuration declares: named groups of instances, each instance with its own values.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use super::{
     choice::{Browser, EngineKind},
+    server_url,
     table::{Pool, Settings},
 };
 
@@ -29,10 +30,16 @@ pub struct DeclaredInstance {
 }
 
 impl Settings {
-    /// What instances there are configured, each with where: the declared ones, or those of the built-in pool.
+    /// The pool that is there when none is declared: not where there are browsers to attach to instead.
+    pub fn built_in(&self) -> Option<&Pool> {
+        (self.pools.is_empty() && self.browsers.is_empty()).then_some(&self.pool)
+    }
+
+    /// What instances there are configured, each with where: the declared ones, or those of the built-in pool. Browsers
+    /// that are attached to are none of them.
     pub fn instances(&self) -> Vec<(String, &Pool)> {
-        if self.pools.is_empty() {
-            return vec![("pool".to_owned(), &self.pool)];
+        if let Some(pool) = self.built_in() {
+            return vec![("pool".to_owned(), pool)];
         }
         let of = |pool: &'_ DeclaredPool| -> Vec<String> {
             (0..pool.instances.len()).map(|id| format!("pool {}, instance {id}", pool.name)).collect()
@@ -41,9 +48,22 @@ impl Settings {
         named.map(|(place, instance)| (place, &instance.pool)).collect()
     }
 
-    /// What calls that name no pool run in.
-    pub fn default_instance(&self) -> &Pool {
-        self.pools.iter().find(|pool| pool.is_default).map_or(&self.pool, |pool| &pool.common)
+    /// What calls run in that name neither a pool nor a browser; none where there are browsers alone.
+    pub fn default_pool(&self) -> Option<&Pool> {
+        let declared = self.pools.iter().find(|pool| pool.is_default).map(|pool| &pool.common);
+        declared.or_else(|| self.built_in())
+    }
+
+    /// The engines that pools and attached browsers are configured with.
+    pub fn engines(&self) -> BTreeSet<EngineKind> {
+        let of_pools = self.instances().into_iter().map(|(_, pool)| pool.engine);
+        of_pools.chain(self.browsers.iter().map(|browser| browser.pool.engine)).collect()
+    }
+
+    /// What a browser has of which nothing was said but its address: for those that are attached to while greenroom
+    /// runs. The error says why `[pool]` cannot hold for one.
+    pub fn attached(&self) -> Result<Pool, String> {
+        self.attached.clone().unwrap_or_else(|| Ok(Pool::declared_defaults()))
     }
 
     /// Settings with this pool and defaults around it, for what works on whole settings.
@@ -56,7 +76,12 @@ impl Pool {
     /// Whether greenroom starts a Chromium for it, rather than the engine its own browser.
     pub fn has_chromium(&self) -> bool {
         let engines_own = matches!(self.browser, Browser::Firefox | Browser::Webkit);
-        self.engine == EngineKind::Playwright && !engines_own && !self.wsl_windows && !self.extension
+        self.engine != EngineKind::Custom && !engines_own && !self.wsl_windows && !self.extension
+    }
+
+    /// The custom engine's address for messages: without its query, which may hold a key.
+    pub fn shown_url(&self) -> Option<String> {
+        self.url.as_deref().map(server_url::shown)
     }
 
     /// What a declared pool has that sets nothing: one persistent browser per instance, where the built-in pool

@@ -19,7 +19,7 @@ use crate::{
     chromium::{Chromium, ChromiumSpec},
     launcher::Launcher,
     loss::declare,
-    observer::{Observer, Watched},
+    observer::{Observer, Scope, Watched},
     ports::Ports,
     run_folder::RunFolder,
 };
@@ -62,13 +62,14 @@ impl Driven {
             let observer = Observer::connect(&chromium.endpoint).await?;
             // One with windows has a tab already.
             if spec.headless {
-                let opened = observer.open_tab(spec.window).await;
-                opened.map_err(|error| StartError::new(format!("the browser opens no tab: {error}")))?;
+                let failed = |error| StartError::new(format!("the browser opens no tab: {error}"));
+                let tab = observer.open_tab().await.map_err(failed)?;
+                observer.resize(&tab, spec.window).await;
             }
             if let Err(error) = observer.downloads_to(downloads).await {
                 tracing::debug!(%error, "the browser does not say where downloads go");
             }
-            let watched = observer.watch_all().await;
+            let watched = observer.watch(&Scope::Browser).await;
             watched.map(|watched| (observer, watched)).ok_or_else(|| StartError::new("the browser is gone"))
         };
         match seen.await {

@@ -4,6 +4,7 @@
 //! addresses, of which the site looks at the path only.
 
 mod answers;
+mod attached;
 mod data;
 mod devtools;
 mod files;
