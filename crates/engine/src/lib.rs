@@ -12,6 +12,7 @@ mod endpoint;
 pub mod errand;
 pub mod install;
 pub mod launcher;
+mod left_tabs;
 mod loss;
 pub mod node;
 mod observer;
