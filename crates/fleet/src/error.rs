@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use greenroom_core::{InstanceId, Lost, SessionId, StartError, port::human};
 
+use crate::browsers::NotChosen;
+
 /// All slots stayed lent for as long as a caller was willing to wait.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no browser free within {}: pool \"{pool}\"", human(*.waited))]
@@ -62,6 +64,14 @@ pub enum FleetError {
     /// A pool that keeps its browsers' profiles serves one owner.
     #[error("pool \"{pool}\" keeps its browsers' profiles and belongs to another owner")]
     NotYours { pool: String },
+    /// Which attached browser is meant is not said, or said where there is no choice.
+    #[error(transparent)]
+    NotChosen(#[from] NotChosen),
+    /// An attached browser cannot be reached.
+    #[error("browser {index} cannot be reached: {url}{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    BrowserDown { index: u32, url: String, why: Option<String>, retry_in: Option<Duration> },
+    #[error("\"{name}\" is attached already, as browser {index}")]
+    BrowserExists { name: String, index: u32 },
     #[error("greenroom is shutting down")]
     ShuttingDown,
 }

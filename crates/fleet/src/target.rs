@@ -12,6 +12,8 @@ pub struct Target {
     pub pool: Option<String>,
     /// A number or an alias.
     pub instance: Option<String>,
+    /// The index or the label of an attached browser.
+    pub browser: Option<String>,
 }
 
 /// What a change of a pool's size came to.

@@ -3,8 +3,8 @@
 //! What an agent can act on is a failed tool, so that its model reads it. Only what a client's program did wrong
 //! is a JSON-RPC error.
 
-use greenroom_core::{InvalidSessionId, Raw, RefId, Refused, StartError, raw::encode};
-use greenroom_fleet::{FleetError, LeaseTimeout};
+use greenroom_core::{InvalidSessionId, Raw, RefId, Refused, StartError, port::human, raw::encode};
+use greenroom_fleet::{FleetError, LeaseTimeout, NotChosen};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 use serde_json::json;
 
@@ -248,6 +248,24 @@ impl Failure {
                 failure("not_fixed").hint("`pool.instances_max` is how many there may be at most")
             }
             FleetError::NotYours { .. } => failure("not_yours").hint("use another pool"),
+            FleetError::NotChosen(NotChosen::OnlyOne | NotChosen::NoneAttached) => {
+                failure("browser_index").hint("leave `browserIndex` out")
+            }
+            FleetError::NotChosen(NotChosen::Required { known } | NotChosen::Unknown { known, .. }) => {
+                failure("browser_index")
+                    .hint(format!("`browserIndex` is one of {}; list_browsers shows them", known.join(", ")))
+            }
+            FleetError::NotChosen(NotChosen::Both) => {
+                failure("browser_index").hint("`browserIndex` is for attached browsers, `browser_pool` for pools")
+            }
+            FleetError::BrowserDown { retry_in, .. } => {
+                let when = match retry_in {
+                    Some(wait) => format!("it is tried again in {}; ", human(*wait)),
+                    None => String::new(),
+                };
+                failure("browser_down").hint(format!("{when}reconnect_browser tries it now")).retryable()
+            }
+            FleetError::BrowserExists { .. } => failure("browser_exists").hint("list_browsers shows it"),
             FleetError::ShuttingDown => failure("shutting_down").retryable(),
         }
     }
@@ -334,6 +352,7 @@ pub(crate) fn unroutable(error: Unroutable) -> Result<Failure, RpcError> {
         Unroutable::SessionId(error) => Ok(error.into()),
         Unroutable::PoolType => Ok(Failure::new("no_such_pool", error.to_string())),
         Unroutable::InstanceType => Ok(Failure::new("no_such_instance", error.to_string())),
+        Unroutable::BrowserType => Ok(Failure::new("browser_index", error.to_string())),
         Unroutable::Wants(unwanted) => Ok(Failure::new("invalid_arguments", unwanted.to_string())),
     }
 }

@@ -3,6 +3,7 @@
 //! [`submit`] brings calls to their sessions, [`listing`] shows what sessions there are, [`pools`] is for whoever looks
 //! after the pools.
 
+mod browsers;
 mod listing;
 mod pools;
 mod submit;
@@ -20,6 +21,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    browsers::Browsers,
     error::FleetError,
     pool::{Pool, PoolSettings},
     registry::{Key, Registry},
@@ -31,7 +33,7 @@ pub use listing::{SessionState, SessionStatus};
 
 #[derive(Debug, Clone)]
 pub struct FleetSettings {
-    /// At least one; the default one is among them.
+    /// The default one is among them. None where all browsers are attached.
     pub pools: Vec<PoolSettings>,
     /// How many instances may be started at a time. A start keeps a core busy.
     pub starts_max: usize,
@@ -57,6 +59,9 @@ pub(crate) struct Inner {
     pub(crate) settings: FleetSettings,
     /// The default one first.
     pools: Vec<Arc<Pool>>,
+    pub(crate) browsers: Browsers,
+    /// How many instances may be started at a time, in all pools.
+    starts: Arc<Semaphore>,
     registry: Mutex<Registry>,
     pub(crate) watcher: Arc<dyn Watcher>,
     /// No more calls are taken on.
@@ -76,6 +81,8 @@ impl Fleet {
         Self(Arc::new(Inner {
             settings,
             pools,
+            browsers: Browsers::default(),
+            starts,
             registry: Mutex::default(),
             watcher,
             draining: CancellationToken::new(),
@@ -209,7 +216,7 @@ impl Fleet {
     pub async fn drain_calls(&self, within: Duration) -> bool {
         self.0.draining.cancel();
         // Whoever still waits for a browser gets none: it hears so now instead of holding up those that run.
-        self.0.pools.iter().for_each(|pool| pool.lend_no_more());
+        self.0.all_pools().iter().for_each(|pool| pool.lend_no_more());
         self.0.flights.close();
         timeout(within, self.0.flights.wait()).await.is_ok()
     }
@@ -217,14 +224,14 @@ impl Fleet {
     /// Ends every session, pending ones too, and every instance. Returns when nothing is left.
     pub async fn shutdown(&self) {
         self.0.closing.cancel();
-        self.0.pools.iter().for_each(Pool::give_up_seats);
+        self.0.all_pools().iter().for_each(Pool::give_up_seats);
         for handle in self.0.lock().sessions.values() {
             handle.stop.cancel();
         }
         self.0.tasks.close();
         self.0.tasks.wait().await;
         let mut ending = tokio::task::JoinSet::new();
-        for pool in self.0.pools.clone() {
+        for pool in self.0.all_pools() {
             ending.spawn(async move { pool.shutdown().await });
         }
         while ending.join_next().await.is_some() {}

@@ -80,6 +80,6 @@ impl Fleet {
 
     /// The machine slept and woke up: everything is looked at now.
     pub fn woke(&self) {
-        self.0.pools.iter().for_each(|pool| pool.woke());
+        self.0.all_pools().iter().for_each(|pool| pool.woke());
     }
 }

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use super::{Inner, Whose};
 use crate::{
+    browsers::NotChosen,
     error::FleetError,
     pool::Pool,
     registry::{Key, Registry},
@@ -218,12 +219,12 @@ impl Inner {
 
     /// Where a new session of this owner is to live.
     pub(super) fn home(&self, owner: &Owner, target: &Target) -> Result<Home, FleetError> {
-        let pool = self.pool(target.pool.as_deref())?;
+        let pool = self.pool_for(target)?;
         if pool.settings().local_only && !owner.is_local() {
             return Err(FleetError::NotYours { pool: pool.name.to_string() });
         }
         let key = target.instance.as_deref().map(|name| pool.resolve(name)).transpose()?;
-        Ok(Home { pool: pool.clone(), key })
+        Ok(Home { pool, key })
     }
 
     /// A session stays where it is: whoever names another place hears where that is.
@@ -240,10 +241,28 @@ impl Inner {
         {
             return Err(elsewhere());
         }
+        if target.browser.is_some() && self.pool_for(target)?.name != pool.name {
+            return Err(elsewhere());
+        }
         match target.instance.as_deref() {
             Some(name) if Some(pool.resolve(name)?) != lives_in => Err(elsewhere()),
             _ => Ok(()),
         }
+    }
+
+    /// The pool that a call with this target begins in: the one it names, its browser's, or the default one.
+    fn pool_for(&self, target: &Target) -> Result<Arc<Pool>, FleetError> {
+        match (&target.pool, &target.browser) {
+            (Some(_), Some(_)) => Err(NotChosen::Both.into()),
+            (Some(name), None) => self.pool(Some(name)).cloned(),
+            (None, None) if self.browsers.is_empty() => self.pool(None).cloned(),
+            (None, given) => Ok(self.browsers.choose(given.as_deref())?.pool.clone()),
+        }
+    }
+
+    /// Every pool, those of attached browsers too.
+    pub(super) fn all_pools(&self) -> Vec<Arc<Pool>> {
+        self.pools.iter().cloned().chain(self.browsers.pools()).collect()
     }
 
     /// The pool of this name; the default one, if none is named.

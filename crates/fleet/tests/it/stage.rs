@@ -110,7 +110,7 @@ pub fn with_instances(
 /// A place by pool and instance; an empty name is none.
 pub fn at(pool: &str, instance: &str) -> Target {
     let name = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
-    Target { pool: name(pool), instance: name(instance) }
+    Target { pool: name(pool), instance: name(instance), browser: None }
 }
 
 /// Instances of this world, all alike.

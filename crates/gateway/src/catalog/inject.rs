@@ -15,6 +15,7 @@ use crate::recall::{
 pub(crate) const SESSION_ID: &str = "sessionId";
 pub(crate) const POOL: &str = "browser_pool";
 pub(crate) const INSTANCE: &str = "browser_instance";
+pub(crate) const BROWSER: &str = "browserIndex";
 
 /// Every tool carries these, so every token counts: at most 20 of them each, beside the names of pools.
 const SESSION_DESCRIPTION: &str = "Your browser; each agent picks its own id";
@@ -38,6 +39,7 @@ pub(crate) struct Takes {
     pub(crate) session: bool,
     pub(crate) pool: bool,
     pub(crate) instance: bool,
+    pub(crate) browser: bool,
     pub(crate) wants: wants::Takes,
 }
 
@@ -47,12 +49,14 @@ impl Takes {
         session: true,
         pool: true,
         instance: true,
+        browser: true,
         wants: wants::Takes { mode: true, responses: true, pages: true },
     };
     const NONE: Self = Self {
         session: false,
         pool: false,
         instance: false,
+        browser: false,
         wants: wants::Takes { mode: false, responses: false, pages: false },
     };
 }
@@ -88,7 +92,13 @@ impl Shown {
             responses: free(RESPONSES),
             pages: gives.data && pages::NAMES.iter().all(|name| free(name)),
         };
-        let takes = Takes { session: free(SESSION_ID), pool: free(POOL), instance: free(INSTANCE), wants };
+        let takes = Takes {
+            session: free(SESSION_ID),
+            pool: free(POOL),
+            instance: free(INSTANCE),
+            browser: free(BROWSER),
+            wants,
+        };
         let session = encode(&json!({ "type": "string", "description": SESSION_DESCRIPTION }));
         let own: Vec<_> = std::iter::once((SESSION_ID, session)).chain(self.places()).collect();
         let added: Vec<_> = own.into_iter().filter(|(name, _)| free(name)).collect();

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 pub(crate) use arguments::Checker;
 pub use arguments::Invalid;
-pub(crate) use inject::{INSTANCE, POOL, SESSION_ID, Shown, Takes};
+pub(crate) use inject::{BROWSER, INSTANCE, POOL, SESSION_ID, Shown, Takes};
 pub use listed::{Entry, Listed};
 
 /// A pool, as far as tools are concerned.

@@ -219,7 +219,8 @@ impl OwnTool {
     ) -> Result<Said, Failure> {
         let permit = gateway.policy.permit(&caller.owner, self.name)?;
         let (session, places) = (self.session.is_some(), self.places);
-        let takes = Takes { session, pool: places, instance: places, wants: Default::default() };
+        let takes =
+            Takes { session, pool: places, instance: places, browser: places, wants: Default::default() };
         let selected = request.take_selectors(takes).map_err(|error| match rescue::unroutable(error) {
             Ok(failure) => failure,
             Err(_) => Failure::invalid_arguments(self.name, &Invalid::NotAnObject),
