@@ -1,9 +1,10 @@
-//! The command line: the verbs, declared here, and a flag for every setting, made from core's table.
+//! The command line: the verbs, declared here, a flag for every setting, made from core's table, and the flags that name
+//! browsers to attach to, whose order counts.
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use greenroom_core::settings::{SETTINGS, Setting, Settings, Shape};
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use greenroom_core::settings::{BROWSER_URL, BrowserFlag, SETTINGS, Setting, Settings, Shape, WS_ENDPOINT};
 
 use crate::verb;
 
@@ -65,7 +66,7 @@ pub enum ConfigVerb {
 }
 
 /// Settings whose flags have a short name too, which everybody uses.
-const SHORT: [(&str, &str); 1] = [("server.listen", "listen")];
+const SHORT: [(&str, &str); 2] = [("server.listen", "listen"), ("pool.engine", "engine")];
 
 #[derive(Debug, Subcommand)]
 pub enum SessionsVerb {
@@ -91,17 +92,70 @@ pub enum PoolVerb {
     Drain(verb::pool::InstanceArgs),
 }
 
-/// Settings given as flags: key and value.
-pub type Flags = Vec<(&'static str, String)>;
+/// What was given as flags.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Settings: key and value.
+    pub settings: Vec<(&'static str, String)>,
+    /// Browsers to attach to, in the order of the command line.
+    pub browsers: Vec<BrowserFlag>,
+}
+
+impl Flags {
+    /// One of those that were given, without its dashes.
+    pub fn first(&self) -> Option<String> {
+        let setting = self.settings.first().and_then(|(key, _)| SETTINGS.iter().find(|one| one.key == *key));
+        let browser = || Some(self.browsers.first()?.flag.trim_start_matches('-').to_owned());
+        setting.map(Setting::flag).or_else(browser)
+    }
+}
 
 /// Parses a command line into its verb and the settings it gives, as keys and values. The error is clap's: a mistake, or
 /// a wish for `--help` or `--version`.
 pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<(Cli, Flags), clap::Error> {
     // Only shown; the real default of `data_dir` is found with the other sources.
     let defaults = Settings::defaults(PathBuf::from("the platform's data folder"));
-    let command = Cli::command().args(SETTINGS.iter().map(|setting| flag(setting, &defaults)));
+    let command = command(&defaults);
     let matches = command.try_get_matches_from(line)?;
     Ok((Cli::from_arg_matches(&matches)?, given(&matches)))
+}
+
+fn command(defaults: &Settings) -> Command {
+    with_browsers(Cli::command().args(SETTINGS.iter().map(|setting| flag(setting, defaults))))
+}
+
+/// The flags that name browsers, with their other spellings and what they mean.
+const BROWSERS: [(&str, &str, &str); 2] = [
+    (
+        BROWSER_URL,
+        "browser-url",
+        "A running browser to attach to, by its debugger's address, such as `http://127.0.0.1:9222`; may be repeated. \
+         `LABEL=URL` gives it a name. What follows `|` starts the browser when `reconnect_browser` finds it gone: a program \
+         and its arguments, without a shell, `{url}` for the address. Headers are for `[[browsers]]` in the config file \
+         alone, since everybody on a machine can read its command lines",
+    ),
+    (
+        WS_ENDPOINT,
+        "ws-endpoint",
+        "The same by a WebSocket address, such as `ws://127.0.0.1:9222/devtools/browser/<id>`. Both kinds may be mixed; \
+         browsers are numbered in the order given, after those of the config file",
+    ),
+];
+
+/// Adds the flags that name browsers, to every verb for itself: clap hands global flags down by replacing what stood
+/// before the verb, and loses their order.
+fn with_browsers(command: Command) -> Command {
+    let args = BROWSERS.map(|(flag, alias, help)| {
+        Arg::new(flag)
+            .long(flag.trim_start_matches('-'))
+            .alias(alias)
+            .value_name("[LABEL=]URL[|COMMAND]")
+            .action(ArgAction::Append)
+            .help_heading("Browsers")
+            .hide_short_help(true)
+            .help(help)
+    });
+    command.args(args).mut_subcommands(with_browsers)
 }
 
 fn flag(setting: &Setting, defaults: &Settings) -> Arg {
@@ -127,19 +181,32 @@ fn flag(setting: &Setting, defaults: &Settings) -> Arg {
     }
 }
 
-/// The settings that were given. clap hands global flags down to the innermost verb, wherever they stood.
+/// What was given. clap hands global flags down to the innermost verb, wherever they stood; the others are where they
+/// stood.
 fn given(matches: &ArgMatches) -> Flags {
+    let mut browsers = browsers(matches);
     let mut innermost = matches;
     while let Some((_, next)) = innermost.subcommand() {
         innermost = next;
+        browsers.extend(self::browsers(next));
     }
-    SETTINGS
-        .iter()
-        .filter_map(|setting| {
-            let values: Vec<_> = innermost.get_many::<String>(setting.key)?.cloned().collect();
-            Some((setting.key, values.join(",")))
-        })
-        .collect()
+    let settings = SETTINGS.iter().filter_map(|setting| {
+        let values: Vec<_> = innermost.get_many::<String>(setting.key)?.cloned().collect();
+        Some((setting.key, values.join(",")))
+    });
+    Flags { settings: settings.collect(), browsers }
+}
+
+/// The browsers that are named between one verb and the next, in their order across both flags.
+fn browsers(matches: &ArgMatches) -> Vec<BrowserFlag> {
+    let of = |flag: &'static str| {
+        let values = matches.get_many::<String>(flag).into_iter().flatten().cloned();
+        let places = matches.indices_of(flag).into_iter().flatten();
+        places.zip(values).map(move |(place, value)| (place, BrowserFlag { flag, value }))
+    };
+    let mut all: Vec<_> = BROWSERS.into_iter().flat_map(|(flag, ..)| of(flag)).collect();
+    all.sort_by_key(|(place, _)| *place);
+    all.into_iter().map(|(_, browser)| browser).collect()
 }
 
 #[cfg(test)]
@@ -153,18 +220,48 @@ mod tests {
     /// clap finds no fault in the flags that the table makes.
     #[test]
     fn flags_are_sound() {
-        let defaults = Settings::defaults(PathBuf::new());
-        Cli::command().args(SETTINGS.iter().map(|setting| flag(setting, &defaults))).debug_assert();
+        command(&Settings::defaults(PathBuf::new())).debug_assert();
+    }
+
+    /// Browsers keep the order of the command line across both flags, all their spellings, and every verb they stand by.
+    #[test]
+    fn browsers_are_read_in_order() {
+        let line = "greenroom --wsEndpoint ws://a --browserUrl http://b config --browser-url http://c \
+                    --ws-endpoint=ws://d show --browserUrl http://e --log info --wsEndpoint ws://f";
+        let named: Vec<_> =
+            flags(line).browsers.into_iter().map(|browser| (browser.flag, browser.value)).collect();
+        let expected = [
+            (WS_ENDPOINT, "ws://a"),
+            (BROWSER_URL, "http://b"),
+            (BROWSER_URL, "http://c"),
+            (WS_ENDPOINT, "ws://d"),
+            (BROWSER_URL, "http://e"),
+            (WS_ENDPOINT, "ws://f"),
+        ];
+        assert_eq!(named, expected.map(|(flag, value)| (flag, value.to_owned())));
+        let line = ["greenroom", "mcp", "--browserUrl", "http://a|x -y, z", "--engine", "devtools"];
+        let given = parse(line.map(OsString::from)).unwrap().1;
+        assert_eq!(given.browsers[0].value, "http://a|x -y, z");
+        assert_eq!(given.settings, [("pool.engine", "devtools".to_owned())]);
+    }
+
+    /// Whatever was given can be named, to say that it would be lost.
+    #[test]
+    fn a_flag_can_be_named() {
+        assert_eq!(flags("greenroom mcp").first(), None);
+        assert_eq!(flags("greenroom mcp --wsEndpoint ws://a").first().as_deref(), Some("wsEndpoint"));
+        assert_eq!(flags("greenroom mcp --engine devtools").first().as_deref(), Some("pool-engine"));
     }
 
     /// Flags are read before, between and after verbs; switches need no value; lists may be repeated.
     #[test]
     fn flags_are_read_anywhere() {
-        assert_eq!(flags("greenroom mcp"), []);
+        assert_eq!(flags("greenroom mcp"), Flags::default());
         assert_eq!(
             flags(
                 "greenroom --pool-headless=false config --log info show --tools-unsafe --tools-deny a --tools-deny b,c"
-            ),
+            )
+            .settings,
             [
                 ("log", "info".to_owned()),
                 ("tools.deny", "a,b,c".to_owned()),

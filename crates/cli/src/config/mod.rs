@@ -17,7 +17,7 @@ pub struct Inputs {
     pub surroundings: Surroundings,
     /// The value of `--config`.
     pub config: Option<PathBuf>,
-    /// The settings given as flags.
+    /// What was given as flags.
     pub flags: Flags,
 }
 
@@ -32,7 +32,8 @@ impl Inputs {
             user_file: surroundings.user_file(),
             working_dir: surroundings.working_dir.clone(),
             environment: surroundings.variables.clone(),
-            flags: self.flags.clone(),
+            flags: self.flags.settings.clone(),
+            browsers: self.flags.browsers.clone(),
         };
         Ok(settings::resolve(&sources)?)
     }

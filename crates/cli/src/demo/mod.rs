@@ -54,10 +54,11 @@ pub enum Outcome {
 /// Says what is missing before anything starts.
 pub fn check(settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<()> {
     let pool = &settings.pool;
-    if pool.engine == EngineKind::Custom {
-        return Err(Hinted::usage(
-            "the demo knows the playwright engine's tools, and `pool.engine` is `custom`",
-        )
+    if pool.engine != EngineKind::Playwright {
+        return Err(Hinted::usage(format!(
+            "the demo knows the playwright engine's tools, and `pool.engine` is `{}`",
+            pool.engine
+        ))
         .hint("give --pool-engine playwright")
         .into());
     }
@@ -83,8 +84,9 @@ pub async fn run(
     let mut settings = settings.clone();
     // Nobody comes after these: a spare would be opened for no one.
     settings.pool.warm = Some(0);
-    // The demo shows the built-in pool, whatever else is declared.
-    (settings.pools, settings.sessions.scope) = (Vec::new(), Scope::Connection);
+    // The demo shows the built-in pool, whatever else is declared; nobody's own browser is used for it.
+    (settings.pools, settings.browsers) = (Vec::new(), Vec::new());
+    settings.sessions.scope = Scope::Connection;
     let (shop, shop_url) = listen().await?;
     let (front, front_url) = listen().await?;
     let address = front.local_addr().context("cannot tell where the front listens")?;

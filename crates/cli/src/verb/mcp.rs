@@ -96,6 +96,14 @@ async fn join(
             );
         }
     }
+    for (at, browser) in resolved.settings.browsers.iter().enumerate() {
+        if let Origin::Flag(flag) = resolved.browser_origin(at) {
+            tracing::warn!(
+                "{flag} {} has no effect: a server was joined, and its settings hold; --standalone joins none",
+                browser.shown_url()
+            );
+        }
+    }
     let thin = Thin { servers: place, connection: random(), folder: surroundings.working_dir.clone() };
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     let hint = "if it hangs, restart it, or give --standalone to do without";

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::settings::{EngineKind, Resolved, SETTINGS};
+use greenroom_core::settings::{EngineKind, Resolved};
 use greenroom_engine::install;
 use serde_json::json;
 
@@ -112,9 +112,8 @@ pub fn run(
 /// Settings on this command line would hold for this run, which has no use for them, and not for the
 /// client's.
 pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<(), Hinted> {
-    let given = flags.first().and_then(|(key, _)| SETTINGS.iter().find(|setting| setting.key == *key));
-    let flag = match given {
-        Some(setting) => setting.flag(),
+    let flag = match flags.first() {
+        Some(flag) => flag,
         None if config => "config".to_owned(),
         None => return Ok(()),
     };

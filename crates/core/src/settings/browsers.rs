@@ -1,13 +1,35 @@
 //! Browsers that already run and are attached to, as `[[browsers]]`, `--browserUrl` and `--wsEndpoint` name them.
+//!
+//! Here are what such a browser is, and what holds for its parts wherever they are written: `resolve` reads them at the
+//! start, and whoever takes in a browser at run time reads its parts with the same words.
+//!
+//! `declared.rs` reads the tables of a config file, `flag.rs` the command line, `draft.rs` puts together what they say,
+//! `key.rs` knows which settings of a pool mean something to a browser that already runs.
+
+mod declared;
+mod draft;
+mod flag;
+mod key;
+mod part;
 
 use std::fmt;
 
-use super::table::Pool;
+use super::{server_url, table::Pool};
+
+pub(super) use declared::BROWSERS;
+pub(super) use draft::{BrowserDraft, at_run_time, base, problems};
+pub(super) use key::{Fit, NAMED, fit};
+pub use part::{HEADERS_MAX, LABEL_BYTES_MAX, TAGS_MAX, browser_label, browser_tags, browser_url};
+
+/// How many browsers may be attached at once. A connected one has an engine process of some 90 MB, so more than these
+/// are more than one machine should drive, or a mistake in a script.
+pub const BROWSERS_MAX: usize = 64;
 
 /// A browser to attach to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedBrowser {
-    /// The debugger's address: `http://host:port`, or `ws://host:port/devtools/browser/…`.
+    /// The debugger's address: `http://host:port`, or `ws://host:port/devtools/browser/…`. Its query may be a secret:
+    /// see [`AttachedBrowser::shown_url`].
     pub url: String,
     /// A second name beside its index, never a number, and no other browser's.
     pub label: Option<String>,
@@ -22,6 +44,19 @@ pub struct AttachedBrowser {
     pub pool: Pool,
 }
 
+impl AttachedBrowser {
+    /// A browser of which only the address is known; `pool` is [`Settings::attached`](super::Settings::attached).
+    pub fn at(url: String, pool: Pool) -> Self {
+        let (tags, headers, start_command) = Default::default();
+        Self { url, label: None, tags, headers, start_command, pool }
+    }
+
+    /// The address for lists, logs and errors: without its query, which may hold a key.
+    pub fn shown_url(&self) -> String {
+        server_url::shown(&self.url)
+    }
+}
+
 /// A header of a request. Its value is a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Header {
@@ -34,3 +69,6 @@ impl fmt::Debug for Header {
         write!(f, "{}: …", self.name)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,8 +138,11 @@ macro_rules! settings {
             $( $(#[doc = $section_doc])+ pub $section: $Section, )*
             /// The pools that were declared, by name. When there are none, one pool is made of `pool`.
             pub pools: Vec<DeclaredPool>,
-            /// Running browsers to attach to, in the order of their indices.
+            /// Running browsers to attach to, in the order of their indices. Where there are some and no pools are
+            /// declared, there is no pool.
             pub browsers: Vec<AttachedBrowser>,
+            /// What a browser has that is attached to while greenroom runs; see [`Settings::attached`].
+            pub(super) attached: Option<Result<Pool, String>>,
         }
 
         $(
@@ -156,6 +159,7 @@ macro_rules! settings {
                     $( $section: $Section { $( $s_field: $s_default, )* }, )*
                     pools: Vec::new(),
                     browsers: Vec::new(),
+                    attached: None,
                 }
             }
         }

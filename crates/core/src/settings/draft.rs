@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    declare::Setting,
     grammar::Spot,
     key::{INSTANCES, Key, Level},
     kind::{Given, Kind, Switch, Text, Wrong},
@@ -142,14 +143,14 @@ impl Draft {
             Key::IsDefault => self.is_default = Switch.parse(given)?,
             Key::Description => self.description = line(given)?,
             Key::Alias => self.layer(spot.instance, site).alias = alias(given)?,
-            Key::Setting(setting) => (setting.set)(&mut self.layer(spot.instance, site).values, given)?,
+            Key::Setting(setting) => self.layer(spot.instance, site).set(setting, given)?,
         }
         Ok(())
     }
 }
 
 impl Layer {
-    fn new(site: &Site) -> Self {
+    pub(super) fn new(site: &Site) -> Self {
         Self {
             declared_by: site.clone(),
             values: Settings::around(Pool::declared_defaults()),
@@ -157,6 +158,10 @@ impl Layer {
             sites: BTreeMap::new(),
             wrong: BTreeSet::new(),
         }
+    }
+
+    pub(super) fn set(&mut self, setting: &Setting, given: Given<'_>) -> Result<(), Wrong> {
+        (setting.set)(&mut self.values, given)
     }
 
     /// `pool` with this level's values over it.

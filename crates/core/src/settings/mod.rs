@@ -28,6 +28,7 @@ mod problem;
 mod reference;
 mod reference_pools;
 mod resolve;
+mod server_url;
 mod source;
 mod table;
 mod variables;
@@ -39,7 +40,10 @@ mod pools_examples;
 #[cfg(test)]
 mod pools_tests;
 
-pub use browsers::{AttachedBrowser, Header};
+pub use browsers::{
+    AttachedBrowser, BROWSERS_MAX, HEADERS_MAX, Header, LABEL_BYTES_MAX, TAGS_MAX, browser_label,
+    browser_tags, browser_url,
+};
 pub use choice::{Browser, Cap, EngineKind, ImageResponses, LeaseStrategy, Responses, Scope, When};
 pub use declare::{Reach, Section, Setting};
 pub use duration::parse_duration;
@@ -49,7 +53,9 @@ pub use pools::{DeclaredInstance, DeclaredPool};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use resolve::{Resolved, resolve};
-pub use source::{CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, Sources};
+pub use source::{
+    BROWSER_URL, BrowserFlag, CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, Sources, WS_ENDPOINT,
+};
 pub use table::{Attach, Blobs, Pool, Records, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools};
 pub use variables::is_ours;
 pub use viewport::Viewport;

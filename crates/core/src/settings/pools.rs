@@ -1,6 +1,6 @@
 //! The pools that a configuration declares: named groups of instances, each instance with its own values.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use super::{
     choice::{Browser, EngineKind},
@@ -29,10 +29,16 @@ pub struct DeclaredInstance {
 }
 
 impl Settings {
-    /// What instances there are configured, each with where: the declared ones, or those of the built-in pool.
+    /// The pool that is there when none is declared: not where there are browsers to attach to instead.
+    pub fn built_in(&self) -> Option<&Pool> {
+        (self.pools.is_empty() && self.browsers.is_empty()).then_some(&self.pool)
+    }
+
+    /// What instances there are configured, each with where: the declared ones, or those of the built-in pool. Browsers
+    /// that are attached to are none of them.
     pub fn instances(&self) -> Vec<(String, &Pool)> {
-        if self.pools.is_empty() {
-            return vec![("pool".to_owned(), &self.pool)];
+        if let Some(pool) = self.built_in() {
+            return vec![("pool".to_owned(), pool)];
         }
         let of = |pool: &'_ DeclaredPool| -> Vec<String> {
             (0..pool.instances.len()).map(|id| format!("pool {}, instance {id}", pool.name)).collect()
@@ -46,6 +52,18 @@ impl Settings {
         self.pools.iter().find(|pool| pool.is_default).map_or(&self.pool, |pool| &pool.common)
     }
 
+    /// The engines that pools and attached browsers are configured with.
+    pub fn engines(&self) -> BTreeSet<EngineKind> {
+        let of_pools = self.instances().into_iter().map(|(_, pool)| pool.engine);
+        of_pools.chain(self.browsers.iter().map(|browser| browser.pool.engine)).collect()
+    }
+
+    /// What a browser has of which nothing was said but its address: for those that are attached to while greenroom
+    /// runs. The error says why `[pool]` cannot hold for one.
+    pub fn attached(&self) -> Result<Pool, String> {
+        self.attached.clone().unwrap_or_else(|| Ok(Pool::declared_defaults()))
+    }
+
     /// Settings with this pool and defaults around it, for what works on whole settings.
     pub(super) fn around(pool: Pool) -> Self {
         Self { pool, ..Self::defaults(PathBuf::new()) }
@@ -56,7 +74,7 @@ impl Pool {
     /// Whether greenroom starts a Chromium for it, rather than the engine its own browser.
     pub fn has_chromium(&self) -> bool {
         let engines_own = matches!(self.browser, Browser::Firefox | Browser::Webkit);
-        self.engine == EngineKind::Playwright && !engines_own && !self.wsl_windows && !self.extension
+        self.engine != EngineKind::Custom && !engines_own && !self.wsl_windows && !self.extension
     }
 
     /// What a declared pool has that sets nothing: one persistent browser per instance, where the built-in pool

@@ -417,6 +417,14 @@ fn conflicts() {
         (vec![("EXTENSION", "true"), ("BROWSER", "webkit")], ("EXTENSION", "BROWSER")),
         (vec![("ENGINE", "custom")], ("ENGINE", "COMMAND")),
         (vec![("COMMAND", "server")], ("COMMAND", "ENGINE")),
+        (vec![("URL", "http://h:1/mcp")], ("URL", "ENGINE")),
+        (vec![("ENGINE", "custom"), ("COMMAND", "x"), ("URL", "http://h:1/mcp")], ("COMMAND", "URL")),
+        (vec![("ENGINE", "devtools"), ("BROWSER", "firefox")], ("ENGINE", "BROWSER")),
+        (vec![("ENGINE", "devtools"), ("EXTENSION", "true")], ("ENGINE", "EXTENSION")),
+        (vec![("ENGINE", "devtools"), ("WSL_WINDOWS", "true")], ("ENGINE", "WSL_WINDOWS")),
+        (vec![("ENGINE", "devtools"), ("CAPS", "pdf")], ("CAPS", "ENGINE")),
+        (vec![("ENGINE", "devtools"), ("TIMEOUT_SETTLE", "0")], ("TIMEOUT_SETTLE", "ENGINE")),
+        (vec![("ENGINE", "devtools"), ("BLOCKED_ORIGINS", "a.example")], ("BLOCKED_ORIGINS", "ENGINE")),
     ] {
         let names: Vec<_> =
             variables.iter().map(|(key, value)| (format!("PW_MCP_PROXY__A_{key}"), *value)).collect();
@@ -430,6 +438,18 @@ fn conflicts() {
     assert!(found.len() == 2 && found[1].contains("but `USER_DATA_DIR` is set (from"), "{found:?}");
     let fine = [("PW_MCP_PROXY__A_DEVICE", "iPhone 15"), ("PW_MCP_PROXY__A_BROWSER", "webkit")];
     assert!(resolve(&with(&[&A[..], &fine].concat())).is_ok(), "the engine makes its own browser the device");
+    for fine in [
+        vec![("PW_MCP_PROXY__A_ENGINE", "custom"), ("PW_MCP_PROXY__A_URL", "http://h:1/mcp")],
+        vec![
+            ("PW_MCP_PROXY__A_ENGINE", "devtools"),
+            ("PW_MCP_PROXY__A_VIEWPORT_SIZE", "800x600"),
+            ("PW_MCP_PROXY__A_SLOTS", "4"),
+            ("PW_MCP_PROXY__A_ISOLATED", "true"),
+            ("GREENROOM_TOOLS_UNSAFE", "true"),
+        ],
+    ] {
+        assert!(resolve(&with(&[&A[..], &fine].concat())).is_ok(), "{fine:?}");
+    }
 }
 
 /// The built-in pool obeys the same rules, and none of them once pools are declared: then its own keys are a mistake.

@@ -2,7 +2,7 @@
 //! where a higher source would hide it, and all problems are reported at once.
 //!
 //! Called once by the cli, which reads the files and the environment. Variables stand in `variables.rs`, the tables
-//! of pools in `pools_toml.rs`.
+//! of pools in `pools_toml.rs`, browsers to attach to in `browsers/`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,9 @@ use std::{
 };
 
 use super::{
-    SECTIONS, SETTINGS, Scope, Setting, Settings, check, compose, dotenv,
+    SECTIONS, SETTINGS, Scope, Setting, Settings,
+    browsers::{self, BROWSERS, BrowserDraft},
+    check, compose, dotenv,
     draft::{Draft, Drafts},
     grammar::Spot,
     key::{Key, Level, spell},
@@ -29,6 +31,8 @@ pub struct Resolved {
     origins: BTreeMap<&'static str, Origin>,
     /// What declared the pools, by name.
     drafts: BTreeMap<String, Draft>,
+    /// What named the browsers to attach to, in the order of their indices.
+    browsers: Vec<BrowserDraft>,
 }
 
 impl Resolved {
@@ -73,6 +77,10 @@ impl Resolved {
         }
     }
 
+    pub(super) fn browser_drafts(&self) -> &[BrowserDraft] {
+        &self.browsers
+    }
+
     pub(super) fn drafts(&self) -> &BTreeMap<String, Draft> {
         &self.drafts
     }
@@ -89,9 +97,15 @@ pub(super) fn merge(sources: &Sources) -> (Resolved, Vec<Problem>) {
     let defaults = Settings::defaults(sources.data_dir.clone().unwrap_or_default());
     let mut merge = Merge {
         sources,
-        resolved: Resolved { settings: defaults, origins: BTreeMap::new(), drafts: BTreeMap::new() },
+        resolved: Resolved {
+            settings: defaults,
+            origins: BTreeMap::new(),
+            drafts: BTreeMap::new(),
+            browsers: Vec::new(),
+        },
         wrong: BTreeSet::new(),
         drafts: Drafts::default(),
+        browsers: Vec::new(),
         problems: Vec::new(),
     };
     for file in &sources.files {
@@ -113,6 +127,9 @@ pub(super) fn merge(sources: &Sources) -> (Resolved, Vec<Problem>) {
             merge.set(setting, given, Origin::Flag(flag), label);
         }
     }
+    for browser in &sources.browsers {
+        merge.browser_flag(browser);
+    }
     merge.finish()
 }
 
@@ -132,6 +149,7 @@ pub(super) struct Merge<'a> {
     /// Keys with a problem of their own, which spare their conflicts with others.
     pub wrong: BTreeSet<&'static str>,
     pub drafts: Drafts,
+    pub browsers: Vec<BrowserDraft>,
     pub problems: Vec<Problem>,
 }
 
@@ -163,6 +181,8 @@ impl Merge<'_> {
                 }
             } else if key == POOLS {
                 self.pools(file, value);
+            } else if key == BROWSERS {
+                self.browsers(file, value);
             } else if section.is_empty() && SECTIONS.iter().any(|section| section.name == name) {
                 match value.as_table() {
                     Some(table) => self.table(file, name, table),
@@ -172,9 +192,16 @@ impl Merge<'_> {
                 let site = Site { name: format!("pool.{name}"), origin };
                 self.problems.push(key.refused(Level::Global, "", &site));
             } else {
+                // A list of tables can only have been meant for the one that is such.
+                let several = value.as_array().is_some_and(|list| list.iter().any(toml::Value::is_table));
                 let tables = SECTIONS.iter().map(|section| section.name).chain([POOLS]);
-                let names =
-                    tables.filter(|_| value.is_table()).chain(SETTINGS.iter().map(|setting| setting.key));
+                let names: Vec<_> = match several {
+                    true => vec![BROWSERS],
+                    false => tables
+                        .filter(|_| value.is_table())
+                        .chain(SETTINGS.iter().map(|setting| setting.key))
+                        .collect(),
+                };
                 let nearest = nearest(&key, names).map(str::to_owned);
                 let key = key.escape_debug().to_string();
                 self.problems.push(Problem::UnknownKey { file: file.path.clone(), key, nearest });
@@ -224,14 +251,19 @@ impl Merge<'_> {
     }
 
     fn finish(self) -> (Resolved, Vec<Problem>) {
-        let Self { sources, mut resolved, wrong, drafts, mut problems } = self;
+        let Self { sources, mut resolved, wrong, drafts, browsers, mut problems } = self;
         resolved.drafts = drafts.in_force();
         resolved.settings.pools = compose::pools(&resolved, &resolved.drafts);
         problems.extend(compose::problems(&resolved.drafts));
-        if !resolved.settings.pools.is_empty() && *resolved.origin("sessions.scope") == Origin::Default {
+        let base = browsers::base(&resolved);
+        resolved.settings.browsers = browsers.iter().map(|draft| draft.browser(&base)).collect();
+        problems.extend(browsers::problems(&browsers));
+        resolved.browsers = browsers;
+        if resolved.settings.built_in().is_none() && *resolved.origin("sessions.scope") == Origin::Default {
             resolved.settings.sessions.scope = Scope::Call;
         }
         problems.extend(check::conflicts(&resolved, &wrong));
+        resolved.settings.attached = Some(check::at_run_time(&resolved, browsers::at_run_time(base)));
         let home_unknown = sources.data_dir.is_none() && *resolved.origin("data_dir") == Origin::Default;
         if home_unknown && !wrong.contains("data_dir") {
             let instead = "set HOME, or name a folder with GREENROOM_DATA_DIR or --data-dir".to_owned();

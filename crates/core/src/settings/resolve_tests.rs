@@ -181,7 +181,9 @@ fn guarded_settings() {
             "tools.deny",
             "tools.unsafe",
             "tools.webmcp",
+            "attach.changes",
             "pool.command",
+            "pool.url",
             "pool.executable_path",
             "pool.extension",
             "pool.user_data_dir",
@@ -195,7 +197,7 @@ fn guarded_settings() {
         ]
     );
 
-    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[records]\nredact = []\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[pool]\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true\nextension = true\nuser_data_dir = '/x'\nstorage_state = '/x'\ninit_script = ['/x']\nproxy_server = 'http://x:1'\noutput_dir = '/x'";
+    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[records]\nredact = []\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[attach]\nchanges = 'on'\n[pool]\nurl = 'http://x:1'\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true\nextension = true\nuser_data_dir = '/x'\nstorage_state = '/x'\ninit_script = ['/x']\nproxy_server = 'http://x:1'\noutput_dir = '/x'";
     let found = problems(&Sources { files: file(text, false), ..sources() });
     assert_eq!(found.len(), guarded.len(), "{found:?}");
     assert!(found.contains(

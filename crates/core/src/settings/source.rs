@@ -23,6 +23,21 @@ pub struct Sources {
     pub environment: Vec<(OsString, OsString)>,
     /// Flags that were given: key and value.
     pub flags: Vec<(&'static str, String)>,
+    /// Flags that name browsers to attach to, in the order of the command line.
+    pub browsers: Vec<BrowserFlag>,
+}
+
+/// The flags that name a browser to attach to, by what its debugger is reached at: an HTTP address, or a WebSocket.
+pub const BROWSER_URL: &str = "--browserUrl";
+pub const WS_ENDPOINT: &str = "--wsEndpoint";
+
+/// A flag that names a browser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrowserFlag {
+    /// [`BROWSER_URL`] or [`WS_ENDPOINT`].
+    pub flag: &'static str,
+    /// `[LABEL=]URL[|START COMMAND]`
+    pub value: String,
 }
 
 #[derive(Debug)]

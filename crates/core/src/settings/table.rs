@@ -20,6 +20,7 @@ use super::{
     list::{Argv, Globs, Many},
     path::{Place, Program},
     pools::DeclaredPool,
+    server_url::ServerUrl,
     viewport::{Size, Viewport},
     web::{Origins, ProxyUrl},
 };
@@ -61,7 +62,7 @@ settings! {
     sessions: Sessions {
         /// What a call without `sessionId` means: `connection` gives it the session of its MCP connection, `call`
         /// lends it any free browser, whose page and cookies its owner's next such call may find again, `explicit`
-        /// refuses it. Once pools are declared, the default is `call`.
+        /// refuses it. Once pools are declared, or browsers to attach to, the default is `call`.
         "sessions.scope" scope: Scope = Scope::Connection => Choice::<Scope>::ANY;
         /// A session that nobody used for this long is closed. A call in flight keeps its session alive.
         "sessions.idle_timeout" idle_timeout: Duration = Duration::from_secs(300) => Span::POSITIVE;
@@ -126,11 +127,14 @@ settings! {
         "pool.engine" engine: EngineKind = EngineKind::Playwright => Choice::<EngineKind>::ANY, reach = Reach::Pool;
         /// The program of the custom engine and its arguments. No shell is involved.
         "pool.command" command: Vec<String> = Vec::new() => Argv, guarded = true, reach = Reach::Pool;
+        /// The address of a custom engine that runs already and speaks MCP over HTTP, instead of `pool.command`.
+        "pool.url" url: Option<String> = None => Or("unset", ServerUrl::MCP), guarded = true, reach = Reach::Pool;
         /// Each session a browser context of its own, gone with the session. Otherwise an instance is one browser
         /// with a profile that stays, for one owner.
         "pool.isolated" isolated: bool = true => Switch;
         /// How many isolated sessions one instance holds at once; 1 in declared pools. Each session of the custom
-        /// engine is a process of its own.
+        /// engine is a process of its own, or a session at its address; each of the devtools engine is a process and
+        /// a browser of its own.
         "pool.slots" slots: usize = 16 => Whole(1..=SLOTS_MAX);
         /// How many instances may run at once. One is added when all slots are taken.
         "pool.instances_max" instances_max: usize = 8 => Whole(1..=INSTANCES_MAX), reach = Reach::BuiltIn;

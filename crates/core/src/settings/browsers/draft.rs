@@ -1,0 +1,233 @@
+//! What the sources say of each attached browser, and the browsers made of it: what was set for all pools, as far as it
+//! means something to a browser that already runs, then the browser's own values. And what is wrong between browsers;
+//! what is wrong within one stands in `check.rs`.
+
+use std::collections::BTreeMap;
+
+use super::{
+    AttachedBrowser, BROWSERS_MAX, Fit, Header, fit,
+    part::{Headers, Label, StartCommand, Tags},
+};
+use crate::settings::{
+    SETTINGS,
+    choice::EngineKind,
+    declare::Setting,
+    draft::Layer,
+    key::Key,
+    kind::{Given, Kind, Wrong},
+    problem::Problem,
+    resolve::Resolved,
+    server_url::{ServerUrl, shown},
+    source::{Origin, Site},
+    table::{Pool, Settings},
+};
+
+/// What was said of one browser.
+#[derive(Debug, Clone)]
+pub(in crate::settings) struct BrowserDraft {
+    /// What names it: `browsers.1` of a file, or a flag.
+    pub declared_by: Site,
+    /// Empty when it was not said, or cannot be read.
+    pub url: String,
+    pub label: Option<String>,
+    pub tags: Vec<String>,
+    pub headers: Vec<Header>,
+    pub start_command: Vec<String>,
+    /// Where each of these was said.
+    pub named: BTreeMap<&'static str, Site>,
+    /// Its values of a pool's settings.
+    pub own: Layer,
+}
+
+impl BrowserDraft {
+    pub(super) fn new(declared_by: Site) -> Self {
+        Self {
+            own: Layer::new(&declared_by),
+            declared_by,
+            url: String::new(),
+            label: None,
+            tags: Vec::new(),
+            headers: Vec::new(),
+            start_command: Vec::new(),
+            named: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in a value of one of the keys in [`NAMED`](super::NAMED).
+    pub(super) fn name(&mut self, key: &'static str, given: Given<'_>, site: Site) -> Result<(), Problem> {
+        let read = match key {
+            "url" => ServerUrl::DEBUGGER.parse(given).map(|url| self.url = url),
+            "label" => Label.parse(given).map(|label| self.label = Some(label)),
+            "tags" => Tags.parse(given).map(|tags| self.tags = tags),
+            "headers" => Headers.parse(given).map(|headers| self.headers = headers),
+            _ => StartCommand.parse(given).map(|command| self.start_command = command),
+        };
+        match read {
+            Ok(()) => {
+                self.named.insert(key, site);
+                Ok(())
+            }
+            Err(Wrong(why)) => {
+                let (value, allowed) = wrong(key, given);
+                Err(Problem::Value { key: site.name.clone(), value, place: site.place(), allowed, why })
+            }
+        }
+    }
+
+    /// Takes in the value of a pool's setting.
+    pub(super) fn set(
+        &mut self,
+        setting: &'static Setting,
+        given: Given<'_>,
+        site: Site,
+    ) -> Result<(), Problem> {
+        match self.own.set(setting, given) {
+            Ok(()) => {
+                self.own.sites.insert(setting.name(), site);
+                Ok(())
+            }
+            Err(Wrong(why)) => {
+                self.own.wrong.insert(setting.name());
+                let (value, allowed) = ((setting.show_wrong)(given), setting.allowed());
+                Err(Problem::Value { key: site.name.clone(), value, place: site.place(), allowed, why })
+            }
+        }
+    }
+
+    /// The browser, over what `base` has for all of them.
+    pub(in crate::settings) fn browser(&self, base: &Pool) -> AttachedBrowser {
+        let mut pool = self.own.over(base.clone());
+        tidy(&mut pool, |key| self.own.sites.contains_key(key));
+        AttachedBrowser {
+            url: self.url.clone(),
+            label: self.label.clone(),
+            tags: self.tags.clone(),
+            headers: self.headers.clone(),
+            start_command: self.start_command.clone(),
+            pool,
+        }
+    }
+
+    /// Where a part of it was said.
+    fn site(&self, key: &str) -> &Site {
+        self.named.get(key).unwrap_or(&self.declared_by)
+    }
+}
+
+/// A wrong value for a message, and what was expected.
+fn wrong(key: &str, given: Given<'_>) -> (String, String) {
+    match key {
+        "url" => (ServerUrl::DEBUGGER.show_wrong(given), ServerUrl::DEBUGGER.allowed()),
+        "label" => (Label.show_wrong(given), Label.allowed()),
+        "tags" => (Tags.show_wrong(given), Tags.allowed()),
+        "headers" => (Headers.show_wrong(given), Headers.allowed()),
+        _ => (StartCommand.show_wrong(given), StartCommand.allowed()),
+    }
+}
+
+/// What a browser starts from: the defaults of declared pools, under what was set for all pools and means something to
+/// a browser that already runs.
+pub(in crate::settings) fn base(resolved: &Resolved) -> Pool {
+    let mut whole = Settings::around(Pool::declared_defaults());
+    for setting in SETTINGS.iter().filter(|setting| setting.is_of_pools()) {
+        let fits = !matches!(fit(setting.name()), None | Some(Fit::No(_)));
+        if fits && *resolved.origin(setting.key) != Origin::Default {
+            (setting.copy)(&resolved.settings, &mut whole);
+        }
+    }
+    whole.pool
+}
+
+/// Without contexts of greenroom's own there is nothing that the looks of a context could be given to, so what was set for
+/// all pools is left out. Not so the walls: whoever put them up must hear that they do not stand here.
+fn tidy(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
+    if pool.isolated {
+        return;
+    }
+    let defaults = Settings::around(Pool::declared_defaults());
+    let mut whole = Settings::around(pool.clone());
+    for setting in SETTINGS.iter().filter(|setting| setting.is_of_pools()) {
+        let name = setting.name();
+        let wall = matches!(name, "allowed_origins" | "blocked_origins");
+        if fit(name) == Some(Fit::Isolated) && !wall && !is_own(name) {
+            (setting.copy)(&defaults, &mut whole);
+        }
+    }
+    *pool = whole.pool;
+}
+
+/// What is wrong between browsers.
+pub(in crate::settings) fn problems(drafts: &[BrowserDraft]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if drafts.len() > BROWSERS_MAX {
+        problems.push(Problem::Conflict {
+            message: format!(
+                "there are {} browsers, but at most {BROWSERS_MAX} can be attached",
+                drafts.len()
+            ),
+            hint: "start a second greenroom for the others".to_owned(),
+        });
+    }
+    let (mut urls, mut labels): (BTreeMap<&str, &Site>, BTreeMap<&str, &Site>) = Default::default();
+    for draft in drafts {
+        if !draft.url.is_empty() {
+            let site = draft.site("url");
+            match urls.insert(&draft.url, site) {
+                None => {}
+                Some(other) => problems.push(Problem::Conflict {
+                    message: format!("`{}` is there twice: {other} and {site}", shown(&draft.url)),
+                    hint: "name each browser once".to_owned(),
+                }),
+            }
+        }
+        if let Some(label) = &draft.label {
+            let site = draft.site("label");
+            match labels.insert(label, site) {
+                None => {}
+                Some(other) => problems.push(Problem::Conflict {
+                    message: format!("two browsers have the label `{label}`: {other} and {site}"),
+                    hint: "give each a label of its own".to_owned(),
+                }),
+            }
+        }
+    }
+    problems
+}
+
+impl Resolved {
+    /// Where an attached browser was named: a file, or a flag. Browsers are counted from 0 here.
+    pub fn browser_origin(&self, browser: usize) -> &Origin {
+        self.browser_drafts().get(browser).map_or(&Origin::Default, |draft| &draft.declared_by.origin)
+    }
+
+    /// Where an attached browser has the value of a pool's setting from: the word for its level, and the source.
+    pub fn browser_key(&self, browser: usize, key: &str) -> (&'static str, &Origin) {
+        let draft = self.browser_drafts().get(browser);
+        if let Some(site) = draft.and_then(|draft| draft.own.sites.get(key)) {
+            return ("browser", &site.origin);
+        }
+        let inherits = matches!(fit(key), Some(Fit::Yes | Fit::Isolated));
+        let setting = Key::find(key).and_then(|key| match key {
+            Key::Setting(setting) if inherits => Some(setting),
+            _ => None,
+        });
+        let kept = |setting: &&Setting| {
+            let pool = self.settings.browsers.get(browser).map(|browser| &browser.pool);
+            pool.is_some_and(|pool| setting.is_same_in(pool, &self.settings.pool))
+        };
+        match setting.filter(kept).map(|setting| self.origin(setting.key)) {
+            None | Some(Origin::Default) => ("default", &Origin::Default),
+            Some(origin) => ("global", origin),
+        }
+    }
+}
+
+/// What a browser has that is taken in at run time. The custom engine attaches to nothing, so such a browser does not
+/// start from it; one that is configured is refused instead.
+pub(in crate::settings) fn at_run_time(mut base: Pool) -> Pool {
+    if base.engine == EngineKind::Custom {
+        base.engine = Pool::declared_defaults().engine;
+    }
+    tidy(&mut base, |_| false);
+    base
+}

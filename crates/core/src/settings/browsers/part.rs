@@ -1,0 +1,312 @@
+//! The parts that only an attached browser has, as kinds of values: its label, its tags, its headers and the command that
+//! starts it. Each is read from TOML and from text in the same way.
+
+use crate::settings::{
+    kind::{Given, Kind, Shape, Written, Wrong},
+    list::{Argv, items, split_at_commas},
+    server_url::ServerUrl,
+};
+
+use super::Header;
+
+/// The longest label and the longest tag. They stand in lists, errors and metrics.
+pub const LABEL_BYTES_MAX: usize = 64;
+
+/// How many tags a browser may have: more are no way to tell browsers apart.
+pub const TAGS_MAX: usize = 16;
+
+/// How many headers are sent to a debugger, and how long a value may be. Servers refuse more than about 8 KiB a line.
+pub const HEADERS_MAX: usize = 32;
+const HEADER_BYTES_MAX: usize = 8 * 1024;
+
+/// What the connection says by itself. A second one beside it would break the handshake.
+const HANDSHAKE: [&str; 6] =
+    ["host", "connection", "upgrade", "content-length", "transfer-encoding", "sec-websocket-"];
+
+/// The one placeholder of a start command.
+const PLACEHOLDER: &str = "url";
+
+/// Reads a debugger's address into its normal form. The error says what is expected and why this is not it.
+pub fn browser_url(text: &str) -> Result<String, String> {
+    let kind = ServerUrl::DEBUGGER;
+    kind.read(text).map_err(|wrong| said(&kind, wrong))
+}
+
+/// Reads a label, by the same rules as in the configuration.
+pub fn browser_label(text: &str) -> Result<String, String> {
+    name(text, true).map_err(|wrong| said(&Label, wrong))
+}
+
+/// Reads tags, by the same rules as in the configuration.
+pub fn browser_tags<'a>(tags: impl IntoIterator<Item = &'a str>) -> Result<Vec<String>, String> {
+    Tags::read(tags).map_err(|wrong| said(&Tags, wrong))
+}
+
+fn said(kind: &impl Kind, Wrong(why): Wrong) -> String {
+    let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+    format!("expected {}{why}", kind.allowed())
+}
+
+/// A second name beside the index.
+pub(super) struct Label;
+
+impl Kind for Label {
+    type Value = String;
+
+    fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
+        name(given.text().ok_or(Wrong(None))?, true)
+    }
+
+    fn show(&self, value: &String) -> String {
+        value.clone()
+    }
+
+    fn allowed(&self) -> String {
+        format!("a name of at most {LABEL_BYTES_MAX} bytes that is no number")
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("LABEL".to_owned())
+    }
+}
+
+/// What several browsers can be called together. One that is said twice counts once.
+pub(super) struct Tags;
+
+impl Tags {
+    fn read<'a>(tags: impl IntoIterator<Item = &'a str>) -> Result<Vec<String>, Wrong> {
+        let mut read: Vec<String> = Vec::new();
+        for tag in tags {
+            let tag = name(tag, false)
+                .map_err(|_| Wrong(Some(format!("`{}` is not one of them", tag.escape_debug()))))?;
+            if !read.contains(&tag) {
+                read.push(tag);
+            }
+        }
+        if read.len() > TAGS_MAX {
+            return Err(Wrong(Some(format!("there are {}", read.len()))));
+        }
+        Ok(read)
+    }
+}
+
+impl Kind for Tags {
+    type Value = Vec<String>;
+
+    fn parse(&self, given: Given<'_>) -> Result<Vec<String>, Wrong> {
+        let tags = items(given, |text| Ok(split_at_commas(text)))?;
+        Self::read(tags.iter().map(String::as_str))
+    }
+
+    fn show(&self, value: &Vec<String>) -> String {
+        value.join(", ")
+    }
+
+    fn allowed(&self) -> String {
+        format!("a list of at most {TAGS_MAX} names of at most {LABEL_BYTES_MAX} bytes each")
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Many("TAG".to_owned())
+    }
+}
+
+/// A label or a tag: a line of text without spaces around it.
+fn name(text: &str, label: bool) -> Result<String, Wrong> {
+    let text = text.trim();
+    if text.is_empty() || text.len() > LABEL_BYTES_MAX || text.contains(char::is_control) {
+        return Err(Wrong(None));
+    }
+    // Whatever a program might take for one, so that no index is ever mistaken for a label.
+    if label && text.contains(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok() {
+        return Err(Wrong(Some("numbers are the indices of browsers".to_owned())));
+    }
+    Ok(text.to_owned())
+}
+
+/// Headers of requests to the debugger, by name. Their values are secrets: no message repeats one.
+pub(super) struct Headers;
+
+impl Kind for Headers {
+    type Value = Vec<Header>;
+
+    fn parse(&self, given: Given<'_>) -> Result<Vec<Header>, Wrong> {
+        let Written::Toml(toml::Value::Table(table)) = given.written else { return Err(Wrong(None)) };
+        if table.len() > HEADERS_MAX {
+            return Err(Wrong(Some(format!("there are {}", table.len()))));
+        }
+        let mut headers: Vec<Header> = Vec::new();
+        for (name, value) in table {
+            let of = |why: &str| Wrong(Some(format!("`{}`: {why}", name.escape_debug())));
+            let own = |start: &&str| match start.strip_suffix('-') {
+                Some(_) => name.to_ascii_lowercase().starts_with(*start),
+                None => name.eq_ignore_ascii_case(start),
+            };
+            let value = value.as_str().ok_or_else(|| of("its value must be text"))?.trim();
+            match () {
+                () if !is_header_name(name) => return Err(of("this is no header's name")),
+                () if HANDSHAKE.iter().any(own) => return Err(of("the connection sets it itself")),
+                () if headers.iter().any(|other| other.name.eq_ignore_ascii_case(name)) => {
+                    return Err(of("it is there twice"));
+                }
+                () if value.is_empty()
+                    || value.len() > HEADER_BYTES_MAX
+                    || !value.chars().all(is_printable) =>
+                {
+                    return Err(of("its value must be one line of plain letters, digits and signs"));
+                }
+                () => headers.push(Header { name: name.clone(), value: value.to_owned() }),
+            }
+        }
+        Ok(headers)
+    }
+
+    fn show(&self, value: &Vec<Header>) -> String {
+        value.iter().map(|header| header.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn show_wrong(&self, _: Given<'_>) -> String {
+        "…".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        format!("a table of at most {HEADERS_MAX} names and texts, such as `{{ Authorization = \"…\" }}`")
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("HEADERS".to_owned())
+    }
+}
+
+fn is_header_name(name: &str) -> bool {
+    let sign = |c: char| "!#$%&'*+-.^_`|~".contains(c);
+    !name.is_empty() && name.len() <= 256 && name.chars().all(|c| c.is_ascii_alphanumeric() || sign(c))
+}
+
+fn is_printable(c: char) -> bool {
+    matches!(c, ' '..='~' | '\t')
+}
+
+/// What starts the browser: a program and its arguments, in which `{url}` stands for its address.
+pub(super) struct StartCommand;
+
+impl Kind for StartCommand {
+    type Value = Vec<String>;
+
+    fn parse(&self, given: Given<'_>) -> Result<Vec<String>, Wrong> {
+        let argv = match given.written {
+            Written::Toml(toml::Value::String(text)) => {
+                Argv.parse(Given { written: Written::Text(text), base: given.base })
+            }
+            _ => Argv.parse(given),
+        }?;
+        if argv.is_empty() {
+            return Err(Wrong(Some("it is empty".to_owned())));
+        }
+        if let Some(name) = argv.iter().flat_map(|word| placeholders(word)).find(|name| *name != PLACEHOLDER)
+        {
+            return Err(Wrong(Some(format!("`{{{name}}}` means nothing here"))));
+        }
+        Ok(argv)
+    }
+
+    fn show(&self, value: &Vec<String>) -> String {
+        Argv.show(value)
+    }
+
+    fn allowed(&self) -> String {
+        format!("{}; `{{{PLACEHOLDER}}}` is the only placeholder", Argv.allowed())
+    }
+
+    fn shape(&self) -> Shape {
+        Argv.shape()
+    }
+}
+
+/// The names in braces. Braces around anything but a name are the program's own affair.
+fn placeholders(word: &str) -> impl Iterator<Item = &str> {
+    let is_name = |name: &&str| {
+        let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+        first && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    word.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).filter(is_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::kind::tests::{text, toml};
+
+    /// A label is a short name that nobody can take for an index; a tag may be a number.
+    #[test]
+    fn labels_and_tags() {
+        assert_eq!(browser_label(" work laptop "), Ok("work laptop".to_owned()));
+        assert_eq!(browser_label("x1"), Ok("x1".to_owned()));
+        assert_eq!(browser_label("inf"), Ok("inf".to_owned()), "a word is no number");
+        assert!(browser_label(&"x".repeat(LABEL_BYTES_MAX)).is_ok());
+        for wrong in
+            ["", "  ", "1", "-1", "+2", "1.5", "1e3", " 7 ", "a\nb", &"x".repeat(LABEL_BYTES_MAX + 1)]
+        {
+            assert!(browser_label(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(
+            browser_label("2").unwrap_err(),
+            "expected a name of at most 64 bytes that is no number (numbers are the indices of browsers)"
+        );
+        assert_eq!(browser_tags(["qa", " eu", "qa", "3"]), Ok(vec!["qa".into(), "eu".into(), "3".into()]));
+        assert!(browser_tags(["qa", ""]).unwrap_err().contains("`` is not one of them"));
+        let many: Vec<_> = (0..=TAGS_MAX).map(|n| format!("t{n}")).collect();
+        assert!(browser_tags(many.iter().map(String::as_str)).unwrap_err().contains("there are 17"));
+        assert_eq!(text(&Tags, "a, b"), Ok(vec!["a".to_owned(), "b".to_owned()]));
+    }
+
+    /// Headers are names and texts; a problem names the header and never its value.
+    #[test]
+    fn headers() {
+        let read = toml(&Headers, "{ Authorization = ' Bearer s3cret ', 'X-Key' = 'b' }").unwrap();
+        assert_eq!(read[0].value, "Bearer s3cret");
+        assert_eq!(format!("{read:?}"), "[Authorization: …, X-Key: …]");
+        assert_eq!(Headers.show(&read), "Authorization, X-Key");
+        for (wrong, why) in [
+            ("{ A = 1 }", "`A`: its value must be text"),
+            ("{ 'A B' = 's3cret' }", "`A B`: this is no header's name"),
+            ("{ A = \"s3cret\\r\\nB: c\" }", "`A`: its value must be one line"),
+            ("{ A = 's3crét' }", "`A`: its value must be one line"),
+            ("{ A = '' }", "`A`: its value must be one line"),
+            ("{ HOST = 's3cret' }", "`HOST`: the connection sets it itself"),
+            ("{ Sec-WebSocket-Key = 's3cret' }", "`Sec-WebSocket-Key`: the connection sets it itself"),
+            ("{ a = 's3cret', A = 'b' }", "twice"),
+        ] {
+            let said = toml(&Headers, wrong).unwrap_err().0.unwrap();
+            assert!(said.contains(why) && !said.contains("s3c"), "{wrong}: {said}");
+        }
+        for wrong in ["'Authorization: s3cret'", "['a']", "true"] {
+            assert_eq!(toml(&Headers, wrong), Err(Wrong(None)), "{wrong}");
+        }
+    }
+
+    /// A start command is a program with arguments, as a list or as text, and `{url}` is all that is filled in.
+    #[test]
+    fn start_commands() {
+        let argv = |words: &[&str]| Ok(words.iter().map(|word| (*word).to_owned()).collect());
+        assert_eq!(
+            text(&StartCommand, "chrome --remote-debugging-port=9222 'a b'"),
+            argv(&["chrome", "--remote-debugging-port=9222", "a b"])
+        );
+        assert_eq!(toml(&StartCommand, "['start', '{url}/x']"), argv(&["start", "{url}/x"]));
+        assert_eq!(toml(&StartCommand, "'start {url}'"), argv(&["start", "{url}"]));
+        assert_eq!(text(&StartCommand, "a {} {1} {a-b} }{"), argv(&["a", "{}", "{1}", "{a-b}", "}{"]));
+        assert_eq!(text(&StartCommand, r#"a {"x":1}"#), argv(&["a", "{x:1}"]));
+        for (wrong, why) in [
+            ("", "it is empty"),
+            ("  ", "it is empty"),
+            ("a {port}", "`{port}` means nothing here"),
+            ("a {url}{URL}", "`{URL}` means nothing here"),
+            ("a 'b", "not closed"),
+        ] {
+            assert!(text(&StartCommand, wrong).unwrap_err().0.unwrap().contains(why), "{wrong}");
+        }
+        assert!(toml(&StartCommand, "[]").is_err());
+        assert!(toml(&StartCommand, "['a', 1]").is_err());
+    }
+}

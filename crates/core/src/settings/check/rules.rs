@@ -1,0 +1,156 @@
+//! Pairs of keys that do not go together, as data.
+
+use crate::settings::{
+    browsers::{Fit, fit},
+    choice::{Browser, EngineKind},
+    declare::Setting,
+    key::Key,
+    table::Pool,
+};
+
+/// Two keys of a pool that do not go together.
+pub(super) struct Rule {
+    pub keys: [&'static str; 2],
+    pub broken: fn(&Pool) -> bool,
+    /// What to do; keys stand in braces.
+    pub hint: &'static str,
+}
+
+/// Everywhere.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        keys: ["engine", "command"],
+        broken: |pool| pool.engine == EngineKind::Custom && pool.command.is_empty() && pool.url.is_none(),
+        hint: "set `{command}` to the program of the MCP server and its arguments, or `{url}` to its address",
+    },
+    Rule {
+        keys: ["command", "url"],
+        broken: |pool| !pool.command.is_empty() && pool.url.is_some(),
+        hint: "leave one of them out: an engine is started, or it runs already",
+    },
+    Rule {
+        keys: ["command", "engine"],
+        broken: |pool| pool.engine != EngineKind::Custom && !pool.command.is_empty(),
+        hint: "set `{engine}` to `custom`, or leave `{command}` out",
+    },
+    Rule {
+        keys: ["url", "engine"],
+        broken: |pool| pool.engine != EngineKind::Custom && pool.url.is_some(),
+        hint: "set `{engine}` to `custom`, or leave `{url}` out",
+    },
+    Rule {
+        keys: ["engine", "browser"],
+        broken: |pool| pool.engine == EngineKind::Devtools && is_engines_own(pool.browser),
+        hint: "set `{engine}` to `playwright`, or leave `{browser}` out: the devtools engine drives Chromium only",
+    },
+    Rule {
+        keys: ["engine", "extension"],
+        broken: |pool| pool.engine == EngineKind::Devtools && pool.extension,
+        hint: "set `{engine}` to `playwright`: the extension is that engine's",
+    },
+    Rule {
+        keys: ["engine", "wsl_windows"],
+        broken: |pool| pool.engine == EngineKind::Devtools && pool.wsl_windows,
+        hint: "set `{engine}` to `playwright`: on Windows only that engine can be started",
+    },
+    Rule {
+        keys: ["slots", "isolated"],
+        broken: |pool| pool.slots > 1 && !pool.isolated,
+        hint: "set `{slots}` to 1, or `{isolated}` to `true`: several sessions in one profile would share their cookies",
+    },
+    Rule {
+        keys: ["slots", "user_data_dir"],
+        broken: |pool| pool.slots > 1 && pool.user_data_dir.is_some(),
+        hint: "set `{slots}` to 1, or leave `{user_data_dir}` out: a profile is one session's",
+    },
+    Rule {
+        keys: ["slots", "extension"],
+        broken: |pool| pool.slots > 1 && pool.extension,
+        hint: "set `{slots}` to 1: an open browser is one session's",
+    },
+    Rule {
+        keys: ["slots", "browser"],
+        broken: |pool| pool.slots > 1 && is_engines_own(pool.browser),
+        hint: "set `{slots}` to 1, and more instances: the engine starts this browser, for one session each",
+    },
+    Rule {
+        keys: ["slots", "wsl_windows"],
+        broken: |pool| pool.slots > 1 && pool.wsl_windows,
+        hint: "set `{slots}` to 1, and more instances: the engine starts this browser, for one session each",
+    },
+    Rule {
+        keys: ["storage_state", "isolated"],
+        broken: |pool| pool.storage_state.is_some() && !pool.isolated,
+        hint: "set `{isolated}` to `true`: a profile that stays has a state of its own",
+    },
+    Rule {
+        keys: ["user_data_dir", "isolated"],
+        broken: |pool| pool.user_data_dir.is_some() && pool.isolated,
+        hint: "set `{isolated}` to `false`, or leave `{user_data_dir}` out: isolated sessions have no profile that stays",
+    },
+    Rule {
+        // A browser that the engine starts is made as the device from the beginning.
+        keys: ["device", "isolated"],
+        broken: |pool| {
+            let engines_own = is_engines_own(pool.browser) || pool.wsl_windows;
+            pool.device.is_some() && !pool.isolated && (!engines_own || pool.extension)
+        },
+        hint: "set `{isolated}` to `true`: the browser's own context cannot be made another device",
+    },
+    Rule {
+        keys: ["executable_path", "wsl_windows"],
+        broken: |pool| pool.executable_path.is_some() && pool.wsl_windows,
+        hint: "leave `{executable_path}` out: it names a file of this side, and the browser is Windows'",
+    },
+    Rule {
+        keys: ["extension", "browser"],
+        broken: |pool| pool.extension && is_engines_own(pool.browser),
+        hint: "set `{browser}` to `chrome` or `msedge`: the extension is for those",
+    },
+];
+
+/// In a browser that is attached to.
+pub(super) const ATTACHED: &[Rule] = &[Rule {
+    keys: ["engine", "isolated"],
+    broken: |pool| pool.engine == EngineKind::Devtools && pool.isolated,
+    hint: "leave `{isolated}` out, or set `{engine}` to `playwright`: the devtools engine makes no contexts of its own",
+}];
+
+/// Settings of the playwright engine that the devtools engine has nothing like.
+const PLAYWRIGHTS: [&str; 11] = [
+    "storage_state",
+    "caps",
+    "init_script",
+    "allowed_origins",
+    "blocked_origins",
+    "save_session",
+    "image_responses",
+    "timeout_action",
+    "timeout_navigation",
+    "timeout_settle",
+    "device",
+];
+
+/// Settings that were made and have no meaning under the devtools engine.
+pub(super) fn playwrights(pool: &Pool) -> Vec<&'static str> {
+    let changed = PLAYWRIGHTS.into_iter().filter(|key| is_changed(key, pool));
+    changed.filter(|_| pool.engine == EngineKind::Devtools).collect()
+}
+
+/// Settings that were made and would reach, in a browser's own context, the tabs of whoever uses the browser; as far as no
+/// rule above speaks of them.
+pub(super) fn of_contexts(pool: &Pool) -> Vec<&'static str> {
+    let told = |key: &&str| RULES.iter().any(|rule| rule.keys == [*key, "isolated"] && (rule.broken)(pool));
+    let told = |key: &&str| told(key) || playwrights(pool).contains(key);
+    let keys = Key::all().map(Key::name).filter(|key| fit(key) == Some(Fit::Isolated));
+    keys.filter(|key| !pool.isolated && is_changed(key, pool) && !told(key)).collect()
+}
+
+fn is_changed(key: &str, pool: &Pool) -> bool {
+    let same = |setting: &Setting| setting.is_same_in(pool, &Pool::declared_defaults());
+    matches!(Key::find(key), Some(Key::Setting(setting)) if !same(setting))
+}
+
+fn is_engines_own(browser: Browser) -> bool {
+    matches!(browser, Browser::Firefox | Browser::Webkit)
+}

@@ -1,0 +1,186 @@
+//! One set of values that has to fit together, and how it is spoken of where it does not.
+
+use std::collections::BTreeSet;
+
+use super::rules::{ATTACHED, RULES, Rule, of_contexts, playwrights};
+use crate::settings::{
+    choice::EngineKind,
+    draft::Layer,
+    key::Key,
+    problem::Problem,
+    resolve::Resolved,
+    source::{Origin, Site},
+    table::Pool,
+};
+
+/// Whose values they are.
+#[derive(Clone, Copy)]
+pub(super) enum Of<'a> {
+    BuiltIn,
+    /// What a declared pool's instances have in common.
+    Pool(&'a str),
+    Instance(&'a str, usize),
+    /// A browser that is attached to, counted from 0.
+    Browser(usize),
+    /// Any browser that may be attached to later.
+    AtRunTime,
+}
+
+pub(super) struct Subject<'a> {
+    pub resolved: &'a Resolved,
+    /// Settings without a value worth comparing.
+    pub wrong: &'a BTreeSet<&'static str>,
+    pub of: Of<'a>,
+    pub pool: &'a Pool,
+}
+
+impl Subject<'_> {
+    pub(super) fn conflicts(&self) -> Vec<Problem> {
+        let attached: &[Rule] = if self.is_attached() { ATTACHED } else { &[] };
+        let mut problems = Vec::new();
+        for Rule { keys, broken, hint } in RULES.iter().chain(attached) {
+            if broken(self.pool) {
+                problems.extend(self.conflict(*keys, hint));
+            }
+        }
+        if self.is_attached() {
+            problems.extend(self.attached());
+        }
+        problems.extend(self.devtools());
+        problems.extend(self.unsafe_tools());
+        problems
+    }
+
+    /// What holds for attached browsers alone.
+    fn attached(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.pool.engine == EngineKind::Custom && self.is_own(&["engine"]) {
+            problems.push(Problem::Conflict {
+                message: format!("{}{} ({})", self.who(), self.has("engine"), self.from("engine")),
+                hint: "set it to `playwright` or `devtools`: the custom engine attaches to no browser; it can be a pool \
+                       beside the browsers, `[pools.NAME]`"
+                    .to_owned(),
+            });
+        }
+        let hint = match self.pool.engine {
+            EngineKind::Devtools => "leave it out: it would reach the tabs of whoever uses the browser",
+            _ => {
+                "set `{isolated}` to `true`, or leave it out: in the browser's own context it would reach the tabs of \
+                 whoever uses the browser"
+            }
+        };
+        let of_contexts = of_contexts(self.pool).into_iter();
+        problems.extend(of_contexts.filter_map(|key| self.conflict([key, "isolated"], hint)));
+        problems
+    }
+
+    fn devtools(&self) -> impl Iterator<Item = Problem> {
+        let hint = "leave it out: it is an option of the playwright engine";
+        playwrights(self.pool).into_iter().filter_map(move |key| self.conflict([key, "engine"], hint))
+    }
+
+    fn unsafe_tools(&self) -> Option<Problem> {
+        let is_unsafe = self.resolved.settings.tools.r#unsafe && !self.wrong.contains("tools.unsafe");
+        // Under the other engines a session has a process of its own.
+        let shared = self.pool.slots > 1 && self.pool.engine == EngineKind::Playwright;
+        (is_unsafe && shared && self.is_own(&["slots", "engine"])).then(|| {
+            let (slots, from) = (self.name("slots"), self.from("slots"));
+            Problem::Conflict {
+                message: format!(
+                    "{}`tools.unsafe` (from {}) requires `{slots}` to be 1, but it is {} ({from})",
+                    self.who(),
+                    self.resolved.origin("tools.unsafe"),
+                    self.pool.slots
+                ),
+                hint: format!(
+                    "set `{slots}` to 1: code in the engine's process reaches every session of that process"
+                ),
+            }
+        })
+    }
+
+    /// The problem of two keys, unless it is told elsewhere.
+    fn conflict(&self, keys: [&str; 2], hint: &str) -> Option<Problem> {
+        self.is_own(&keys).then(|| {
+            let [a, b] = keys;
+            let (who, has_a, from_a) = (self.who(), self.has(a), self.from(a));
+            let message = format!("{who}{has_a} ({from_a}), but {} ({})", self.has(b), self.from(b));
+            let named =
+                |hint: String, key: Key| hint.replace(&format!("{{{}}}", key.name()), &self.name(key.name()));
+            Problem::Conflict { message, hint: Key::all().fold(hint.to_owned(), named) }
+        })
+    }
+
+    fn is_attached(&self) -> bool {
+        matches!(self.of, Of::Browser(_) | Of::AtRunTime)
+    }
+
+    /// What was said of it, the strongest first.
+    fn layers(&self) -> Vec<&Layer> {
+        let draft = |pool: &str| self.resolved.drafts().get(pool);
+        match self.of {
+            Of::BuiltIn | Of::AtRunTime => Vec::new(),
+            Of::Pool(pool) => draft(pool).map(|draft| &draft.own).into_iter().collect(),
+            Of::Instance(pool, id) => {
+                let own = draft(pool).and_then(|draft| draft.instances.get(&id));
+                own.into_iter().chain(draft(pool).map(|draft| &draft.own)).collect()
+            }
+            Of::Browser(at) => {
+                self.resolved.browser_drafts().get(at).map(|draft| &draft.own).into_iter().collect()
+            }
+        }
+    }
+
+    /// Whether a conflict of these keys is to be told here: no key has a problem of its own, and an instance brought
+    /// at least one of them, or it is the whole pool's.
+    fn is_own(&self, keys: &[&str]) -> bool {
+        let is_wrong = |key: &&str| {
+            self.layers().iter().any(|layer| layer.wrong.contains(key))
+                || self.wrong.iter().any(|wrong| wrong.strip_prefix("pool.") == Some(key))
+        };
+        let brought = |key: &&str| match self.of {
+            Of::Instance(pool, id) => self.resolved.site(pool, Some(id), key).is_some(),
+            _ => true,
+        };
+        !keys.iter().any(is_wrong) && keys.iter().any(brought)
+    }
+
+    fn who(&self) -> String {
+        match self.of {
+            Of::BuiltIn => String::new(),
+            Of::Pool(pool) => format!("pool `{pool}`: "),
+            Of::Instance(pool, id) => format!("pool `{pool}`, instance {id}: "),
+            Of::Browser(at) => format!("browser {}: ", at + 1),
+            Of::AtRunTime => "for a browser that is attached to: ".to_owned(),
+        }
+    }
+
+    fn name(&self, key: &str) -> String {
+        match self.of {
+            Of::BuiltIn | Of::AtRunTime => format!("pool.{key}"),
+            Of::Pool(_) | Of::Instance(..) => key.to_uppercase(),
+            Of::Browser(_) => key.to_owned(),
+        }
+    }
+
+    /// A key with its value.
+    fn has(&self, key: &str) -> String {
+        let value = match Key::find(key) {
+            Some(Key::Setting(_)) if key == "command" && self.pool.command.is_empty() => "empty".to_owned(),
+            Some(Key::Setting(setting)) if !setting.guarded || key == "extension" => {
+                format!("`{}`", setting.show_in(self.pool))
+            }
+            _ => "set".to_owned(),
+        };
+        format!("`{}` is {value}", self.name(key))
+    }
+
+    fn from(&self, key: &str) -> String {
+        let site: Option<&Site> = self.layers().into_iter().find_map(|layer| layer.sites.get(key));
+        match (site, self.resolved.origin(&format!("pool.{key}"))) {
+            (Some(site), _) => format!("from {site}"),
+            (None, Origin::Default) => "the default".to_owned(),
+            (None, origin) => format!("from {origin}"),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Settings that name a server by its URL: a browser's debugger, or an MCP server. Both may carry a key in their query, as
+//! hosted browsers want it, so a query is kept and never shown. User and password are refused: they would stand in every
+//! list and log, and a header does the same.
+
+use url::Url;
+
+use super::kind::{Given, Kind, Shape, Written, Wrong};
+
+/// What stands for a secret.
+const HIDDEN: &str = "***";
+
+/// Paths of a debugger's own pages, which people copy out of their address bar. What is meant is the debugger.
+const PAGES: [&str; 3] = ["/json/version", "/json/list", "/json"];
+
+/// The URL of a server, in its normal form: scheme and host in lower case, no slash at its end that means nothing.
+pub(super) struct ServerUrl {
+    schemes: &'static [&'static str],
+    allowed: &'static str,
+    /// Whether it is a debugger's, whose pages are known.
+    debugger: bool,
+}
+
+impl ServerUrl {
+    pub(super) const DEBUGGER: Self = Self {
+        schemes: &["http", "https", "ws", "wss"],
+        allowed: "a debugger's address such as `http://127.0.0.1:9222` or `ws://127.0.0.1:9222/devtools/browser/<id>`",
+        debugger: true,
+    };
+
+    pub(super) const MCP: Self = Self {
+        schemes: &["http", "https"],
+        allowed: "the address of an MCP server such as `http://127.0.0.1:3001/mcp`",
+        debugger: false,
+    };
+
+    pub(super) fn read(&self, text: &str) -> Result<String, Wrong> {
+        let because = |why: &str| Wrong(Some(why.to_owned()));
+        // What the library would repair was meant otherwise as likely as not.
+        let written = text.split_once("://").filter(|(_, rest)| !rest.starts_with(['/', '\\']));
+        if written.is_none() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(Wrong(None));
+        }
+        let mut url = Url::parse(text).map_err(|error| Wrong(Some(error.to_string())))?;
+        if !self.schemes.contains(&url.scheme()) {
+            return Err(Wrong(None));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(because("user and password do not belong into it; a browser takes them as a header"));
+        }
+        if url.fragment().is_some() {
+            return Err(because("what follows `#` never reaches a server"));
+        }
+        if url.port() == Some(0) {
+            return Err(because("nobody listens on port 0"));
+        }
+        if self.debugger && url.query().is_none() {
+            let path = url.path().trim_end_matches('/');
+            let page = PAGES.into_iter().find_map(|page| path.strip_suffix(page));
+            let path = page.filter(|_| url.scheme().starts_with("http")).unwrap_or(path).to_owned();
+            url.set_path(&path);
+        }
+        let text = String::from(url);
+        let bare = text.split_once("://").is_some_and(|(_, rest)| rest.find('/') == Some(rest.len() - 1));
+        Ok(if bare { text.trim_end_matches('/').to_owned() } else { text })
+    }
+}
+
+impl Kind for ServerUrl {
+    type Value = String;
+
+    fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
+        self.read(given.text().ok_or(Wrong(None))?)
+    }
+
+    fn show(&self, value: &String) -> String {
+        shown(value)
+    }
+
+    fn show_wrong(&self, given: Given<'_>) -> String {
+        let base = given.base;
+        match given.written {
+            Written::Text(text) => Given { written: Written::Text(&shown(text)), base }.display(),
+            Written::Toml(toml::Value::String(text)) => toml::Value::String(shown(text)).to_string(),
+            Written::Toml(toml::Value::Table(_) | toml::Value::Array(_)) => HIDDEN.to_owned(),
+            Written::Toml(_) => given.display(),
+        }
+    }
+
+    fn allowed(&self) -> String {
+        self.allowed.to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("URL".to_owned())
+    }
+}
+
+/// A URL, right or wrong, with `***` for what may be secret in it: user, password, query.
+pub(super) fn shown(text: &str) -> String {
+    let (start, query) = text.split_once('?').map_or((text, ""), |(start, _)| (start, "?***"));
+    let (scheme, rest) = match start.find("://") {
+        Some(at) => start.split_at(at + "://".len()),
+        None => ("", start),
+    };
+    // An `@` after the first slash may still end a password with a slash in it.
+    match rest.rsplit_once('@') {
+        Some((_, place)) => format!("{scheme}{HIDDEN}@{place}{query}"),
+        None => format!("{start}{query}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::kind::tests::{text, toml};
+
+    /// Debuggers have one form each: without a slash at the end, without the page that was looked at, in lower case.
+    #[test]
+    fn debuggers() {
+        for (written, read) in [
+            ("http://127.0.0.1:9222", "http://127.0.0.1:9222"),
+            ("http://127.0.0.1:9222/", "http://127.0.0.1:9222"),
+            ("HTTP://LocalHost:9222//", "http://localhost:9222"),
+            ("http://127.0.0.1:9222/json/version", "http://127.0.0.1:9222"),
+            ("http://127.0.0.1:9222/json/", "http://127.0.0.1:9222"),
+            ("https://browsers.example/one/", "https://browsers.example/one"),
+            ("https://browsers.example:443", "https://browsers.example"),
+            ("http://[::1]:9222", "http://[::1]:9222"),
+            ("http://0x7f000001:9222", "http://127.0.0.1:9222"),
+            ("ws://127.0.0.1:9222/devtools/browser/aB-c", "ws://127.0.0.1:9222/devtools/browser/aB-c"),
+            ("ws://127.0.0.1:9222", "ws://127.0.0.1:9222"),
+            ("ws://127.0.0.1:9222/json", "ws://127.0.0.1:9222/json"),
+            ("wss://hosted.example?token=s3cret", "wss://hosted.example/?token=s3cret"),
+        ] {
+            assert_eq!(text(&ServerUrl::DEBUGGER, written), Ok(read.to_owned()), "{written}");
+            assert_eq!(text(&ServerUrl::DEBUGGER, read), Ok(read.to_owned()), "its form is its own");
+        }
+        assert_eq!(toml(&ServerUrl::DEBUGGER, "'http://h:1/'"), Ok("http://h:1".to_owned()));
+        for wrong in [
+            "",
+            "127.0.0.1:9222",
+            "localhost:9222",
+            "http://",
+            "http:///x",
+            "ftp://h:1",
+            "file:///x",
+            "http:h",
+        ] {
+            assert!(text(&ServerUrl::DEBUGGER, wrong).is_err(), "{wrong}");
+        }
+        for (wrong, why) in [
+            ("http://h:99999", "port"),
+            ("http://h:0", "port 0"),
+            ("http://ann:pw@h:1", "header"),
+            ("http://ann@h:1", "header"),
+            ("http://h:1/#x", "#"),
+            ("http://a..b:1 ", ""),
+        ] {
+            let said = text(&ServerUrl::DEBUGGER, wrong).unwrap_err().0.unwrap_or_default();
+            assert!(said.contains(why), "{wrong}: {said}");
+        }
+        assert!(toml(&ServerUrl::DEBUGGER, "9222").is_err());
+    }
+
+    /// An MCP server's path is its own, and it speaks HTTP.
+    #[test]
+    fn mcp_servers() {
+        assert_eq!(text(&ServerUrl::MCP, "http://h:1/mcp/"), Ok("http://h:1/mcp/".to_owned()));
+        assert_eq!(text(&ServerUrl::MCP, "https://h/json?k=v"), Ok("https://h/json?k=v".to_owned()));
+        assert_eq!(text(&ServerUrl::MCP, "ws://h:1/mcp"), Err(Wrong(None)));
+    }
+
+    /// Neither what is shown nor what is wrong repeats a key or a password.
+    #[test]
+    fn secrets_are_hidden() {
+        for (written, said) in [
+            ("wss://h/p?token=s3cret", "wss://h/p?***"),
+            ("http://ann:s3cret@h:1/x", "http://***@h:1/x"),
+            ("http://ann:s3/cret@h:1", "http://***@h:1"),
+            ("ann:s3cret@h", "***@h"),
+            ("http://h:1", "http://h:1"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(written), said, "{written}");
+        }
+        let table: toml::Table = "value = { url = 's3cret' }".parse().unwrap();
+        let given = Given { written: Written::Toml(&table["value"]), base: std::path::Path::new("/") };
+        assert_eq!(ServerUrl::MCP.show_wrong(given), "***");
+    }
+}
