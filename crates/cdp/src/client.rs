@@ -10,12 +10,17 @@ use tokio::{
     sync::{mpsc, watch},
     time::timeout,
 };
-use tokio_tungstenite::{connect_async_with_config, tungstenite::protocol::WebSocketConfig};
+use tokio_tungstenite::{
+    client_async_with_config,
+    tungstenite::{self, client::IntoClientRequest, protocol::WebSocketConfig},
+};
 
 use crate::{
-    CALL_WITHIN, CONNECT_WITHIN, Closed, EVENTS_MAX, Error, Event, MESSAGE_BYTES_MAX,
+    CALL_WITHIN, CONNECT_WITHIN, Closed, EVENTS_MAX, Error, Event, MESSAGE_BYTES_MAX, Unreachable,
+    address::{Address, shown},
+    dial::{Dialled, dial},
     envelope::Outgoing,
-    wire::{self, Pending},
+    wire::{self, Pending, Socket},
 };
 
 /// Calls that may wait to be written. They go out as fast as the socket takes them, so a longer queue would
@@ -28,6 +33,7 @@ pub struct Client {
     outgoing: mpsc::Sender<String>,
     pending: Arc<Pending>,
     closed: watch::Receiver<Option<Closed>>,
+    local_port: Option<u16>,
 }
 
 /// What happens in the browser, in the order in which it said so. See the crate's text for what becomes of
@@ -38,19 +44,17 @@ pub struct Events {
 }
 
 impl Client {
-    /// Connects to a browser's, or a page's, `ws://` address, within [`CONNECT_WITHIN`].
+    /// Connects to a browser's, or a page's, `ws://` or `wss://` address, within [`CONNECT_WITHIN`].
     pub async fn connect(ws_url: &str) -> Result<(Self, Events), Error> {
-        let failed = |source| Error::Connect { url: ws_url.to_owned(), source };
-        let limits = WebSocketConfig::default()
-            .max_message_size(Some(MESSAGE_BYTES_MAX))
-            .max_frame_size(Some(MESSAGE_BYTES_MAX));
-        // Calls are small and wait for their replies, which is what Nagle's algorithm delays most.
-        let without_delay = true;
-        let (socket, _) =
-            timeout(CONNECT_WITHIN, connect_async_with_config(ws_url, Some(limits), without_delay))
-                .await
-                .map_err(|late| failed(late.into()))?
-                .map_err(|error| failed(error.into()))?;
+        Self::connect_with(ws_url, &[]).await
+    }
+
+    /// Connects with these headers beside those of the protocol.
+    pub async fn connect_with(ws_url: &str, headers: &[(String, String)]) -> Result<(Self, Events), Error> {
+        let opened = timeout(CONNECT_WITHIN, open(ws_url, headers)).await;
+        let (socket, local_port) = opened
+            .unwrap_or(Err(Unreachable::Silent(CONNECT_WITHIN)))
+            .map_err(|why| Error::Connect { url: shown(ws_url), why })?;
 
         let (outgoing, to_write) = mpsc::channel(OUTGOING_MAX);
         let (to_consumer, events) = mpsc::channel(EVENTS_MAX);
@@ -58,7 +62,12 @@ impl Client {
         let pending = Arc::new(Pending::default());
         // The handles own this task: it ends when the last of them is dropped, and `closed` tells when it has.
         tokio::spawn(wire::run(socket, to_write, to_consumer, pending.clone(), reason));
-        Ok((Self { outgoing, pending, closed: closed.clone() }, Events { events, closed }))
+        Ok((Self { outgoing, pending, closed: closed.clone(), local_port }, Events { events, closed }))
+    }
+
+    /// The port at the other end, if that is on this machine, by whatever name.
+    pub fn local_port(&self) -> Option<u16> {
+        self.local_port
     }
 
     /// Calls the browser itself. Waits at most [`CALL_WITHIN`]; dropping the future gives the call up, which
@@ -100,6 +109,27 @@ impl Client {
             Err(_) => Err(Error::NoAnswer { method: method.to_owned() }),
         }
     }
+}
+
+/// Opens a WebSocket, and says at which port of this machine, if it is one.
+async fn open(ws_url: &str, headers: &[(String, String)]) -> Result<(Socket, Option<u16>), Unreachable> {
+    let address = Address::parse(ws_url)?;
+    let unusable = |error: tungstenite::Error| Unreachable::Address(error.to_string());
+    let mut request = address.bare_url().into_client_request().map_err(unusable)?;
+    request.headers_mut().extend(address.headers(headers)?);
+    let limits = WebSocketConfig::default()
+        .max_message_size(Some(MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(MESSAGE_BYTES_MAX));
+    let Dialled { stream, peer, is_here } = dial(&address).await?;
+    let socket = match client_async_with_config(request, stream, Some(limits)).await {
+        Ok((socket, _)) => socket,
+        Err(tungstenite::Error::Http(response)) => {
+            return Err(Unreachable::Status(response.status().as_u16()));
+        }
+        Err(tungstenite::Error::Io(error)) => return Err(Unreachable::Io(error)),
+        Err(other) => return Err(Unreachable::Strange(other.to_string())),
+    };
+    Ok((socket, is_here.then(|| peer.port())))
 }
 
 impl Events {

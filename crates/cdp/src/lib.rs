@@ -1,4 +1,5 @@
-//! A thin Chrome DevTools Protocol client: one WebSocket, calls out, replies and events in.
+//! A thin Chrome DevTools Protocol client: one WebSocket, calls out, replies and events in. [`discover`] finds that
+//! WebSocket where only the debugger's address is known.
 //!
 //! A reply finds its call by id, never by order, so a call that was given up shifts nothing. Results and
 //! events stay raw JSON; this crate knows the protocol's envelope and none of its domains, so a new Chromium
@@ -10,15 +11,22 @@
 //! that falls [`EVENTS_MAX`] events behind loses the whole connection, with [`Closed::Overflow`] as the
 //! reason; a caller without interest in events drops [`Events`], and they are discarded on arrival.
 
+mod address;
 mod client;
+mod dial;
+mod discover;
 mod envelope;
+mod unreachable;
 mod wire;
 
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{port::human, raw::Raw};
 
+pub use address::{loopback_port, port, shown};
 pub use client::{Client, Events};
+pub use discover::discover;
+pub use unreachable::Unreachable;
 
 /// The most one message may weigh, in one frame, as Chromium sends it. The biggest are screenshots and PDFs
 /// in base64 and bodies of responses: tens of megabytes, rarely. Past this a page is filling our memory.
@@ -31,6 +39,11 @@ pub const EVENTS_MAX: usize = 4_096;
 /// How long connecting may take. A browser that has just printed its address answers within milliseconds,
 /// on a machine that starts many at once within seconds.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long finding the WebSocket behind an `http://` address may take, looking its name up included. A browser on this
+/// machine needs milliseconds, one far away a second; one that says nothing for longer is busy or hangs, and will be
+/// asked again.
+pub const DISCOVER_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long a call may take. What an observer asks is answered in milliseconds, a large page's PDF in
 /// seconds; a browser that says nothing for longer hangs, and its callers must not hang with it.
@@ -50,8 +63,9 @@ pub struct Event {
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot connect to the browser at {url}: {source}")]
-    Connect { url: String, source: Box<dyn std::error::Error + Send + Sync> },
+    /// The address is shown without the secrets in it.
+    #[error("cannot connect to the browser at {url}: {why}")]
+    Connect { url: String, why: Unreachable },
     /// The browser understood the call and declined it.
     #[error("the browser refused {method}: {message} ({code})")]
     Refused { method: String, code: i64, message: String },

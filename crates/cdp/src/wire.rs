@@ -14,21 +14,19 @@ use futures_util::{
     stream::{SplitSink, SplitStream},
 };
 use greenroom_core::raw::Raw;
-use tokio::{
-    net::TcpStream,
-    sync::{mpsc, oneshot, watch},
-};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_tungstenite::{
-    MaybeTlsStream, WebSocketStream,
+    WebSocketStream,
     tungstenite::{self, Message},
 };
 
 use crate::{
     Closed, Event,
+    dial::Io,
     envelope::{self, Fault, Incoming},
 };
 
-pub(crate) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+pub(crate) type Socket = WebSocketStream<Box<dyn Io>>;
 
 /// What a call waits for.
 pub(crate) type Answer = Result<Raw, Fault>;

@@ -10,13 +10,16 @@
 //!
 //! Each child leads a process group of its own and carries greenroom's tag in its environment, by which a later
 //! greenroom finds what a dead one left behind.
+//!
+//! One kind of child is meant to stay: a browser that its owner's command starts. It is detached: a session of its own,
+//! no signal, no tag, no pipe, and nobody waits for it but the task that takes note of its end.
 
 use std::{
     ffi::{OsStr, OsString},
     io,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
 };
 
@@ -112,8 +115,20 @@ fn is_needed(name: &OsStr) -> bool {
     NEEDED.contains(&name) || NEEDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// What of our environment says how greenroom works, and is no business of a program that outlives it.
+const OWN_PREFIX: &str = "GREENROOM_";
+
+/// How a detached child ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    pub succeeded: bool,
+    /// For messages: `exit status: 1`.
+    pub exit: Arc<str>,
+}
+
 struct Job {
     spec: Spec,
+    start: fn(Spec, &str) -> io::Result<Child>,
     runtime: Handle,
     reply: oneshot::Sender<io::Result<Child>>,
 }
@@ -135,7 +150,7 @@ impl Launcher {
             for job in queue {
                 // The child's exit is watched by the runtime that asked for it.
                 let _runtime = job.runtime.enter();
-                let _ = job.reply.send(launch(job.spec, &tag));
+                let _ = job.reply.send((job.start)(job.spec, &tag));
             }
         })?;
         Ok(Self { jobs, supervisors: TaskTracker::new() })
@@ -150,8 +165,30 @@ impl Launcher {
 
     /// Starts a child with a piped stderr. It is killed when the returned handle is dropped.
     pub async fn spawn(&self, spec: Spec) -> io::Result<Child> {
+        self.order(spec, launch).await
+    }
+
+    /// Starts a child that outlives greenroom and is never ended by it. What is returned resolves when it has ended by
+    /// itself, for as long as greenroom is there to see it.
+    pub async fn spawn_detached(&self, spec: Spec) -> io::Result<oneshot::Receiver<Ended>> {
+        let mut child = self.order(spec, detach).await?;
+        let (ended, end) = oneshot::channel();
+        // Nobody owns this task, as nobody owns the child; it keeps a child that ends from staying as a zombie.
+        tokio::spawn(async move {
+            let how = match child.wait().await {
+                Ok(status) => Ended { succeeded: status.success(), exit: status.to_string().into() },
+                Err(error) => {
+                    Ended { succeeded: false, exit: format!("cannot be waited for: {error}").into() }
+                }
+            };
+            let _ = ended.send(how);
+        });
+        Ok(end)
+    }
+
+    async fn order(&self, spec: Spec, start: fn(Spec, &str) -> io::Result<Child>) -> io::Result<Child> {
         let (reply, child) = oneshot::channel();
-        let job = Job { spec, runtime: Handle::current(), reply };
+        let job = Job { spec, start, runtime: Handle::current(), reply };
         self.jobs.send(job).map_err(|_| io::Error::other("the launcher thread has ended"))?;
         child.await.map_err(|_| io::Error::other("the launcher thread has ended"))?
     }
@@ -174,6 +211,29 @@ fn launch(spec: Spec, tag: &str) -> io::Result<Child> {
     die_with_parent(&mut command);
     let mut command = tokio::process::Command::from(command);
     command.kill_on_drop(true).spawn()
+}
+
+/// For [`Launcher::spawn_detached`].
+#[allow(clippy::disallowed_methods, reason = "this is the launcher thread")]
+#[allow(unsafe_code, reason = "pre_exec is unsafe; the closure makes one system call and allocates nothing")]
+fn detach(spec: Spec, _: &str) -> io::Result<Child> {
+    let mut command = std::process::Command::new(&spec.program);
+    let is_own = |name: &OsStr| name.to_string_lossy().starts_with(OWN_PREFIX);
+    command.args(&spec.args).env_clear().envs(std::env::vars_os().filter(|(name, _)| !is_own(name)));
+    command.envs(spec.env);
+    if let Some(folder) = &spec.folder {
+        command.current_dir(folder);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; setsid is.
+    unsafe {
+        // In its own session no terminal of ours can end it.
+        std::os::unix::process::CommandExt::pre_exec(&mut command, || {
+            rustix::process::setsid()?;
+            Ok(())
+        });
+    }
+    tokio::process::Command::from(command).kill_on_drop(false).spawn()
 }
 
 #[cfg(target_os = "linux")]

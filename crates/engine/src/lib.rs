@@ -2,11 +2,13 @@
 //!
 //! A process comes from the [`launcher`], lives as a [`process::Process`], keeps its files in the
 //! [`run_folder`], and its ports in [`ports`], where the egress proxy finds them. What it starts is found by
-//! [`browser`] and [`node`], or put on the machine by [`install`]. [`playwright`] and [`custom`] are the engines.
+//! [`browser`] and [`node`], or put on the machine by [`install`]; a browser that runs already is an [`Endpoint`].
+//! [`playwright`] and [`custom`] are the engines.
 
 pub mod browser;
 pub mod chromium;
 pub mod custom;
+mod endpoint;
 pub mod errand;
 pub mod install;
 pub mod launcher;
@@ -23,5 +25,6 @@ mod stdio;
 mod upstream;
 
 pub use custom::CustomEngine;
+pub use endpoint::Endpoint;
 pub use playwright::{PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions};
 pub use upstream::{Offer, ToolsChanged};

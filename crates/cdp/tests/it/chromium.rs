@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use greenroom_cdp::{Client, Closed, Error};
+use greenroom_cdp::{Client, Closed, Error, discover};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -40,14 +40,20 @@ fn value(raw: &serde_json::value::RawValue) -> Value {
     serde_json::from_str(raw.get()).unwrap()
 }
 
-/// A real browser answers, makes a context and a page, announces it, runs code in its flattened session, and
+/// A real browser is found by its port, answers, makes a context and a page, announces it, runs code in its flattened session, and
 /// its death is noticed.
 #[tokio::test]
 async fn a_real_browser_from_start_to_death() {
     within(async {
         let profile = tempfile::tempdir().unwrap();
         let (mut browser, url) = chromium(profile.path()).await;
+        let port = url.split([':', '/']).nth(4).unwrap();
+        assert_eq!(
+            discover(&format!("http://localhost:{port}"), &[]).await.unwrap(),
+            url.replace("127.0.0.1", "localhost")
+        );
         let (client, mut events) = Client::connect(&url).await.unwrap();
+        assert_eq!(client.local_port().unwrap().to_string(), port);
 
         let version = value(&client.call("Browser.getVersion", &()).await.unwrap());
         assert!(version["product"].as_str().unwrap().contains("Chrome/"), "{version}");

@@ -2,6 +2,7 @@
 //! Chromium, where their shape does.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod attach;
 mod chromium;
 mod played;
 

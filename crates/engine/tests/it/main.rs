@@ -3,6 +3,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on is to fail there")]
 
 mod custom;
+mod endpoint;
 mod install;
 mod kept;
 mod order;

@@ -1,0 +1,261 @@
+//! A debugger's address as somebody wrote it down, and the headers that go with it.
+//!
+//! Addresses and headers may hold secrets: a password before the host, a token in the query. [`Address`] shows itself
+//! without either, and no message of this crate names a header's value.
+
+use std::fmt;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use hyper::header::{AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use percent_encoding::percent_decode_str;
+use url::{Host, Url};
+
+use crate::Unreachable;
+
+/// Where a debugger is asked for its version, below the address that people know.
+const VERSION: &str = "/json/version";
+
+/// `http://`, `https://`, `ws://` or `wss://` with a host.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Address(Url);
+
+impl Address {
+    pub(crate) fn parse(text: &str) -> Result<Self, Unreachable> {
+        let url = Url::parse(text.trim()).map_err(|error| Unreachable::Address(error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
+            return Err(Unreachable::Address(format!("`{}://` is none of a debugger's", url.scheme())));
+        }
+        Ok(Self(url))
+    }
+
+    pub(crate) fn is_web_socket(&self) -> bool {
+        self.0.scheme().starts_with("ws")
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        matches!(self.0.scheme(), "https" | "wss")
+    }
+
+    /// Whether nothing says which of a browser's endpoints is meant.
+    pub(crate) fn is_bare(&self) -> bool {
+        matches!(self.0.path(), "" | "/")
+    }
+
+    pub(crate) fn host(&self) -> Result<Host<&str>, Unreachable> {
+        self.0.host().ok_or_else(|| Unreachable::Address("it names no host".to_owned()))
+    }
+
+    /// Whether the host is a name that has to be looked up.
+    pub(crate) fn has_name(&self) -> bool {
+        matches!(self.0.host(), Some(Host::Domain(_)))
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.0.port_or_known_default().unwrap_or(80)
+    }
+
+    /// Host and port, as a `Host` header has them: a usual port is left out.
+    pub(crate) fn authority(&self) -> String {
+        let host = self.0.host_str().unwrap_or_default();
+        self.0.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// The address itself, for a WebSocket client: without a password, which goes into a header.
+    pub(crate) fn bare_url(&self) -> String {
+        let mut url = self.0.clone();
+        // Both fail only where there is no host.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.set_fragment(None);
+        url.into()
+    }
+
+    /// Where this browser says what it is: path and query.
+    pub(crate) fn version_path(&self) -> String {
+        let path = self.0.path().trim_end_matches('/');
+        let path = path.strip_suffix(VERSION).unwrap_or(path);
+        let query = self.0.query().map(|query| format!("?{query}")).unwrap_or_default();
+        format!("{path}{VERSION}{query}")
+    }
+
+    /// The same place on another host: for one that does not answer to its name.
+    pub(crate) fn on_ip(&self, ip: std::net::IpAddr) -> Option<Self> {
+        let mut url = self.0.clone();
+        url.set_ip_host(ip).ok()?;
+        Some(Self(url))
+    }
+
+    /// The WebSocket that a browser named when it was asked here. Its host and port are what the browser believes them to
+    /// be; behind a forwarded port or a container only those that were asked lead to it.
+    pub(crate) fn web_socket(&self, named: &str) -> Result<String, Unreachable> {
+        let named = Url::parse(named).ok().filter(|url| matches!(url.scheme(), "ws" | "wss"));
+        let named =
+            named.ok_or_else(|| Unreachable::Strange("the address in its answer is none".to_owned()))?;
+        let mut url = self.0.clone();
+        let scheme = if self.is_encrypted() { "wss" } else { "ws" };
+        url.set_scheme(scheme).map_err(|()| Unreachable::Address("it cannot be a WebSocket".to_owned()))?;
+        url.set_path(named.path());
+        // A token that let us ask lets us in as well, unless the browser names one itself.
+        url.set_query(named.query().or(self.0.query()));
+        url.set_fragment(None);
+        Ok(url.into())
+    }
+
+    /// What is sent with every request to this address.
+    pub(crate) fn headers(&self, given: &[(String, String)]) -> Result<HeaderMap, Unreachable> {
+        let mut headers = HeaderMap::new();
+        if !self.0.username().is_empty() || self.0.password().is_some() {
+            let mut pair: Vec<u8> = percent_decode_str(self.0.username()).collect();
+            pair.push(b':');
+            pair.extend(percent_decode_str(self.0.password().unwrap_or_default()));
+            let mut value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(pair)))
+                .map_err(|_| Unreachable::Address("its password cannot be sent".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        for (name, value) in given {
+            let unusable = |why| Unreachable::Header { name: name.clone(), why };
+            let header =
+                HeaderName::try_from(name.as_str()).map_err(|_| unusable("that is no header's name"))?;
+            let taken =
+                [CONNECTION, UPGRADE].contains(&header) || header.as_str().starts_with("sec-websocket-");
+            if taken {
+                return Err(unusable("it belongs to the connection itself"));
+            }
+            let mut value = HeaderValue::try_from(value.as_str())
+                .map_err(|_| unusable("its value has characters that cannot be sent"))?;
+            value.set_sensitive(true);
+            headers.insert(header, value);
+        }
+        Ok(headers)
+    }
+}
+
+/// Without password and query.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let query = if self.0.query().is_some() { "?…" } else { "" };
+        write!(f, "{}://{}{}{query}", self.0.scheme(), self.authority(), self.0.path())
+    }
+}
+
+/// How an address is named in a message: without the secrets in it. What is no address may be all secret.
+pub fn shown(url: &str) -> String {
+    Address::parse(url).map_or_else(|_| "(not an address)".to_owned(), |address| address.to_string())
+}
+
+/// The port of an address, if it is one.
+pub fn port(url: &str) -> Option<u16> {
+    Address::parse(url).ok().map(|address| address.port())
+}
+
+/// The port of a debugger on this machine, if the address is one of it.
+pub fn loopback_port(url: &str) -> Option<u16> {
+    let address = Address::parse(url).ok()?;
+    let here = match address.host().ok()? {
+        Host::Domain(name) => {
+            let name = name.trim_end_matches('.');
+            name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
+        }
+        Host::Ipv4(ip) => ip.is_loopback() || ip.is_unspecified(),
+        Host::Ipv6(ip) => {
+            let mapped = ip.to_ipv4_mapped();
+            ip.is_loopback() || ip.is_unspecified() || mapped.is_some_and(|ip| ip.is_loopback())
+        }
+    };
+    here.then(|| address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> Address {
+        Address::parse(text).unwrap()
+    }
+
+    /// What is shown of an address holds neither its password nor its query.
+    #[test]
+    fn secrets_are_not_shown() {
+        for (text, expected) in [
+            ("http://127.0.0.1:9222", "http://127.0.0.1:9222/"),
+            ("http://ann:secret@chrome.lan:9222/", "http://chrome.lan:9222/"),
+            ("wss://chrome.lan/session?token=secret#secret", "wss://chrome.lan/session?…"),
+            ("ws://[::1]:9222/devtools/browser/e7", "ws://[::1]:9222/devtools/browser/e7"),
+            ("secret", "(not an address)"),
+            ("ftp://secret", "(not an address)"),
+        ] {
+            assert_eq!(shown(text), expected);
+        }
+    }
+
+    /// The browser's own idea of its host is replaced by the one that was asked; its path stays, and so does a token.
+    #[test]
+    fn the_asked_authority_stays() {
+        for (asked, named, expected) in [
+            (
+                "http://127.0.0.1:9333",
+                "ws://127.0.0.1:9222/devtools/browser/e7",
+                "ws://127.0.0.1:9333/devtools/browser/e7",
+            ),
+            (
+                "https://chrome.lan/",
+                "ws://0.0.0.0:3000/devtools/browser/e7",
+                "wss://chrome.lan/devtools/browser/e7",
+            ),
+            ("http://h:1?token=a", "ws://x/devtools/browser/e7", "ws://h:1/devtools/browser/e7?token=a"),
+            ("http://h:1?token=a", "ws://x/e7?token=b", "ws://h:1/e7?token=b"),
+            ("http://ann:pw@h:1", "ws://x/e7", "ws://ann:pw@h:1/e7"),
+        ] {
+            assert_eq!(address(asked).web_socket(named).unwrap(), expected);
+        }
+        assert!(address("http://h").web_socket("/devtools").is_err());
+        assert!(address("http://h").web_socket("http://x/").is_err());
+    }
+
+    /// A debugger is asked below the address that people know, also behind a path, and also when they name the page itself.
+    #[test]
+    fn where_a_version_is_asked() {
+        for (asked, expected) in [
+            ("http://h:9222", "/json/version"),
+            ("http://h:9222/json/version", "/json/version"),
+            ("http://h/chrome/?token=a", "/chrome/json/version?token=a"),
+        ] {
+            assert_eq!(address(asked).version_path(), expected);
+        }
+    }
+
+    /// A password in the address becomes a header; a header of one's own wins; what belongs to the connection is refused.
+    #[test]
+    fn headers_to_send() {
+        let own = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+        let asked = address("http://ann:s%40fe@h:1/");
+        assert_eq!(asked.headers(&[]).unwrap()[AUTHORIZATION], "Basic YW5uOnNAZmU=");
+        assert_eq!(asked.bare_url(), "http://h:1/");
+        assert_eq!(asked.headers(&own("authorization", "Bearer x")).unwrap()[AUTHORIZATION], "Bearer x");
+        for (name, value) in [("Upgrade", "x"), ("Sec-WebSocket-Key", "x"), ("a b", "x"), ("x", "secret\n")] {
+            let refused = asked.headers(&own(name, value)).unwrap_err().to_string();
+            assert!(refused.contains(name) && !refused.contains("secret"), "{refused}");
+        }
+    }
+
+    /// Addresses of this machine are known by their port, in every spelling; others have none here.
+    #[test]
+    fn ports_of_this_machine() {
+        for (text, port) in [
+            ("http://127.0.0.1:9222", Some(9222)),
+            ("ws://localhost:9222/devtools/browser/e7", Some(9222)),
+            ("http://LOCALHOST.:9222", Some(9222)),
+            ("http://0x7f.1:9222", Some(9222)),
+            ("http://[::1]:9222", Some(9222)),
+            ("http://[::ffff:127.0.0.1]:9222", Some(9222)),
+            ("http://0.0.0.0:9222", Some(9222)),
+            ("https://localhost", Some(443)),
+            ("http://192.0.2.1:9222", None),
+            ("http://localhost.example:9222", None),
+            ("nonsense", None),
+        ] {
+            assert_eq!(loopback_port(text), port, "{text}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Connections to a debugger: TCP, with TLS where the address asks for it.
+//!
+//! Names are looked up here, so that whoever dials knows which machine answered. Certificates are judged by the system's
+//! own roots: a company's proxy is trusted here as it is by the browser beside it.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, OnceLock},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, lookup_host},
+};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
+};
+use url::Host;
+
+use crate::{Unreachable, address::Address};
+
+/// How many addresses of a name are tried: a machine has one or two of each family.
+const ADDRESSES_MAX: usize = 4;
+
+/// A byte stream to a debugger.
+pub(crate) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+
+/// An open connection.
+pub(crate) struct Dialled {
+    pub(crate) stream: Box<dyn Io>,
+    /// The machine at the other end.
+    pub(crate) peer: SocketAddr,
+    /// Whether that is this machine.
+    pub(crate) is_here: bool,
+}
+
+/// Connects to an address. Whoever dials decides how long that may take.
+pub(crate) async fn dial(address: &Address) -> Result<Dialled, Unreachable> {
+    let tcp = connect(address).await?;
+    // Calls are small and wait for their replies, which is what Nagle's algorithm delays most.
+    tcp.set_nodelay(true).map_err(Unreachable::Io)?;
+    let peer = tcp.peer_addr().map_err(Unreachable::Io)?;
+    let ip = peer.ip().to_canonical();
+    // A machine that connects to an address of its own does so from that address.
+    let is_here = ip.is_loopback() || tcp.local_addr().is_ok_and(|own| own.ip() == peer.ip());
+    let stream: Box<dyn Io> =
+        if address.is_encrypted() { encrypt(tcp, address, config()?).await? } else { Box::new(tcp) };
+    Ok(Dialled { stream, peer, is_here })
+}
+
+async fn connect(address: &Address) -> Result<TcpStream, Unreachable> {
+    let addresses: Vec<SocketAddr> = match address.host()? {
+        Host::Ipv4(ip) => vec![(ip, address.port()).into()],
+        Host::Ipv6(ip) => vec![(ip, address.port()).into()],
+        Host::Domain(name) => lookup_host((name, address.port()))
+            .await
+            .map_err(Unreachable::Name)?
+            .take(ADDRESSES_MAX)
+            .collect(),
+    };
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(Unreachable::Io(last))
+}
+
+async fn encrypt(
+    tcp: TcpStream,
+    address: &Address,
+    config: Arc<ClientConfig>,
+) -> Result<Box<dyn Io>, Unreachable> {
+    let name = match address.host()? {
+        Host::Domain(name) => ServerName::try_from(name.to_owned())
+            .map_err(|_| Unreachable::Address("its host cannot have a certificate".to_owned()))?,
+        Host::Ipv4(ip) => ServerName::from(IpAddr::from(ip)),
+        Host::Ipv6(ip) => ServerName::from(IpAddr::from(ip)),
+    };
+    let stream = TlsConnector::from(config).connect(name, tcp).await.map_err(Unreachable::Tls)?;
+    Ok(Box::new(stream))
+}
+
+/// Read once: the system has a few hundred roots.
+fn config() -> Result<Arc<ClientConfig>, Unreachable> {
+    static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    if let Some(config) = CONFIG.get() {
+        return Ok(config.clone());
+    }
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(found.certs);
+    if added == 0 {
+        return Err(Unreachable::Tls(io::Error::other("this machine has no root certificates")));
+    }
+    let config = trusting(roots)?;
+    Ok(CONFIG.get_or_init(|| config).clone())
+}
+
+fn trusting(roots: RootCertStore) -> Result<Arc<ClientConfig>, Unreachable> {
+    // Named here: a build may have several.
+    let cryptography = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(cryptography)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Unreachable::Tls(io::Error::other(error)))?;
+    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+    use tokio_rustls::{
+        TlsAcceptor,
+        rustls::{
+            ServerConfig,
+            pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+        },
+    };
+
+    use super::*;
+
+    fn certificate() -> CertificateDer<'static> {
+        CertificateDer::from_pem_slice(include_bytes!("../tests/data/localhost.pem")).unwrap()
+    }
+
+    /// Says hello to one client over TLS, if it trusts this certificate.
+    async fn greeter(listener: TcpListener) {
+        let key = PrivateKeyDer::from_pem_slice(include_bytes!("../tests/data/localhost.key")).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate()], key)
+            .unwrap();
+        let (tcp, _) = listener.accept().await.unwrap();
+        if let Ok(mut stream) = TlsAcceptor::from(Arc::new(config)).accept(tcp).await {
+            stream.write_all(b"hello").await.unwrap();
+            stream.shutdown().await.unwrap();
+        }
+    }
+
+    async fn listener() -> (TcpListener, u16) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        (listener, port)
+    }
+
+    /// An encrypted connection carries bytes, by name and by address, when the certificate is trusted.
+    #[tokio::test]
+    async fn trusted_certificates() {
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate()).unwrap();
+        let config = trusting(roots).unwrap();
+        for host in ["localhost", "127.0.0.1"] {
+            let (listener, port) = listener().await;
+            let address = Address::parse(&format!("wss://{host}:{port}/")).unwrap();
+            let hear = async {
+                let tcp = connect(&address).await.unwrap();
+                let mut stream = encrypt(tcp, &address, config.clone()).await.unwrap();
+                let mut heard = String::new();
+                stream.read_to_string(&mut heard).await.unwrap();
+                heard
+            };
+            let (heard, ()) = tokio::join!(hear, greeter(listener));
+            assert_eq!(heard, "hello");
+        }
+    }
+
+    /// A certificate that the system does not trust ends the connection, and the message says so.
+    #[tokio::test]
+    async fn unknown_certificates() {
+        let (listener, port) = listener().await;
+        let address = Address::parse(&format!("https://localhost:{port}/")).unwrap();
+        let (refused, ()) = tokio::join!(dial(&address), greeter(listener));
+        let refused = refused.err().unwrap();
+        assert!(matches!(&refused, Unreachable::Tls(_)), "{refused}");
+        assert!(refused.to_string().starts_with("no encrypted connection: "), "{refused}");
+    }
+}

@@ -1,0 +1,110 @@
+//! From the address that people know, `http://host:port`, to the WebSocket of the browser behind it.
+//!
+//! A debugger says at `/json/version` where its WebSocket is, with the host and the port that it believes to have. It
+//! answers only to an IP address or `localhost` as `Host`, so that no page can reach it by a name of its own; asked by
+//! another name it is asked once more by its address.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::{
+    Request, StatusCode,
+    header::{HOST, HeaderValue},
+};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use crate::{
+    DISCOVER_WITHIN, Error, Unreachable,
+    address::{Address, shown},
+    dial::{Dialled, dial},
+};
+
+/// The most that a debugger's answer may weigh: usual is half a kilobyte.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// Finds the WebSocket address of the browser at `url`, within [`DISCOVER_WITHIN`]. A `ws://` or `wss://` address is
+/// taken as it is, unless it is bare and something there says which endpoint is the browser's.
+pub async fn discover(url: &str, headers: &[(String, String)]) -> Result<String, Error> {
+    let found = async {
+        let address = Address::parse(url)?;
+        if address.is_web_socket() && !address.is_bare() {
+            return Ok(url.trim().to_owned());
+        }
+        let asked = timeout(DISCOVER_WITHIN, ask(&address, headers)).await;
+        match asked.unwrap_or(Err(Unreachable::Silent(DISCOVER_WITHIN))) {
+            // Not every WebSocket has a debugger's pages beside it.
+            Err(Unreachable::Status(_) | Unreachable::Strange(_)) if address.is_web_socket() => {
+                Ok(url.trim().to_owned())
+            }
+            found => found,
+        }
+    };
+    found.await.map_err(|why| Error::Connect { url: shown(url), why })
+}
+
+async fn ask(address: &Address, headers: &[(String, String)]) -> Result<String, Unreachable> {
+    match get(address, headers).await? {
+        (Ok(named), _) => address.web_socket(&named),
+        // A certificate is for the name, so there is no other way to ask.
+        (Err(why), peer) => match address.on_ip(peer).filter(|_| why.may_be_about_the_name(address)) {
+            Some(by_ip) => match get(&by_ip, headers).await? {
+                (Ok(named), _) => by_ip.web_socket(&named),
+                (Err(why), _) => Err(why),
+            },
+            None => Err(why),
+        },
+    }
+}
+
+impl Unreachable {
+    fn may_be_about_the_name(&self, address: &Address) -> bool {
+        let refused =
+            matches!(self, Self::Status(status) if *status == StatusCode::INTERNAL_SERVER_ERROR.as_u16());
+        refused && address.has_name() && !address.is_encrypted()
+    }
+}
+
+#[derive(Deserialize)]
+struct Version {
+    #[serde(rename = "webSocketDebuggerUrl")]
+    web_socket: Option<String>,
+}
+
+/// What the debugger names as its WebSocket, and who answered.
+async fn get(
+    address: &Address,
+    headers: &[(String, String)],
+) -> Result<(Result<String, Unreachable>, IpAddr), Unreachable> {
+    let mut all = address.headers(headers)?;
+    if !all.contains_key(HOST) {
+        let host = HeaderValue::try_from(address.authority());
+        all.insert(HOST, host.map_err(|_| Unreachable::Address("its host cannot be sent".to_owned()))?);
+    }
+    let Dialled { stream, peer, .. } = dial(address).await?;
+    let strange = |error: hyper::Error| Unreachable::Strange(error.to_string());
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(strange)?;
+    let mut request = Request::get(address.version_path())
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| Unreachable::Address(error.to_string()))?;
+    *request.headers_mut() = all;
+    let exchange = async {
+        let response = sender.send_request(request).await.map_err(strange)?;
+        if response.status() != StatusCode::OK {
+            return Ok(Err(Unreachable::Status(response.status().as_u16())));
+        }
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| Unreachable::Strange(error.to_string()))?.to_bytes();
+        let version = serde_json::from_slice::<Version>(&body).ok().and_then(|version| version.web_socket);
+        Ok(version.ok_or_else(|| Unreachable::Strange("its answer names no WebSocket".to_owned())))
+    };
+    // The connection lives as long as the exchange, which drives it.
+    tokio::select! {
+        biased;
+        answer = exchange => Ok((answer?, peer.ip())),
+        Err(error) = connection => Err(strange(error)),
+    }
+}

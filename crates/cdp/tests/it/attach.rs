@@ -1,0 +1,195 @@
+//! How a browser's WebSocket is found, and what is sent on the way there, against debuggers that the test plays.
+
+use greenroom_cdp::{Client, Error, Unreachable, discover};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::within;
+
+/// What Chromium 156 says of itself, recorded.
+const VERSION: &str = r#"{
+   "Browser": "HeadlessChrome/156.0.8078.79",
+   "File-Path-Style": "posix",
+   "Protocol-Version": "1.3",
+   "User-Agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/156.0.8078.79 Safari/537.36",
+   "V8-Version": "15.6.75.27",
+   "WebKit-Version": "537.36 (@a21ce95c24ce3964416f09ae1862f53f319eb4d0)",
+   "webSocketDebuggerUrl": "ws://127.0.0.1:36093/devtools/browser/2d40f9ca-c0be-4e90-be4f-eaab2a13ce34"
+}
+"#;
+
+/// What it says to a host that is neither an address nor `localhost`, recorded.
+const WRONG_HOST: &str = "Host header is specified and is not an IP address or localhost.";
+
+const PATH: &str = "/devtools/browser/2d40f9ca-c0be-4e90-be4f-eaab2a13ce34";
+
+async fn listener() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+/// The head of a request.
+async fn head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
+
+/// Takes one request and answers it as Chromium does.
+async fn answer(listener: &TcpListener, status: &str, body: &str) -> String {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let head = head(&mut stream).await;
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length:{}\r\n\r\n{body}", body.len());
+    stream.write_all(answer.as_bytes()).await.unwrap();
+    head
+}
+
+fn secret() -> Vec<(String, String)> {
+    vec![("X-Token".to_owned(), "sesame".to_owned())]
+}
+
+/// The recorded answer leads to the browser's WebSocket, at the port that was asked; headers and password go with it.
+#[tokio::test]
+async fn the_web_socket_is_found() {
+    within(async {
+        let (listener, port) = listener().await;
+        let url = format!("http://ann:pw@127.0.0.1:{port}");
+        let headers = secret();
+        let (found, head) = tokio::join!(discover(&url, &headers), answer(&listener, "200 OK", VERSION));
+        assert_eq!(found.unwrap(), format!("ws://ann:pw@127.0.0.1:{port}{PATH}"));
+        assert!(head.starts_with("GET /json/version HTTP/1.1\r\n"), "{head}");
+        let head = head.to_lowercase();
+        for line in [&format!("host: 127.0.0.1:{port}"), "x-token: sesame", "authorization: basic yw5uonb3"] {
+            assert!(head.contains(line), "{line}: {head}");
+        }
+    })
+    .await;
+}
+
+/// A browser that does not answer to a name is asked once more by its address, and reached by that from then on.
+#[tokio::test]
+async fn a_name_that_is_refused() {
+    within(async {
+        let (listener, port) = listener().await;
+        let play = async {
+            let first = answer(&listener, "500 Internal Server Error", WRONG_HOST).await;
+            let second = answer(&listener, "200 OK", VERSION).await;
+            (first.to_lowercase(), second.to_lowercase())
+        };
+        let url = format!("http://localhost:{port}/");
+        let (found, (first, second)) = tokio::join!(discover(&url, &[]), play);
+        assert_eq!(found.unwrap(), format!("ws://127.0.0.1:{port}{PATH}"));
+        assert!(first.contains(&format!("host: localhost:{port}\r\n")), "{first}");
+        assert!(second.contains(&format!("host: 127.0.0.1:{port}\r\n")), "{second}");
+    })
+    .await;
+}
+
+/// WebSocket addresses are taken as they are; a bare one is looked into, and taken as it is where nothing is found.
+#[tokio::test]
+async fn addresses_of_web_sockets() {
+    within(async {
+        let url = "ws://127.0.0.1:1/devtools/browser/e7";
+        assert_eq!(discover(url, &[]).await.unwrap(), url);
+
+        let (listener, port) = listener().await;
+        let bare = format!("ws://127.0.0.1:{port}");
+        let (found, _) = tokio::join!(discover(&bare, &[]), answer(&listener, "200 OK", VERSION));
+        assert_eq!(found.unwrap(), format!("ws://127.0.0.1:{port}{PATH}"));
+        let (found, _) = tokio::join!(discover(&bare, &[]), answer(&listener, "404 Not Found", ""));
+        assert_eq!(found.unwrap(), bare);
+    })
+    .await;
+}
+
+/// Whatever is wrong is told with the address, and without a secret of it.
+#[tokio::test]
+async fn what_is_wrong_is_told() {
+    within(async {
+        let (listener, port) = listener().await;
+        let url = format!("http://ann:sesame@127.0.0.1:{port}/?token=sesame");
+        for (status, body, expected) in [
+            ("403 Forbidden", "sesame", "refused with 403 Forbidden"),
+            ("500 Internal Server Error", WRONG_HOST, "refused with 500 Internal Server Error"),
+            ("302 Found", "", "refused with 302 Found"),
+            ("200 OK", "<html>sesame", "no browser's debugger: its answer names no WebSocket"),
+            ("200 OK", "{}", "its answer names no WebSocket"),
+            ("200 OK", r#"{"webSocketDebuggerUrl": "sesame"}"#, "the address in its answer is none"),
+            ("200 OK", &"x".repeat(100 << 10), "no browser's debugger"),
+        ] {
+            let headers = secret();
+            let (found, _) = tokio::join!(discover(&url, &headers), answer(&listener, status, body));
+            let error = found.unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            assert!(error.contains(&format!("http://127.0.0.1:{port}/")), "{error}");
+            assert!(!error.contains("sesame"), "{error}");
+        }
+        drop(listener);
+        let error = discover(&url, &[]).await.unwrap_err();
+        assert!(matches!(&error, Error::Connect { why: Unreachable::Io(_), .. }), "{error}");
+        let error = discover("9222", &[]).await.unwrap_err().to_string();
+        assert!(error.contains("this is no address of a debugger"), "{error}");
+    })
+    .await;
+}
+
+/// A debugger that accepts and says nothing is given up within the limit, asked over HTTP or as a WebSocket.
+#[tokio::test]
+async fn a_silent_one_is_given_up() {
+    within(async {
+        let (listener, port) = listener().await;
+        let play = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            head(&mut stream).await;
+            tokio::time::pause();
+            stream
+        };
+        let url = format!("http://127.0.0.1:{port}");
+        let (found, _stream) = tokio::join!(discover(&url, &[]), play);
+        assert_eq!(
+            found.unwrap_err().to_string(),
+            format!("cannot connect to the browser at http://127.0.0.1:{port}/: no answer within 5 s")
+        );
+        tokio::time::resume();
+
+        let play = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            head(&mut stream).await;
+            tokio::time::pause();
+            stream
+        };
+        let url = format!("ws://127.0.0.1:{port}/e7");
+        let (client, _stream) = tokio::join!(Client::connect(&url), play);
+        let error = client.err().unwrap().to_string();
+        assert!(error.ends_with("no answer within 10 s"), "{error}");
+    })
+    .await;
+}
+
+/// Headers go with the WebSocket's opening too, and a refusal there is told by its status.
+#[tokio::test]
+async fn headers_open_the_web_socket() {
+    within(async {
+        let (listener, port) = listener().await;
+        let url = format!("ws://ann:pw@127.0.0.1:{port}/e7?token=sesame");
+        let play = answer(&listener, "403 Forbidden", "sesame");
+        let headers = secret();
+        let (client, head) = tokio::join!(Client::connect_with(&url, &headers), play);
+        assert!(head.starts_with("GET /e7?token=sesame HTTP/1.1\r\n"), "{head}");
+        let head = head.to_lowercase();
+        assert!(head.contains("x-token: sesame\r\n") && head.contains("authorization: basic yw5uonb3\r\n"));
+        let error = client.err().unwrap().to_string();
+        assert_eq!(
+            error,
+            format!(
+                "cannot connect to the browser at ws://127.0.0.1:{port}/e7?…: refused with 403 Forbidden"
+            )
+        );
+    })
+    .await;
+}

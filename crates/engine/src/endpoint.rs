@@ -1,0 +1,148 @@
+//! A browser that somebody else started: where its debugger is, what is sent along, and what starts it again.
+//!
+//! An endpoint is asked, and never held: whoever attaches to the browser has a connection of its own. Only
+//! [`Endpoint::revive`] starts anything, by the command that the operator gave, and what it starts is nobody's child: it
+//! is not ended with greenroom. Addresses are shown without the secrets in them, headers not at all.
+
+use std::{fmt, time::Duration};
+
+use greenroom_cdp::{Client, Unreachable};
+use greenroom_core::{StartError, port::human};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::launcher::{Launcher, Spec};
+
+/// What stands for the address in a start command.
+const PLACEHOLDER: &str = "{url}";
+
+/// How long a browser may take from its start command until its debugger answers. A cold start with a big profile on
+/// a busy machine takes ten seconds, a container that has to come up first twenty.
+const REVIVED_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long to wait before the debugger is asked again, at first and at most. Chromium listens within half a second.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+const ASK_AGAIN_MAX: Duration = Duration::from_millis(800);
+
+/// How to reach a running browser.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `http://host:port`, or the WebSocket address of its debugger.
+    pub url: String,
+    /// Sent with every connection to the debugger; their values are secrets.
+    pub headers: Vec<(String, String)>,
+    /// A program and its arguments that start the browser; empty when nothing does.
+    pub start_command: Vec<String>,
+}
+
+impl Endpoint {
+    /// The WebSocket address of the browser's debugger, if it can be found. An address that is one already is not tried.
+    pub async fn reach(&self) -> Result<String, StartError> {
+        greenroom_cdp::discover(&self.url, &self.headers).await.map_err(|error| self.unreachable(&error))
+    }
+
+    /// The address without its secrets, for messages.
+    pub fn shown(&self) -> String {
+        greenroom_cdp::shown(&self.url)
+    }
+
+    /// The port of this machine at which the debugger is, as far as the address says. No browser of greenroom's may
+    /// reach it.
+    pub fn local_port(&self) -> Option<u16> {
+        greenroom_cdp::loopback_port(&self.url)
+    }
+
+    /// Starts the browser if it does not answer and there is a command for that, and waits until it answers. Says whether
+    /// it was started. One at a time: two would start two browsers.
+    pub async fn revive(&self, launcher: &Launcher) -> Result<bool, StartError> {
+        let Some((program, arguments)) = self.start_command.split_first() else { return Ok(false) };
+        if self.answers().await.is_ok() {
+            return Ok(false);
+        }
+        let arguments = arguments.iter().map(|argument| argument.replace(PLACEHOLDER, &self.url));
+        let spec = Spec::new(program).args(arguments);
+        let end = launcher.spawn_detached(spec).await.map_err(|error| {
+            StartError::new(format!("cannot run the start command: {error}: `{program}`"))
+                .hint("give the program's whole path; a start command is no shell")
+        })?;
+        tracing::info!(program, browser = self.shown(), "started a browser that did not answer");
+        let deadline = Instant::now() + REVIVED_WITHIN;
+        let failed = async {
+            match end.await {
+                Ok(ended) if !ended.succeeded => ended.exit,
+                // A command may well end once the browser runs.
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            answered = timeout_at(deadline, self.until_it_answers()) => match answered {
+                Ok(()) => Ok(true),
+                Err(_) => Err(self.not_revived(program)),
+            },
+            exit = failed => Err(StartError::new(format!("the start command ended ({exit}): `{program}`"))
+                .hint("run it by hand to see why; a browser that runs on the same profile already is a common cause")),
+        }
+    }
+
+    async fn until_it_answers(&self) {
+        let mut pause = ASK_AGAIN;
+        while self.answers().await.is_err() {
+            sleep(pause).await;
+            pause = (pause * 2).min(ASK_AGAIN_MAX);
+        }
+    }
+
+    /// Whether there is a browser, one that can be connected to.
+    async fn answers(&self) -> Result<(), greenroom_cdp::Error> {
+        let address = greenroom_cdp::discover(&self.url, &self.headers).await?;
+        Client::connect_with(&address, &self.headers).await.map(drop)
+    }
+
+    fn not_revived(&self, program: &str) -> StartError {
+        let (shown, limit) = (self.shown(), human(REVIVED_WITHIN));
+        StartError::new(format!(
+            "the start command ran, and the browser at {shown} did not answer within {limit}: `{program}`"
+        ))
+        .hint(format!("the command has to start a browser with {}", self.flag()))
+    }
+
+    /// A failed attempt, with what to do about it.
+    pub(crate) fn unreachable(&self, error: &greenroom_cdp::Error) -> StartError {
+        let greenroom_cdp::Error::Connect { why, .. } = error else {
+            return StartError::new(error.to_string());
+        };
+        let flag = self.flag();
+        let hint = match why {
+            Unreachable::Address(_) => "give `http://host:port`, or the WebSocket address of a browser's debugger".to_owned(),
+            Unreachable::Header { .. } => "correct `headers` of this browser".to_owned(),
+            Unreachable::Name(_) => "check the name of the host".to_owned(),
+            Unreachable::Io(_) => format!("is it running with {flag}?"),
+            Unreachable::Tls(_) => "is its certificate one that this machine trusts?".to_owned(),
+            Unreachable::Silent(_) => "something listens there and says nothing: does the browser hang, or ask its user for permission?".to_owned(),
+            Unreachable::Status(401 | 403) => "it wants other `headers` of this browser, or lets nobody in".to_owned(),
+            Unreachable::Status(500) => "a browser answers only to `localhost` or an IP address: use one of these as host".to_owned(),
+            Unreachable::Status(404) => format!("the browser may have been restarted, which changes its WebSocket address; `http://host:port` stays. Is it running with {flag}?"),
+            Unreachable::Status(_) | Unreachable::Strange(_) => format!("is this the debugger's address? The browser has to run with {flag}"),
+        };
+        StartError::new(error.to_string()).hint(hint)
+    }
+
+    fn flag(&self) -> String {
+        greenroom_cdp::port(&self.url).map_or_else(
+            || "--remote-debugging-port".to_owned(),
+            |port| format!("--remote-debugging-port={port}"),
+        )
+    }
+}
+
+/// Without the values of its headers, and without what the address hides.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Endpoint")
+            .field("url", &self.shown())
+            .field("headers", &headers)
+            .field("start_command", &self.start_command.first())
+            .finish()
+    }
+}
