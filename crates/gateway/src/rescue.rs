@@ -255,6 +255,9 @@ impl Failure {
                 failure("browser_index")
                     .hint(format!("`browserIndex` is one of {}; list_browsers shows them", known.join(", ")))
             }
+            FleetError::NotChosen(NotChosen::Nowhere) => {
+                failure("no_browser").hint("connect_browser attaches one, where that is allowed")
+            }
             FleetError::NotChosen(NotChosen::Both) => {
                 failure("browser_index").hint("`browserIndex` is for attached browsers, `browser_pool` for pools")
             }
@@ -266,6 +269,10 @@ impl Failure {
                 failure("browser_down").hint(format!("{when}reconnect_browser tries it now")).retryable()
             }
             FleetError::BrowserExists { .. } => failure("browser_exists").hint("list_browsers shows it"),
+            FleetError::BrowserRemoved { .. } => failure("browser_removed").hint(
+                "whether a call that ran had its effect is not known; list_browsers shows what there is",
+            ),
+            FleetError::BadLabel { .. } => failure("bad_label").hint("choose a word"),
             FleetError::ShuttingDown => failure("shutting_down").retryable(),
         }
     }
@@ -374,6 +381,7 @@ mod tests {
     fn timeout(holders: &[&str], waiting: usize) -> LeaseTimeout {
         LeaseTimeout {
             pool: "TESTING".to_owned(),
+            browser: None,
             waited: Duration::from_secs(30),
             leased: holders.len(),
             slots: holders.len(),

@@ -94,6 +94,7 @@ fn settings(engine: &Arc<Says>, is_default: bool) -> PoolSettings {
             lazy: false,
             call_timeout: DAY,
             restarts: 3,
+            retry: greenroom_fleet::Retry::default(),
             health_interval: DAY,
             health_timeout: DAY,
             browser: "chromium".to_owned(),

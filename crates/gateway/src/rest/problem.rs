@@ -203,7 +203,7 @@ impl From<FleetError> for Problem {
         match error {
             FleetError::NoPool { name, known } => Self::new(StatusCode::NOT_FOUND, "no_such_pool", message)
                 .details(json!({ "pool": name, "known": known })),
-            FleetError::NoInstance { pool, name, known } => {
+            FleetError::NoInstance { pool, name, known, .. } => {
                 Self::new(StatusCode::NOT_FOUND, "no_such_instance", message)
                     .details(json!({ "pool": pool, "instance": name, "known": known }))
             }
