@@ -1,4 +1,4 @@
-# greenroom as a server in a container: the program, Debian's headless shell, Node, and the pinned engine, for a user
+# greenroom as a server in a container: the program, Debian's headless shell, Node, and the pinned engines, for a user
 # that is not root. compose.yaml beside this file runs it; docs/INSTALL.md explains both.
 #
 #   docker build -t greenroom .
@@ -13,7 +13,7 @@ FROM rust:1.95-slim-${DEBIAN} AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
-# Part of the program: the engine's version and checksums.
+# Part of the program: the engines' versions and checksums.
 COPY engines engines
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
     cargo build --release --locked -p greenroom \
@@ -32,12 +32,12 @@ RUN apt-get update \
 COPY --from=build /usr/local/bin/greenroom /usr/local/bin/greenroom
 ENV GREENROOM_DATA_DIR=/var/lib/greenroom
 
-# npm is needed once, to install the engine, and brings some 400 packages: it stays behind in this stage.
+# npm is needed once, to install the engines, and brings some 400 packages: it stays behind in this stage.
 FROM base AS engine
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends npm && rm -rf /var/lib/apt/lists/*
 USER 10001
-RUN greenroom setup
+RUN greenroom setup && greenroom setup --pool-engine devtools
 
 FROM base
 LABEL org.opencontainers.image.title="greenroom" \

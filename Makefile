@@ -5,7 +5,7 @@
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-# Tests share one installed engine; it stays between runs, so that only the first one downloads.
+# Tests share installed engines, one of each kind; they stay between runs, so that only the first one downloads.
 export GREENROOM_TEST_DATA_DIR := $(TARGET)/data
 # So do the MCP SDKs that drive it.
 export GREENROOM_TEST_SDK_DIR := $(TARGET)/sdk
@@ -21,6 +21,7 @@ test: deps ## Build everything and run every test but the long ones
 	scripts/sdks
 	cargo build --workspace --all-targets --locked
 	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)"
+	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)" --pool-engine devtools
 	scripts/test
 	cargo test --workspace --doc --locked
 

@@ -21,7 +21,7 @@ const AT_ONCE: [&str; 7] =
     ["lease_timeout", "lease_strategy", "warm", "timeout", "health_interval", "health_timeout", "restarts"];
 
 /// Keys of a pool that are settled when greenroom starts: what they are about is made then.
-const NEVER: [&str; 5] = ["instances_max", "instance_idle", "proxy_server", "engine", "command"];
+const NEVER: [&str; 6] = ["instances_max", "instance_idle", "proxy_server", "engine", "command", "url"];
 
 /// When a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,8 +103,8 @@ fn in_force(before: &Settings, after: &Settings) -> Settings {
     let mut settings = before.clone();
     let one = before.tools.r#unsafe;
     if before.pools.is_empty() {
-        // Pools that were declared meanwhile have to wait, and the built-in one goes on as it was.
-        if after.pools.is_empty() {
+        // Pools and browsers that were declared meanwhile have to wait, and the built-in one goes on as it was.
+        if after.built_in().is_some() && before.built_in().is_some() {
             settings.pool = changed(&before.pool, &after.pool, one);
         }
         return settings;
@@ -132,6 +132,7 @@ fn changed(before: &Pool, after: &Pool, one_slot: bool) -> Pool {
         proxy_server: before.proxy_server.clone(),
         engine: before.engine,
         command: before.command.clone(),
+        url: before.url.clone(),
         slots: if one_slot { before.slots } else { after.slots },
         ..after.clone()
     }
@@ -161,10 +162,11 @@ fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
             changes.push(Change { what, effect: Effect::Never });
         }
     }
-    if before.pools.is_empty() && after.pools.is_empty() {
-        changes.extend(in_pool("pool", &before.pool, &after.pool));
+    if let (Some(before), Some(after)) = (before.built_in(), after.built_in()) {
+        changes.extend(in_pool("pool", before, after));
         return changes;
     }
+    changes.extend(in_browsers(before, after));
     let find = |pools: &[DeclaredPool], name: &str| pools.iter().find(|pool| pool.name == name).cloned();
     for pool in &before.pools {
         match find(&after.pools, &pool.name) {
@@ -178,6 +180,22 @@ fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
         changes.push(Change { what: format!("pool {} is new", pool.name), effect: Effect::Never });
     }
     changes
+}
+
+/// Browsers have numbers that agents know, and connections that are made once: a change takes a restart. Which one it
+/// was is said without its address, whose query may be a secret, and without its headers.
+fn in_browsers(before: &Settings, after: &Settings) -> Vec<Change> {
+    let count = before.browsers.len().max(after.browsers.len());
+    let what = |at: usize| match (before.browsers.get(at), after.browsers.get(at)) {
+        (Some(one), Some(other)) if one == other => None,
+        (Some(_), Some(_)) => Some("has changed"),
+        (Some(_), None) => Some("is gone"),
+        (None, _) => Some("is new"),
+    };
+    let changed = (0..count).filter_map(|at| Some((at + 1, what(at)?)));
+    changed
+        .map(|(index, what)| Change { what: format!("browser {index} {what}"), effect: Effect::Never })
+        .collect()
 }
 
 fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<Change> {
@@ -287,6 +305,24 @@ mod tests {
         let other =
             TWO.replace("is_default = true\n", "").replace("[pools.B]\n", "[pools.B]\nis_default = true\n");
         assert!(in_force(&settings(TWO), &settings(&other)).pools[0].is_default);
+    }
+
+    /// Browsers to attach to are what they were until the next start; what has changed is said without their secrets.
+    #[test]
+    fn changed_browsers_take_a_restart() {
+        let one = "[[browsers]]\nurl = 'http://a:1'\nheaders = { A = 'x' }\n";
+        let two = format!("{one}[[browsers]]\nurl = 'http://b:1'\n");
+        check(one, one, &[]);
+        check(one, &two, &[("browser 2 is new", Effect::Never)]);
+        check(&two, one, &[("browser 2 is gone", Effect::Never)]);
+        check(one, &one.replace("'x'", "'y'"), &[("browser 1 has changed", Effect::Never)]);
+        check(one, &format!("pool.timeout = 5\n{one}"), &[("browser 1 has changed", Effect::Never)]);
+        check("", one, &[("`sessions.scope` is `call`", Effect::Never), ("browser 1 is new", Effect::Never)]);
+        assert_eq!(in_force(&settings(one), &settings(&two)), settings(one));
+        assert_eq!(in_force(&settings(""), &settings(one)), settings(""));
+        let pools = format!("{one}{TWO}");
+        let now = in_force(&settings(&pools), &settings(&format!("{two}{}", TWO.replace("= 2", "= 3"))));
+        assert_eq!((now.browsers.len(), now.pools[0].instances.len()), (1, 3));
     }
 
     /// Every change is found, said once, and told apart by when it takes effect.

@@ -5,6 +5,8 @@
 //! [`browser`] and [`node`], or put on the machine by [`install`]; a browser that runs already is an [`Endpoint`].
 //! [`playwright`] and [`custom`] are the engines.
 
+mod answer;
+mod brought;
 pub mod browser;
 pub mod chromium;
 pub mod custom;
@@ -23,6 +25,7 @@ pub mod run_folder;
 mod seat_folder;
 mod stdio;
 mod upstream;
+mod workspace;
 
 pub use custom::CustomEngine;
 pub use endpoint::Endpoint;

@@ -62,7 +62,7 @@ pub fn check(settings: &Settings, surroundings: &Surroundings) -> anyhow::Result
         .hint("give --pool-engine playwright")
         .into());
     }
-    install::locate(&settings.data_dir).map_err(StartError::from)?;
+    install::PLAYWRIGHT.locate(&settings.data_dir).map_err(StartError::from)?;
     browser::find(
         &surroundings.places(),
         pool.headless,

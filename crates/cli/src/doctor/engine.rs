@@ -9,7 +9,7 @@ pub(super) fn check(patient: &Patient) -> Verdict {
         let command = patient.resolved.settings.default_instance().command.join(" ");
         return Verdict::skipped(format!("custom, started when it is needed: `{command}`"));
     }
-    match install::locate(&patient.resolved.settings.data_dir) {
+    match install::PLAYWRIGHT.locate(&patient.resolved.settings.data_dir) {
         Ok(engine) => Verdict::ok(format!("playwright {}: `{}`", engine.version, engine.cli.display())),
         Err(error) => Verdict::failed(error.to_string()).fix(error.hint()),
     }

@@ -1,6 +1,7 @@
-//! `greenroom config show`: the settings in force and where each came from, then the declared pools, as tables or as
-//! JSON.
+//! `greenroom config show`: the settings in force and where each came from, then the declared pools and the browsers to
+//! attach to, as tables or as JSON.
 
+mod browsers;
 mod pools;
 
 use std::{
@@ -13,7 +14,7 @@ use serde_json::json;
 
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
-    /// Print an object with `settings` and `pools` instead of tables
+    /// Print an object with `settings`, `browsers` and `pools` instead of tables
     #[arg(long)]
     pub json: bool,
 }
@@ -36,7 +37,10 @@ fn as_json(resolved: &Resolved) -> serde_json::Result<String> {
         })
         .collect();
     let pools: Vec<_> = resolved.settings.pools.iter().map(|pool| pools::as_json(resolved, pool)).collect();
-    Ok(serde_json::to_string_pretty(&json!({ "settings": settings, "pools": pools }))? + "\n")
+    let browsers = resolved.settings.browsers.iter().enumerate();
+    let browsers: Vec<_> = browsers.map(|(at, browser)| browsers::as_json(resolved, at, browser)).collect();
+    let all = json!({ "settings": settings, "browsers": browsers, "pools": pools });
+    Ok(serde_json::to_string_pretty(&all)? + "\n")
 }
 
 fn source(origin: &Origin) -> serde_json::Value {
@@ -59,6 +63,9 @@ fn as_tables(resolved: &Resolved) -> String {
     let mut text = table(["KEY", "VALUE", "SOURCE"], rows);
     for pool in &resolved.settings.pools {
         text += &pools::as_tables(resolved, pool);
+    }
+    for (at, browser) in resolved.settings.browsers.iter().enumerate() {
+        text += &browsers::as_tables(resolved, at, browser);
     }
     text
 }

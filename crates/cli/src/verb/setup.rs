@@ -138,7 +138,7 @@ async fn install_engine(
     node: Result<&Node, &NoNode>,
 ) -> Result<Installed, (String, String)> {
     let data_folder = &resolved.settings.data_dir;
-    let missing = match install::locate(data_folder) {
+    let missing = match install::PLAYWRIGHT.locate(data_folder) {
         Ok(engine) => return Ok(Installed { engine, already: true }),
         Err(missing) => missing,
     };
@@ -151,8 +151,8 @@ async fn install_engine(
         Progress::Waiting => progress::note("waiting for another greenroom that is installing the engine …"),
         Progress::Downloading => {}
     };
-    let what = format!("installing the playwright engine {}", install::version());
-    progress::step(&what, install::install(launcher, data_folder, &npm, &mut tell))
+    let what = format!("installing the playwright engine {}", install::PLAYWRIGHT.version());
+    progress::step(&what, install::PLAYWRIGHT.install(launcher, data_folder, &npm, &mut tell))
         .await
         .map_err(|error| (error.to_string(), error.hint()))
 }

@@ -126,7 +126,7 @@ pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<()
 fn engine_is_missing(resolved: &Resolved) -> bool {
     let settings = &resolved.settings;
     settings.instances().iter().any(|(_, pool)| pool.engine == EngineKind::Playwright)
-        && install::locate(&settings.data_dir).is_err()
+        && install::PLAYWRIGHT.locate(&settings.data_dir).is_err()
 }
 
 fn server(surroundings: &Surroundings, args: &ConnectArgs) -> anyhow::Result<Server> {

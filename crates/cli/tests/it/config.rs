@@ -250,6 +250,94 @@ fn pools_with_mistakes() {
     assert_snapshot!(place.run(&["mcp"]));
 }
 
+/// A file with two browsers, one of them with everything.
+const BROWSERS: &str = r#"
+[pool]
+timeout = "45s"
+user_agent = "not for browsers that run"
+
+[[browsers]]
+url = "http://127.0.0.1:9222/"
+label = "work"
+tags = ["qa", "eu"]
+headers = { Authorization = "Bearer hunter2" }
+start_command = ["chrome", "--remote-debugging-port=9222"]
+engine = "devtools"
+lease_timeout = 1000
+
+[[browsers]]
+url = "wss://hosted.example/?token=hunter2"
+isolated = true
+slots = 2
+"#;
+
+/// Browsers are shown with what names them, every value that was set, and where; no header's value, no key in an address.
+#[test]
+fn browsers() {
+    let place = place().file("home/own.toml", BROWSERS);
+    let output = place.run(&[
+        "--wsEndpoint",
+        "ws://127.0.0.1:9223/devtools/browser/x|start --it {url}",
+        "config",
+        "show",
+        "--config",
+        "../home/own.toml",
+        "--browserUrl",
+        "home=http://127.0.0.1:9224",
+    ]);
+    assert_eq!(lines(&output, &["sessions.scope"]), "sessions.scope call default");
+    assert!(!output.contains("hunter2"), "{output}");
+    let (_, browsers) = output.split_once("\n\n").unwrap();
+    assert_snapshot!(browsers);
+}
+
+/// For programs: every browser with its index, what names it, and all that can be set for it.
+#[test]
+fn browsers_json() {
+    let place = place().file("home/.config/greenroom/greenroom.toml", BROWSERS);
+    let output = place.run(&["config", "show", "--json"]);
+    assert!(!output.contains("hunter2"), "{output}");
+    let (_, browsers) = output.split_once("  \"browsers\": ").unwrap();
+    let (browsers, _) = browsers.split_once(",\n  \"pools\"").unwrap();
+    let browsers: serde_json::Value = serde_json::from_str(browsers).unwrap();
+    let mut first = browsers[0].clone();
+    let settings = first.as_object_mut().unwrap().remove("settings").unwrap();
+    let setting = |key: &str| {
+        let all = settings.as_array().unwrap();
+        all.iter().find(|setting| setting["key"] == key).cloned()
+    };
+    assert!(setting("headless").is_none() && setting("timeout_settle").is_some());
+    assert_snapshot!(
+        serde_json::to_string_pretty(&serde_json::json!([first, setting("engine"), setting("timeout")]))
+            .unwrap()
+    );
+    assert_eq!(browsers.as_array().unwrap().len(), 2);
+}
+
+/// Mistakes in the naming of browsers stop the start, all of them at once, each with what to do.
+#[test]
+fn browsers_with_mistakes() {
+    let text = "[[browsers]]\nurl = 'http://127.0.0.1:9222'\nheadless = true\nlabl = 'x'\nslots = 3\n[[browsers]]\nlabel = '2'";
+    let place = place().file("home/.config/greenroom/greenroom.toml", text);
+    assert_snapshot!(place.run(&[
+        "mcp",
+        "--browserUrl",
+        "http://127.0.0.1:9222/",
+        "--wsEndpoint",
+        "localhost:9222",
+        "--browserUrl",
+        "http://127.0.0.1:9223|start {port}",
+        "--browserUrl",
+        "http://127.0.0.1:9224|",
+    ]));
+}
+
+/// A `greenroom.toml` that merely lies in the working directory names no browsers.
+#[test]
+fn only_chosen_files_name_browsers() {
+    assert_snapshot!(place().file("cwd/greenroom.toml", BROWSERS).run(SHOW));
+}
+
 /// The data folder is where the platform wants it.
 #[test]
 fn platform_data_folder() {

@@ -38,7 +38,7 @@ pub fn machine() -> Place {
 
 /// Runs with the pinned version of the engine left out, so that a new one changes no snapshot.
 pub fn run(place: &Place, arguments: &[&str]) -> String {
-    place.run(arguments).replace(greenroom_engine::install::version(), "[VERSION]")
+    place.run(arguments).replace(greenroom_engine::install::PLAYWRIGHT.version(), "[VERSION]")
 }
 
 /// The first run installs the engine, the second has nothing to do.

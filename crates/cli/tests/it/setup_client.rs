@@ -268,6 +268,9 @@ fn flags_and_mistakes() {
     for arguments in [
         &["setup", "cursor", "--print", "--", "--pool-headless=false", "--sessions-idle-timeout", "15m"][..],
         &["setup", "cursor", "--print", "--pool-headless=false"],
+        &["setup", "cursor", "--print", "--browserUrl", "http://127.0.0.1:9222"],
+        &["setup", "cursor", "--print", "--", "--browserUrl", "http://127.0.0.1:9222"],
+        &["setup", "cursor", "--print", "--", "--browserUrl", "127.0.0.1:9222"],
         &["--config", "x.toml", "setup", "cursor", "--print"],
         &["setup", "cursor", "--print", "--", "--pool-hedless"],
         &["setup", "cursor", "--print", "--", "--pool-slots", "many"],

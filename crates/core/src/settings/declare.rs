@@ -2,6 +2,7 @@
 //! structs and the rows from one list. Used by `table.rs` only.
 
 use super::{
+    browsers::{Fit, fit},
     kind::{Given, Shape, Wrong},
     table::{Pool, Settings},
 };
@@ -70,6 +71,11 @@ impl Setting {
     /// Whether it is one of the settings of pools.
     pub fn is_of_pools(&self) -> bool {
         self.section() == "pool"
+    }
+
+    /// Whether it is one of those that mean something to a browser that is attached to.
+    pub fn is_of_browsers(&self) -> bool {
+        self.is_of_pools() && !matches!(fit(self.name()), None | Some(Fit::No(_)))
     }
 
     /// Whether it has the same value in both. What it shows does not tell: passwords are not shown.

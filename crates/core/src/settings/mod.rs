@@ -26,6 +26,7 @@ mod pools;
 mod pools_toml;
 mod problem;
 mod reference;
+mod reference_browsers;
 mod reference_pools;
 mod resolve;
 mod server_url;

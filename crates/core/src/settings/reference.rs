@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{SECTIONS, SETTINGS, Setting, Settings, reference_pools};
+use super::{SECTIONS, SETTINGS, Setting, Settings, reference_browsers, reference_pools};
 
 const INTRO: &str = "\
 # Configuration
@@ -26,7 +26,7 @@ Later ones win:
 
 A setting has one name in three spellings: the key `pool.slots` in TOML, `GREENROOM_POOL_SLOTS` in `.env` and the environment,
 `--pool-slots` as a flag. Settings of `[pool]` have a fourth, `PW_MCP_PROXY_SLOTS`, and can be set for each of several
-[declared pools](#declared-pools).
+[declared pools](#declared-pools). Running browsers to attach to are [a list of their own](#attached-browsers).
 
 ```toml
 # ~/.config/greenroom/greenroom.toml
@@ -73,7 +73,7 @@ pub fn reference() -> String {
             page += &row(setting, &defaults);
         }
     }
-    page + &reference_pools::section()
+    page + &reference_pools::section() + &reference_browsers::section()
 }
 
 fn row(setting: &Setting, defaults: &Settings) -> String {

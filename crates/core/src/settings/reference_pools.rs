@@ -75,7 +75,10 @@ What stops the start, and what to do:
 These do not go together, in one pool or one instance: `SLOTS` above 1 with `ISOLATED=false`, `USER_DATA_DIR`, `EXTENSION`,
 `WSL_WINDOWS`, or `BROWSER` as `firefox` or `webkit`; `STORAGE_STATE` without `ISOLATED`; `USER_DATA_DIR` with it; `DEVICE` without it,
 unless the browser is `firefox` or `webkit`, or Windows'; `EXECUTABLE_PATH` with `WSL_WINDOWS`; `EXTENSION` with `firefox` or `webkit`;
-`COMMAND` without `ENGINE=custom`, and the reverse. `tools.unsafe` needs one slot in every pool.
+`COMMAND` or `URL` without `ENGINE=custom`, both of them, or neither with it; `ENGINE=devtools` with `firefox`, `webkit`, `EXTENSION`,
+`WSL_WINDOWS`, or an option that only the playwright engine has: `CAPS`, `STORAGE_STATE`, `INIT_SCRIPT`, `ALLOWED_ORIGINS`,
+`BLOCKED_ORIGINS`, `SAVE_SESSION`, `IMAGE_RESPONSES`, `TIMEOUT_ACTION`, `TIMEOUT_NAVIGATION`, `TIMEOUT_SETTLE`, `DEVICE`. `tools.unsafe`
+needs one slot in every pool of the playwright engine.
 ";
 
 /// The section, in Markdown.

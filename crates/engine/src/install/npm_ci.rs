@@ -8,23 +8,31 @@ use std::{
     time::Duration,
 };
 
-use super::{InstallError, LOCK, Located, NPMRC, PACKAGE, PART, look, version};
+use super::{InstallError, Located, Package};
 use crate::{errand, launcher::Launcher, node::Npm, run_folder::make_private};
 
 /// npm takes a second here and a minute on a poor line. By itself it gives up on one address after five
 /// minutes, and tries twice more.
 pub(super) const DEADLINE: Duration = Duration::from_secs(15 * 60);
 
+/// How the folders of unfinished installations begin.
+const PART: &str = ".part-";
+
 /// Installs into `target`, replacing what is there.
-pub(super) async fn install(launcher: &Launcher, npm: &Npm, target: &Path) -> Result<Located, InstallError> {
+pub(super) async fn install(
+    package: &Package,
+    launcher: &Launcher,
+    npm: &Npm,
+    target: &Path,
+) -> Result<Located, InstallError> {
     let family = target.parent().unwrap_or(target);
     let failed = |source: io::Error| InstallError::Folder { path: family.to_owned(), source };
     make_private(family).map_err(failed)?;
     remove_parts(family).map_err(failed)?;
     let part = family.join(format!("{PART}{}", std::process::id()));
-    fill(&part).map_err(failed)?;
-    let installed = match run(launcher, npm, &part, target).await {
-        Ok(()) => look(&part).map_err(InstallError::Unusable),
+    fill(package, &part).map_err(failed)?;
+    let installed = match run(package, launcher, npm, &part, target).await {
+        Ok(()) => package.look(&part).map_err(InstallError::Unusable),
         Err(error) => Err(error),
     };
     if let Err(error) = installed {
@@ -33,7 +41,7 @@ pub(super) async fn install(launcher: &Launcher, npm: &Npm, target: &Path) -> Re
         return Err(error);
     }
     replace(&part, target).map_err(failed)?;
-    look(target).map_err(InstallError::Unusable)
+    package.look(target).map_err(InstallError::Unusable)
 }
 
 /// Removes what interrupted installations left.
@@ -47,15 +55,22 @@ fn remove_parts(family: &Path) -> io::Result<()> {
 }
 
 /// Makes the folder and writes what npm reads.
-fn fill(part: &Path) -> io::Result<()> {
+fn fill(package: &Package, part: &Path) -> io::Result<()> {
     make_private(part)?;
-    for (name, text) in [("package.json", PACKAGE), ("package-lock.json", LOCK), (".npmrc", NPMRC)] {
+    let Package { manifest, lock, npmrc, .. } = *package;
+    for (name, text) in [("package.json", manifest), ("package-lock.json", lock), (".npmrc", npmrc)] {
         fs::write(part.join(name), text)?;
     }
     Ok(())
 }
 
-async fn run(launcher: &Launcher, npm: &Npm, part: &Path, target: &Path) -> Result<(), InstallError> {
+async fn run(
+    package: &Package,
+    launcher: &Launcher,
+    npm: &Npm,
+    part: &Path,
+    target: &Path,
+) -> Result<(), InstallError> {
     let spec = npm
         .spec()
         .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"])
@@ -71,7 +86,8 @@ async fn run(launcher: &Launcher, npm: &Npm, part: &Path, target: &Path) -> Resu
         "" => done.exit.to_string(),
         words => words.to_owned(),
     });
-    Err(InstallError::Failed { wanted: version().to_owned(), last_words, target: PathBuf::from(target) })
+    let (engine, wanted) = (package.name, package.version().to_owned());
+    Err(InstallError::Failed { engine, wanted, last_words, target: PathBuf::from(target) })
 }
 
 /// What npm's own report of a failure says.

@@ -1,72 +1,105 @@
+use std::{fs, path::Path};
+
 use super::*;
 
 /// An engine's folder in a fresh data folder, as npm leaves it, but of the version given.
-fn engine(version: &str) -> (tempfile::TempDir, PathBuf) {
+fn engine(package: &Package, version: &str) -> (tempfile::TempDir, PathBuf) {
     let data = tempfile::tempdir().unwrap();
-    let folder = target(data.path());
-    fs::create_dir_all(folder.join(ENGINE)).unwrap();
-    fs::create_dir_all(folder.join(CORE).parent().unwrap()).unwrap();
-    fs::write(folder.join(ENGINE).join("package.json"), format!(r#"{{"version": "{version}"}}"#)).unwrap();
-    fs::write(folder.join(ENGINE).join("cli.js"), "// engine").unwrap();
-    fs::write(folder.join(CORE), "{}").unwrap();
+    let folder = package.target(data.path());
+    let manifest = format!(r#"{{"version": "{version}"}}"#);
+    let code = folder.join("node_modules").join(package.code.1);
+    for (path, text) in
+        [(code, "{}"), (manifest_of(package, &folder), &manifest), (cli_of(package, &folder), "//")]
+    {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
     (data, folder)
 }
 
-/// The version that is looked for is the one the lock file and the package list agree on.
+fn manifest_of(package: &Package, folder: &Path) -> PathBuf {
+    folder.join("node_modules").join(package.module).join("package.json")
+}
+
+fn cli_of(package: &Package, folder: &Path) -> PathBuf {
+    folder.join("node_modules").join(package.module).join(package.cli)
+}
+
+const BOTH: [&Package; 2] = [&PLAYWRIGHT, &DEVTOOLS];
+
+/// The version that is looked for is the one the lock file and the package list agree on, and no lock file says where
+/// things are downloaded from.
 #[test]
 fn the_version_is_the_pinned_one() {
-    let package: serde_json::Value = serde_json::from_str(PACKAGE).unwrap();
-    assert_eq!(package["dependencies"]["@playwright/mcp"], version());
-    assert!(!version().is_empty());
+    for package in BOTH {
+        let manifest: serde_json::Value = serde_json::from_str(package.manifest).unwrap();
+        assert_eq!(manifest["dependencies"][package.module], package.version());
+        assert!(!package.version().is_empty());
+        assert!(!package.lock.contains("resolved"), "{}", package.name);
+    }
 }
 
 /// A whole engine of the pinned version is found, with what Node is to run.
 #[test]
 fn a_whole_engine_is_found() {
-    let (data, folder) = engine(version());
-    let located = locate(data.path()).unwrap();
-    assert_eq!(located, Located { cli: folder.join(ENGINE).join("cli.js"), version: version().to_owned() });
+    for package in BOTH {
+        let (data, folder) = engine(package, package.version());
+        let (cli, version) = (cli_of(package, &folder), package.version().to_owned());
+        assert_eq!(package.locate(data.path()).unwrap(), Located { cli, version });
+    }
 }
 
-/// Without an engine the error names the folder and the command that mends it.
+/// Without an engine the error names the engine, the folder and the command that mends it.
 #[test]
 fn a_missing_engine_is_named() {
-    let error = locate(Path::new("/nowhere")).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("the playwright engine is not installed: `/nowhere/engines/playwright/{}`", version())
-    );
-    let error = StartError::from(error);
-    assert_eq!(error.hint.as_deref(), Some("run `greenroom setup`"));
+    for package in BOTH {
+        let (name, version) = (package.name, package.version());
+        let error = package.locate(Path::new("/nowhere")).unwrap_err();
+        let expected = format!("the {name} engine is not installed: `/nowhere/engines/{name}/{version}`");
+        assert_eq!(error.to_string(), expected);
+        let error = StartError::from(error);
+        assert_eq!(error.hint.as_deref(), Some("run `greenroom setup`"));
+    }
 }
 
 /// An engine of another version is refused, both versions named.
 #[test]
 fn another_version_is_refused() {
-    let (data, path) = engine("0.0.1");
-    let wanted = version().to_owned();
-    assert_eq!(locate(data.path()), Err(NotInstalled::WrongVersion { found: "0.0.1".into(), wanted, path }));
+    for package in BOTH {
+        let (data, path) = engine(package, "0.0.1");
+        let (engine, wanted) = (package.name, package.version().to_owned());
+        assert_eq!(
+            package.locate(data.path()),
+            Err(NotInstalled::WrongVersion { engine, found: "0.0.1".into(), wanted, path })
+        );
+    }
 }
 
 /// Each missing piece of an engine makes it damaged, and says which.
 #[test]
 fn a_damaged_engine_says_what_is_missing() {
-    let check = |harm: &dyn Fn(&Path), expected: &str| {
-        let (data, folder) = engine(version());
+    let check = |package: &Package, harm: &dyn Fn(&Path), expected: &str| {
+        let (data, folder) = engine(package, package.version());
         harm(&folder);
-        match locate(data.path()) {
+        match package.locate(data.path()) {
             Err(NotInstalled::Damaged { why, .. }) => assert_eq!(why, expected),
             other => panic!("{other:?}"),
         }
     };
-    check(
-        &|folder| fs::remove_file(folder.join(ENGINE).join("package.json")).unwrap(),
-        "it has no package.json",
-    );
-    check(
-        &|folder| fs::write(folder.join(ENGINE).join("package.json"), "{").unwrap(),
-        "its package.json names no version",
-    );
-    check(&|folder| fs::write(folder.join(ENGINE).join("cli.js"), "").unwrap(), "it has no cli.js");
-    check(&|folder| fs::remove_file(folder.join(CORE)).unwrap(), "it has no playwright-core");
+    for (package, cli, code) in [
+        (&PLAYWRIGHT, "it has no cli.js", "it has no playwright-core"),
+        (&DEVTOOLS, "it has no chrome-devtools-mcp.js", "it has no libraries"),
+    ] {
+        let manifest = |folder: &Path| manifest_of(package, folder);
+        check(package, &|folder| fs::remove_file(manifest(folder)).unwrap(), "it has no package.json");
+        check(
+            package,
+            &|folder| fs::write(manifest(folder), "{").unwrap(),
+            "its package.json names no version",
+        );
+        check(package, &|folder| fs::write(cli_of(package, folder), "").unwrap(), cli);
+        let remove =
+            |folder: &Path| fs::remove_file(folder.join("node_modules").join(package.code.1)).unwrap();
+        check(package, &remove, code);
+    }
 }

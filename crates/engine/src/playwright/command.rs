@@ -20,12 +20,6 @@ use crate::{
     node,
 };
 
-/// How Node keeps its memory. By itself it takes what suits a busy server: 16 MB for each half of the young objects,
-/// four worker threads, and arenas of the allocator for them all. The engine mostly waits; with these it takes 26 MB
-/// of 125 less at 12 sessions, and no more time even for a snapshot of 600 KB. Below 8 MB a half it does take more.
-const NODE_FLAGS: [&str; 2] = ["--max-semi-space-size=8", "--v8-pool-size=1"];
-const NODE_ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
-
 /// The engine would take the address on its command line too, but refuses to emulate a device there.
 const CDP_ENDPOINT: &str = "PLAYWRIGHT_MCP_CDP_ENDPOINT";
 
@@ -89,10 +83,9 @@ pub(super) fn starting(options: &PlaywrightOptions, proxy: SocketAddr) -> Result
 
 /// `node cli.js`.
 fn node(options: &PlaywrightOptions) -> Result<Spec, StartError> {
-    let cli = install::locate(&options.data_folder)?.cli;
+    let cli = install::PLAYWRIGHT.locate(&options.data_folder)?.cli;
     let node = node::locate(options.node.as_deref(), &options.places.search_path)?;
-    let (arenas, count) = NODE_ARENAS;
-    Ok(Spec::new(node).few_variables().env(arenas, count).args(NODE_FLAGS).arg(cli))
+    Ok(node::run(node, cli))
 }
 
 /// The same version from npm, on Windows.
@@ -101,7 +94,7 @@ fn windows(options: &PlaywrightOptions) -> Result<Spec, StartError> {
         StartError::new(format!("Windows cannot be reached: no `{CMD}` on the search path"))
             .hint("`wsl_windows` works in the Windows Subsystem for Linux only, with `appendWindowsPath` and interop on")
     })?;
-    let package = format!("@playwright/mcp@{}", install::version());
+    let package = format!("@playwright/mcp@{}", install::PLAYWRIGHT.version());
     let spec = Spec::new(cmd).few_variables().args(["/c", "npx", "-y"]).arg(package);
     let drive = Path::new(WINDOWS_DRIVE);
     Ok(if drive.is_dir() { spec.folder(drive) } else { spec })

@@ -1,14 +1,9 @@
 //! What an answer of the playwright engine stands for: its links read, its snapshot and its console lines taken out.
 //!
-//! [`super::text`] knows where these are, [`super::console`] what console lines look like. A page can have an answer
-//! name any file, so one is read only when it lies in the session's own folder, and once in an answer, and an answer
-//! brings a limited number of bytes.
+//! [`super::text`] knows where these are, [`super::console`] what console lines look like, [`crate::brought`] which files
+//! are read at all.
 
-use std::{
-    collections::HashSet,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use greenroom_core::{Artifact, ArtifactKind, port::Content, record::ConsoleLine};
 
@@ -16,14 +11,10 @@ use super::{
     console,
     text::{self, Link},
 };
-
-/// Files up to this size are put into answers. An answer may have 64 MiB; this leaves room for the escapes that
-/// JSON adds, and is fifty times the largest page seen. It is also the most that is kept of one file: pictures, PDFs and
-/// most downloads are far smaller, and what is kept is in memory until it is on disk.
-const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
-
-/// What one answer may bring of files to keep: two of the largest.
-const ANSWER_BYTES_MAX: u64 = 2 * FILE_BYTES_MAX;
+use crate::{
+    answer::{first_text, unescape},
+    brought::{Brought, inside, text_of},
+};
 
 /// The tool that answers with console lines.
 const CONSOLE: &str = "browser_console_messages";
@@ -49,14 +40,7 @@ pub(super) struct Found {
     /// In the order of their places.
     pub(super) artifacts: Vec<Artifact>,
     pub(super) console: Vec<ConsoleLine>,
-    kept: Kept,
-}
-
-/// What an answer has brought so far.
-#[derive(Default)]
-struct Kept {
-    files: HashSet<PathBuf>,
-    bytes: u64,
+    brought: Brought,
 }
 
 /// Finds and reads what the answer links to. `named` is set when the agent asked for a file by name: a snapshot's link
@@ -110,71 +94,8 @@ impl Found {
     /// The bytes of a file, by the agent's name for it or else its own. Nothing when it is too large, or still being
     /// written, or there already.
     pub(super) async fn keep(&mut self, tool: &str, file: &Path, name: Option<&str>) -> Content {
-        let Some(own) = file.file_name() else { return Content::Nothing };
-        let Ok(about) = tokio::fs::metadata(file).await else { return Content::Nothing };
-        let bytes = about.len();
-        let fits = bytes <= FILE_BYTES_MAX && self.kept.bytes + bytes <= ANSWER_BYTES_MAX;
-        if !about.is_file() || !fits || UNKEPT.contains(&tool) || !self.kept.files.insert(file.to_owned()) {
-            return Content::Nothing;
-        }
-        let data = match tokio::fs::read(file).await {
-            Ok(data) => data,
-            Err(error) => {
-                tracing::debug!(%error, "cannot read a file of the engine");
-                return Content::Nothing;
-            }
-        };
-        self.kept.bytes += bytes;
-        let own = own.to_string_lossy();
-        let name =
-            name.and_then(|name| Path::new(name).file_name()).map_or(own, |name| name.to_string_lossy());
-        Content::File { mime: mime(&name, &data), name: name.into_owned(), data }
+        if UNKEPT.contains(&tool) { Content::Nothing } else { self.brought.keep(file, name).await }
     }
-}
-
-/// What kind of file this is: by its name, or by how it begins when that says nothing.
-fn mime(name: &str, data: &[u8]) -> &'static str {
-    const OCTETS: &str = "application/octet-stream";
-    const BEGINNINGS: [(&[u8], &str); 5] = [
-        (b"\x89PNG\r\n", "image/png"),
-        (b"\xff\xd8\xff", "image/jpeg"),
-        (b"RIFF", "image/webp"),
-        (b"%PDF-", "application/pdf"),
-        (b"PK\x03\x04", "application/zip"),
-    ];
-    let by_name = mime_guess::from_path(name).first_raw().filter(|mime| *mime != OCTETS);
-    let by_beginning = || BEGINNINGS.into_iter().find(|(begins, _)| data.starts_with(begins));
-    by_name.or_else(|| by_beginning().map(|(_, mime)| mime)).unwrap_or(OCTETS)
-}
-
-/// A part of a JSON string as the text it stands for.
-fn unescape(escaped: &str) -> Option<String> {
-    serde_json::from_str(&format!("\"{escaped}\"")).ok()
-}
-
-/// The text of an answer.
-pub(super) fn first_text(body: &str) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Result {
-        content: Vec<Part>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Part {
-        text: Option<String>,
-    }
-    let result: Result = serde_json::from_str(body).ok()?;
-    result.content.into_iter().find_map(|part| part.text)
-}
-
-/// The file behind a link, if it lies in the session's folder, links followed.
-pub(super) async fn inside(folder: &Path, path: &str) -> Option<PathBuf> {
-    // JSON escapes in a path come from odd file names; those stay links.
-    if path.contains('\\') {
-        return None;
-    }
-    let folder = tokio::fs::canonicalize(folder).await.ok()?;
-    let file = tokio::fs::canonicalize(folder.join(path)).await.ok()?;
-    file.starts_with(&folder).then_some(file)
 }
 
 /// What is put in the place of a link to a snapshot, and the snapshot.
@@ -193,15 +114,6 @@ async fn snapshot(folder: &Path, path: &str) -> Option<(String, Content)> {
     }
     let text = text.trim_end();
     Some((format!("```yaml\n{text}\n```"), Content::Text(Arc::from(text))))
-}
-
-/// A file as text, or how many bytes it has when these are too many.
-pub(super) async fn text_of(file: &Path) -> Option<Result<String, u64>> {
-    let bytes = tokio::fs::metadata(file).await.ok()?.len();
-    if bytes > FILE_BYTES_MAX {
-        return Some(Err(bytes));
-    }
-    tokio::fs::read_to_string(file).await.ok().map(Ok)
 }
 
 /// What is put in the place of a link to console lines, and the lines.
@@ -299,18 +211,5 @@ mod tests {
         assert!(matches!(found[1].content, Content::Nothing));
         let begun = read(answer("browser_start_tracing", body, folder.path()), false).await.artifacts;
         assert!(matches!(begun[0].content, Content::Nothing));
-    }
-
-    /// Kinds of files, by name and by how they begin.
-    #[test]
-    fn kinds_of_files() {
-        for (name, data, kind) in [
-            ("a.pdf", &b""[..], "application/pdf"),
-            ("a.csv", b"", "text/csv"),
-            ("shot", b"\x89PNG\r\n", "image/png"),
-            ("x", b"", "application/octet-stream"),
-        ] {
-            assert_eq!(mime(name, data), kind, "{name}");
-        }
     }
 }

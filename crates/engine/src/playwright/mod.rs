@@ -104,7 +104,7 @@ impl Engine for PlaywrightEngine {
     fn fingerprint(&self) -> String {
         format!(
             "playwright {} caps={} webmcp={}",
-            install::version(),
+            install::PLAYWRIGHT.version(),
             self.options.caps.join(","),
             self.options.webmcp
         )

@@ -1,18 +1,17 @@
 //! What becomes of an answer on its way to the agent, whoever started the browser: linked files are read, files that
-//! the agent asked for are handed out. And what an answer of greenroom's own looks like.
+//! the agent asked for are handed out.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
 use greenroom_core::{Artifact, ArtifactKind, Call, Fields, Raw, Reply, port::Content, raw::encode};
-use serde_json::json;
 
 use super::{
     files::{self, Outgoing},
     linked::{self, Answer, Found},
 };
+use crate::{answer::OWN_WAIT_MAX, brought};
 
-/// A call may ask for a longer wait than the deadline, but not for one that would hold its slot for ever.
-const OWN_WAIT_MAX: Duration = Duration::from_secs(3600);
+pub(super) use crate::answer::{failed, failure};
 
 /// The tool whose named file is a snapshot.
 const SNAPSHOT: &str = "browser_snapshot";
@@ -45,9 +44,9 @@ pub(super) async fn shape(
 async fn name(found: &mut Found, answer: Answer<'_>, outgoing: &Outgoing) {
     let Answer { tool, body, folder, .. } = answer;
     let Outgoing { engine_name, agent_name, .. } = outgoing;
-    let (kind, content) = match linked::inside(folder, engine_name).await {
+    let (kind, content) = match brought::inside(folder, engine_name).await {
         None => (ArtifactKind::Path, Content::Nothing),
-        Some(file) if tool == SNAPSHOT => match linked::text_of(&file).await {
+        Some(file) if tool == SNAPSHOT => match brought::text_of(&file).await {
             Some(Ok(text)) => (ArtifactKind::Snapshot, Content::Text(Arc::from(text.trim_end()))),
             _ => (ArtifactKind::Path, Content::Nothing),
         },
@@ -82,23 +81,6 @@ async fn name(found: &mut Found, answer: Answer<'_>, outgoing: &Outgoing) {
     found.artifacts.sort_by_key(|artifact| artifact.place.start);
 }
 
-/// The text of a failed answer.
-pub(super) fn failure(body: &Result<Raw, Raw>) -> Result<(), String> {
-    let result = body.as_ref().map_err(|error| error.get().to_owned())?;
-    let is_error = Fields::open(result).ok().and_then(|fields| fields.read::<bool>("isError").ok().flatten());
-    if is_error == Some(true) { Err(result.get().to_owned()) } else { Ok(()) }
-}
-
-/// A failed tool of our own making, with a code that stays the same.
-pub(super) fn failed(code: &str, message: &str) -> Reply {
-    let body = encode(&json!({
-        "content": [{ "type": "text", "text": format!("### Error\n{message}") }],
-        "isError": true,
-        "_meta": { "greenroom/error": { "code": code, "retryable": false } },
-    }));
-    Ok(body).into()
-}
-
 /// `browser_wait_for` says itself how long it takes, in seconds.
 pub(super) fn own_wait(call: &Call) -> Duration {
     if &*call.tool != "browser_wait_for" {
@@ -114,6 +96,7 @@ pub(super) fn own_wait(call: &Call) -> Duration {
 mod tests {
     use super::*;
     use greenroom_core::raw::parse;
+    use serde_json::json;
 
     /// What becomes of an answer to a tool that was to write a file: what is found, and what the agent has then.
     async fn shaped(tool: &str, text: &str, engine_name: &str, agent_name: &str) -> (Reply, Option<String>) {

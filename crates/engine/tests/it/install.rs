@@ -8,7 +8,7 @@ use std::{
 };
 
 use greenroom_engine::{
-    install::{self, InstallError, Installed, NotInstalled, Progress},
+    install::{DEVTOOLS, InstallError, Installed, NotInstalled, PLAYWRIGHT, Package, Progress},
     launcher::Launcher,
     node::{self, NoNode, Npm},
 };
@@ -57,15 +57,29 @@ impl Machine {
     }
 
     async fn install(&self, npm: &Npm) -> (Result<Installed, InstallError>, Vec<Progress>) {
+        self.install_one(&PLAYWRIGHT, npm).await
+    }
+
+    async fn install_one(
+        &self,
+        package: &Package,
+        npm: &Npm,
+    ) -> (Result<Installed, InstallError>, Vec<Progress>) {
         let mut said = Vec::new();
-        let result =
-            install::install(&self.launcher, &self.data(), npm, &mut |progress| said.push(progress)).await;
+        let tell = &mut |progress| said.push(progress);
+        let result = package.install(&self.launcher, &self.data(), npm, tell).await;
         (result, said)
     }
 
-    /// What stands in the engines' folder besides the lock, sorted.
+    /// What stands in the playwright engine's folder, sorted.
     fn left(&self) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.data().join("engines/playwright")) else { return Vec::new() };
+        self.left_of(&PLAYWRIGHT)
+    }
+
+    fn left_of(&self, package: &Package) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.data().join("engines").join(package.name)) else {
+            return Vec::new();
+        };
         let mut names: Vec<_> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
@@ -96,28 +110,31 @@ const OFFLINE: &str = r#"
     exit 1
 "#;
 
-/// The real npm installs the engine, Node runs it, and a second run has nothing to do.
+/// The real npm installs each engine, Node runs it, and a second run has nothing to do.
 #[tokio::test]
-async fn the_real_npm_installs_the_engine() {
+async fn the_real_npm_installs_the_engines() {
     let machine = Machine::new();
     #[allow(clippy::disallowed_methods, reason = "a test takes the machine's own search path")]
     let path = std::env::var_os("PATH").unwrap();
     let node = node::find(&machine.launcher, None, &path).await.unwrap();
     let npm = node::npm(&node, &path).unwrap();
 
-    let (first, said) = machine.install(&npm).await;
-    let first = first.unwrap();
-    assert!(!first.already);
-    assert_eq!(said, [Progress::Downloading]);
-    assert_eq!(install::locate(&machine.data()).unwrap(), first.engine);
-    assert_eq!(machine.left(), [install::version()]);
-    for folder in ["", "engines", "engines/playwright"] {
-        let mode = fs::metadata(machine.data().join(folder)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700, "{folder}");
-    }
+    for package in [&PLAYWRIGHT, &DEVTOOLS] {
+        let (first, said) = machine.install_one(package, &npm).await;
+        let first = first.unwrap();
+        assert!(!first.already);
+        assert_eq!(said, [Progress::Downloading]);
+        assert_eq!(package.locate(&machine.data()).unwrap(), first.engine);
+        assert_eq!(machine.left_of(package), [package.version()]);
+        for folder in ["", "engines", &format!("engines/{}", package.name)] {
+            let mode = fs::metadata(machine.data().join(folder)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{folder}");
+        }
 
-    let (second, said) = machine.install(&npm).await;
-    assert_eq!((second.unwrap().already, said), (true, vec![]));
+        let (second, said) = machine.install_one(package, &npm).await;
+        assert_eq!((second.unwrap().already, said), (true, vec![]));
+    }
+    assert_eq!(machine.left(), [PLAYWRIGHT.version()], "the second engine left the first alone");
 }
 
 /// npm is told to run no package's scripts and to fetch no browser.
@@ -149,12 +166,12 @@ async fn leftovers_are_removed_and_damage_is_mended() {
     let machine = Machine::new();
     let npm = machine.npm(WORKS).await;
     fs::create_dir_all(machine.data().join("engines/playwright/.part-1/node_modules")).unwrap();
-    fs::create_dir_all(install::target(&machine.data()).join("node_modules")).unwrap();
-    assert!(matches!(install::locate(&machine.data()), Err(NotInstalled::Damaged { .. })));
+    fs::create_dir_all(PLAYWRIGHT.target(&machine.data()).join("node_modules")).unwrap();
+    assert!(matches!(PLAYWRIGHT.locate(&machine.data()), Err(NotInstalled::Damaged { .. })));
 
     assert!(!machine.install(&npm).await.0.unwrap().already);
-    assert_eq!(machine.left(), [install::version()]);
-    install::locate(&machine.data()).unwrap();
+    assert_eq!(machine.left(), [PLAYWRIGHT.version()]);
+    PLAYWRIGHT.locate(&machine.data()).unwrap();
 }
 
 /// Offline, the error has npm's own reason and what to try, and nothing half-made stays behind.
@@ -167,11 +184,12 @@ async fn offline_without_an_engine_is_an_error() {
         error.to_string(),
         format!(
             "npm could not install the playwright engine {}: request failed, reason: no such host",
-            install::version()
+            PLAYWRIGHT.version()
         )
     );
     let hint = error.hint();
-    for part in ["npm ping", "proxy or registry", &*install::target(&machine.data()).display().to_string()] {
+    for part in ["npm ping", "proxy or registry", &*PLAYWRIGHT.target(&machine.data()).display().to_string()]
+    {
         assert!(hint.contains(part), "{part}: {hint}");
     }
     assert_eq!(machine.left(), Vec::<String>::new());

@@ -15,9 +15,10 @@ use super::stage::{Stage, open, start};
 
 /// A data folder with an engine as npm leaves it, and Firefox with a profile that stays.
 fn firefox(stage: &Stage) -> PlaywrightEngine {
-    let modules = stage.path("data/engines/playwright").join(install::version()).join("node_modules");
+    let modules =
+        stage.path("data/engines/playwright").join(install::PLAYWRIGHT.version()).join("node_modules");
     for (file, content) in [
-        ("@playwright/mcp/package.json", format!(r#"{{"version": "{}"}}"#, install::version())),
+        ("@playwright/mcp/package.json", format!(r#"{{"version": "{}"}}"#, install::PLAYWRIGHT.version())),
         ("@playwright/mcp/cli.js", "// engine".to_owned()),
         ("playwright-core/package.json", "{}".to_owned()),
     ] {

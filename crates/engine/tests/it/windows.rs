@@ -52,7 +52,7 @@ async fn a_seat_in_windows() {
     let instance = start(&engine).await;
     let mut seat = open(&instance).await;
     assert_eq!(call(&mut seat, "echo", json!({ "text": "from Windows" })).await, "from Windows");
-    let package = format!("@playwright/mcp@{}", install::version());
+    let package = format!("@playwright/mcp@{}", install::PLAYWRIGHT.version());
     let told = std::fs::read_to_string(&argv).unwrap();
     let told: Vec<_> = told.lines().collect();
     assert_eq!(

@@ -69,13 +69,17 @@ async fn flags_without_effect() {
     let stage = Stage::new();
     let _server = stage.serve().await;
     let data = stage.data().display().to_string();
-    let client = stage.launch(&["mcp", "--pool-slots", "3", "--data-dir", &data, "--log", "warn"]).spawn();
+    let browser = ["--browserUrl", "http://127.0.0.1:9"];
+    let flags =
+        ["mcp", "--engine", "playwright", "--data-dir", &data, "--log", "warn", browser[0], browser[1]];
+    let client = stage.launch(&flags).spawn();
     client.initialize(NEWEST, json!({})).await;
-    client.stderr_says("--pool-slots has no effect").await;
+    client.stderr_says("--pool-engine has no effect").await;
+    client.stderr_says("--browserUrl http://127.0.0.1:9 has no effect").await;
     client.close_stdin().await;
     client.wait().await;
     let stderr = client.stderr();
-    assert_eq!(stderr.matches("has no effect").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("has no effect").count(), 2, "{stderr}");
 }
 
 /// A server that is about to end is not joined: a front that starts then does without it.

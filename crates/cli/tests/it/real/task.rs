@@ -23,7 +23,7 @@ const INLINE_MAX: f64 = 0.5;
 fn engine(data: &Path) -> Launch {
     let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
     let browser = browser::find(&places, true, Wanted::Any, None).unwrap();
-    let cli = install::locate(data).unwrap().cli;
+    let cli = install::PLAYWRIGHT.locate(data).unwrap().cli;
     let flags = ["--headless", "--isolated", "--no-sandbox", "--timeout-settle", "0", "--executable-path"];
     Launch::new("node").arg(cli).args(flags).arg(browser.path)
 }

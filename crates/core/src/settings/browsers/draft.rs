@@ -13,7 +13,6 @@ use crate::settings::{
     choice::EngineKind,
     declare::Setting,
     draft::Layer,
-    key::Key,
     kind::{Given, Kind, Wrong},
     problem::Problem,
     resolve::Resolved,
@@ -129,9 +128,8 @@ fn wrong(key: &str, given: Given<'_>) -> (String, String) {
 /// a browser that already runs.
 pub(in crate::settings) fn base(resolved: &Resolved) -> Pool {
     let mut whole = Settings::around(Pool::declared_defaults());
-    for setting in SETTINGS.iter().filter(|setting| setting.is_of_pools()) {
-        let fits = !matches!(fit(setting.name()), None | Some(Fit::No(_)));
-        if fits && *resolved.origin(setting.key) != Origin::Default {
+    for setting in SETTINGS.iter().filter(|setting| setting.is_of_browsers()) {
+        if *resolved.origin(setting.key) != Origin::Default {
             (setting.copy)(&resolved.settings, &mut whole);
         }
     }
@@ -146,7 +144,7 @@ fn tidy(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
     }
     let defaults = Settings::around(Pool::declared_defaults());
     let mut whole = Settings::around(pool.clone());
-    for setting in SETTINGS.iter().filter(|setting| setting.is_of_pools()) {
+    for setting in SETTINGS.iter().filter(|setting| setting.is_of_browsers()) {
         let name = setting.name();
         let wall = matches!(name, "allowed_origins" | "blocked_origins");
         if fit(name) == Some(Fit::Isolated) && !wall && !is_own(name) {
@@ -206,16 +204,17 @@ impl Resolved {
         if let Some(site) = draft.and_then(|draft| draft.own.sites.get(key)) {
             return ("browser", &site.origin);
         }
-        let inherits = matches!(fit(key), Some(Fit::Yes | Fit::Isolated));
-        let setting = Key::find(key).and_then(|key| match key {
-            Key::Setting(setting) if inherits => Some(setting),
-            _ => None,
-        });
+        // What does not reach a browser has another value there than in `[pool]`.
         let kept = |setting: &&Setting| {
             let pool = self.settings.browsers.get(browser).map(|browser| &browser.pool);
             pool.is_some_and(|pool| setting.is_same_in(pool, &self.settings.pool))
         };
-        match setting.filter(kept).map(|setting| self.origin(setting.key)) {
+        let mut settings = SETTINGS.iter().filter(|setting| setting.is_of_browsers());
+        match settings
+            .find(|setting| setting.name() == key)
+            .filter(kept)
+            .map(|setting| self.origin(setting.key))
+        {
             None | Some(Origin::Default) => ("default", &Origin::Default),
             Some(origin) => ("global", origin),
         }

@@ -15,8 +15,10 @@ pub const LABEL_BYTES_MAX: usize = 64;
 /// How many tags a browser may have: more are no way to tell browsers apart.
 pub const TAGS_MAX: usize = 16;
 
-/// How many headers are sent to a debugger, and how long a value may be. Servers refuse more than about 8 KiB a line.
+/// How many headers are sent to a debugger, and how long a name and a value may be. Servers refuse lines of more than
+/// about 8 KiB, and no header in use has a name of more than a few dozen letters.
 pub const HEADERS_MAX: usize = 32;
+const NAME_BYTES_MAX: usize = 256;
 const HEADER_BYTES_MAX: usize = 8 * 1024;
 
 /// What the connection says by itself. A second one beside it would break the handshake.
@@ -180,7 +182,9 @@ impl Kind for Headers {
 
 fn is_header_name(name: &str) -> bool {
     let sign = |c: char| "!#$%&'*+-.^_`|~".contains(c);
-    !name.is_empty() && name.len() <= 256 && name.chars().all(|c| c.is_ascii_alphanumeric() || sign(c))
+    !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || sign(c))
 }
 
 fn is_printable(c: char) -> bool {

@@ -11,11 +11,15 @@ struct Machine(tempfile::TempDir);
 impl Machine {
     fn new() -> Self {
         let machine = Self(tempfile::tempdir().unwrap());
-        let modules =
-            machine.0.path().join("engines/playwright").join(install::version()).join("node_modules");
+        let modules = machine
+            .0
+            .path()
+            .join("engines/playwright")
+            .join(install::PLAYWRIGHT.version())
+            .join("node_modules");
         for package in ["@playwright/mcp", "playwright-core"] {
             fs::create_dir_all(modules.join(package)).unwrap();
-            let manifest = format!(r#"{{"version":"{}"}}"#, install::version());
+            let manifest = format!(r#"{{"version":"{}"}}"#, install::PLAYWRIGHT.version());
             fs::write(modules.join(package).join("package.json"), manifest).unwrap();
         }
         fs::write(modules.join("@playwright/mcp/cli.js"), "// the engine").unwrap();
@@ -43,9 +47,12 @@ impl Machine {
             std::iter::once(spec.program.as_os_str()).chain(spec.args.iter().map(OsString::as_os_str));
         let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
         let line = words.join(" ").replace(&format!("{}/", self.0.path().display()), "");
-        let cli = format!("engines/playwright/{}/node_modules/@playwright/mcp/cli.js", install::version());
-        let line = line.replace(&format!("node {} {cli}", NODE_FLAGS.join(" ")), "engine");
-        assert_eq!(line.replace(install::version(), "VERSION"), expected);
+        let cli = format!(
+            "engines/playwright/{}/node_modules/@playwright/mcp/cli.js",
+            install::PLAYWRIGHT.version()
+        );
+        let line = line.replace(&format!("node {} {cli}", node::NODE_FLAGS.join(" ")), "engine");
+        assert_eq!(line.replace(install::PLAYWRIGHT.version(), "VERSION"), expected);
     }
 }
 

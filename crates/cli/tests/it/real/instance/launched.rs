@@ -26,7 +26,7 @@ async fn through_the_same_door() {
     let plain = stage.options();
     let chromium = browser::find(&plain.places, true, Wanted::Only(Kind::HeadlessShell), None).unwrap();
     let node = node::locate(None, &plain.places.search_path).unwrap();
-    let cli = install::locate(stage.data.path()).unwrap().cli;
+    let cli = install::PLAYWRIGHT.locate(stage.data.path()).unwrap().cli;
     // Without `/c npx -y PACKAGE`.
     let script = format!("#!/bin/sh\nshift 4\nexec {} {} \"$@\"\n", node.display(), cli.display());
     let cmd = stage.path("cmd.exe");

@@ -1,0 +1,70 @@
+//! Attached browsers in `greenroom config show`: what names each, and every value that was set, with where. Of headers
+//! only the names are shown, and of an address not its query: both may be secrets.
+
+use greenroom_core::settings::{AttachedBrowser, Resolved, SETTINGS, Setting};
+use serde_json::{Value, json};
+
+use super::{source, table};
+
+/// One browser, counted from 1 as everywhere.
+pub(super) fn as_tables(resolved: &Resolved, at: usize, browser: &AttachedBrowser) -> String {
+    let origin = resolved.browser_origin(at).to_string();
+    let label = browser.label.as_ref().map_or_else(String::new, |label| format!(" ({label})"));
+    let own = own(browser).into_iter().filter(|(_, value)| !is_empty(value)).map(|(key, value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        [key.to_owned(), value, "browser".to_owned(), origin.clone()]
+    });
+    // What a browser has that nobody set is said of pools already, but for the engine, which everybody asks for.
+    let settings = settings().filter_map(|setting| {
+        let (level, origin) = resolved.browser_key(at, setting.name());
+        let told = level != "default" || setting.name() == "engine";
+        told.then(|| {
+            let (key, value) = (setting.name().to_owned(), setting.show_in(&browser.pool));
+            [key, value, level.to_owned(), origin.to_string()]
+        })
+    });
+    format!(
+        "\nBrowser {}{label}\n\n{}",
+        at + 1,
+        table(["KEY", "VALUE", "LEVEL", "SOURCE"], own.chain(settings))
+    )
+}
+
+pub(super) fn as_json(resolved: &Resolved, at: usize, browser: &AttachedBrowser) -> Value {
+    let mut object = json!({ "index": at + 1, "source": source(resolved.browser_origin(at)) });
+    for (key, value) in own(browser) {
+        object[key] = value;
+    }
+    let settings = settings().map(|setting| {
+        let (level, origin) = resolved.browser_key(at, setting.name());
+        json!({
+            "key": setting.name(),
+            "value": setting.json_in(&browser.pool),
+            "level": level,
+            "source": source(origin),
+        })
+    });
+    object["settings"] = settings.collect();
+    object
+}
+
+/// What only an attached browser has.
+fn own(browser: &AttachedBrowser) -> [(&'static str, Value); 5] {
+    let headers: Vec<_> = browser.headers.iter().map(|header| header.name.as_str()).collect();
+    [
+        ("url", json!(browser.shown_url())),
+        ("label", json!(browser.label)),
+        ("tags", json!(browser.tags)),
+        ("headers", json!(headers)),
+        ("start_command", json!(browser.start_command)),
+    ]
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}
+
+/// The settings of pools that mean something to a browser that already runs.
+fn settings() -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().filter(|setting| setting.is_of_browsers())
+}

@@ -1,0 +1,46 @@
+//! An engine's answer to `tools/call`, as far as it is the same whatever engine it is of: whether it failed, what its text
+//! is, and what an answer of greenroom's own looks like. Adapters call this.
+
+use std::time::Duration;
+
+use greenroom_core::{Fields, Raw, Reply, raw::encode};
+use serde_json::json;
+
+/// A call may ask for a longer wait than the deadline, but not for one that would hold its slot for ever.
+pub(crate) const OWN_WAIT_MAX: Duration = Duration::from_secs(3600);
+
+/// The text of a failed answer.
+pub(crate) fn failure(body: &Result<Raw, Raw>) -> Result<(), String> {
+    let result = body.as_ref().map_err(|error| error.get().to_owned())?;
+    let is_error = Fields::open(result).ok().and_then(|fields| fields.read::<bool>("isError").ok().flatten());
+    if is_error == Some(true) { Err(result.get().to_owned()) } else { Ok(()) }
+}
+
+/// A failed tool of our own making, with a code that stays the same.
+pub(crate) fn failed(code: &str, message: &str) -> Reply {
+    let body = encode(&json!({
+        "content": [{ "type": "text", "text": format!("### Error\n{message}") }],
+        "isError": true,
+        "_meta": { "greenroom/error": { "code": code, "retryable": false } },
+    }));
+    Ok(body).into()
+}
+
+/// The text of an answer.
+pub(crate) fn first_text(body: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Result {
+        content: Vec<Part>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Part {
+        text: Option<String>,
+    }
+    let result: Result = serde_json::from_str(body).ok()?;
+    result.content.into_iter().find_map(|part| part.text)
+}
+
+/// A part of a JSON string as the text it stands for.
+pub(crate) fn unescape(escaped: &str) -> Option<String> {
+    serde_json::from_str(&format!("\"{escaped}\"")).ok()
+}

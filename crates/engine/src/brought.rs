@@ -1,0 +1,104 @@
+//! Files that an answer brings: those that the engine wrote into the session's folder and its answer names.
+//!
+//! A page can have an answer name any file, so one is read only when it lies in the session's own folder, and once in an
+//! answer, and an answer brings a limited number of bytes. Where an answer names files, each engine's adapter knows.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
+
+use greenroom_core::port::Content;
+
+/// Files up to this size are put into answers. An answer may have 64 MiB; this leaves room for the escapes that
+/// JSON adds, and is fifty times the largest page seen. It is also the most that is kept of one file: pictures, PDFs and
+/// most downloads are far smaller, and what is kept is in memory until it is on disk.
+const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// What one answer may bring of files to keep: two of the largest.
+const ANSWER_BYTES_MAX: u64 = 2 * FILE_BYTES_MAX;
+
+/// What an answer has brought so far.
+#[derive(Default)]
+pub(crate) struct Brought {
+    files: HashSet<PathBuf>,
+    bytes: u64,
+}
+
+impl Brought {
+    /// The bytes of a file, by the agent's name for it or else its own. Nothing when it is too large, or there already.
+    pub(crate) async fn keep(&mut self, file: &Path, name: Option<&str>) -> Content {
+        let Some(own) = file.file_name() else { return Content::Nothing };
+        let Ok(about) = tokio::fs::metadata(file).await else { return Content::Nothing };
+        let bytes = about.len();
+        let fits = bytes <= FILE_BYTES_MAX && self.bytes + bytes <= ANSWER_BYTES_MAX;
+        if !about.is_file() || !fits || !self.files.insert(file.to_owned()) {
+            return Content::Nothing;
+        }
+        let data = match tokio::fs::read(file).await {
+            Ok(data) => data,
+            Err(error) => {
+                tracing::debug!(%error, "cannot read a file of the engine");
+                return Content::Nothing;
+            }
+        };
+        self.bytes += bytes;
+        let own = own.to_string_lossy();
+        let name =
+            name.and_then(|name| Path::new(name).file_name()).map_or(own, |name| name.to_string_lossy());
+        Content::File { mime: mime(&name, &data), name: name.into_owned(), data }
+    }
+}
+
+/// What kind of file this is: by its name, or by how it begins when that says nothing.
+fn mime(name: &str, data: &[u8]) -> &'static str {
+    const OCTETS: &str = "application/octet-stream";
+    const BEGINNINGS: [(&[u8], &str); 5] = [
+        (b"\x89PNG\r\n", "image/png"),
+        (b"\xff\xd8\xff", "image/jpeg"),
+        (b"RIFF", "image/webp"),
+        (b"%PDF-", "application/pdf"),
+        (b"PK\x03\x04", "application/zip"),
+    ];
+    let by_name = mime_guess::from_path(name).first_raw().filter(|mime| *mime != OCTETS);
+    let by_beginning = || BEGINNINGS.into_iter().find(|(begins, _)| data.starts_with(begins));
+    by_name.or_else(|| by_beginning().map(|(_, mime)| mime)).unwrap_or(OCTETS)
+}
+
+/// The file behind a link, if it lies in the session's folder, links followed.
+pub(crate) async fn inside(folder: &Path, path: &str) -> Option<PathBuf> {
+    // JSON escapes in a path come from odd file names; those stay links.
+    if path.contains('\\') {
+        return None;
+    }
+    let folder = tokio::fs::canonicalize(folder).await.ok()?;
+    let file = tokio::fs::canonicalize(folder.join(path)).await.ok()?;
+    file.starts_with(&folder).then_some(file)
+}
+
+/// A file as text, or how many bytes it has when these are too many.
+pub(crate) async fn text_of(file: &Path) -> Option<Result<String, u64>> {
+    let bytes = tokio::fs::metadata(file).await.ok()?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Some(Err(bytes));
+    }
+    tokio::fs::read_to_string(file).await.ok().map(Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kinds of files, by name and by how they begin.
+    #[test]
+    fn kinds_of_files() {
+        for (name, data, kind) in [
+            ("a.pdf", &b""[..], "application/pdf"),
+            ("a.csv", b"", "text/csv"),
+            ("shot", b"\x89PNG\r\n", "image/png"),
+            ("x", b"", "application/octet-stream"),
+        ] {
+            assert_eq!(mime(name, data), kind, "{name}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What is pinned of each engine, and whether it is there.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+use serde::Deserialize;
+
+use super::{InstallError, Installed, Located, NotInstalled, Progress, lock, npm_ci};
+use crate::{launcher::Launcher, node::Npm, run_folder::make_private};
+
+/// Microsoft's `@playwright/mcp`.
+pub static PLAYWRIGHT: Package = Package {
+    name: "playwright",
+    manifest: include_str!("../../../../engines/playwright/package.json"),
+    lock: include_str!("../../../../engines/playwright/package-lock.json"),
+    npmrc: include_str!("../../../../engines/playwright/.npmrc"),
+    module: "@playwright/mcp",
+    cli: "cli.js",
+    // All of the engine's code is in this package, so one without it is not an engine.
+    code: ("playwright-core", "playwright-core/package.json"),
+    version: LazyLock::new(|| PLAYWRIGHT.locked().unwrap_or_default()),
+};
+
+/// Google's `chrome-devtools-mcp`.
+pub static DEVTOOLS: Package = Package {
+    name: "devtools",
+    manifest: include_str!("../../../../engines/devtools/package.json"),
+    lock: include_str!("../../../../engines/devtools/package-lock.json"),
+    npmrc: include_str!("../../../../engines/devtools/.npmrc"),
+    module: "chrome-devtools-mcp",
+    cli: "build/src/bin/chrome-devtools-mcp.js",
+    // It brings its libraries along in one file.
+    code: ("libraries", "chrome-devtools-mcp/build/src/third_party/index.js"),
+    version: LazyLock::new(|| DEVTOOLS.locked().unwrap_or_default()),
+};
+
+/// A pinned engine.
+pub struct Package {
+    /// What it is called, and its folder below `engines/`.
+    pub name: &'static str,
+    /// Its package list.
+    pub(super) manifest: &'static str,
+    pub(super) lock: &'static str,
+    pub(super) npmrc: &'static str,
+    /// What npm calls it.
+    pub module: &'static str,
+    /// What Node runs, in the module's folder.
+    pub(super) cli: &'static str,
+    /// Where most of its code is, below `node_modules`, after what that is called.
+    pub(super) code: (&'static str, &'static str),
+    version: LazyLock<String>,
+}
+
+impl Package {
+    /// The pinned version, as the embedded lock file has it.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn locked(&self) -> Option<String> {
+        let lock: serde_json::Value = serde_json::from_str(self.lock).ok()?;
+        let module = format!("node_modules/{}", self.module);
+        lock["packages"][module]["version"].as_str().map(ToOwned::to_owned)
+    }
+
+    /// Where the pinned engine stands, or is to stand.
+    pub fn target(&self, data_folder: &Path) -> PathBuf {
+        engines(data_folder).join(self.name).join(self.version())
+    }
+
+    /// Looks whether the pinned engine is there. Reads one small file and starts nothing.
+    pub fn locate(&self, data_folder: &Path) -> Result<Located, NotInstalled> {
+        self.look(&self.target(data_folder))
+    }
+
+    /// [`Package::locate`] for an engine that stands in `folder`.
+    pub(super) fn look(&self, folder: &Path) -> Result<Located, NotInstalled> {
+        #[derive(Deserialize)]
+        struct Manifest {
+            version: String,
+        }
+
+        let engine = self.name;
+        if !folder.is_dir() {
+            return Err(NotInstalled::Missing { engine, path: folder.to_owned() });
+        }
+        let damaged = |why: String| NotInstalled::Damaged { engine, why, path: folder.to_owned() };
+        let modules = folder.join("node_modules");
+        let module = modules.join(self.module);
+        let manifest = fs::read(module.join("package.json"))
+            .map_err(|_| damaged("it has no package.json".to_owned()))?;
+        let Manifest { version } = serde_json::from_slice(&manifest)
+            .map_err(|_| damaged("its package.json names no version".to_owned()))?;
+        if version != self.version() {
+            let (wanted, path) = (self.version().to_owned(), folder.to_owned());
+            return Err(NotInstalled::WrongVersion { engine, found: version, wanted, path });
+        }
+        let cli = module.join(self.cli);
+        // A file system that lost power keeps names of files whose content it never wrote.
+        if !cli.metadata().is_ok_and(|file| file.is_file() && file.len() > 0) {
+            let name = cli.file_name().unwrap_or_default().display();
+            return Err(damaged(format!("it has no {name}")));
+        }
+        let (what, code) = self.code;
+        if !modules.join(code).is_file() {
+            return Err(damaged(format!("it has no {what}")));
+        }
+        Ok(Located { cli, version })
+    }
+
+    /// Installs the pinned engine unless it is there. One installation at a time per data folder: a second one waits for
+    /// the first and then finds its work done.
+    pub async fn install(
+        &self,
+        launcher: &Launcher,
+        data_folder: &Path,
+        npm: &Npm,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Installed, InstallError> {
+        if let Ok(engine) = self.locate(data_folder) {
+            return Ok(Installed { engine, already: true });
+        }
+        let engines = engines(data_folder);
+        make_private(&engines).map_err(|source| InstallError::Folder { path: engines.clone(), source })?;
+        let _lock = lock::take(&engines.join("lock"), &mut || progress(Progress::Waiting)).await?;
+        if let Ok(engine) = self.locate(data_folder) {
+            return Ok(Installed { engine, already: true });
+        }
+        progress(Progress::Downloading);
+        let engine = npm_ci::install(self, launcher, npm, &self.target(data_folder)).await?;
+        Ok(Installed { engine, already: false })
+    }
+}
+
+fn engines(data_folder: &Path) -> PathBuf {
+    data_folder.join("engines")
+}
