@@ -60,7 +60,7 @@ impl Address {
         self.0.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
-    /// The address itself, for a WebSocket client: without a password, which goes into a header.
+    /// The address itself without a password, which goes into a header.
     pub(crate) fn bare_url(&self) -> String {
         let mut url = self.0.clone();
         // Both fail only where there is no host.
@@ -97,18 +97,25 @@ impl Address {
         url.set_path(named.path());
         // A token that let us ask lets us in as well, unless the browser names one itself.
         url.set_query(named.query().or(self.0.query()));
-        url.set_fragment(None);
-        Ok(url.into())
+        Ok(Self(url).bare_url())
+    }
+
+    /// What a password in the address is sent as.
+    fn authorization(&self) -> Option<String> {
+        if self.0.username().is_empty() && self.0.password().is_none() {
+            return None;
+        }
+        let mut pair: Vec<u8> = percent_decode_str(self.0.username()).collect();
+        pair.push(b':');
+        pair.extend(percent_decode_str(self.0.password().unwrap_or_default()));
+        Some(format!("Basic {}", BASE64_STANDARD.encode(pair)))
     }
 
     /// What is sent with every request to this address.
     pub(crate) fn headers(&self, given: &[(String, String)]) -> Result<HeaderMap, Unreachable> {
         let mut headers = HeaderMap::new();
-        if !self.0.username().is_empty() || self.0.password().is_some() {
-            let mut pair: Vec<u8> = percent_decode_str(self.0.username()).collect();
-            pair.push(b':');
-            pair.extend(percent_decode_str(self.0.password().unwrap_or_default()));
-            let mut value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(pair)))
+        if let Some(authorization) = self.authorization() {
+            let mut value = HeaderValue::try_from(authorization)
                 .map_err(|_| Unreachable::Address("its password cannot be sent".to_owned()))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
@@ -142,6 +149,22 @@ impl fmt::Display for Address {
 /// How an address is named in a message: without the secrets in it. What is no address may be all secret.
 pub fn shown(url: &str) -> String {
     Address::parse(url).map_or_else(|_| "(not an address)".to_owned(), |address| address.to_string())
+}
+
+/// The header that a password in an address stands for.
+pub fn authorization(url: &str) -> Option<(String, String)> {
+    Some(("Authorization".to_owned(), Address::parse(url).ok()?.authorization()?))
+}
+
+/// What of an address is secret: its password, its query, and what it sends instead of the password.
+pub fn secrets(url: &str) -> Vec<String> {
+    let Ok(address) = Address::parse(url) else { return Vec::new() };
+    let Address(parsed) = &address;
+    let written = parsed.password().into_iter().chain(parsed.query());
+    let mut secrets: Vec<String> = written.map(ToOwned::to_owned).collect();
+    secrets.extend(address.authorization());
+    secrets.retain(|secret| !secret.is_empty());
+    secrets
 }
 
 /// The port of an address, if it is one.
@@ -205,7 +228,7 @@ mod tests {
             ),
             ("http://h:1?token=a", "ws://x/devtools/browser/e7", "ws://h:1/devtools/browser/e7?token=a"),
             ("http://h:1?token=a", "ws://x/e7?token=b", "ws://h:1/e7?token=b"),
-            ("http://ann:pw@h:1", "ws://x/e7", "ws://ann:pw@h:1/e7"),
+            ("http://ann:pw@h:1", "ws://x/e7", "ws://h:1/e7"),
         ] {
             assert_eq!(address(asked).web_socket(named).unwrap(), expected);
         }

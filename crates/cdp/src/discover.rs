@@ -26,18 +26,19 @@ use crate::{
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Finds the WebSocket address of the browser at `url`, within [`DISCOVER_WITHIN`]. A `ws://` or `wss://` address is
-/// taken as it is, unless it is bare and something there says which endpoint is the browser's.
+/// taken as it is, unless it is bare and something there says which endpoint is the browser's. A password in the address
+/// does not come along: see [`crate::authorization`].
 pub async fn discover(url: &str, headers: &[(String, String)]) -> Result<String, Error> {
     let found = async {
         let address = Address::parse(url)?;
         if address.is_web_socket() && !address.is_bare() {
-            return Ok(url.trim().to_owned());
+            return Ok(address.bare_url());
         }
         let asked = timeout(DISCOVER_WITHIN, ask(&address, headers)).await;
         match asked.unwrap_or(Err(Unreachable::Silent(DISCOVER_WITHIN))) {
             // Not every WebSocket has a debugger's pages beside it.
             Err(Unreachable::Status(_) | Unreachable::Strange(_)) if address.is_web_socket() => {
-                Ok(url.trim().to_owned())
+                Ok(address.bare_url())
             }
             found => found,
         }

@@ -35,9 +35,35 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The WebSocket address of the browser's debugger, if it can be found. An address that is one already is not tried.
+    /// The WebSocket address of the browser's debugger, if it can be found, for a connection with [`Endpoint::sent_headers`].
+    /// An address that is one already is not tried.
     pub async fn reach(&self) -> Result<String, StartError> {
         greenroom_cdp::discover(&self.url, &self.headers).await.map_err(|error| self.unreachable(&error))
+    }
+
+    /// What is sent with every connection: the headers, and the password of the address as one.
+    pub fn sent_headers(&self) -> Vec<(String, String)> {
+        let given = |(name, _): &(String, String)| {
+            self.headers.iter().all(|(own, _)| !own.eq_ignore_ascii_case(name))
+        };
+        let password = greenroom_cdp::authorization(&self.url).filter(given);
+        password.into_iter().chain(self.headers.iter().cloned()).collect()
+    }
+
+    fn secrets(&self) -> impl Iterator<Item = String> + '_ {
+        greenroom_cdp::secrets(&self.url)
+            .into_iter()
+            .chain(self.headers.iter().map(|(_, value)| value.clone()))
+    }
+
+    /// Whether address or headers hold anything that no agent may see.
+    pub(crate) fn has_secrets(&self) -> bool {
+        self.secrets().next().is_some()
+    }
+
+    /// A text of somebody else's without the secrets of this endpoint.
+    pub(crate) fn without_secrets(&self, text: &str) -> String {
+        self.secrets().fold(text.to_owned(), |text, secret| text.replace(&secret, "…"))
     }
 
     /// The address without its secrets, for messages.
@@ -95,7 +121,7 @@ impl Endpoint {
     /// Whether there is a browser, one that can be connected to.
     async fn answers(&self) -> Result<(), greenroom_cdp::Error> {
         let address = greenroom_cdp::discover(&self.url, &self.headers).await?;
-        Client::connect_with(&address, &self.headers).await.map(drop)
+        Client::connect_with(&address, &self.sent_headers()).await.map(drop)
     }
 
     fn not_revived(&self, program: &str) -> StartError {

@@ -93,6 +93,7 @@ impl Engines {
                 Browser::Webkit => PlaywrightBrowser::Webkit,
                 other => Wanted::from(other).into(),
             },
+            attach: None,
             executable_path: pool.executable_path.clone(),
             no_sandbox: pool.no_sandbox,
             isolated: pool.isolated,

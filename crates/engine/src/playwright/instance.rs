@@ -1,6 +1,6 @@
-//! One Chromium, its observer, and the Node process that serves all seats, unless each has its own.
+//! One browser, its observer, and the Node process that serves all seats, unless each has its own.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, io, path::Path, sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, Unwell, raw::encode};
 use greenroom_mcp::link::child;
@@ -13,15 +13,21 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    PlaywrightEngine, STOP_GRACE, command, pulse::Pulse, seat::PlaywrightSeat, server::Server, settle,
-    shape::failure, start_node, window, with_temp,
+    PlaywrightEngine, STOP_GRACE,
+    driven::{Driven, EXIT},
+    own_tabs::{self, OwnTabs},
+    pulse::Pulse,
+    seat::{Context, PlaywrightSeat},
+    server::Server,
+    settle,
+    shape::failure,
+    start_node, window, with_temp,
 };
 use crate::{
     browser::Wanted,
-    chromium::Chromium,
     launcher::Spec,
     loss::{declare, explain},
-    observer::{Observer, Watched},
+    observer::{Leave, Observer, Scope, Watched},
     process::Process,
     run_folder::{Scratch, unwritable},
     upstream::{self, Upstream},
@@ -44,7 +50,7 @@ pub(super) struct PlaywrightInstance {
 /// What an instance and its seats hold in common.
 pub(super) struct Shared {
     pub(super) engine: PlaywrightEngine,
-    pub(super) chromium: Chromium,
+    pub(super) browser: Driven,
     pub(super) observer: Observer,
     /// The Node process of all seats, unless each has its own.
     node: Option<Server>,
@@ -64,34 +70,26 @@ impl PlaywrightInstance {
     pub(super) async fn start(engine: PlaywrightEngine, wanted: Wanted) -> Result<Self, StartError> {
         // Everything that can be missing is looked for before anything is started.
         let command = engine.command()?;
-        let spec = engine.chromium(wanted)?;
         let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
-        settle::write(folder.path())
-            .and_then(|()| window::write(folder.path(), engine.options.viewport))
-            .map_err(|error| unwritable(&engine.run, &error))?;
-        let chromium = Chromium::start(&engine.launcher, &engine.run, &engine.ports, &spec).await?;
-        let attached = async {
-            let observer = Observer::connect(&chromium.endpoint).await?;
-            let node = if !engine.options.own_node {
-                let command = in_folder(&engine, command, folder.path());
-                Some(Server::start(&engine, command, &chromium).await?)
-            } else {
-                None
-            };
-            Ok((observer, node))
-        };
-        let (observer, node) = match attached.await {
-            Ok(attached) => attached,
-            Err(error) => {
-                chromium.stop(STOP_GRACE).await;
-                return Err(error);
+        write_scripts(&engine, folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
+        let (browser, observer) = Driven::get(&engine, wanted).await?;
+        let node = if engine.options.own_node {
+            None
+        } else {
+            let command = in_folder(&engine, command, folder.path());
+            match Server::start(&engine, command, &browser, folder.path()).await {
+                Ok(node) => Some(node),
+                Err(error) => {
+                    browser.stop(STOP_GRACE).await;
+                    return Err(error);
+                }
             }
         };
         let (lost, lost_receiver) = watch::channel(None);
         let turns = (!engine.options.isolated).then(|| Arc::new(Semaphore::new(1)));
         let (opening, tasks, pulse) = (Mutex::default(), TaskTracker::new(), Pulse::default());
         let shared =
-            Arc::new(Shared { engine, chromium, observer, node, pulse, turns, opening, tasks, folder, lost });
+            Arc::new(Shared { engine, browser, observer, node, pulse, turns, opening, tasks, folder, lost });
         let mut watcher = JoinSet::new();
         watcher.spawn(shared.clone().watch());
         Ok(Self { shared, lost: lost_receiver, _watcher: watcher })
@@ -101,7 +99,6 @@ impl PlaywrightInstance {
 impl Shared {
     /// Tells everyone when a process of this instance ends, or its browser can no longer be observed.
     async fn watch(self: Arc<Self>) {
-        let browser = self.chromium.process();
         let node_ended = async {
             match &self.node {
                 Some(node) => node.process.wait().await,
@@ -109,14 +106,10 @@ impl Shared {
             }
         };
         let (lost, ended) = tokio::select! {
-            status = browser.wait() => (Lost::Browser { status, stderr_tail: Arc::default() }, Some(browser)),
+            lost = self.browser.ended(&self.observer) => (lost, self.browser.process()),
             status = node_ended => {
                 let process = self.node.as_ref().map(|node| &node.process);
                 (Lost::Process { status, stderr_tail: Arc::default() }, process)
-            }
-            () = self.observer.ended() => match timeout(EXIT, browser.wait()).await {
-                Ok(status) => (Lost::Browser { status, stderr_tail: Arc::default() }, Some(browser)),
-                Err(_) => (Lost::Protocol("the browser's debugger is gone".into()), None),
             }
         };
         // What browser and Node last said may come from any page of any session, so no agent hears it; the log does.
@@ -188,16 +181,14 @@ impl Shared {
         &self,
         upstream: &Upstream,
         agent: Arc<dyn Agent>,
-    ) -> Result<(String, Watched), StartError> {
+    ) -> Result<(Context, Watched), StartError> {
         let _turn = self.opening.lock().await;
+        if self.engine.options.has_own_tabs() {
+            return self.new_tabs(upstream, agent).await;
+        }
         let gone = || StartError::new("the browser is gone");
         let before = self.observer.sync().await.ok_or_else(gone)?;
-        let list = encode(&json!({ "name": "browser_tabs", "arguments": { "action": "list" } }));
-        let listed =
-            async { upstream.call(&list, agent).await.map_err(|gone| StartError::new(gone.to_string())) };
-        if let Err(text) = failure(&self.answer(listed).await?) {
-            return Err(StartError::new(format!("the engine cannot make a context: {text}")));
-        }
+        self.list_tabs(upstream, agent).await?;
         let after = self.observer.sync().await.ok_or_else(gone)?;
         let new: BTreeSet<_> = after.made.difference(&before.made).collect();
         let context = match (new.first(), new.len()) {
@@ -210,17 +201,71 @@ impl Shared {
                 return Err(StartError::new(format!("the engine made {count} contexts more than it should")));
             }
         };
+        let context = Scope::Context(context);
         let watched = self.observer.watch(&context).await.ok_or_else(gone)?;
-        Ok((context, watched))
+        Ok((Context::Whole(context), watched))
     }
 
-    /// Makes sure that nothing is left of what a seat did: the context is gone, or the tabs of the default one are.
-    pub(super) async fn give_up_context(&self, context: &str) {
-        if self.engine.options.isolated {
-            return self.observer.dispose(context).await;
+    /// Opens a tab for a seat in a context that is somebody else's, and sees that the engine keeps to it.
+    async fn new_tabs(
+        &self,
+        upstream: &Upstream,
+        agent: Arc<dyn Agent>,
+    ) -> Result<(Context, Watched), StartError> {
+        let (own, tab) = OwnTabs::open(&self.observer, self.folder.path()).await?;
+        let watched = self.observer.watch(&own.scope()).await;
+        let watched = watched.ok_or_else(|| StartError::new("the browser is gone"))?;
+        let kept = self.list_tabs(upstream, agent).await.and_then(|()| match own.is_kept(&tab) {
+            true => Ok(()),
+            false => Err(StartError::new("the engine does not keep to a tab of its own")),
+        });
+        let context = Context::Tabs(own);
+        match kept {
+            Ok(()) => Ok((context, watched)),
+            Err(error) => {
+                self.give_up(context).await;
+                Err(error)
+            }
         }
-        let headed = !self.engine.options.headless;
-        if !matches!(timeout(TABS, self.observer.close_tabs(context, headed)).await, Ok(Ok(()))) {
+    }
+
+    /// The first call of a session, with which the engine connects to the browser.
+    async fn list_tabs(&self, upstream: &Upstream, agent: Arc<dyn Agent>) -> Result<(), StartError> {
+        let list = encode(&json!({ "name": "browser_tabs", "arguments": { "action": "list" } }));
+        let listed =
+            async { upstream.call(&list, agent).await.map_err(|gone| StartError::new(gone.to_string())) };
+        failure(&self.answer(listed).await?).map_err(|text| {
+            let text = match self.browser.attached() {
+                Some(attached) => attached.endpoint.without_secrets(&text),
+                None => text,
+            };
+            StartError::new(format!("the engine cannot make a context: {text}"))
+        })
+    }
+
+    /// Makes sure that nothing is left of what a seat did: the context is gone, or the tabs of the default one are, or
+    /// the seat's own.
+    pub(super) async fn give_up(&self, context: Context) {
+        let scope = match context {
+            Context::Whole(Scope::Context(id)) if self.engine.options.isolated => {
+                return self.observer.dispose(&id).await;
+            }
+            Context::Whole(scope) => {
+                let leave = if self.engine.options.headless { Leave::Nothing } else { Leave::Tab };
+                self.close_tabs(self.observer.close_tabs(&scope, leave)).await;
+                scope
+            }
+            Context::Tabs(mut own) => {
+                self.close_tabs(own.close(&self.observer)).await;
+                own.scope()
+            }
+        };
+        self.observer.forget(&scope).await;
+    }
+
+    /// Waits until tabs are closed.
+    pub(super) async fn close_tabs(&self, closed: impl Future<Output = Result<(), greenroom_cdp::Error>>) {
+        if !matches!(timeout(TABS, closed).await, Ok(Ok(()))) {
             // The next seat must not find the tabs of this one.
             self.lose(Lost::Hung(TABS));
         }
@@ -249,7 +294,7 @@ impl Shared {
             return Ok((Arc::new(self.answer(handshake).await?), None));
         }
         let spec = in_folder(&self.engine, self.engine.command()?, self.folder.path()).pipes();
-        let spec = command::attach(spec, &self.chromium.endpoint);
+        let spec = self.browser.configure(spec, self.folder.path())?;
         let (process, pipes, _) = start_node(&self.engine.launcher, spec).await?;
         let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
         let upstream = explain(&process, Upstream::open(peer, inbound, folder, agent, changed)).await?;
@@ -259,9 +304,25 @@ impl Shared {
     }
 }
 
+/// What the engine is to find in the instance's folder. In a context that is somebody else's nothing is set, not even
+/// the size of a page.
+fn write_scripts(engine: &PlaywrightEngine, folder: &Path) -> io::Result<()> {
+    let options = &engine.options;
+    if options.timeout_settle.is_none() {
+        settle::write(folder)?;
+    }
+    match options.has_own_tabs() {
+        true => own_tabs::write(folder),
+        false => window::write(folder, options.viewport),
+    }
+}
+
 /// The engine's command with what it finds and keeps in the instance's folder.
 fn in_folder(engine: &PlaywrightEngine, command: Spec, folder: &Path) -> Spec {
     let options = &engine.options;
+    if options.has_own_tabs() {
+        return with_temp(own_tabs::configure(command, options.timeout_settle, folder), folder);
+    }
     let command = if options.isolated { command } else { window::configure(command, folder) };
     with_temp(settle::configure(command, options.timeout_settle, folder), folder)
 }
@@ -308,7 +369,7 @@ impl Instance for PlaywrightInstance {
     fn process_ids(&self) -> Vec<u32> {
         let node = self.shared.node.as_ref().map(|node| node.process.pid());
         let nodes = node.into_iter().chain(self.shared.pulse.nodes());
-        nodes.chain([self.shared.chromium.process().pid()]).collect()
+        nodes.chain(self.shared.browser.process().map(Process::pid)).collect()
     }
 
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {
@@ -319,7 +380,7 @@ impl Instance for PlaywrightInstance {
                     node.process.stop(grace).await;
                 }
             };
-            tokio::join!(node, self.shared.chromium.stop(grace));
+            tokio::join!(node, self.shared.browser.stop(grace));
             // They see that the instance is lost and hurry.
             self.shared.tasks.close();
             self.shared.tasks.wait().await;
@@ -327,10 +388,6 @@ impl Instance for PlaywrightInstance {
         })
     }
 }
-
-/// How long a dying browser may take until its exit is seen. Its debugger's connection ends at the same moment,
-/// and whoever saw that waits here for the better explanation.
-const EXIT: Duration = Duration::from_secs(2);
 
 impl Shared {
     /// Why the instance is gone, if it is: asks the browser itself, since its exit may not have been seen yet.

@@ -1,4 +1,5 @@
-//! The playwright engine: Microsoft's `@playwright/mcp`, attached to a Chromium that greenroom started.
+//! The playwright engine: Microsoft's `@playwright/mcp`, attached to a Chromium that greenroom started, or to one that
+//! runs already ([`driven`]).
 //!
 //! One Node process serves all seats over HTTP on loopback, a context each; where agents may run code in it, each seat
 //! has a Node of its own over stdio, so that such code reaches nobody else. Firefox, WebKit, the user's own browser and
@@ -7,11 +8,13 @@
 mod command;
 mod console;
 mod data;
+mod driven;
 mod files;
 mod instance;
 mod launched;
 mod linked;
 mod options;
+pub(crate) mod own_tabs;
 mod pulse;
 mod seat;
 mod server;
@@ -44,6 +47,9 @@ const STOP_GRACE: Duration = Duration::from_millis(500);
 
 /// The tool that closes the context and leaves the session empty.
 const CLOSE: &str = "browser_close";
+
+/// The tool that shows all that Node was told.
+const CONFIG: &str = "browser_get_config";
 
 /// The engine with all it needs to start instances. Cheap to clone.
 #[derive(Clone)]
@@ -149,6 +155,15 @@ impl Engine for PlaywrightEngine {
             };
             let instance = PlaywrightInstance::start(engine, wanted).await?;
             Ok(Arc::new(instance) as Arc<dyn Instance>)
+        })
+    }
+
+    fn revive(&self) -> BoxFuture<'_, Result<bool, StartError>> {
+        Box::pin(async move {
+            match &self.options.attach {
+                Some(endpoint) => endpoint.revive(&self.launcher).await,
+                None => Ok(false),
+            }
         })
     }
 

@@ -3,13 +3,17 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use greenroom_core::StartError;
 use serde::Deserialize;
 
-use crate::browser::{Places, Wanted};
+use crate::{
+    browser::{Places, Wanted},
+    endpoint::Endpoint,
+};
 
 /// What can be set about the engine and its browser.
 #[derive(Debug, Clone)]
@@ -22,6 +26,8 @@ pub struct PlaywrightOptions {
     pub own_node: bool,
     pub headless: bool,
     pub browser: PlaywrightBrowser,
+    /// The running browser that is attached to. greenroom then starts none, and what belongs to a start has no meaning.
+    pub attach: Option<Arc<Endpoint>>,
     pub executable_path: Option<PathBuf>,
     pub no_sandbox: Option<bool>,
     /// Whether a seat has a fresh context of its own; otherwise it has the browser's default one. For one slot.
@@ -82,6 +88,7 @@ impl PlaywrightOptions {
             own_node: false,
             headless: true,
             browser: Wanted::Any.into(),
+            attach: None,
             executable_path: None,
             no_sandbox: None,
             isolated: true,
@@ -107,6 +114,11 @@ impl PlaywrightOptions {
         }
     }
 
+    /// Whether seats share a context with whoever the browser belongs to, and keep to tabs of their own there.
+    pub(super) fn has_own_tabs(&self) -> bool {
+        self.attach.is_some() && !self.isolated
+    }
+
     /// Whether the engine starts, or finds, the browser itself. greenroom then does not see into it.
     pub(super) fn engine_starts_browser(&self) -> bool {
         self.extension || self.wsl_windows || !matches!(self.browser, PlaywrightBrowser::Chromium(_))
@@ -118,6 +130,9 @@ impl PlaywrightOptions {
             return Err(StartError::new(format!("such a browser has one slot, not {}", self.slots)).hint(
                 "set `slots` to 1; only isolated contexts in a Chromium of greenroom's share a browser",
             ));
+        }
+        if self.attach.is_some() {
+            self.check_attached()?;
         }
         // Paths of Windows mean nothing here.
         if self.wsl_windows {
@@ -138,6 +153,30 @@ impl PlaywrightOptions {
             ));
         }
         Ok(())
+    }
+}
+
+impl PlaywrightOptions {
+    /// What cannot be had in a browser that runs already, and what would change it for whoever it belongs to.
+    fn check_attached(&self) -> Result<(), StartError> {
+        if self.engine_starts_browser() {
+            return Err(StartError::new("only a Chromium can be attached to, and only directly")
+                .hint("take `browser`, `extension` and `wsl_windows` out of this browser's settings"));
+        }
+        let everywhere = [
+            ("user_agent", self.user_agent.is_some()),
+            ("ignore_https_errors", self.ignore_https_errors),
+            ("allowed_origins", !self.allowed_origins.is_empty()),
+            ("blocked_origins", !self.blocked_origins.is_empty()),
+            ("init_script", !self.init_scripts.is_empty()),
+        ];
+        match everywhere.iter().find(|(_, is_set)| self.has_own_tabs() && *is_set) {
+            Some((key, _)) => Err(StartError::new(format!(
+                "`{key}` would hold for all tabs of a browser that is attached to, also those of its user"
+            ))
+            .hint(format!("take `{key}` out of this browser's settings, or set `isolated` to true"))),
+            None => Ok(()),
+        }
     }
 }
 

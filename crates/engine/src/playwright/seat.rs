@@ -11,12 +11,19 @@ use tokio::{
 };
 
 use super::{
-    CLOSE, STOP_GRACE,
+    CLOSE, CONFIG, STOP_GRACE,
     files::{self, Place},
     instance::Shared,
+    own_tabs::{self, OwnTabs},
     shape::{failed, failure, own_wait, shape},
 };
-use crate::{loss::settle, observer::Watched, process::Process, seat_folder::SeatFolder, upstream::Upstream};
+use crate::{
+    loss::settle,
+    observer::{Scope, Watched},
+    process::Process,
+    seat_folder::SeatFolder,
+    upstream::Upstream,
+};
 
 /// How long the engine may take to end one MCP session: usual are milliseconds. One that needs longer may hang.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -32,13 +39,30 @@ pub(super) struct PlaywrightSeat {
     process: Option<Process>,
     folder: SeatFolder,
     /// `None` while the session is empty: before its first page, and after `browser_close`.
-    context: Option<String>,
+    context: Option<Context>,
     view: watch::Sender<View>,
     lost: watch::Sender<Option<Lost>>,
     /// In a browser's default context there is one seat at a time; the next has to wait for the end of this one.
     _turn: Option<OwnedSemaphorePermit>,
     /// Follows the instance, the seat's process and its context.
     watchers: JoinSet<()>,
+}
+
+/// What of the browser is a seat's.
+pub(super) enum Context {
+    /// A whole context.
+    Whole(Scope),
+    /// Tabs of its own in a context that is somebody else's.
+    Tabs(OwnTabs),
+}
+
+impl Context {
+    fn scope(&self) -> Scope {
+        match self {
+            Self::Whole(scope) => scope.clone(),
+            Self::Tabs(own) => own.scope(),
+        }
+    }
 }
 
 impl PlaywrightSeat {
@@ -94,7 +118,7 @@ impl PlaywrightSeat {
         self.instance.tasks.spawn(async move {
             let made = instance.new_context(&upstream, agent).await;
             if let Err(Ok((unwanted, _))) = deliver.send(made) {
-                instance.give_up_context(&unwanted).await;
+                instance.give_up(unwanted).await;
             }
         });
         let panicked = |_| StartError::new("the engine's adapter panicked");
@@ -138,6 +162,9 @@ impl PlaywrightSeat {
                 None => Ok(failed("start_failed", &error.to_string())),
             };
         }
+        if let Some(reply) = self.answer_here(&call).await {
+            return Ok(reply);
+        }
         let mut lost = self.lost.subscribe();
         let body = tokio::select! {
             biased;
@@ -148,6 +175,9 @@ impl PlaywrightSeat {
             Ok(body) => body,
             Err(gone) => return Err(settle(&mut lost, gone).await),
         };
+        if let Some(Context::Tabs(own)) = &mut self.context {
+            own.look(&self.instance.observer).await;
+        }
         if failure(&body).is_err() {
             // The engine reports a dead browser or page as an ordinary failure. Ask the browser whether it was.
             if let Some(lost) = self.instance.gone().await {
@@ -159,12 +189,31 @@ impl PlaywrightSeat {
         } else if &*call.tool == CLOSE
             && let Some(context) = self.context.take()
         {
-            self.instance.give_up_context(&context).await;
+            self.instance.give_up(context).await;
             self.view.send_replace(View::default());
         } else {
             self.instance.observer.refresh().await;
         }
         Ok(shape(&call.tool, body, outgoing, self.folder.path()).await)
+    }
+
+    /// Answers calls that must not reach the engine of an attached browser: one would take leave of the browser, the other
+    /// shows what was sent to it.
+    async fn answer_here(&mut self, call: &Call) -> Option<Reply> {
+        let attached = self.instance.browser.attached()?;
+        if &*call.tool == CONFIG && attached.endpoint.has_secrets() {
+            return Some(failed(
+                "refused",
+                "the configuration of this browser holds secrets and is not shown",
+            ));
+        }
+        match &mut self.context {
+            Some(Context::Tabs(own)) if &*call.tool == CLOSE => {
+                self.instance.close_tabs(own.close(&self.instance.observer)).await;
+                Some(Ok(own_tabs::closed()).into())
+            }
+            _ => None,
+        }
     }
 
     /// Gives everything back: the context, the session with the engine, the process. On an instance that is lost there
@@ -173,6 +222,13 @@ impl PlaywrightSeat {
         let Self { instance, upstream, process, folder, context, mut watchers, _turn, .. } = *self;
         watchers.shutdown().await;
         let goodbye = async {
+            // Own tabs go first: whoever the browser belongs to sees them.
+            let mut context = context;
+            if matches!(context, Some(Context::Tabs(_)))
+                && let Some(tabs) = context.take()
+            {
+                instance.give_up(tabs).await;
+            }
             if context.is_some() {
                 let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
                 // What the engine does not close in time, the browser is told to close below.
@@ -181,8 +237,8 @@ impl PlaywrightSeat {
             if timeout(GOODBYE, upstream.close()).await.is_err() {
                 instance.check_engine().await;
             }
-            if let Some(context) = &context {
-                instance.give_up_context(context).await;
+            if let Some(context) = context {
+                instance.give_up(context).await;
             }
         };
         tokio::select! {
@@ -199,8 +255,8 @@ impl PlaywrightSeat {
 
     /// A crash that the observer has seen but that has not reached this seat's own watch yet.
     async fn crash_seen(&self) -> Option<Lost> {
-        let context = self.context.as_deref()?;
-        let watched = self.instance.observer.watch(context).await?;
+        let scope = self.context.as_ref()?.scope();
+        let watched = self.instance.observer.watch(&scope).await?;
         watched.crashed.borrow().clone()
     }
 }

@@ -1,14 +1,13 @@
 //! The Node process that serves all seats of an instance, over HTTP on loopback.
 
-use std::{net::TcpListener, time::Duration};
+use std::{net::TcpListener, path::Path, time::Duration};
 
 use greenroom_core::{StartError, port::human};
 use greenroom_mcp::link::http::Endpoint;
 use tokio::time::timeout;
 
-use super::{PlaywrightEngine, command, start_node};
+use super::{PlaywrightEngine, driven::Driven, start_node};
 use crate::{
-    chromium::Chromium,
     launcher::Spec,
     loss::explain,
     ports::PortGuard,
@@ -34,14 +33,16 @@ impl Server {
     pub(super) async fn start(
         engine: &PlaywrightEngine,
         command: Spec,
-        chromium: &Chromium,
+        browser: &Driven,
+        folder: &Path,
     ) -> Result<Self, StartError> {
         let mut last = StartError::new("no free port");
         for _ in 0..PORT_TRIES {
             // The port is closed to browsers before anything listens there, so it is chosen here and not by Node.
             let port = free_port().map_err(|error| StartError::new(format!("no free port: {error}")))?;
             let guard = engine.ports.hold(port).map_err(|error| unwritable(&engine.run, &error))?;
-            let spec = command::attach(command.clone(), &chromium.endpoint)
+            let spec = browser
+                .configure(command.clone(), folder)?
                 .args(["--host", "127.0.0.1", "--port"])
                 .arg(port.to_string())
                 // The engine would end a session whose pings go unanswered; we watch it ourselves.

@@ -12,7 +12,7 @@ use crate::launcher::Spec;
 
 /// The longest that a page is let settle each time: the engine's own default. A document that cannot be observed
 /// takes all of it.
-const LONGEST: Duration = Duration::from_millis(500);
+pub(super) const LONGEST: Duration = Duration::from_millis(500);
 
 const ENGINE: (&str, &str) = ("engine.cjs", include_str!("settle/engine.cjs"));
 const LOOK: (&str, &str) = ("look.cjs", include_str!("settle/look.cjs"));

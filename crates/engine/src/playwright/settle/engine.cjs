@@ -31,7 +31,7 @@ const WHOLE = new Set(['document', 'stylesheet', 'script', 'xhr', 'fetch']);
 const secret = randomUUID();
 const account = readFileSync(join(__dirname, 'page.js'), 'utf8').replace(/^\s*\/\/.*\n|^\s+/gm, '');
 const source = `(${account})(${JSON.stringify(secret)}, ${LONGEST_MS})`;
-const contexts = new WeakSet();
+const installed = new WeakSet();
 
 /** A request's address, as the page sees it in the response. */
 const address = (request) => request.url().split('#')[0];
@@ -208,16 +208,17 @@ class Rest {
   }
 }
 
-exports.default = async ({ page }) => {
+/** For all pages of the context; with `alone` for this one, and no other is changed. */
+exports.default = async ({ page, alone }) => {
   const rest = new Rest(page);
   rest.follow();
   const { evaluate } = page;
   const rests = ([what, time]) => time === LONGEST_MS && typeof what === 'function' && String(what) === REST;
   page.evaluate = (...args) => (rests(args) ? rest.rest(LONGEST_MS) : evaluate.apply(page, args));
-  const context = page.context();
-  if (!contexts.has(context)) {
-    contexts.add(context);
+  const where = alone ? page : page.context();
+  if (!installed.has(where)) {
+    installed.add(where);
     // The first page's empty document is there already, and does without.
-    await context.addInitScript({ content: source });
+    await where.addInitScript({ content: source });
   }
 };

@@ -4,8 +4,10 @@
 //! addresses, of which the site looks at the path only.
 
 mod answers;
+mod attached;
 mod data;
 mod files;
+mod user;
 
 use std::{
     path::{Path, PathBuf},

@@ -1,0 +1,255 @@
+//! greenroom's own CDP connection to a Chromium: it knows each context's pages, their URLs and titles, and sees
+//! crashes. It never goes through the agent's tool calls.
+//!
+//! A seat follows its context, or, where the context is somebody else's, only the tabs that are its own: those it was
+//! given, and those that they opened.
+//!
+//! One task reads the events and owns all state. [`Observer::sync`] asks the browser something and answers when
+//! everything that happened before the browser's reply has been looked at, so that after it "no crash was seen"
+//! means that there was none.
+
+mod task;
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use greenroom_cdp::{Client, Events};
+use greenroom_core::{Lost, StartError, View};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::endpoint::Endpoint;
+use task::{Command, Tabs, Task};
+
+/// Commands that may wait for the observer's task; each is one seat's, and a seat has one out at a time.
+const COMMANDS: usize = 64;
+
+/// How long an answer may wait for the titles of its pages. Usual is half a millisecond.
+const REFRESH: Duration = Duration::from_millis(250);
+
+/// What of a browser a seat follows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Scope {
+    /// All pages of a context.
+    Context(String),
+    /// The tabs of one seat among others, whosever these are.
+    Own(u64),
+}
+
+/// What a seat learns of its pages.
+#[derive(Debug, Clone)]
+pub(crate) struct Watched {
+    pub(crate) view: watch::Receiver<View>,
+    pub(crate) crashed: watch::Receiver<Option<Lost>>,
+}
+
+/// A handle to the observer's task, which ends with it.
+pub(crate) struct Observer {
+    client: Client,
+    commands: mpsc::Sender<Command>,
+    next: AtomicU64,
+    _task: JoinSet<()>,
+}
+
+/// What is to stay when tabs are closed: a browser with windows ends with its last tab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    Nothing,
+    /// An empty tab takes their place.
+    Tab,
+    /// An empty tab takes their place if there is no other.
+    SomeTab,
+}
+
+/// The contexts of a browser.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Contexts {
+    /// Those that were made, the default one not counted.
+    #[serde(rename = "browserContextIds")]
+    pub(crate) made: BTreeSet<String>,
+    /// The browser's own, of its profile. Older browsers do not name it.
+    #[serde(rename = "defaultBrowserContextId")]
+    pub(crate) default: Option<String>,
+}
+
+impl Observer {
+    /// Observes a browser of greenroom's own.
+    pub(crate) async fn connect(address: &str) -> Result<Self, StartError> {
+        let (client, events) = Client::connect(address).await.map_err(failed)?;
+        Self::start(client, events).await
+    }
+
+    /// Observes a browser that somebody else started, at the address where it was reached.
+    pub(crate) async fn attach(endpoint: &Endpoint, address: &str) -> Result<Self, StartError> {
+        let connected = Client::connect_with(address, &endpoint.sent_headers()).await;
+        let (client, events) = connected.map_err(|error| endpoint.unreachable(&error))?;
+        Self::start(client, events).await
+    }
+
+    async fn start(client: Client, events: Events) -> Result<Self, StartError> {
+        client
+            .call("Target.setDiscoverTargets", &json!({ "discover": true, "filter": [{ "type": "page" }] }))
+            .await
+            .map_err(failed)?;
+        let (commands, queue) = mpsc::channel(COMMANDS);
+        let mut task = JoinSet::new();
+        task.spawn(Task::new(client.clone(), events).run(queue));
+        Ok(Self { client, commands, next: AtomicU64::new(0), _task: task })
+    }
+
+    /// The debugger's port, if the browser is on this machine.
+    pub(crate) fn local_port(&self) -> Option<u16> {
+        self.client.local_port()
+    }
+
+    /// The browser's contexts. `None` when the browser is gone.
+    pub(crate) async fn sync(&self) -> Option<Contexts> {
+        let (reply, contexts) = oneshot::channel();
+        self.commands.send(Command::Sync(reply)).await.ok()?;
+        contexts.await.ok()
+    }
+
+    /// Asks the browser for a sign of life, beside whatever the observer itself waits for.
+    pub(crate) async fn ping(&self) -> Result<(), greenroom_cdp::Error> {
+        self.client.call("Browser.getVersion", &json!({})).await.map(|_| ())
+    }
+
+    /// Resolves when nothing is observed any more: the browser is gone, or does not answer.
+    pub(crate) async fn ended(&self) {
+        self.commands.closed().await;
+    }
+
+    /// Looks at all pages anew: the browser announces new URLs, but not titles that change later.
+    pub(crate) async fn refresh(&self) {
+        let (reply, done) = oneshot::channel();
+        // An answer waits for this. A browser too busy to say its titles shows older ones.
+        let _ = timeout(REFRESH, async {
+            if self.commands.send(Command::Refresh(reply)).await.is_ok() {
+                let _ = done.await;
+            }
+        })
+        .await;
+    }
+
+    /// Follows pages from now on.
+    pub(crate) async fn watch(&self, scope: &Scope) -> Option<Watched> {
+        let (reply, watched) = oneshot::channel();
+        self.commands.send(Command::Watch(scope.clone(), reply)).await.ok()?;
+        watched.await.ok()
+    }
+
+    /// Stops following a context and makes sure that it is gone.
+    pub(crate) async fn dispose(&self, context: &str) {
+        let _ = self.commands.send(Command::Forget(Scope::Context(context.to_owned()))).await;
+        let there = self.sync().await.is_some_and(|contexts| contexts.made.contains(context));
+        if there
+            && let Err(error) = self
+                .client
+                .call("Target.disposeBrowserContext", &json!({ "browserContextId": context }))
+                .await
+        {
+            tracing::debug!(%error, context, "cannot dispose of a context");
+        }
+    }
+
+    async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<T, greenroom_cdp::Error> {
+        let (reply, answer) = oneshot::channel();
+        let gone = || greenroom_cdp::Error::from(greenroom_cdp::Closed::ByBrowser);
+        self.commands.send(command(reply)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())
+    }
+}
+
+impl Observer {
+    /// Opens a tab in the browser's own context, and says which it is. It is nobody's yet.
+    pub(crate) async fn open_tab(&self) -> Result<String, greenroom_cdp::Error> {
+        let made = self.client.call("Target.createTarget", &json!({ "url": "about:blank" })).await?;
+        serde_json::from_str(made.get()).map(|Made { target_id }| target_id).map_err(|error| {
+            let why = format!("a new tab has no name: {error}");
+            greenroom_cdp::Closed::Protocol(why.into()).into()
+        })
+    }
+
+    /// A scope without any tab yet.
+    pub(crate) fn nothing_yet(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Adds tabs to such a scope, with all that they open, or have opened.
+    pub(crate) async fn own(&self, scope: u64, tabs: Vec<String>) {
+        // Without a browser there are no tabs.
+        let _ = self.commands.send(Command::Own(scope, tabs)).await;
+    }
+
+    /// How many tabs there are that are not in this scope.
+    pub(crate) async fn others(&self, scope: &Scope) -> Result<usize, greenroom_cdp::Error> {
+        Ok(self.ask(|reply| Command::Tabs(scope.clone(), reply)).await?.others)
+    }
+
+    /// Closes those of these tabs that are there. Tabs of another browser are not.
+    pub(crate) async fn close_left(&self, tabs: &[String]) {
+        let scope = self.nothing_yet();
+        self.own(scope, tabs.to_owned()).await;
+        if let Err(error) = self.close_tabs(&Scope::Own(scope), Leave::SomeTab).await {
+            tracing::debug!(%error, "cannot close tabs that were left behind");
+        }
+        self.forget(&Scope::Own(scope)).await;
+    }
+
+    /// Stops following pages.
+    pub(crate) async fn forget(&self, scope: &Scope) {
+        let _ = self.commands.send(Command::Forget(scope.clone())).await;
+    }
+
+    /// Closes tabs of a context that stays. Returns when they are gone, for which a page that hangs needs half a second.
+    pub(crate) async fn close_tabs(&self, scope: &Scope, leave: Leave) -> Result<(), greenroom_cdp::Error> {
+        let gone = || greenroom_cdp::Error::from(greenroom_cdp::Closed::ByBrowser);
+        let tabs = || self.ask(|reply| Command::Tabs(scope.clone(), reply));
+        let mut watched = self.watch(scope).await.ok_or_else(gone)?;
+        let Tabs { within: mut old, others } = tabs().await?;
+        let makes_room = match leave {
+            Leave::Nothing => false,
+            Leave::Tab => true,
+            Leave::SomeTab => others == 0 && !old.is_empty(),
+        };
+        if makes_room {
+            self.client.call("Target.createTarget", &json!({ "url": "about:blank" })).await?;
+        }
+        for tab in &old {
+            // One that is gone by now is refused.
+            let _ = self.client.call("Target.closeTarget", &json!({ "targetId": tab })).await;
+        }
+        loop {
+            watched.view.mark_unchanged();
+            let now = tabs().await?.within;
+            old.retain(|tab| now.contains(tab));
+            if old.is_empty() {
+                return Ok(());
+            }
+            watched.view.changed().await.map_err(|_| gone())?;
+        }
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn failed(error: greenroom_cdp::Error) -> StartError {
+    StartError::new(format!("cannot observe the browser: {error}"))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Made {
+    target_id: String,
+}

@@ -1,0 +1,273 @@
+//! The task behind an observer: it reads what happens in the browser, owns all that is known of its pages, and answers
+//! in the order in which it is asked.
+
+use std::collections::{BTreeMap, HashMap};
+
+use greenroom_cdp::{Client, Event, Events};
+use greenroom_core::{Lost, View};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{Contexts, Scope, Watched};
+
+pub(super) enum Command {
+    Sync(oneshot::Sender<Contexts>),
+    Refresh(oneshot::Sender<()>),
+    Watch(Scope, oneshot::Sender<Watched>),
+    Own(u64, Vec<String>),
+    Tabs(Scope, oneshot::Sender<Tabs>),
+    Forget(Scope),
+}
+
+/// The tabs there are.
+pub(super) struct Tabs {
+    /// Those in question.
+    pub(super) within: Vec<String>,
+    /// How many others there are.
+    pub(super) others: usize,
+}
+
+pub(super) struct Task {
+    client: Client,
+    events: Events,
+    /// Every page there is, whosever it is.
+    pages: HashMap<String, Page>,
+    /// Whose tab one is, or was, by its id: also those that nobody has heard of yet, and those that are gone.
+    own: HashMap<String, u64>,
+    followed: HashMap<Scope, Followed>,
+}
+
+struct Page {
+    context: String,
+    url: String,
+    title: String,
+    opener: Option<String>,
+}
+
+struct Followed {
+    /// The pages in it, by when each last changed.
+    order: BTreeMap<u64, String>,
+    clock: u64,
+    view: watch::Sender<View>,
+    crashed: watch::Sender<Option<Lost>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TargetInfo {
+    target_id: String,
+    r#type: String,
+    title: String,
+    url: String,
+    #[serde(default)]
+    browser_context_id: String,
+    /// Whoever opened it, also where the page itself may not know.
+    opener_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AllTargets {
+    target_infos: Vec<TargetInfo>,
+}
+
+impl Task {
+    pub(super) fn new(client: Client, events: Events) -> Self {
+        Self { client, events, pages: HashMap::new(), own: HashMap::new(), followed: HashMap::new() }
+    }
+
+    pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        loop {
+            tokio::select! {
+                event = self.events.next() => match event {
+                    Ok(event) => self.event(&event),
+                    Err(closed) => {
+                        tracing::debug!(%closed, "the observer's connection ended");
+                        return;
+                    }
+                },
+                command = commands.recv() => match command {
+                    Some(Command::Sync(reply)) => match self.sync().await {
+                        Some(contexts) => drop(reply.send(contexts)),
+                        // Nobody is answered any more: the browser is gone.
+                        None => return,
+                    },
+                    Some(Command::Refresh(reply)) => {
+                        self.refresh().await;
+                        let _ = reply.send(());
+                    }
+                    Some(Command::Watch(scope, reply)) => {
+                        let _ = reply.send(self.watch(&scope));
+                    }
+                    Some(Command::Own(scope, tabs)) => self.claim(scope, tabs),
+                    Some(Command::Tabs(scope, reply)) => match self.sync().await {
+                        Some(_) => drop(reply.send(self.tabs(&scope))),
+                        None => return,
+                    },
+                    Some(Command::Forget(scope)) => self.forget(&scope),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    async fn sync(&mut self) -> Option<Contexts> {
+        let answer = self.client.call("Target.getBrowserContexts", &json!({})).await.ok()?;
+        while let Some(event) = self.events.try_next() {
+            self.event(&event);
+        }
+        serde_json::from_str(answer.get()).ok()
+    }
+
+    async fn refresh(&mut self) {
+        let Ok(answer) = self.client.call("Target.getTargets", &json!({})).await else { return };
+        // What happened before the answer is older than it, and would overwrite it later.
+        while let Some(event) = self.events.try_next() {
+            self.event(&event);
+        }
+        let Ok(AllTargets { target_infos }) = serde_json::from_str(answer.get()) else { return };
+        for info in target_infos {
+            let news = |page: &Page| page.url != info.url || page.title != info.title;
+            if self.pages.get(&info.target_id).is_some_and(news) {
+                self.page(info);
+            }
+        }
+    }
+
+    fn watch(&mut self, scope: &Scope) -> Watched {
+        let followed = self.followed.entry(scope.clone()).or_insert_with(|| Followed {
+            order: BTreeMap::new(),
+            clock: 0,
+            view: watch::Sender::new(View::default()),
+            crashed: watch::Sender::new(None),
+        });
+        let result = Watched { view: followed.view.subscribe(), crashed: followed.crashed.subscribe() };
+        for page in self.tabs(scope).within {
+            self.touch(&page);
+        }
+        result
+    }
+
+    fn forget(&mut self, scope: &Scope) {
+        self.followed.remove(scope);
+        if let Scope::Own(scope) = scope {
+            self.own.retain(|_, owner| owner != scope);
+        }
+    }
+
+    fn tabs(&self, scope: &Scope) -> Tabs {
+        let is_within = |(id, page): &(&String, &Page)| match scope {
+            Scope::Context(context) => page.context == *context,
+            Scope::Own(owner) => self.own.get(*id) == Some(owner),
+        };
+        let within: Vec<String> = self.pages.iter().filter(is_within).map(|(id, _)| id.clone()).collect();
+        let others = self.pages.len() - within.len();
+        Tabs { within, others }
+    }
+
+    /// Notes whose tabs these are, and with them all that they have opened, or that these opened.
+    fn claim(&mut self, owner: u64, mut tabs: Vec<String>) {
+        while let Some(tab) = tabs.pop() {
+            if self.own.insert(tab.clone(), owner) == Some(owner) {
+                continue;
+            }
+            let opened = |(_, page): &(&String, &Page)| page.opener.as_ref() == Some(&tab);
+            tabs.extend(self.pages.iter().filter(opened).map(|(id, _)| id.clone()));
+            self.touch(&tab);
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Info {
+            target_info: TargetInfo,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Which {
+            target_id: String,
+            #[serde(default)]
+            status: String,
+        }
+        match event.method.as_str() {
+            "Target.targetCreated" | "Target.targetInfoChanged" => {
+                if let Ok(Info { target_info }) = serde_json::from_str(event.params.get())
+                    && target_info.r#type == "page"
+                {
+                    self.page(target_info);
+                }
+            }
+            "Target.targetDestroyed" => {
+                if let Ok(Which { target_id, .. }) = serde_json::from_str(event.params.get()) {
+                    self.gone(&target_id);
+                }
+            }
+            "Target.targetCrashed" => {
+                if let Ok(Which { target_id, status }) = serde_json::from_str(event.params.get()) {
+                    self.crashed(&target_id, &status);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn page(&mut self, info: TargetInfo) {
+        let TargetInfo { target_id, title, url, browser_context_id: context, opener_id: opener, .. } = info;
+        if let Some(owner) = opener.as_ref().and_then(|opener| self.own.get(opener)) {
+            self.own.insert(target_id.clone(), *owner);
+        }
+        self.pages.insert(target_id.clone(), Page { context, url, title, opener });
+        self.touch(&target_id);
+    }
+
+    /// Where a page is followed.
+    fn scopes(&self, id: &str, page: &Page) -> [Option<Scope>; 2] {
+        [Some(Scope::Context(page.context.clone())), self.own.get(id).map(|owner| Scope::Own(*owner))]
+    }
+
+    /// The page that changed last is the one its session looks at.
+    fn touch(&mut self, id: &str) {
+        let Some(page) = self.pages.get(id) else { return };
+        for scope in self.scopes(id, page).into_iter().flatten() {
+            if let Some(followed) = self.followed.get_mut(&scope) {
+                followed.order.retain(|_, other| other != id);
+                followed.clock += 1;
+                followed.order.insert(followed.clock, id.to_owned());
+            }
+            self.show(&scope);
+        }
+    }
+
+    fn gone(&mut self, id: &str) {
+        let Some(page) = self.pages.remove(id) else { return };
+        for scope in self.scopes(id, &page).into_iter().flatten() {
+            if let Some(followed) = self.followed.get_mut(&scope) {
+                followed.order.retain(|_, other| other != id);
+            }
+            self.show(&scope);
+        }
+    }
+
+    fn crashed(&mut self, id: &str, status: &str) {
+        let Some(page) = self.pages.get(id) else { return };
+        for scope in self.scopes(id, page).into_iter().flatten() {
+            if let Some(followed) = self.followed.get(&scope) {
+                followed.crashed.send_replace(Some(Lost::Page(status.into())));
+            }
+        }
+    }
+
+    fn show(&self, scope: &Scope) {
+        let Some(followed) = self.followed.get(scope) else { return };
+        let page = followed.order.last_key_value().and_then(|(_, page)| self.pages.get(page));
+        let (url, title) = page.map(|page| (page.url.clone(), page.title.clone())).unwrap_or_default();
+        let view = View { url, title, tabs: followed.order.len() };
+        followed.view.send_if_modified(|old| {
+            let changed = *old != view;
+            *old = view;
+            changed
+        });
+    }
+}

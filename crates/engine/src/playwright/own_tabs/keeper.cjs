@@ -1,0 +1,145 @@
+// Runs in the engine's process, once for every page of a browser whose tabs are somebody else's. By itself the engine
+// takes the first tab it finds as its current one, and a neighbour when that closes. This keeps it to its own tabs: the
+// one that greenroom opened for it, those it makes, those that these open; and to any other only when the agent selects
+// it. Without a tab of its own it has none, and opens one.
+//
+// Tabs that are not its own are left as they are: their file dialogs open, and no script is put into their documents.
+//
+// Which tabs are its own stands in a file, a line for each: greenroom writes `opened ID`, this adds `own ID`. If
+// anything here does not fit the engine any more, no line is added, and greenroom gives up instead of going on.
+'use strict';
+
+const { appendFileSync, existsSync, readFileSync } = require('node:fs');
+const { join } = require('node:path');
+
+const LIST = join(__dirname, 'tabs');
+const SETTLE = join(__dirname, 'settle', 'engine.cjs');
+/** What lets a page settle early, unless its user wants a fixed time. */
+const settle = existsSync(SETTLE) ? require(SETTLE).default : undefined;
+
+/** One for each session with the engine. */
+const keepers = new WeakMap();
+
+/** The engine's own account of a page. */
+const tabOf = (page) => page[Object.getOwnPropertySymbols(page).find((one) => one.description === 'tabSymbol')];
+
+/** The ids of a page and of whoever opened it. */
+async function targetOf(page) {
+  const session = await page.context().newCDPSession(page);
+  try {
+    return (await session.send('Target.getTargetInfo')).targetInfo;
+  } finally {
+    session.detach().catch(() => {});
+  }
+}
+
+class Keeper {
+  constructor(context) {
+    this.context = context;
+    /** Pages that are its own, and pages that the agent chose. */
+    this.own = new Set();
+    this.chosen = new Set();
+    /** Ids of all that ever were its own. */
+    this.ids = new Set();
+    /** What listens for file dialogs, of pages where nothing may. */
+    this.silenced = new Map();
+    /** Looking at pages, one promise for each. */
+    this.seen = new WeakMap();
+    this.hook();
+    this.ready = this.begin();
+  }
+
+  hook() {
+    const { context } = this;
+    const { selectTab } = context;
+    const set = context._setCurrentTab.bind(context);
+    context._setCurrentTab = (tab) => set(!tab || this.mayUse(tab.page) ? tab : this.last());
+    context.newTab = async () => {
+      const browserContext = await context.ensureBrowserContext();
+      const page = await browserContext.newPage();
+      try {
+        await this.claim(page, (await targetOf(page)).targetId);
+      } catch (error) {
+        await page.close().catch(() => {});
+        throw error;
+      }
+      context._setCurrentTab(tabOf(page));
+      return context.currentTab();
+    };
+    context.selectTab = async (index) => {
+      const tab = context.tabs()[index];
+      if (tab && !this.mayUse(tab.page)) {
+        this.chosen.add(tab.page);
+        await this.welcome(tab.page);
+      }
+      return selectTab.call(context, index);
+    };
+  }
+
+  /** Looks at all tabs there are. What the engine took for its current one before is left if it may not be used. */
+  async begin() {
+    for (const line of readFileSync(LIST, 'utf8').split('\n')) {
+      if (line.startsWith('opened ')) this.ids.add(line.slice('opened '.length));
+    }
+    await Promise.all(this.context.tabs().map((tab) => this.meet(tab.page)));
+    const current = this.context.currentTab();
+    if (!current || !this.mayUse(current.page)) this.context._setCurrentTab(this.last());
+  }
+
+  mayUse(page) {
+    return this.own.has(page) || this.chosen.has(page);
+  }
+
+  /** The tab of its own that came last. */
+  last() {
+    return this.context.tabs().findLast((tab) => this.own.has(tab.page));
+  }
+
+  meet(page) {
+    if (!this.seen.has(page)) this.seen.set(page, this.look(page));
+    return this.seen.get(page);
+  }
+
+  async look(page) {
+    // A page that closes meanwhile needs nothing.
+    const { targetId, openerId } = await targetOf(page).catch(() => ({}));
+    if (this.ids.has(targetId) || this.ids.has(openerId)) await this.claim(page, targetId);
+    else if (!this.mayUse(page)) this.silence(page);
+  }
+
+  async claim(page, id) {
+    if (this.own.has(page)) return;
+    appendFileSync(LIST, `own ${id}\n`);
+    this.ids.add(id);
+    this.own.add(page);
+    page.once('close', () => this.own.delete(page));
+    await this.welcome(page);
+    if (!this.context.currentTab()) this.context._setCurrentTab(tabOf(page));
+  }
+
+  /** While something listens for them, file dialogs do not open for the user. */
+  silence(page) {
+    const listeners = page.listeners('filechooser');
+    this.silenced.set(page, listeners);
+    for (const listener of listeners) page.off('filechooser', listener);
+    page.once('close', () => {
+      this.silenced.delete(page);
+      this.chosen.delete(page);
+    });
+  }
+
+  async welcome(page) {
+    for (const listener of this.silenced.get(page) ?? []) page.on('filechooser', listener);
+    this.silenced.delete(page);
+    // One that closes meanwhile needs no more.
+    if (settle) await settle({ page, alone: true }).catch(() => {});
+  }
+}
+
+exports.default = async ({ page }) => {
+  const { context } = tabOf(page);
+  if (!keepers.has(context)) keepers.set(context, new Keeper(context));
+  const keeper = keepers.get(context);
+  await keeper.ready;
+  await keeper.meet(page);
+};

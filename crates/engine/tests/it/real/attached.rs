@@ -1,0 +1,241 @@
+//! Browsers that somebody else runs: what is driven in them, and what is left alone.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use greenroom_core::{Call, Engine, Instance, InstanceId, Lost, Nobody, Reply, Seat, net::OwnPorts};
+use greenroom_engine::{Endpoint, PlaywrightEngine, PlaywrightOptions};
+use greenroom_testkit::{PATIENCE, Site, within};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{
+    GRACE, data_folder, engine, text,
+    user::{Tab, UserBrowser},
+};
+
+/// greenroom, attached to somebody's browser.
+struct Guest {
+    engine: PlaywrightEngine,
+    instance: Arc<dyn Instance>,
+    seat: Box<dyn Seat>,
+    /// Last, so that it goes when nobody uses it any more.
+    _data: TempDir,
+}
+
+fn attached(data: &TempDir, endpoint: Arc<Endpoint>, isolated: bool) -> PlaywrightEngine {
+    // The proxy is nobody's: what is attached to has its own way.
+    let engine = engine(data.path(), 9, &[]);
+    let options = PlaywrightOptions {
+        attach: Some(endpoint),
+        isolated,
+        timeout_settle: None,
+        ..(*engine.options).clone()
+    };
+    PlaywrightEngine { options: Arc::new(options), ..engine }
+}
+
+impl Guest {
+    async fn attach(endpoint: Arc<Endpoint>, isolated: bool) -> Self {
+        let data = data_folder();
+        let engine = attached(&data, endpoint, isolated);
+        let instance = engine.start(InstanceId(0)).await.unwrap();
+        let seat = instance.open(Arc::new(Nobody)).await.unwrap();
+        Self { engine, instance, seat, _data: data }
+    }
+
+    async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
+        let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
+        within(PATIENCE, self.seat.call(Call::new(tool, params), Arc::new(Nobody))).await
+    }
+
+    /// The text that a tool answers, which must not fail.
+    async fn call(&mut self, tool: &str, arguments: Value) -> String {
+        let reply = self.try_call(tool, arguments).await.unwrap();
+        assert!(!reply.is_failure(), "{tool}: {}", text(&reply));
+        text(&reply)
+    }
+
+    async fn navigate(&mut self, url: &str) -> String {
+        self.call("browser_navigate", json!({ "url": url })).await
+    }
+
+    async fn evaluate(&mut self, function: &str) -> String {
+        self.call("browser_evaluate", json!({ "function": function })).await
+    }
+
+    /// Waits until the engine has noticed that tabs were closed, which it may hear of after the browser did it.
+    async fn until_tabs(&mut self, count: usize) {
+        within(PATIENCE, async {
+            loop {
+                // The engine fails to list a tab that closes just then.
+                let list = self.try_call("browser_tabs", json!({ "action": "list" })).await.unwrap();
+                if !list.is_failure() && text(&list).lines().filter(|line| line.starts_with("- ")).count() == count {
+                    break;
+                }
+            }
+        })
+        .await;
+    }
+
+    async fn leave(self) {
+        self.seat.close().await;
+        self.instance.stop(GRACE).await;
+    }
+}
+
+fn urls(tabs: &[Tab]) -> BTreeSet<&str> {
+    tabs.iter().map(|tab| tab.url.as_str()).collect()
+}
+
+/// A seat opens a tab of its own, drives that one alone, signed in as the browser's user is, and closes it at the end; the
+/// user's tabs, windows and cookies are as they were, and the browser runs on.
+#[tokio::test]
+async fn a_guest_leaves_all_as_it_was() {
+    let site = Site::start().await;
+    let (home, other) = (site.url("/title?t=home"), site.url("/title?t=other"));
+    let browser = UserBrowser::start(&home).await;
+    browser.open_tab(&other).await;
+    let before = browser.tabs().await;
+    let mine = &before[0].id;
+    browser.evaluate(mine, "document.cookie = 'user=ann'; window.marked = 1").await;
+    let look = "JSON.stringify([window.marked, innerWidth, innerHeight, navigator.userAgent, document.cookie, history.length, String(setTimeout), String(requestAnimationFrame)])";
+    let seen = browser.evaluate(mine, look).await;
+
+    let mut guest = Guest::attach(browser.endpoint(), false).await;
+    assert_eq!(browser.tabs().await.len(), 3, "one more");
+    assert_eq!(guest.seat.view().borrow().tabs, 1);
+    let answer = guest.navigate(&site.url("/title?t=visited")).await;
+    assert!(answer.contains("t=visited"), "{answer}");
+    let cookies = guest.evaluate("() => document.cookie").await;
+    assert!(cookies.contains("user=ann"), "{cookies}");
+    let now = browser.tabs().await;
+    assert_eq!(urls(&now).len(), 3, "{now:?}");
+    assert!(before.iter().all(|tab| now.contains(tab)), "{now:?}");
+    assert_eq!(guest.seat.view().borrow().url, site.url("/title?t=visited"));
+    // Its window is as big as the user's.
+    let size = guest.evaluate("() => [innerWidth, innerHeight, String(navigator.userAgent)].join()").await;
+    let sizes: Value = serde_json::from_str(seen.as_str().unwrap()).unwrap();
+    assert!(size.contains(&format!("{},{},{}", sizes[1], sizes[2], sizes[3].as_str().unwrap())), "{size}");
+
+    guest.leave().await;
+    let after = browser.tabs().await;
+    assert_eq!(BTreeSet::from_iter(after), BTreeSet::from_iter(before.clone()));
+    assert_eq!(browser.evaluate(mine, look).await, seen);
+    browser.kill().await;
+}
+
+/// A page that closes itself does not put its agent into a tab of the user's: it gets another of its own.
+#[tokio::test]
+async fn a_closed_tab_has_a_successor() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/title?t=home")).await;
+    let before = browser.tabs().await;
+    let mut guest = Guest::attach(browser.endpoint(), false).await;
+    guest.navigate(&site.url("/title?t=first")).await;
+    for _ in 0..3 {
+        // A page may close itself if another opened it.
+        let popup = site.url("/title?t=popup");
+        guest.evaluate(&format!("() => {{ window.open('{popup}'); }}")).await;
+        let own = browser.tabs().await.into_iter().find(|tab| tab.url.ends_with("t=first")).unwrap();
+        browser.call("Target.closeTarget", json!({ "targetId": own.id })).await;
+        guest.until_tabs(2).await;
+        assert!(guest.evaluate("() => document.title").await.contains("popup"));
+        guest.evaluate("() => { setTimeout(() => window.close(), 0); }").await;
+        browser.until(|tabs| tabs.len() == 1).await;
+        let answer = guest.navigate(&site.url("/title?t=first")).await;
+        assert!(answer.contains("t=first"), "{answer}");
+        let now = browser.tabs().await;
+        assert!(now.len() == 2 && now.contains(&before[0]), "{now:?}");
+    }
+    // So does one that the user closes, and one that the agent does.
+    let own = browser.tabs().await.into_iter().find(|tab| *tab != before[0]).unwrap();
+    browser.call("Target.closeTarget", json!({ "targetId": own.id })).await;
+    guest.until_tabs(2).await;
+    guest.navigate(&site.url("/title?t=third")).await;
+    guest.call("browser_tabs", json!({ "action": "close" })).await;
+    browser.until(|tabs| tabs.len() == 1).await;
+    let list = guest.call("browser_tabs", json!({ "action": "list" })).await;
+    assert!(list.contains("(current) [](about:blank)"), "{list}");
+    guest.leave().await;
+    assert_eq!(browser.tabs().await, before);
+    browser.kill().await;
+}
+
+/// What its tabs open, and what the agent opens, is the seat's; what the user opens meanwhile is not.
+#[tokio::test]
+async fn what_is_opened_belongs_to_its_opener() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/title?t=home")).await;
+    let mut guest = Guest::attach(browser.endpoint(), false).await;
+    guest.navigate(&site.url("/title?t=first")).await;
+    let popup = site.url("/title?t=popup");
+    guest.evaluate(&format!("() => {{ window.open('{popup}'); }}")).await;
+    let apart = site.url("/title?t=apart");
+    guest.evaluate(&format!("() => {{ window.open('{apart}', '', 'noopener'); }}")).await;
+    guest.call("browser_tabs", json!({ "action": "new", "url": site.url("/title?t=new") })).await;
+    let users = browser.open_tab(&site.url("/title?t=users")).await;
+    browser.evaluate(&users, &format!("window.open('{}') && 1", site.url("/title?t=userpopup"))).await;
+    let tabs = browser.until(|tabs| tabs.len() == 7).await;
+    assert_eq!(guest.seat.view().borrow().tabs, 4, "{tabs:?}");
+    assert_eq!(guest.seat.view().borrow().url, site.url("/title?t=new"));
+
+    guest.leave().await;
+    let left = browser.tabs().await;
+    let expected = ["home", "users", "userpopup"].map(|title| site.url(&format!("/title?t={title}")));
+    assert_eq!(urls(&left), expected.iter().map(String::as_str).collect());
+    browser.kill().await;
+}
+
+/// An agent may select a tab of the user's, which is its wish; nothing is closed for that, and when that tab closes the
+/// agent is back in its own.
+#[tokio::test]
+async fn a_users_tab_is_used_when_it_is_selected() {
+    let site = Site::start().await;
+    let home = site.url("/title?t=home");
+    let browser = UserBrowser::start(&home).await;
+    let spare = browser.open_tab(&site.url("/title?t=spare")).await;
+    let mut guest = Guest::attach(browser.endpoint(), false).await;
+    guest.navigate(&site.url("/title?t=own")).await;
+    let list = guest.call("browser_tabs", json!({ "action": "list" })).await;
+    let index = |title: &str| {
+        let line = list.lines().find(|line| line.contains(&format!("t={title}"))).unwrap();
+        line.trim_start_matches("- ").split(':').next().unwrap().parse::<u32>().unwrap()
+    };
+    guest.call("browser_tabs", json!({ "action": "select", "index": index("spare") })).await;
+    assert!(guest.evaluate("() => document.title").await.contains("spare"));
+    browser.call("Target.closeTarget", json!({ "targetId": spare })).await;
+    guest.until_tabs(2).await;
+    assert!(guest.evaluate("() => document.title").await.contains("own"));
+    guest.call("browser_tabs", json!({ "action": "select", "index": index("home") })).await;
+    guest.evaluate("() => { document.title = 'touched'; }").await;
+    guest.leave().await;
+    assert_eq!(urls(&browser.tabs().await), BTreeSet::from([home.as_str()]));
+    browser.kill().await;
+}
+
+/// `browser_close` closes the seat's own tabs, in the engine's own words, and the next call opens another.
+#[tokio::test]
+async fn closing_is_for_own_tabs() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/title?t=home")).await;
+    let before = browser.tabs().await;
+
+    let mut room = super::Room::open(&[]).await;
+    room.navigate("/title?t=x").await;
+    let engines = room.call("browser_close", json!({})).await;
+    let engines = super::body(&engines).to_owned();
+    room.end().await;
+
+    let mut guest = Guest::attach(browser.endpoint(), false).await;
+    guest.navigate(&site.url("/title?t=own")).await;
+    guest.call("browser_tabs", json!({ "action": "new" })).await;
+    let reply = guest.try_call("browser_close", json!({})).await.unwrap();
+    assert_eq!(super::body(&reply), engines);
+    assert_eq!(browser.tabs().await, before);
+    assert_eq!(guest.seat.view().borrow().tabs, 0);
+    guest.navigate(&site.url("/title?t=again")).await;
+    assert_eq!(browser.tabs().await.len(), 2);
+    guest.leave().await;
+    assert_eq!(browser.tabs().await, before);
+    browser.kill().await;
+}
