@@ -5,6 +5,7 @@
 
 mod browsers;
 mod listing;
+mod place;
 mod pools;
 mod submit;
 

@@ -228,7 +228,7 @@ impl Inner {
     }
 
     /// A session stays where it is: whoever names another place hears where that is.
-    fn check_home(&self, key: &Key, handle: &Handle, target: &Target) -> Result<(), FleetError> {
+    pub(super) fn check_home(&self, key: &Key, handle: &Handle, target: &Target) -> Result<(), FleetError> {
         let Home { pool, key: bound } = &handle.home;
         let lives_in = handle.shared.state().instance.or(*bound);
         let elsewhere = || FleetError::Elsewhere {
@@ -251,7 +251,7 @@ impl Inner {
     }
 
     /// The pool that a call with this target begins in: the one it names, its browser's, or the default one.
-    fn pool_for(&self, target: &Target) -> Result<Arc<Pool>, FleetError> {
+    pub(super) fn pool_for(&self, target: &Target) -> Result<Arc<Pool>, FleetError> {
         match (&target.pool, &target.browser) {
             (Some(_), Some(_)) => Err(NotChosen::Both.into()),
             (Some(name), None) => self.pool(Some(name)).cloned(),
