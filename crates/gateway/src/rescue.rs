@@ -3,12 +3,14 @@
 //! What an agent can act on is a failed tool, so that its model reads it. Only what a client's program did wrong
 //! is a JSON-RPC error.
 
+mod attached;
+
 use greenroom_core::{InvalidSessionId, Raw, RefId, Refused, StartError, port::human, raw::encode};
 use greenroom_fleet::{FleetError, LeaseTimeout, NotChosen};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 use serde_json::json;
 
-use crate::{Gateway, catalog::Invalid, recall::pages::PageError, route::Unroutable};
+use crate::{Gateway, browsers::index_of, catalog::Invalid, recall::pages::PageError, route::Unroutable};
 
 /// How many of those who hold browsers are named: enough to find one that can be closed.
 const HOLDERS_MAX: usize = 5;
@@ -81,14 +83,6 @@ impl Failure {
             Some(hint) => failure.hint(hint),
             None => failure,
         }
-    }
-
-    /// The pool that a call is for has other tools.
-    pub(crate) fn tool_not_in_pool(tool: &str, pool: &str, others: &[&str]) -> Self {
-        let others: Vec<_> = others.iter().map(|pool| format!("\"{pool}\"")).collect();
-        let message = format!("pool \"{pool}\" has no tool \"{tool}\"; it is in {}", others.join(", "));
-        Self::new("tool_not_in_pool", message)
-            .hint("name such a pool with `browser_pool`, and a `sessionId` that does not live in another one")
     }
 
     /// A tool that nobody has, where that is not the client program's mistake.
@@ -229,6 +223,9 @@ impl Failure {
             FleetError::Exists(_) => {
                 failure("session_exists").hint("use it, close it with session_close, or choose another id")
             }
+            FleetError::NoPool { known, .. } if known.is_empty() => {
+                failure("no_such_pool").hint("there are no pools here: leave `browser_pool` out")
+            }
             FleetError::NoPool { .. } => {
                 failure("no_such_pool").hint("leave `browser_pool` out for the default pool")
             }
@@ -243,7 +240,7 @@ impl Failure {
                 .hint("leave `browser_instance` out for whichever is free first, or try again when it is back")
                 .retryable(),
             FleetError::Elsewhere { .. } => failure("session_elsewhere")
-                .hint("leave `browser_pool` and `browser_instance` out, or choose another sessionId"),
+                .hint("leave `browser_pool`, `browser_instance` and `browserIndex` out, or choose another sessionId"),
             FleetError::NotFixed { .. } => {
                 failure("not_fixed").hint("`pool.instances_max` is how many there may be at most")
             }
@@ -297,7 +294,11 @@ fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
     if instance.is_some() {
         hint += "; leave `browser_instance` out for whichever is free first";
     }
-    hint += "; close a session with session_close, or raise ";
+    hint += "; close a session with session_close, or ";
+    if index_of(pool).is_some() {
+        return hint + "wait: an attached browser has one slot unless it is isolated";
+    }
+    hint += "raise ";
     hint += &match declared {
         true => format!("INSTANCES or SLOTS of pool \"{pool}\""),
         false => "`pool.slots` or `pool.instances_max`".to_owned(),

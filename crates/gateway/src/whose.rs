@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use greenroom_core::{SessionId, settings::Scope};
-use greenroom_fleet::{Ended, Note, Target, Whose};
+use greenroom_fleet::{Ended, Note, Whose};
 
 use crate::{Gateway, call::Caller, connection::Connection, rescue::Failure};
 
@@ -27,15 +27,6 @@ pub(crate) fn whose(
         (None, Scope::Call, _) => Ok(Whose::NoOne),
         (None, Scope::Explicit, _) => Err(Failure::session_required()),
     }
-}
-
-/// The pool that a call will run in: the one it names, its session's, or the default one. A session that is just being
-/// made may turn out to live elsewhere; then the fleet or the engine judges.
-pub(crate) fn pool_of(gateway: &Gateway, caller: &Caller, whose: &Whose, target: &Target) -> String {
-    if let Some(pool) = &target.pool {
-        return pool.clone();
-    }
-    gateway.fleet.pool_of(&caller.owner, whose)
 }
 
 /// What a caller must hear with its answer.

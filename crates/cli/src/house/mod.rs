@@ -22,7 +22,7 @@ use greenroom_engine::{
 };
 use greenroom_fleet::{Fleet, FleetSettings};
 use greenroom_gateway::{
-    Catalog, Gateway, Recall, Watch,
+    Attaching, Catalog, Gateway, Recall, Watch,
     control::{self, Control, Identity, Journal, Kind},
 };
 use greenroom_store::Store;
@@ -100,6 +100,7 @@ impl House {
             policy,
             scope: settings.sessions.scope,
             facts: pools::facts(settings),
+            attaching: Attaching::none(),
             folder: surroundings.working_dir.clone(),
             parking: greenroom_gateway::Parking::default(),
             metrics,
@@ -107,7 +108,7 @@ impl House {
             recall: Recall {
                 records,
                 responses: settings.responses,
-                of_pools: pools::responses(settings),
+                of_pools: pools::responses(settings).into(),
                 inline_tokens: settings.inline_tokens,
                 redact: settings.records.redact.clone(),
                 ..Recall::none()

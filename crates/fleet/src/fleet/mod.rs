@@ -6,6 +6,7 @@
 mod browsers;
 mod home;
 mod listing;
+mod place;
 mod pools;
 mod submit;
 

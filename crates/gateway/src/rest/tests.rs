@@ -87,7 +87,7 @@ struct Program {
 impl Program {
     fn of(kept: &Arc<Kept>) -> Self {
         let (gateway, _folder) = testing::recalling(kept.clone());
-        Self { routes: TowerToHyperService::new(super::router(gateway, Owner::local())), _folder }
+        Self { routes: TowerToHyperService::new(super::router(gateway, Owner::local(), false)), _folder }
     }
 
     async fn send(&self, request: Request<Body>) -> Reply {
@@ -353,7 +353,7 @@ async fn without_records() {
     assert!(message.contains("the disk is gone"), "{message}");
     let (gateway, _folder) = testing::gateway(&[BUILT_IN], Scope::Connection, DAY);
     let program =
-        Program { routes: TowerToHyperService::new(super::router(gateway, Owner::local())), _folder };
+        Program { routes: TowerToHyperService::new(super::router(gateway, Owner::local(), false)), _folder };
     let id = ref_id(1);
     let blob = "0".repeat(64);
     for path in [
@@ -430,6 +430,7 @@ async fn described() {
     let paths = document["paths"].as_object().unwrap();
     for path in [
         "/api/pools/{name}/scale",
+        "/api/browsers/{index}/reconnect",
         "/api/calls/{ref_id}",
         "/api/blobs/{sha256}",
         "/api/sessions/{id}/timeline",
