@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use greenroom_core::{
-    Engine,
+    BoxFuture, Engine,
     settings::{EngineKind, Responses, When},
 };
 use greenroom_fleet::{BrowserSettings, BrowserStatus, FleetError, pool_name};
@@ -74,7 +74,7 @@ pub type Prepared = Box<dyn FnOnce(u32) -> Attachment + Send>;
 /// Knows how browsers are driven.
 pub trait Attach: Send + Sync {
     /// How to drive this browser, or why it may not be attached. Nothing is connected by that.
-    fn prepare(&self, asked: Asked) -> Result<Prepared, AttachError>;
+    fn prepare(&self, asked: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>>;
 }
 
 /// Why a browser may not be attached: what it says of itself cannot be used.
@@ -163,7 +163,7 @@ impl Gateway {
         if self.fleet.browsers().len() >= BROWSERS_MAX {
             return Err(NotAttached::TooMany);
         }
-        let status = self.attach(by.prepare(asked)?)?;
+        let status = self.attach(by.prepare(asked).await?)?;
         let index = status.index.to_string();
         match self.fleet.reconnect_browser(&index).await {
             Ok(status) => {
@@ -231,8 +231,8 @@ mod tests {
     struct Never;
 
     impl Attach for Never {
-        fn prepare(&self, _: Asked) -> Result<Prepared, AttachError> {
-            Err(AttachError::new("never"))
+        fn prepare(&self, _: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>> {
+            Box::pin(async { Err(AttachError::new("never")) })
         }
     }
 

@@ -139,9 +139,10 @@ fn attachment(index: u32, browser: Attached) -> Attachment {
 struct Fakes;
 
 impl Attach for Fakes {
-    fn prepare(&self, asked: Asked) -> Result<Prepared, AttachError> {
+    fn prepare(&self, asked: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>> {
         if asked.url.contains("forbidden") {
-            return Err(AttachError::new("this address may not be attached").hint("name another one"));
+            let refused = AttachError::new("this address may not be attached").hint("name another one");
+            return Box::pin(async { Err(refused) });
         }
         let browser = Attached {
             down: asked.url.contains("nobody"),
@@ -151,7 +152,8 @@ impl Attach for Fakes {
             meeting: None,
             tools: if asked.engine == Some(Driver::Devtools) { DEVTOOLS } else { PLAYWRIGHT },
         };
-        Ok(Box::new(move |index| attachment(index, browser)))
+        let prepared: Prepared = Box::new(move |index| attachment(index, browser));
+        Box::pin(async { Ok(prepared) })
     }
 }
 

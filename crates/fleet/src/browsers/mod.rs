@@ -112,12 +112,6 @@ impl Browsers {
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().entries.is_empty()
     }
-
-    /// The pool of the first one.
-    pub(crate) fn first_pool(&self) -> Option<Arc<Pool>> {
-        self.lock().entries.values().next().map(|entry| entry.pool.clone())
-    }
-
     /// Takes a browser on. What it is made of may depend on its index.
     pub(crate) fn add(
         &self,

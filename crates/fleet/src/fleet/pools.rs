@@ -1,13 +1,13 @@
 //! The pools of the fleet, for those who look at them and change them.
 
-use greenroom_core::{InstanceId, Owner};
+use greenroom_core::InstanceId;
 
-use super::{Fleet, Whose};
+use super::Fleet;
 use crate::{
     error::FleetError,
     pool::{PoolSettings, Readiness},
     status::PoolStatus,
-    target::{Scaled, Target},
+    target::Scaled,
 };
 
 impl Fleet {
@@ -33,22 +33,6 @@ impl Fleet {
     /// Whether no more calls are taken on.
     pub fn is_stopping(&self) -> bool {
         self.0.check_open().is_err()
-    }
-
-    /// The pool that a call without a target runs in: its session's, also of one that has ended, its browser's, or the
-    /// default one. Of a call that will not run, because it does not say which of several browsers it means, the first
-    /// one's.
-    pub fn pool_of(&self, owner: &Owner, whose: &Whose) -> String {
-        let first = || self.0.browsers.first_pool().map(|pool| pool.name.to_string());
-        self.pool_of_call(owner, whose, &Target::default())
-            .ok()
-            .or_else(first)
-            .unwrap_or_else(|| self.default_pool().to_owned())
-    }
-
-    /// The pool that a call with this target runs in, a browser's too; or why it will not run.
-    pub fn pool_of_call(&self, owner: &Owner, whose: &Whose, target: &Target) -> Result<String, FleetError> {
-        Ok(self.0.pool_of(owner, whose, target)?.name.to_string())
     }
 
     /// Whether the fleet can take calls: those that name no place. With a pool and browsers, one that can is enough.

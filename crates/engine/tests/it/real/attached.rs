@@ -69,7 +69,9 @@ impl Guest {
             loop {
                 // The engine fails to list a tab that closes just then.
                 let list = self.try_call("browser_tabs", json!({ "action": "list" })).await.unwrap();
-                if !list.is_failure() && text(&list).lines().filter(|line| line.starts_with("- ")).count() == count {
+                if !list.is_failure()
+                    && text(&list).lines().filter(|line| line.starts_with("- ")).count() == count
+                {
                     break;
                 }
             }

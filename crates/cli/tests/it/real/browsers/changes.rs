@@ -1,9 +1,18 @@
 //! Browsers that come and go while greenroom runs.
 
-use greenroom_testkit::{Site, Theirs, http::{Remote, Server}};
+use greenroom_testkit::{
+    Site, Theirs,
+    http::{Remote, Server},
+};
 use serde_json::{Value, json};
 
-use super::{Attached, super::{house::{Data, REVISION, launch}, look}, all_of};
+use super::{
+    super::{
+        house::{Data, REVISION, launch},
+        look,
+    },
+    Attached, all_of,
+};
 
 /// A browser is added, driven and removed; clients hear that the tools have changed; its index is not used again; and it
 /// is left running as it was.
@@ -16,7 +25,8 @@ async fn added_and_removed() {
     let attached = Attached::start(1, &[]).await;
     attached.house.navigate("", &site.url("/title?t=one")).await.ok();
 
-    let added = attached.house.call("", "connect_browser", json!({ "url": second.url(), "label": "second" })).await;
+    let added =
+        attached.house.call("", "connect_browser", json!({ "url": second.url(), "label": "second" })).await;
     assert!(added.ok().contains('2'), "{}", added.text());
     attached.house.client.next_notification("notifications/tools/list_changed").await;
     attached.call("second", "browser_navigate", json!({ "url": site.url("/title?t=two") })).await.ok();
@@ -61,7 +71,8 @@ async fn what_is_refused() {
     assert!(ports.contains(&theirs.port()), "greenroom's browsers cannot reach the attached one's debugger");
     for port in ports.iter().filter(|port| **port != theirs.port()) {
         for host in ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "2130706433"] {
-            let refused = house.call("", "connect_browser", json!({ "url": format!("http://{host}:{port}") })).await;
+            let refused =
+                house.call("", "connect_browser", json!({ "url": format!("http://{host}:{port}") })).await;
             assert!(refused.failed().contains("greenroom"), "{host}:{port}: {}", refused.text());
         }
     }
@@ -92,8 +103,12 @@ async fn off_over_http() {
         let server = Server::start(server).await;
         let remote = Remote::open(&server, REVISION, json!({})).await;
         let listed = remote.request("tools/list", json!({})).await;
-        let names: Vec<&str> =
-            listed["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        let names: Vec<&str> = listed["result"]["tools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap())
+            .collect();
         assert!(names.contains(&"list_browsers") && names.contains(&"reconnect_browser"), "{names:?}");
         assert_eq!(names.contains(&"connect_browser"), allowed, "{changes}: {names:?}");
         let asked: Value = remote.call("disconnect_browser", json!({})).await;

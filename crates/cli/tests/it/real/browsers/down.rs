@@ -35,9 +35,15 @@ async fn listener(says: Option<&'static str>) -> SocketAddr {
 async fn three_that_are_down_beside_one_that_works() {
     let site = Site::start().await;
     let (missing, slow) = (nobody(), listener(None).await);
-    let refuses = listener(Some("HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno")).await;
+    let refuses =
+        listener(Some("HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno")).await;
     let theirs = Theirs::start().await;
-    let urls = vec![theirs.url(), format!("http://{missing}"), format!("http://{slow}"), format!("http://{refuses}")];
+    let urls = vec![
+        theirs.url(),
+        format!("http://{missing}"),
+        format!("http://{slow}"),
+        format!("http://{refuses}"),
+    ];
     let attached = Attached::to(vec![theirs], &urls, &[]).await;
 
     let hanging = attached.begin(3, "browser_navigate", json!({ "url": site.url("/") })).await;

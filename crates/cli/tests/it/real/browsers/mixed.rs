@@ -3,7 +3,10 @@
 use greenroom_testkit::Site;
 use serde_json::json;
 
-use super::{super::house::{Data, House, launch}, all_of};
+use super::{
+    super::house::{Data, House, launch},
+    all_of,
+};
 
 /// One browser by URL with playwright, one by WebSocket with devtools: each has its own tools, and a tool of the other's
 /// is refused with where it is to be had.

@@ -3,7 +3,7 @@
 use greenroom_testkit::Site;
 use serde_json::json;
 
-use super::{Attached, super::house::answer};
+use super::{super::house::answer, Attached};
 
 /// Two pages that answer only when both have been asked for: one lock around all browsers would wait for ever. Counted
 /// at the site, not timed.

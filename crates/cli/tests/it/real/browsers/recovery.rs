@@ -3,7 +3,7 @@
 use greenroom_testkit::{Site, Theirs, process::wait_gone};
 use serde_json::json;
 
-use super::{Attached, super::house::answer, all_of};
+use super::{super::house::answer, Attached, all_of};
 
 /// Killed between calls and started again by hand, a browser is connected to again by itself; the next call says that
 /// its tab is another one. The one beside it is not disturbed.
@@ -73,7 +73,11 @@ async fn started_again_by_its_command() {
 
     let Attached { house, mut theirs, .. } = attached;
     house.end().await;
-    assert_eq!((theirs[0].pid(), theirs[0].runs()), (Some(pid), true), "it is the operator's, not greenroom's");
+    assert_eq!(
+        (theirs[0].pid(), theirs[0].runs()),
+        (Some(pid), true),
+        "it is the operator's, not greenroom's"
+    );
     theirs[0].kill().await;
     wait_gone(pid).await;
 }
@@ -84,7 +88,9 @@ async fn a_command_that_brings_nothing() {
     let mut theirs = Theirs::start().await;
     let address = theirs.url();
     theirs.kill().await;
-    for (command, why) in [("/nonexistent/browser {url}", "/nonexistent/browser"), ("/bin/false", "exit status: 1")] {
+    for (command, why) in
+        [("/nonexistent/browser {url}", "/nonexistent/browser"), ("/bin/false", "exit status: 1")]
+    {
         let attached = Attached::to(Vec::new(), &[format!("{address}|{command}")], &[]).await;
         let refused = attached.house.call("", "reconnect_browser", json!({})).await;
         assert!(refused.failed().contains(why), "{}", refused.text());

@@ -44,7 +44,10 @@ async fn multiple_browsers() {
     let attached = Attached::start(2, &[]).await;
     let refused = attached.house.navigate("", &site.url("/title?t=wrong")).await;
     let text = refused.failed();
-    assert!(text.contains("browserIndex parameter is required when multiple browsers are connected"), "{text}");
+    assert!(
+        text.contains("browserIndex parameter is required when multiple browsers are connected"),
+        "{text}"
+    );
     assert_eq!(site.hits("/title"), 0);
     assert!(shows(&attached, "browser_navigate", "browserIndex").await);
 

@@ -3,7 +3,10 @@
 use greenroom_testkit::{Site, Theirs, nobody};
 use serde_json::json;
 
-use super::{super::house::{Data, House, launch}, all_of};
+use super::{
+    super::house::{Data, House, launch},
+    all_of,
+};
 
 /// The commands run in every browser with the tag, side by side, and in no other; one that is down fails alone.
 #[tokio::test]
@@ -25,7 +28,8 @@ async fn a_bulk_over_a_tag() {
     let house = House::of(launch(data.path(), &["--config", config.to_str().unwrap()])).await;
     // Each page waits for the other: one after the other they would wait for ever.
     let commands = json!([{ "tool": "browser_navigate", "args": { "url": site.url("/meet?count=2") } }]);
-    let shop = house.call("", "browser_execute_bulk", json!({ "browserTag": "shop", "commands": commands })).await;
+    let shop =
+        house.call("", "browser_execute_bulk", json!({ "browserTag": "shop", "commands": commands })).await;
     shop.ok();
     let said = &shop.response["result"]["structuredContent"];
     assert_eq!((&said["success"], &said["browsers"][0]["browserIndex"]), (&json!(true), &json!(1)), "{said}");
@@ -33,14 +37,17 @@ async fn a_bulk_over_a_tag() {
     assert_eq!(theirs[2].urls().await, ["about:blank"]);
 
     let commands = json!([{ "tool": "browser_navigate", "args": { "url": site.url("/title?t=eu") } }]);
-    let eu = house.call("", "browser_execute_bulk", json!({ "browserTag": "eu", "commands": commands.clone() })).await;
+    let eu = house
+        .call("", "browser_execute_bulk", json!({ "browserTag": "eu", "commands": commands.clone() }))
+        .await;
     eu.failed();
     let said = &eu.response["result"]["structuredContent"];
     assert_eq!(said["browsers"][0]["success"], true, "{said}");
     assert_eq!((&said["success"], &said["browsers"][1]["success"]), (&json!(false), &json!(false)), "{said}");
     assert_eq!(site.hits("/title"), 1);
 
-    let unknown = house.call("", "browser_execute_bulk", json!({ "browserTag": "us", "commands": commands })).await;
+    let unknown =
+        house.call("", "browser_execute_bulk", json!({ "browserTag": "us", "commands": commands })).await;
     let text = unknown.failed();
     assert!(text.contains("us") && text.contains("shop") && text.contains("eu"), "{text}");
     house.end().await;

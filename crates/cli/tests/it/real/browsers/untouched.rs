@@ -3,7 +3,10 @@
 use greenroom_testkit::{Site, Theirs, process::Signal};
 use serde_json::json;
 
-use super::{Attached, super::house::{Data, House, launch}, all_of, with};
+use super::{
+    super::house::{Data, House, launch},
+    Attached, all_of, with,
+};
 
 /// The agent works in a tab of its own, with the person's cookies; when greenroom leaves, by its client's end or by a
 /// signal, its tab is closed and nothing else is.
@@ -27,7 +30,8 @@ async fn greenroom_leaves_a_browser_as_it_was() {
     let data = Data::new();
     let house = House::of(with(launch(data.path(), &[]), &urls)).await;
     house.navigate("", &site.url("/popup")).await.ok();
-    let opened = house.call("", "browser_click", json!({ "target": "button", "element": "Open a tab" })).await;
+    let opened =
+        house.call("", "browser_click", json!({ "target": "button", "element": "Open a tab" })).await;
     opened.ok();
     let popup = site.url("/title?t=popup%20by%20button");
     theirs[0].wait_for_urls(&["about:blank", &person, &site.url("/popup"), &popup]).await;
@@ -115,7 +119,8 @@ async fn isolated_contexts_in_a_browser_of_theirs() {
     theirs.wait_for_urls(&["about:blank", &person]).await;
     let (before, data) = (theirs.tabs().await, Data::new());
     let config = data.path().join("browsers.toml");
-    let toml = format!("[[browsers]]\nurl = \"{}\"\nlabel = \"work\"\nisolated = true\nslots = 2\n", theirs.url());
+    let toml =
+        format!("[[browsers]]\nurl = \"{}\"\nlabel = \"work\"\nisolated = true\nslots = 2\n", theirs.url());
     std::fs::write(&config, toml).unwrap();
     let house = House::of(launch(data.path(), &["--config", config.to_str().unwrap()])).await;
     for name in ["a", "b"] {
