@@ -105,7 +105,8 @@ async fn get(
     // The connection lives as long as the exchange, which drives it.
     tokio::select! {
         biased;
-        answer = exchange => Ok((answer?, peer.ip())),
+        // It knows better than the exchange why there is no answer.
         Err(error) = connection => Err(strange(error)),
+        answer = exchange => Ok((answer?, peer.ip())),
     }
 }

@@ -25,7 +25,7 @@ pub enum Verb {
     Mcp(verb::mcp::Args),
     /// Serve many agents over HTTP, until stopped
     Serve(verb::serve::Args),
-    /// Install the pinned engine, or connect a client: claude, cursor, vscode or codex
+    /// Install the pinned engines, or connect a client: claude, cursor, vscode or codex
     Setup(verb::setup::Args),
     /// Check that everything is in place, and say how to fix what is not
     Doctor(verb::doctor::Args),

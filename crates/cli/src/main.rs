@@ -12,6 +12,7 @@ mod doctor;
 mod house;
 mod join;
 mod journal;
+mod packages;
 mod parent;
 mod progress;
 mod reload;

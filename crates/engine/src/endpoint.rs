@@ -121,6 +121,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether a browser can be connected to now, and if not, why. Nothing is started, and nothing stays open.
+    pub async fn check(&self) -> Result<(), StartError> {
+        self.answers().await.map_err(|error| self.unreachable(&error))
+    }
+
     async fn until_it_answers(&self) {
         let mut pause = ASK_AGAIN;
         while self.answers().await.is_err() {

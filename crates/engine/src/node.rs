@@ -53,6 +53,8 @@ pub enum NoNode {
     NotExecutable { path: PathBuf },
     #[error("Node {MAJOR_MIN} or newer is needed, this is {found}: `{}`", .path.display())]
     TooOld { found: String, path: PathBuf },
+    #[error("the {engine} engine needs Node {wanted}, this is {found}: `{}`", .path.display())]
+    TooOldFor { engine: &'static str, wanted: &'static str, found: String, path: PathBuf },
     #[error("Node did not say its version: `{}`: {why}", .path.display())]
     Unusable { path: PathBuf, why: String },
     #[error("npm is not on the search path: `npm`")]
@@ -67,6 +69,9 @@ impl NoNode {
             Self::NoNpm | Self::UnusableNpm { .. } => {
                 "install npm (`apt-get install npm`; Node's own packages bring it along)".to_owned()
             }
+            Self::TooOldFor { wanted, .. } => format!(
+                "install Node {wanted} from your system's packages or https://nodejs.org, or set `node` to the path of one"
+            ),
             _ => format!(
                 "install Node {MAJOR_MIN} or newer from your system's packages or https://nodejs.org, or set `node` \
                  to the path of one"

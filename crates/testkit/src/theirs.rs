@@ -37,7 +37,6 @@ pub struct Theirs {
 pub struct Tab {
     pub id: String,
     pub url: String,
-    pub title: String,
 }
 
 impl Theirs {

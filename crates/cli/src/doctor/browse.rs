@@ -23,14 +23,17 @@ pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
     if !well {
         return Verdict::skipped("mend what failed first");
     }
-    if patient.resolved.settings.default_instance().engine == EngineKind::Custom {
-        return Verdict::skipped("the custom engine's tools are its own");
-    }
+    let tool = match patient.resolved.settings.default_pool().map(|pool| pool.engine) {
+        Some(EngineKind::Playwright) => "browser_navigate",
+        Some(EngineKind::Devtools) => "new_page",
+        Some(EngineKind::Custom) => return Verdict::skipped("the custom engine's tools are its own"),
+        None => return Verdict::skipped("no browser is started, and those that run belong to somebody"),
+    };
     let house = match House::build(Kind::Stdio, &patient.resolved.settings, &patient.surroundings).await {
         Ok(house) => house,
         Err(error) => return Verdict::failed(format!("{error:#}")),
     };
-    let seen = browse(&house).await;
+    let seen = browse(&house, tool).await;
     house.take_down(std::future::ready(())).await;
     match seen {
         Ok(()) => Verdict::ok("a browser opened a page"),
@@ -38,13 +41,14 @@ pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
     }
 }
 
-async fn browse(house: &House) -> Result<(), String> {
+/// Opens the page with a tool that takes its `url`.
+async fn browse(house: &House, tool: &'static str) -> Result<(), String> {
     // The agent's tools may be restricted; this is not an agent.
     let policy = Policy::new(&[], &[], BTreeSet::new(), false).map_err(|error| error.to_string())?;
-    let permit = policy.permit(&Owner::local(), "browser_navigate").map_err(|error| error.to_string())?;
+    let permit = policy.permit(&Owner::local(), tool).map_err(|error| error.to_string())?;
     let session = SessionId::new("doctor").map_err(|error| error.to_string())?;
-    let params = encode(&json!({ "name": "browser_navigate", "arguments": { "url": PAGE } }));
-    let call = Call::new("browser_navigate", params);
+    let params = encode(&json!({ "name": tool, "arguments": { "url": PAGE } }));
+    let call = Call::new(tool, params);
     let answer = house
         .gateway
         .fleet

@@ -6,10 +6,13 @@ use greenroom_engine::browser::{self, Browser, NoBrowser};
 use super::{Patient, Verdict};
 
 pub(super) fn check(patient: &Patient) -> Verdict {
+    let settings = &patient.resolved.settings;
+    if settings.instances().is_empty() {
+        return Verdict::skipped("not needed: no browser is started, running ones are attached to");
+    }
     if patient.is_custom() {
         return Verdict::skipped("the custom engine brings its own browser");
     }
-    let settings = &patient.resolved.settings;
     let places = patient.surroundings.places();
     let find = |pool: &Pool, headless| {
         browser::find(&places, headless, pool.browser.into(), pool.executable_path.as_deref())
@@ -20,10 +23,9 @@ pub(super) fn check(patient: &Patient) -> Verdict {
             return Verdict::failed(format!("{place}{error}")).fix(error.hint());
         }
     }
-    let pool = settings.default_instance();
-    if !pool.has_chromium() {
+    let Some(pool) = settings.default_pool().filter(|pool| pool.has_chromium()) else {
         return Verdict::skipped("the engine brings the default pool's browser");
-    }
+    };
     Verdict::ok(format!("headless: {}; headed: {}", name(&find(pool, true)), name(&find(pool, false))))
 }
 

@@ -15,7 +15,7 @@ pub(super) fn check(patient: &Patient) -> Verdict {
     Verdict::ok(format!("set by {}", sources.join(", ")))
 }
 
-/// Each source with the settings it decides, in the order of the settings; then those of declared pools.
+/// Each source with the settings it decides, in the order of the settings; then those of declared pools, and of browsers.
 fn sources(resolved: &Resolved) -> Vec<(String, Vec<String>)> {
     let of_all = SETTINGS.iter().map(|setting| (setting.key.to_owned(), resolved.origin(setting.key)));
     let of_pools = resolved.settings.pools.iter().map(|pool| pool.name.as_str()).flat_map(|pool| {
@@ -23,8 +23,12 @@ fn sources(resolved: &Resolved) -> Vec<(String, Vec<String>)> {
         let keys = resolved.pool_keys(pool).into_iter();
         keys.map(move |(_, _, origin)| (format!("pool {pool}"), origin))
     });
+    let of_browsers = (0..resolved.settings.browsers.len())
+        .map(|at| (format!("browser {}", at + 1), resolved.browser_origin(at)));
     let mut sources: Vec<(String, Vec<_>)> = Vec::new();
-    for (key, origin) in of_all.chain(of_pools).filter(|(_, origin)| **origin != Origin::Default) {
+    for (key, origin) in
+        of_all.chain(of_pools).chain(of_browsers).filter(|(_, origin)| **origin != Origin::Default)
+    {
         // The variables of a pool have its name in theirs.
         let is_of_pool = key.starts_with("pool ");
         let origin = match origin {

@@ -1,11 +1,11 @@
 //! The checks of `greenroom doctor`, one file each, and the order they run in.
 //!
 //! A check looks and changes nothing, but for the last one, which starts a browser as an agent's first call would.
-//! Each has a deadline: a network drive that hangs or a Node that never
-//! answers is itself a finding.
+//! Each has a deadline: a network drive that hangs or a Node that never answers is itself a finding.
 
 mod browse;
 mod browser;
+mod browsers;
 mod config;
 mod data_folder;
 mod display;
@@ -17,15 +17,12 @@ mod sandbox;
 
 use std::{future::Future, sync::Arc, thread, time::Duration};
 
-use greenroom_core::{
-    port::human,
-    settings::{EngineKind, Resolved},
-};
+use greenroom_core::{port::human, settings::Resolved};
 use greenroom_engine::launcher::Launcher;
 use serde::Serialize;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::{config::Surroundings, progress};
+use crate::{config::Surroundings, packages, progress};
 
 /// A look at a file takes microseconds and `npm --version` a second; what takes longer than this hangs.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -45,7 +42,7 @@ pub struct Patient {
 impl Patient {
     /// Whether every engine is the user's own, which needs neither our engine nor our browser.
     fn is_custom(&self) -> bool {
-        self.resolved.settings.instances().iter().all(|(_, pool)| pool.engine == EngineKind::Custom)
+        packages::needed(&self.resolved.settings).is_empty()
     }
 }
 
@@ -124,6 +121,7 @@ pub async fn examine(patient: Patient) -> Vec<Finding> {
         check("npm", npm::check(&patient)).await,
         check("engine", look(&patient, engine::check)).await,
         check("browser", look(&patient, browser::check)).await,
+        check("browsers", browsers::check(&patient)).await,
         check("display", look(&patient, display::check)).await,
         check("sandbox", look(&patient, sandbox::check)).await,
         check("leftovers", look(&patient, leftovers::check)).await,

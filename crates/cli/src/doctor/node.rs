@@ -1,8 +1,9 @@
-//! Whether there is a Node that can run the engine.
+//! Whether there is a Node that can run the engines.
 
 use greenroom_engine::node::{self, NoNode, Node};
 
 use super::{Patient, Verdict};
+use crate::packages;
 
 pub(super) async fn check(patient: &Patient) -> Verdict {
     if patient.is_custom() {
@@ -14,8 +15,11 @@ pub(super) async fn check(patient: &Patient) -> Verdict {
     }
 }
 
-/// The Node the engine would run on.
+/// The Node that all engines would run on.
 pub(super) async fn find(patient: &Patient) -> Result<Node, NoNode> {
-    let named = patient.resolved.settings.node.as_deref();
-    node::find(&patient.launcher, named, patient.surroundings.search_path()).await
+    let settings = &patient.resolved.settings;
+    let path = patient.surroundings.search_path();
+    let node = node::find(&patient.launcher, settings.node.as_deref(), path).await?;
+    packages::needed(settings).iter().try_for_each(|package| package.runs_on(&node))?;
+    Ok(node)
 }

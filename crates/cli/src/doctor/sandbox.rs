@@ -7,10 +7,13 @@ use super::{Patient, Verdict};
 
 pub(super) fn check(patient: &Patient) -> Verdict {
     let settings = &patient.resolved.settings;
+    let Some(default) = settings.default_pool() else {
+        return Verdict::skipped("not needed: no browser is started, running ones are attached to");
+    };
     let without = settings.instances().into_iter().find(|(_, pool)| pool.no_sandbox == Some(true));
     let (setting, origin) = match without {
         Some((place, pool)) if !settings.pools.is_empty() => (pool.no_sandbox, place),
-        _ => (settings.default_instance().no_sandbox, patient.resolved.origin("pool.no_sandbox").to_string()),
+        _ => (default.no_sandbox, patient.resolved.origin("pool.no_sandbox").to_string()),
     };
     judge(setting, geteuid().is_root(), &origin)
 }

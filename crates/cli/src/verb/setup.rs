@@ -1,5 +1,5 @@
-//! `greenroom setup`: puts the pinned engine into the data folder and looks for everything else that is
-//! needed.
+//! `greenroom setup`: puts the pinned engines that are configured into the data folder and looks for everything else
+//! that is needed.
 //!
 //! With a client's name it connects that client instead, in `setup_client.rs`. Otherwise it goes on after a
 //! problem, so that one run names everything that is missing. Run again, it does nothing that is done
@@ -11,10 +11,10 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::settings::{EngineKind, Resolved};
+use greenroom_core::settings::{Pool, Resolved};
 use greenroom_engine::{
     browser::{self, Browser},
-    install::{self, Installed, Progress},
+    install::{Installed, Package, Progress},
     launcher::Launcher,
     node::{self, NoNode, Node},
     run_folder::make_private,
@@ -28,7 +28,7 @@ use crate::{
     client::Client,
     config::Surroundings,
     house::House,
-    progress,
+    packages, progress,
     report::{self, Hinted},
 };
 
@@ -56,11 +56,12 @@ impl Args {
 #[derive(Default)]
 struct Outcome {
     node: Option<Node>,
-    engine: Option<Installed>,
+    /// Those that are there now, by name.
+    engines: Vec<(&'static str, Installed)>,
     browser: Option<Browser>,
     /// How many tools the engine has.
     tools: Option<usize>,
-    /// The pool's engine is the user's own: it needs nothing of ours.
+    /// Every engine is the user's own: it needs nothing of ours.
     custom: bool,
     problems: Vec<Problem>,
 }
@@ -83,9 +84,8 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
         return setup_client::run(resolved, surroundings, client, &args.connect, args.json);
     }
     let launcher = Launcher::start("setup").context("cannot start the launcher's thread")?;
-    let instances = resolved.settings.instances();
-    let custom = instances.iter().all(|(_, pool)| pool.engine == EngineKind::Custom);
-    let mut outcome = Outcome { custom, ..Outcome::default() };
+    let packages = packages::needed(&resolved.settings);
+    let mut outcome = Outcome { custom: packages.is_empty(), ..Outcome::default() };
     let folder = make_private(&resolved.settings.data_dir).map_err(|error| {
         let path = resolved.settings.data_dir.display();
         (
@@ -95,12 +95,19 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
     });
     outcome.keep("data-folder", folder);
     if !outcome.custom {
-        let node = find_node(&launcher, resolved, surroundings).await;
-        let engine = install_engine(&launcher, resolved, surroundings, node.as_ref()).await;
+        let node = find_node(&launcher, resolved, surroundings, &packages).await;
+        let mut engines = Vec::new();
+        for package in packages {
+            let installed = install_engine(&launcher, resolved, surroundings, package, node.as_ref()).await;
+            engines.push((package.name, installed));
+        }
         outcome.node = outcome.keep("node", node.map_err(|error| (error.to_string(), error.hint())));
-        outcome.engine = outcome.keep("engine", engine);
-        if resolved.settings.default_instance().has_chromium() {
-            let browser = find_browser(resolved, surroundings);
+        for (name, installed) in engines {
+            let installed = outcome.keep("engine", installed);
+            outcome.engines.extend(installed.map(|installed| (name, installed)));
+        }
+        if let Some(pool) = resolved.settings.default_pool().filter(|pool| pool.has_chromium()) {
+            let browser = find_browser(pool, surroundings);
             outcome.browser = outcome.keep("browser", browser);
         }
     }
@@ -124,10 +131,13 @@ async fn find_node(
     launcher: &Launcher,
     resolved: &Resolved,
     surroundings: &Surroundings,
+    packages: &[&Package],
 ) -> Result<Node, NoNode> {
     let named = resolved.settings.node.as_deref();
-    progress::step("asking Node for its version", node::find(launcher, named, surroundings.search_path()))
-        .await
+    let found = node::find(launcher, named, surroundings.search_path());
+    let node = progress::step("asking Node for its version", found).await?;
+    packages.iter().try_for_each(|package| package.runs_on(&node))?;
+    Ok(node)
 }
 
 /// An engine that is there needs no npm; only one that is missing does.
@@ -135,10 +145,11 @@ async fn install_engine(
     launcher: &Launcher,
     resolved: &Resolved,
     surroundings: &Surroundings,
+    package: &Package,
     node: Result<&Node, &NoNode>,
 ) -> Result<Installed, (String, String)> {
     let data_folder = &resolved.settings.data_dir;
-    let missing = match install::PLAYWRIGHT.locate(data_folder) {
+    let missing = match package.locate(data_folder) {
         Ok(engine) => return Ok(Installed { engine, already: true }),
         Err(missing) => missing,
     };
@@ -151,14 +162,13 @@ async fn install_engine(
         Progress::Waiting => progress::note("waiting for another greenroom that is installing the engine …"),
         Progress::Downloading => {}
     };
-    let what = format!("installing the playwright engine {}", install::PLAYWRIGHT.version());
-    progress::step(&what, install::PLAYWRIGHT.install(launcher, data_folder, &npm, &mut tell))
+    let what = format!("installing the {} engine {}", package.name, package.version());
+    progress::step(&what, package.install(launcher, data_folder, &npm, &mut tell))
         .await
         .map_err(|error| (error.to_string(), error.hint()))
 }
 
-fn find_browser(resolved: &Resolved, surroundings: &Surroundings) -> Result<Browser, (String, String)> {
-    let pool = resolved.settings.default_instance();
+fn find_browser(pool: &Pool, surroundings: &Surroundings) -> Result<Browser, (String, String)> {
     browser::find(&surroundings.places(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
         .map_err(|error| (error.to_string(), error.hint()))
 }
@@ -188,9 +198,9 @@ fn as_lines(outcome: &Outcome) -> String {
     if let Some(Node { path, version }) = &outcome.node {
         line("node", format!("{version}: `{}`", path.display()));
     }
-    if let Some(Installed { engine, already }) = &outcome.engine {
+    for (name, Installed { engine, already }) in &outcome.engines {
         let when = if *already { "already installed" } else { "installed" };
-        line("engine", format!("playwright {}, {when}: `{}`", engine.version, engine.cli.display()));
+        line("engine", format!("{name} {}, {when}: `{}`", engine.version, engine.cli.display()));
     }
     if let Some(Browser { path, kind }) = &outcome.browser {
         line("browser", format!("{kind}: `{}`", path.display()));
@@ -207,7 +217,7 @@ fn as_json(outcome: &Outcome) -> serde_json::Result<String> {
     let object = json!({
         "ok": outcome.problems.is_empty(),
         "node": outcome.node.as_ref().map(|node| json!({"version": node.version, "path": node.path})),
-        "engine": engine_json(outcome),
+        "engines": engines_json(outcome),
         "browser": outcome.browser.as_ref().map(|browser| json!({
             "kind": browser.kind.to_string(),
             "path": browser.path,
@@ -218,15 +228,10 @@ fn as_json(outcome: &Outcome) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(&object)? + "\n")
 }
 
-fn engine_json(outcome: &Outcome) -> Value {
-    match &outcome.engine {
-        Some(Installed { engine, already }) => json!({
-            "kind": "playwright",
-            "version": engine.version,
-            "path": engine.cli,
-            "already": already,
-        }),
-        None if outcome.custom => json!({"kind": "custom"}),
-        None => Value::Null,
+fn engines_json(outcome: &Outcome) -> Value {
+    let engine = |(name, Installed { engine, already }): &(&str, Installed)| json!({ "kind": name, "version": engine.version, "path": engine.cli, "already": already });
+    match outcome.custom {
+        true => json!([{ "kind": "custom" }]),
+        false => outcome.engines.iter().map(engine).collect(),
     }
 }

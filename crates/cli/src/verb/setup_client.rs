@@ -13,15 +13,14 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::settings::{EngineKind, Resolved};
-use greenroom_engine::install;
+use greenroom_core::settings::Resolved;
 use serde_json::json;
 
 use crate::{
     args::{self, Flags},
     client::{Client, Entry, Merge, Scope, Server, diff, file::File},
     config::{Inputs, Surroundings},
-    progress,
+    packages, progress,
     report::Hinted,
 };
 
@@ -125,8 +124,7 @@ pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<()
 
 fn engine_is_missing(resolved: &Resolved) -> bool {
     let settings = &resolved.settings;
-    settings.instances().iter().any(|(_, pool)| pool.engine == EngineKind::Playwright)
-        && install::PLAYWRIGHT.locate(&settings.data_dir).is_err()
+    packages::needed(settings).iter().any(|package| package.locate(&settings.data_dir).is_err())
 }
 
 fn server(surroundings: &Surroundings, args: &ConnectArgs) -> anyhow::Result<Server> {

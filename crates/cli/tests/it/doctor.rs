@@ -1,6 +1,13 @@
 //! `greenroom doctor`, with scripts in the place of Node, npm and the browser.
 
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
+    thread,
+};
+
 use insta::{assert_snapshot, with_settings};
+use tokio_tungstenite::tungstenite;
 
 use crate::{
     run::Place,
@@ -11,7 +18,8 @@ use crate::{
 #[track_caller]
 fn check(name: &str, place: &Place, arguments: &[&str]) {
     let output = run(place, arguments);
-    with_settings!({filters => [(r"\d+ [MG]B free", "[SIZE] free")]}, { assert_snapshot!(name, output) });
+    let filters = [(r"\d+ [MG]B free", "[SIZE] free"), (r"(127\.0\.0\.1:|port=)\d{4,5}", "${1}[PORT]")];
+    with_settings!({filters => filters}, { assert_snapshot!(name, output) });
 }
 
 /// A machine whose sandbox row does not depend on who runs the tests.
@@ -56,6 +64,73 @@ fn no_screen() {
 fn an_old_node() {
     let patient = patient().program("home/bin/node", "echo v18.20.0");
     check("old_node", &patient, &["doctor", "--no-browse"]);
+}
+
+/// Each configured engine is spoken of, and where running browsers are attached to, nothing is asked of browsers that
+/// nobody starts.
+#[test]
+fn two_engines() {
+    let patient = patient().program("home/bin/node", "echo v22.12.0").file(
+        "home/own.toml",
+        "[pools.A]\ninstances = 1\nis_default = true\n[pools.B]\ninstances = 1\nengine = 'devtools'\n\
+         [pools.C]\ninstances = 1\nengine = 'custom'\nurl = 'http://127.0.0.1:1/mcp?key=hunter2'",
+    );
+    patient.run(&["setup", "--config", "../home/own.toml"]);
+    check("two_engines", &patient, &["doctor", "--no-browse", "--config", "../home/own.toml"]);
+    check(
+        "one_engine_is_missing",
+        &patient,
+        &["doctor", "--no-browse", "--data-dir", "new", "--engine", "devtools"],
+    );
+}
+
+/// Browsers to attach to are asked whether they are there; no other browser is looked for, and none is started.
+#[test]
+fn attached_browsers() {
+    // A port that was free a moment ago, so nobody listens there.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let patient = patient().file(
+        "home/own.toml",
+        &format!(
+            "[[browsers]]\nurl = 'http://{address}'\nlabel = 'work'\nstart_command = ['touch', 'started']"
+        ),
+    );
+    patient.run(&["setup", "--config", "../home/own.toml"]);
+    check("attached_browsers", &patient, &["doctor", "--config", "../home/own.toml"]);
+    assert!(patient.read("cwd/started").is_none());
+}
+
+/// A debugger that says where it is and lets connect, for as long as the test runs.
+fn debugger() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut start = [0; 17];
+            let asked = stream.peek(&mut start).is_ok_and(|read| start[..read] == *b"GET /json/version");
+            if asked {
+                let body = format!(r#"{{"webSocketDebuggerUrl": "ws://{address}/devtools/browser/x"}}"#);
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+                let _ = (&stream).read(&mut [0; 4096]);
+                let _ = (&stream).write_all(format!("{head}{body}").as_bytes());
+            } else if let Ok(mut socket) = tungstenite::accept(stream) {
+                while socket.read().is_ok() {}
+            }
+        }
+    });
+    address
+}
+
+/// A browser that is there is said to be.
+#[test]
+fn a_browser_that_is_there() {
+    let url = format!("http://{}", debugger());
+    let output = run(&patient(), &["doctor", "--no-browse", "--browserUrl", &url]);
+    let line = format!("ok       browsers     reached: browser 1 ({url})\n");
+    assert!(output.contains(&line), "{output}");
+    let output =
+        run(&patient(), &["doctor", "--no-browse", "--wsEndpoint", &format!("work=ws{}/x", &url[4..])]);
+    assert!(output.contains("ok       browsers     reached: browser 1 (work)\n"), "{output}");
 }
 
 /// With an engine of the user's own, what only ours needs is skipped.

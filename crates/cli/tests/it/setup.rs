@@ -1,5 +1,6 @@
 //! `greenroom setup`, with scripts in the place of Node, npm and the browser.
 
+use greenroom_engine::install;
 use insta::assert_snapshot;
 
 use crate::run::Place;
@@ -7,6 +8,15 @@ use crate::run::Place;
 /// An npm that installs what the package list asks for, as far as greenroom looks.
 pub const NPM: &str = r#"
     [ "$1" = --version ] && echo 11.0.0 && exit
+    version=$(sed -n 's/.*"chrome-devtools-mcp":"\([^"]*\)".*/\1/p' package.json)
+    if [ -n "$version" ]; then
+        module=node_modules/chrome-devtools-mcp
+        mkdir -p $module/build/src/bin $module/build/src/third_party
+        echo "{\"version\": \"$version\"}" > $module/package.json
+        echo "// engine" > $module/build/src/bin/chrome-devtools-mcp.js
+        echo "// libraries" > $module/build/src/third_party/index.js
+        exit
+    fi
     version=$(sed -n 's/.*"@playwright.mcp":"\([^"]*\)".*/\1/p' package.json)
     mkdir -p node_modules/@playwright/mcp node_modules/playwright-core
     echo "{\"version\": \"$version\"}" > node_modules/@playwright/mcp/package.json
@@ -38,7 +48,8 @@ pub fn machine() -> Place {
 
 /// Runs with the pinned version of the engine left out, so that a new one changes no snapshot.
 pub fn run(place: &Place, arguments: &[&str]) -> String {
-    place.run(arguments).replace(greenroom_engine::install::PLAYWRIGHT.version(), "[VERSION]")
+    let versions = [&install::PLAYWRIGHT, &install::DEVTOOLS].map(|package| package.version());
+    versions.iter().fold(place.run(arguments), |output, version| output.replace(version, "[VERSION]"))
 }
 
 /// The first run installs the engine, the second has nothing to do.
@@ -47,6 +58,27 @@ fn installs_once() {
     let machine = machine();
     assert_snapshot!("first", run(&machine, &["setup"]));
     assert_snapshot!("second", run(&machine, &["setup"]));
+}
+
+/// Both engines are installed where both are configured, by pools or by browsers, and neither for nothing.
+#[test]
+fn two_engines() {
+    let new_node = NODE.replace("v22.1.0", "v22.12.0");
+    let machine = machine().program("home/bin/node", &new_node);
+    let attached = ["setup", "--browserUrl", "http://127.0.0.1:9222", "--engine", "devtools"];
+    let output = run(&machine, &attached);
+    assert!(output.contains("\nengine   devtools [VERSION], installed: "), "{output}");
+    assert!(!output.contains("playwright") && !output.contains("\nbrowser "), "{output}");
+    let text = "pools.A = { instances = 1, is_default = true }\nbrowsers = [{ url = 'http://a:1', engine = 'devtools' }]";
+    let machine = machine.file("home/own.toml", text);
+    assert_snapshot!("two_engines", run(&machine, &["setup", "--config", "../home/own.toml"]));
+    assert_snapshot!("two_engines_json", run(&machine, &["setup", "--json", "--config", "../home/own.toml"]));
+}
+
+/// A Node that is too old for one of the engines is named with what that one needs.
+#[test]
+fn a_node_too_old_for_one_engine() {
+    assert_snapshot!(run(&machine(), &["setup", "--engine", "devtools"]));
 }
 
 /// For programs: what is there, and whether it was there before.

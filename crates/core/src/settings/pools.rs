@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use super::{
     choice::{Browser, EngineKind},
+    server_url,
     table::{Pool, Settings},
 };
 
@@ -47,9 +48,10 @@ impl Settings {
         named.map(|(place, instance)| (place, &instance.pool)).collect()
     }
 
-    /// What calls that name no pool run in.
-    pub fn default_instance(&self) -> &Pool {
-        self.pools.iter().find(|pool| pool.is_default).map_or(&self.pool, |pool| &pool.common)
+    /// What calls run in that name neither a pool nor a browser; none where there are browsers alone.
+    pub fn default_pool(&self) -> Option<&Pool> {
+        let declared = self.pools.iter().find(|pool| pool.is_default).map(|pool| &pool.common);
+        declared.or_else(|| self.built_in())
     }
 
     /// The engines that pools and attached browsers are configured with.
@@ -75,6 +77,11 @@ impl Pool {
     pub fn has_chromium(&self) -> bool {
         let engines_own = matches!(self.browser, Browser::Firefox | Browser::Webkit);
         self.engine != EngineKind::Custom && !engines_own && !self.wsl_windows && !self.extension
+    }
+
+    /// The custom engine's address for messages: without its query, which may hold a key.
+    pub fn shown_url(&self) -> Option<String> {
+        self.url.as_deref().map(server_url::shown)
     }
 
     /// What a declared pool has that sets nothing: one persistent browser per instance, where the built-in pool

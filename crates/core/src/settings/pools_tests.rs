@@ -424,7 +424,7 @@ fn conflicts() {
         (vec![("ENGINE", "devtools"), ("WSL_WINDOWS", "true")], ("ENGINE", "WSL_WINDOWS")),
         (vec![("ENGINE", "devtools"), ("CAPS", "pdf")], ("CAPS", "ENGINE")),
         (vec![("ENGINE", "devtools"), ("TIMEOUT_SETTLE", "0")], ("TIMEOUT_SETTLE", "ENGINE")),
-        (vec![("ENGINE", "devtools"), ("BLOCKED_ORIGINS", "a.example")], ("BLOCKED_ORIGINS", "ENGINE")),
+        (vec![("ENGINE", "devtools"), ("SAVE_SESSION", "true")], ("SAVE_SESSION", "ENGINE")),
     ] {
         let names: Vec<_> =
             variables.iter().map(|(key, value)| (format!("PW_MCP_PROXY__A_{key}"), *value)).collect();
@@ -443,6 +443,9 @@ fn conflicts() {
         vec![
             ("PW_MCP_PROXY__A_ENGINE", "devtools"),
             ("PW_MCP_PROXY__A_VIEWPORT_SIZE", "800x600"),
+            ("PW_MCP_PROXY__A_BLOCKED_ORIGINS", "a.example"),
+            ("PW_MCP_PROXY__A_USER_AGENT", "x"),
+            ("PW_MCP_PROXY__A_IGNORE_HTTPS_ERRORS", "true"),
             ("PW_MCP_PROXY__A_SLOTS", "4"),
             ("PW_MCP_PROXY__A_ISOLATED", "true"),
             ("GREENROOM_TOOLS_UNSAFE", "true"),

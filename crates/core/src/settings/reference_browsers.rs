@@ -36,7 +36,7 @@ greenroom mcp --browserUrl \"work=http://127.0.0.1:9222|google-chrome --remote-d
 - `--browserUrl` and `--wsEndpoint` (also `--browser-url`, `--ws-endpoint`) take `[LABEL=]URL[|START COMMAND]`. The scheme says which
   kind of address it is, so each takes both. `--engine` is short for `--pool-engine`.
 - All of `[[browsers]]` is *guarded*. Headers have no flag: everybody on a machine can read its command lines. Their values are never
-  shown, and neither is the query of an address.
+  shown, and neither are the query, the user and the password of an address.
 - A start command is split as commands are everywhere, and no shell sees it. `{url}` in it is the browser's address; there is no other
   placeholder. It is run by `reconnect_browser` alone, and only when the browser does not answer.
 - Where browsers are named and no pools are declared, there is no built-in pool; `sessions.scope` is `call` unless it is set.
@@ -46,7 +46,7 @@ greenroom mcp --browserUrl \"work=http://127.0.0.1:9222|google-chrome --remote-d
 
 | Key | Takes |
 |---|---|
-| `url` | where its debugger is reached: `http://`, `https://`, `ws://` or `wss://`, without user and password; required |
+| `url` | where its debugger is reached: `http://`, `https://`, `ws://` or `wss://`; required |
 | `label` | a second name: at most 64 bytes, no number, no other browser's |
 | `tags` | a list of names that several browsers can be called by together |
 | `headers` | a table of names and texts, sent with every connection to the debugger |

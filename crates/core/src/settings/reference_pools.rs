@@ -76,9 +76,9 @@ These do not go together, in one pool or one instance: `SLOTS` above 1 with `ISO
 `WSL_WINDOWS`, or `BROWSER` as `firefox` or `webkit`; `STORAGE_STATE` without `ISOLATED`; `USER_DATA_DIR` with it; `DEVICE` without it,
 unless the browser is `firefox` or `webkit`, or Windows'; `EXECUTABLE_PATH` with `WSL_WINDOWS`; `EXTENSION` with `firefox` or `webkit`;
 `COMMAND` or `URL` without `ENGINE=custom`, both of them, or neither with it; `ENGINE=devtools` with `firefox`, `webkit`, `EXTENSION`,
-`WSL_WINDOWS`, or an option that only the playwright engine has: `CAPS`, `STORAGE_STATE`, `INIT_SCRIPT`, `ALLOWED_ORIGINS`,
-`BLOCKED_ORIGINS`, `SAVE_SESSION`, `IMAGE_RESPONSES`, `TIMEOUT_ACTION`, `TIMEOUT_NAVIGATION`, `TIMEOUT_SETTLE`, `DEVICE`. `tools.unsafe`
-needs one slot in every pool of the playwright engine.
+`WSL_WINDOWS`, or an option that only the playwright engine has: `CAPS`, `STORAGE_STATE`, `INIT_SCRIPT`, `SAVE_SESSION`,
+`IMAGE_RESPONSES`, `TIMEOUT_ACTION`, `TIMEOUT_NAVIGATION`, `TIMEOUT_SETTLE`, `DEVICE`. `tools.unsafe` needs one
+slot in every pool of the playwright engine.
 ";
 
 /// The section, in Markdown.

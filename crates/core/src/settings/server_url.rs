@@ -1,6 +1,5 @@
 //! Settings that name a server by its URL: a browser's debugger, or an MCP server. Both may carry a key in their query, as
-//! hosted browsers want it, so a query is kept and never shown. User and password are refused: they would stand in every
-//! list and log, and a header does the same.
+//! hosted browsers want it, and a debugger's also user and password; these are kept and never shown.
 
 use url::Url;
 
@@ -16,7 +15,7 @@ const PAGES: [&str; 3] = ["/json/version", "/json/list", "/json"];
 pub(super) struct ServerUrl {
     schemes: &'static [&'static str],
     allowed: &'static str,
-    /// Whether it is a debugger's, whose pages are known.
+    /// Whether it is a debugger's, whose pages are known, and which can be asked with a password.
     debugger: bool,
 }
 
@@ -44,8 +43,8 @@ impl ServerUrl {
         if !self.schemes.contains(&url.scheme()) {
             return Err(Wrong(None));
         }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(because("user and password do not belong into it; a browser takes them as a header"));
+        if !self.debugger && (!url.username().is_empty() || url.password().is_some()) {
+            return Err(because("user and password cannot be sent to it"));
         }
         if url.fragment().is_some() {
             return Err(because("what follows `#` never reaches a server"));
@@ -129,6 +128,7 @@ mod tests {
             ("http://0x7f000001:9222", "http://127.0.0.1:9222"),
             ("ws://127.0.0.1:9222/devtools/browser/aB-c", "ws://127.0.0.1:9222/devtools/browser/aB-c"),
             ("ws://127.0.0.1:9222", "ws://127.0.0.1:9222"),
+            ("https://ann:p%40w@h/", "https://ann:p%40w@h"),
             ("ws://127.0.0.1:9222/json", "ws://127.0.0.1:9222/json"),
             ("wss://hosted.example?token=s3cret", "wss://hosted.example/?token=s3cret"),
         ] {
@@ -151,8 +151,6 @@ mod tests {
         for (wrong, why) in [
             ("http://h:99999", "port"),
             ("http://h:0", "port 0"),
-            ("http://ann:pw@h:1", "header"),
-            ("http://ann@h:1", "header"),
             ("http://h:1/#x", "#"),
             ("http://a..b:1 ", ""),
         ] {
@@ -168,6 +166,7 @@ mod tests {
         assert_eq!(text(&ServerUrl::MCP, "http://h:1/mcp/"), Ok("http://h:1/mcp/".to_owned()));
         assert_eq!(text(&ServerUrl::MCP, "https://h/json?k=v"), Ok("https://h/json?k=v".to_owned()));
         assert_eq!(text(&ServerUrl::MCP, "ws://h:1/mcp"), Err(Wrong(None)));
+        assert!(text(&ServerUrl::MCP, "http://ann:pw@h:1/mcp").is_err());
     }
 
     /// Neither what is shown nor what is wrong repeats a key or a password.

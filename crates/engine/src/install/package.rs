@@ -9,7 +9,11 @@ use std::{
 use serde::Deserialize;
 
 use super::{InstallError, Installed, Located, NotInstalled, Progress, lock, npm_ci};
-use crate::{launcher::Launcher, node::Npm, run_folder::make_private};
+use crate::{
+    launcher::Launcher,
+    node::{NoNode, Node, Npm},
+    run_folder::make_private,
+};
 
 /// Microsoft's `@playwright/mcp`.
 pub static PLAYWRIGHT: Package = Package {
@@ -21,6 +25,7 @@ pub static PLAYWRIGHT: Package = Package {
     cli: "cli.js",
     // All of the engine's code is in this package, so one without it is not an engine.
     code: ("playwright-core", "playwright-core/package.json"),
+    node: ("20 or newer", &[(20, 0)]),
     version: LazyLock::new(|| PLAYWRIGHT.locked().unwrap_or_default()),
 };
 
@@ -34,6 +39,8 @@ pub static DEVTOOLS: Package = Package {
     cli: "build/src/bin/chrome-devtools-mcp.js",
     // It brings its libraries along in one file.
     code: ("libraries", "chrome-devtools-mcp/build/src/third_party/index.js"),
+    // As its package says; on any other it ends at once.
+    node: ("20.19, 22.12 or newer", &[(20, 19), (22, 12), (23, 0)]),
     version: LazyLock::new(|| DEVTOOLS.locked().unwrap_or_default()),
 };
 
@@ -51,6 +58,9 @@ pub struct Package {
     pub(super) cli: &'static str,
     /// Where most of its code is, below `node_modules`, after what that is called.
     pub(super) code: (&'static str, &'static str),
+    /// The Nodes it runs on, in words, and as the least minor version of each major one; what is newer than the last does
+    /// too.
+    node: (&'static str, &'static [(u32, u32)]),
     version: LazyLock<String>,
 }
 
@@ -58,6 +68,24 @@ impl Package {
     /// The pinned version, as the embedded lock file has it.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Whether this Node will do for it.
+    pub fn runs_on(&self, node: &Node) -> Result<(), NoNode> {
+        let mut parts = node.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        let (wanted, least) = self.node;
+        let will_do = least.iter().any(|(of, min)| *of == major && minor >= *min)
+            || least.last().is_some_and(|(newest, _)| major > *newest);
+        if will_do {
+            return Ok(());
+        }
+        Err(NoNode::TooOldFor {
+            engine: self.name,
+            wanted,
+            found: node.version.clone(),
+            path: node.path.clone(),
+        })
     }
 
     fn locked(&self) -> Option<String> {

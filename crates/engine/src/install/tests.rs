@@ -1,6 +1,7 @@
 use std::{fs, path::Path};
 
 use super::*;
+use crate::node::Node;
 
 /// An engine's folder in a fresh data folder, as npm leaves it, but of the version given.
 fn engine(package: &Package, version: &str) -> (tempfile::TempDir, PathBuf) {
@@ -59,6 +60,23 @@ fn a_missing_engine_is_named() {
         assert_eq!(error.to_string(), expected);
         let error = StartError::from(error);
         assert_eq!(error.hint.as_deref(), Some("run `greenroom setup`"));
+    }
+}
+
+/// Each engine says on which Nodes it runs, and names the one that will not do.
+#[test]
+fn nodes_that_will_do() {
+    let node = |version: &str| Node { path: "/bin/node".into(), version: version.to_owned() };
+    for fine in ["20.19.0", "20.20.2", "22.12.1", "23.0.0", "24.1.0"] {
+        assert!(BOTH.iter().all(|package| package.runs_on(&node(fine)).is_ok()), "{fine}");
+    }
+    for old in ["20.18.3", "21.7.0", "22.11.9", "22"] {
+        assert!(PLAYWRIGHT.runs_on(&node(old)).is_ok(), "{old}");
+        let error = DEVTOOLS.runs_on(&node(old)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("the devtools engine needs Node 20.19, 22.12 or newer, this is {old}: `/bin/node`")
+        );
     }
 }
 

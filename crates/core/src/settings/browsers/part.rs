@@ -22,8 +22,8 @@ const NAME_BYTES_MAX: usize = 256;
 const HEADER_BYTES_MAX: usize = 8 * 1024;
 
 /// What the connection says by itself. A second one beside it would break the handshake.
-const HANDSHAKE: [&str; 6] =
-    ["host", "connection", "upgrade", "content-length", "transfer-encoding", "sec-websocket-"];
+const HANDSHAKE: [&str; 5] =
+    ["connection", "upgrade", "content-length", "transfer-encoding", "sec-websocket-"];
 
 /// The one placeholder of a start command.
 const PLACEHOLDER: &str = "url";
@@ -277,7 +277,7 @@ mod tests {
             ("{ A = \"s3cret\\r\\nB: c\" }", "`A`: its value must be one line"),
             ("{ A = 's3crét' }", "`A`: its value must be one line"),
             ("{ A = '' }", "`A`: its value must be one line"),
-            ("{ HOST = 's3cret' }", "`HOST`: the connection sets it itself"),
+            ("{ UPGRADE = 's3cret' }", "`UPGRADE`: the connection sets it itself"),
             ("{ Sec-WebSocket-Key = 's3cret' }", "`Sec-WebSocket-Key`: the connection sets it itself"),
             ("{ a = 's3cret', A = 'b' }", "twice"),
         ] {

@@ -193,10 +193,10 @@ fn keys_that_do_not_fit() {
 fn wrong_values() {
     let text = r#"
         [[browsers]]
-        url = "http://ann:s3cret@h:1"
+        url = "http://ann:s3cret@h:0"
         label = "3"
         tags = "qa"
-        headers = { Host = "s3cret" }
+        headers = { Upgrade = "s3cret" }
         start_command = "x {port}"
         engine = "selenium"
         [[browsers]]
@@ -206,11 +206,11 @@ fn wrong_values() {
     let starts = [
         "`browsers.1.engine` cannot be `\"selenium\"` (from /project/greenroom.toml): expected one of",
         "`browsers.1.headers` cannot be `…` (from /project/greenroom.toml): expected a table of at most 32 names and texts, such \
-         as `{ Authorization = \"…\" }` (`Host`: the connection sets it itself)",
+         as `{ Authorization = \"…\" }` (`Upgrade`: the connection sets it itself)",
         "`browsers.1.label` cannot be `\"3\"` (from /project/greenroom.toml): expected a name of at most 64 bytes that is no number",
         "`browsers.1.start_command` cannot be `\"x {port}\"` (from /project/greenroom.toml): expected a program and its arguments",
         "`browsers.1.tags` cannot be `\"qa\"` (from /project/greenroom.toml): expected a list",
-        "`browsers.1.url` cannot be `\"http://***@h:1\"` (from /project/greenroom.toml): expected a debugger's address",
+        "`browsers.1.url` cannot be `\"http://***@h:0\"` (from /project/greenroom.toml): expected a debugger's address",
         "`browsers.2` in /project/greenroom.toml has no `url` -> add its debugger's address",
     ];
     assert_eq!(found.len(), starts.len(), "{found:#?}");
@@ -322,6 +322,9 @@ fn conflicts() {
         found[0].contains("`caps` is set") && found[0].contains("but `engine` is `devtools`"),
         "{found:?}"
     );
+
+    let found = with("engine = 'devtools'\nallowed_origins = ['a.example']");
+    assert!(found.len() == 1 && found[0].contains("-> leave it out: it would reach the tabs"), "{found:?}");
 
     let unsafe_tools = "tools.unsafe = true\n[[browsers]]\nurl = 'http://a:1'\n";
     assert_eq!(browsers(&written(unsafe_tools)).len(), 1, "the built-in pool's 16 slots are not there");

@@ -117,12 +117,10 @@ pub(super) const ATTACHED: &[Rule] = &[Rule {
 }];
 
 /// Settings of the playwright engine that the devtools engine has nothing like.
-const PLAYWRIGHTS: [&str; 11] = [
+const PLAYWRIGHTS: [&str; 9] = [
     "storage_state",
     "caps",
     "init_script",
-    "allowed_origins",
-    "blocked_origins",
     "save_session",
     "image_responses",
     "timeout_action",

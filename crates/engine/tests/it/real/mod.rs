@@ -7,7 +7,6 @@ mod answers;
 mod attached;
 mod data;
 mod files;
-mod user;
 
 use std::{
     path::{Path, PathBuf},

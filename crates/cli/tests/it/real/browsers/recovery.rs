@@ -35,7 +35,7 @@ async fn killed_under_a_call() {
     let site = Site::start().await;
     let mut attached = Attached::start(1, &[]).await;
     attached.house.navigate("", &site.url("/title?t=x")).await.ok();
-    let hung = attached.house.hang("", &site, "/canary?name=hang").await;
+    let hung = attached.house.hang("", &site, "/canary").await;
     attached.theirs[0].kill().await;
     answer(hung).await.lost("debugger");
     attached.house.end().await;

@@ -4,12 +4,13 @@ use std::{path::Path, process::Stdio, sync::Arc};
 
 use greenroom_cdp::{Client, Events};
 use greenroom_engine::Endpoint;
-use greenroom_testkit::{PATIENCE, eventually, within};
+use greenroom_testkit::{PATIENCE, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
+    sync::Mutex,
 };
 
 pub const CHROMIUM: &str = "/usr/lib/chromium/chromium-headless-shell";
@@ -30,7 +31,7 @@ pub struct UserBrowser {
     child: Child,
     pub port: u16,
     client: Client,
-    _events: Events,
+    events: Mutex<Events>,
     _profile: TempDir,
 }
 
@@ -42,7 +43,8 @@ impl UserBrowser {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = within(PATIENCE, async {
             loop {
-                let line = lines.next_line().await.unwrap().expect("Chromium ended before it listened");
+                let line =
+                    lines.next_line().await.unwrap().unwrap_or_else(|| panic!("it ended before it listened"));
                 if let Some(address) = line.strip_prefix("DevTools listening on ") {
                     break address.to_owned();
                 }
@@ -53,7 +55,7 @@ impl UserBrowser {
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let (client, events) = Client::connect(&address).await.unwrap();
         let port = client.local_port().unwrap();
-        let browser = Self { child, port, client, _events: events, _profile: profile };
+        let browser = Self { child, port, client, events: Mutex::new(events), _profile: profile };
         let tabs = browser.until(|tabs| tabs.iter().any(|tab| tab.url == url)).await;
         browser.until_loaded(&tabs[0].id, url).await;
         browser
@@ -121,6 +123,28 @@ impl UserBrowser {
         answer["result"]["value"].clone()
     }
 
+    /// Has a tab's page crash, and waits until the browser has noticed.
+    pub async fn crash(&self, tab: &str) {
+        let attached = self.call("Target.attachToTarget", json!({ "targetId": tab, "flatten": true })).await;
+        let session = attached["sessionId"].as_str().unwrap();
+        self.client.call_in(session, "Inspector.enable", &json!({})).await.unwrap();
+        // It is never answered, or with the crash.
+        let crash = json!({});
+        let crashed = self.client.call_in(session, "Page.crash", &crash);
+        let noticed = within(PATIENCE, async {
+            loop {
+                let event = self.events.lock().await.next().await.unwrap();
+                if event.method == "Inspector.targetCrashed" && event.session.as_deref() == Some(session) {
+                    break;
+                }
+            }
+        });
+        tokio::select! {
+            () = noticed => {}
+            () = async { let _ = crashed.await; std::future::pending().await } => {}
+        }
+    }
+
     pub async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }
@@ -139,11 +163,4 @@ pub fn command(profile: &Path, port: u16) -> Command {
     command.args(FLAGS).arg(format!("--remote-debugging-port={port}"));
     command.arg(format!("--user-data-dir={}", profile.display())).kill_on_drop(true);
     command
-}
-
-/// Waits until nothing listens at a port.
-#[allow(dead_code)]
-pub async fn until_free(port: u16) {
-    eventually("a free port", || std::net::TcpListener::bind(("127.0.0.1", port)).is_ok().then_some(()))
-        .await;
 }

@@ -1,89 +1,15 @@
-//! Browsers that somebody else runs: what is driven in them, and what is left alone.
+//! What is driven in somebody else's browser, and what is left alone.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::collections::BTreeSet;
 
-use greenroom_core::{Call, Engine, Instance, InstanceId, Lost, Nobody, Reply, Seat, net::OwnPorts};
-use greenroom_engine::{Endpoint, PlaywrightEngine, PlaywrightOptions};
-use greenroom_testkit::{PATIENCE, Site, within};
+use greenroom_testkit::Site;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use super::{
-    GRACE, data_folder, engine, text,
+    super::{Room, body},
+    Guest,
     user::{Tab, UserBrowser},
 };
-
-/// greenroom, attached to somebody's browser.
-struct Guest {
-    engine: PlaywrightEngine,
-    instance: Arc<dyn Instance>,
-    seat: Box<dyn Seat>,
-    /// Last, so that it goes when nobody uses it any more.
-    _data: TempDir,
-}
-
-fn attached(data: &TempDir, endpoint: Arc<Endpoint>, isolated: bool) -> PlaywrightEngine {
-    // The proxy is nobody's: what is attached to has its own way.
-    let engine = engine(data.path(), 9, &[]);
-    let options = PlaywrightOptions {
-        attach: Some(endpoint),
-        isolated,
-        timeout_settle: None,
-        ..(*engine.options).clone()
-    };
-    PlaywrightEngine { options: Arc::new(options), ..engine }
-}
-
-impl Guest {
-    async fn attach(endpoint: Arc<Endpoint>, isolated: bool) -> Self {
-        let data = data_folder();
-        let engine = attached(&data, endpoint, isolated);
-        let instance = engine.start(InstanceId(0)).await.unwrap();
-        let seat = instance.open(Arc::new(Nobody)).await.unwrap();
-        Self { engine, instance, seat, _data: data }
-    }
-
-    async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
-        let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
-        within(PATIENCE, self.seat.call(Call::new(tool, params), Arc::new(Nobody))).await
-    }
-
-    /// The text that a tool answers, which must not fail.
-    async fn call(&mut self, tool: &str, arguments: Value) -> String {
-        let reply = self.try_call(tool, arguments).await.unwrap();
-        assert!(!reply.is_failure(), "{tool}: {}", text(&reply));
-        text(&reply)
-    }
-
-    async fn navigate(&mut self, url: &str) -> String {
-        self.call("browser_navigate", json!({ "url": url })).await
-    }
-
-    async fn evaluate(&mut self, function: &str) -> String {
-        self.call("browser_evaluate", json!({ "function": function })).await
-    }
-
-    /// Waits until the engine has noticed that tabs were closed, which it may hear of after the browser did it.
-    async fn until_tabs(&mut self, count: usize) {
-        within(PATIENCE, async {
-            loop {
-                // The engine fails to list a tab that closes just then.
-                let list = self.try_call("browser_tabs", json!({ "action": "list" })).await.unwrap();
-                if !list.is_failure()
-                    && text(&list).lines().filter(|line| line.starts_with("- ")).count() == count
-                {
-                    break;
-                }
-            }
-        })
-        .await;
-    }
-
-    async fn leave(self) {
-        self.seat.close().await;
-        self.instance.stop(GRACE).await;
-    }
-}
 
 fn urls(tabs: &[Tab]) -> BTreeSet<&str> {
     tabs.iter().map(|tab| tab.url.as_str()).collect()
@@ -103,7 +29,7 @@ async fn a_guest_leaves_all_as_it_was() {
     let look = "JSON.stringify([window.marked, innerWidth, innerHeight, navigator.userAgent, document.cookie, history.length, String(setTimeout), String(requestAnimationFrame)])";
     let seen = browser.evaluate(mine, look).await;
 
-    let mut guest = Guest::attach(browser.endpoint(), false).await;
+    let mut guest = Guest::attach(browser.endpoint()).await;
     assert_eq!(browser.tabs().await.len(), 3, "one more");
     assert_eq!(guest.seat.view().borrow().tabs, 1);
     let answer = guest.navigate(&site.url("/title?t=visited")).await;
@@ -132,7 +58,7 @@ async fn a_closed_tab_has_a_successor() {
     let site = Site::start().await;
     let browser = UserBrowser::start(&site.url("/title?t=home")).await;
     let before = browser.tabs().await;
-    let mut guest = Guest::attach(browser.endpoint(), false).await;
+    let mut guest = Guest::attach(browser.endpoint()).await;
     guest.navigate(&site.url("/title?t=first")).await;
     for _ in 0..3 {
         // A page may close itself if another opened it.
@@ -168,7 +94,7 @@ async fn a_closed_tab_has_a_successor() {
 async fn what_is_opened_belongs_to_its_opener() {
     let site = Site::start().await;
     let browser = UserBrowser::start(&site.url("/title?t=home")).await;
-    let mut guest = Guest::attach(browser.endpoint(), false).await;
+    let mut guest = Guest::attach(browser.endpoint()).await;
     guest.navigate(&site.url("/title?t=first")).await;
     let popup = site.url("/title?t=popup");
     guest.evaluate(&format!("() => {{ window.open('{popup}'); }}")).await;
@@ -196,7 +122,7 @@ async fn a_users_tab_is_used_when_it_is_selected() {
     let home = site.url("/title?t=home");
     let browser = UserBrowser::start(&home).await;
     let spare = browser.open_tab(&site.url("/title?t=spare")).await;
-    let mut guest = Guest::attach(browser.endpoint(), false).await;
+    let mut guest = Guest::attach(browser.endpoint()).await;
     guest.navigate(&site.url("/title?t=own")).await;
     let list = guest.call("browser_tabs", json!({ "action": "list" })).await;
     let index = |title: &str| {
@@ -222,17 +148,17 @@ async fn closing_is_for_own_tabs() {
     let browser = UserBrowser::start(&site.url("/title?t=home")).await;
     let before = browser.tabs().await;
 
-    let mut room = super::Room::open(&[]).await;
+    let mut room = Room::open(&[]).await;
     room.navigate("/title?t=x").await;
     let engines = room.call("browser_close", json!({})).await;
-    let engines = super::body(&engines).to_owned();
+    let engines = body(&engines).to_owned();
     room.end().await;
 
-    let mut guest = Guest::attach(browser.endpoint(), false).await;
+    let mut guest = Guest::attach(browser.endpoint()).await;
     guest.navigate(&site.url("/title?t=own")).await;
     guest.call("browser_tabs", json!({ "action": "new" })).await;
     let reply = guest.try_call("browser_close", json!({})).await.unwrap();
-    assert_eq!(super::body(&reply), engines);
+    assert_eq!(body(&reply), engines);
     assert_eq!(browser.tabs().await, before);
     assert_eq!(guest.seat.view().borrow().tabs, 0);
     guest.navigate(&site.url("/title?t=again")).await;
