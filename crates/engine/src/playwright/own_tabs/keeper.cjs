@@ -33,9 +33,17 @@ async function targetOf(page) {
   }
 }
 
+/** Has a page that its user does not look at go on as if it were in front. It would not be drawn, and a click waits for that. */
+async function wake(page) {
+  // The session is not detached: with it this would end.
+  const session = await page.context().newCDPSession(page);
+  await session.send('Emulation.setFocusEmulationEnabled', { enabled: true });
+}
+
 class Keeper {
-  constructor(context) {
+  constructor(context, browser) {
     this.context = context;
+    this.browser = browser;
     /** Pages that are its own, and pages that the agent chose. */
     this.own = new Set();
     this.chosen = new Set();
@@ -51,9 +59,13 @@ class Keeper {
 
   hook() {
     const { context } = this;
-    const { selectTab } = context;
+    const { ensureTab, selectTab } = context;
     const set = context._setCurrentTab.bind(context);
     context._setCurrentTab = (tab) => set(!tab || this.mayUse(tab.page) ? tab : this.last());
+    context.ensureTab = async () => {
+      await this.catchUp();
+      return ensureTab.call(context);
+    };
     context.newTab = async () => {
       const browserContext = await context.ensureBrowserContext();
       const page = await browserContext.newPage();
@@ -74,6 +86,12 @@ class Keeper {
       }
       return selectTab.call(context, index);
     };
+  }
+
+  /** What the browser answers comes after all that happened before: tabs that were closed are known to be then. */
+  async catchUp() {
+    this.session ??= this.browser.newBrowserCDPSession();
+    await (await this.session).send('Browser.getVersion');
   }
 
   /** Looks at all tabs there are. What the engine took for its current one before is left if it may not be used. */
@@ -132,13 +150,14 @@ class Keeper {
     for (const listener of this.silenced.get(page) ?? []) page.on('filechooser', listener);
     this.silenced.delete(page);
     // One that closes meanwhile needs no more.
-    if (settle) await settle({ page, alone: true }).catch(() => {});
+    const installed = settle && settle({ page, alone: true });
+    await Promise.all([wake(page), installed]).catch(() => {});
   }
 }
 
 exports.default = async ({ page }) => {
   const { context } = tabOf(page);
-  if (!keepers.has(context)) keepers.set(context, new Keeper(context));
+  if (!keepers.has(context)) keepers.set(context, new Keeper(context, page.context().browser()));
   const keeper = keepers.get(context);
   await keeper.ready;
   await keeper.meet(page);

@@ -1,7 +1,9 @@
 //! What is driven in somebody else's browser, and what is left alone.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
+use greenroom_core::{Engine, InstanceId, Nobody};
+use greenroom_engine::{Endpoint, PlaywrightOptions};
 use greenroom_testkit::Site;
 use serde_json::{Value, json};
 
@@ -166,4 +168,132 @@ async fn closing_is_for_own_tabs() {
     guest.leave().await;
     assert_eq!(browser.tabs().await, before);
     browser.kill().await;
+}
+
+/// Tabs of the user's work as ever while a guest is there: their file dialogs open, and no script of the engine's is in
+/// their documents. In its own tab the guest has both.
+#[tokio::test]
+async fn the_users_tabs_work_as_ever() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/upload")).await;
+    let users = browser.tabs().await[0].id.clone();
+    // Without a window a dialog is cancelled at once; one that is intercepted says nothing.
+    let dialog = "new Promise((resolve) => {
+        const input = document.createElement('input');
+        input.type = 'file';
+        input.addEventListener('cancel', () => resolve('cancelled'));
+        setTimeout(() => resolve('nothing'), 10000);
+        input.click();
+    })";
+    assert_eq!(browser.evaluate(&users, dialog).await, "cancelled");
+    let native = browser.evaluate(&users, "String(setTimeout)").await;
+
+    let mut guest = Guest::attach(browser.endpoint()).await;
+    assert_eq!(browser.evaluate(&users, dialog).await, "cancelled");
+    for tab in [users.clone(), browser.open_tab(&site.url("/title?t=later")).await] {
+        browser.navigate(&tab, &site.url("/upload?again")).await;
+        assert_eq!(browser.evaluate(&tab, "String(setTimeout)").await, native);
+        assert_eq!(browser.evaluate(&tab, dialog).await, "cancelled");
+    }
+
+    guest.navigate(&site.url("/upload")).await;
+    assert!(!guest.evaluate("() => String(setTimeout)").await.contains(native.as_str().unwrap()));
+    let answer = guest.call("browser_click", json!({ "target": "#file" })).await;
+    assert!(answer.contains("[File chooser]: can be handled by browser_file_upload"), "{answer}");
+    guest.leave().await;
+    assert_eq!(browser.evaluate(&users, dialog).await, "cancelled");
+    browser.kill().await;
+}
+
+/// Tabs that the user opens and closes while guests come and go are never taken for theirs; one guest after the other
+/// finds the same browser, also where each has an engine of its own.
+#[tokio::test]
+async fn guests_come_and_go() {
+    let site = Site::start().await;
+    let home = site.url("/title?t=home");
+    let browser = UserBrowser::start(&home).await;
+    let data = super::data_folder();
+    let engine = super::attached(&data, browser.endpoint(), |options| options.own_node = true);
+    let instance = engine.start(InstanceId(0)).await.unwrap();
+    for round in 0..3 {
+        let url = site.url(&format!("/title?t=round{round}"));
+        let (opened, _users) = tokio::join!(instance.open(Arc::new(Nobody)), browser.open_tab(&url));
+        let seat = opened.unwrap();
+        assert_eq!(seat.view().borrow().tabs, 1);
+        seat.close().await;
+        assert_eq!(browser.tabs().await.len(), 2 + round);
+    }
+    instance.stop(super::GRACE).await;
+    browser.kill().await;
+}
+
+/// A guest that is left with the last tab leaves an empty one in its place: a browser with windows would end with it.
+#[tokio::test]
+async fn the_last_tab_is_left() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/title?t=home")).await;
+    let users = browser.tabs().await[0].id.clone();
+    let mut guest = Guest::attach(browser.endpoint()).await;
+    guest.navigate(&site.url("/title?t=own")).await;
+    let own = browser.tabs().await.into_iter().find(|tab| tab.id != users).unwrap();
+    browser.call("Target.closeTarget", json!({ "targetId": users })).await;
+    guest.until_tabs(1).await;
+    guest.leave().await;
+    let left = browser.tabs().await;
+    assert!(left.len() == 1 && left[0].id != own.id && left[0].url == "about:blank", "{left:?}");
+    browser.kill().await;
+}
+
+/// Isolated seats have contexts of their own, side by side, without the user's cookies; nothing of them stays, and the
+/// user's own context is not touched.
+#[tokio::test]
+async fn isolated_guests_see_nothing() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/title?t=home")).await;
+    let before = browser.tabs().await;
+    browser.evaluate(&before[0].id, "document.cookie = 'user=ann'").await;
+    let mut guest = Guest::attach_with(browser.endpoint(), |options| {
+        (options.isolated, options.slots) = (true, 2);
+    })
+    .await;
+    let second = guest.instance.open(Arc::new(Nobody)).await.unwrap();
+    guest.navigate(&site.url("/title?t=own")).await;
+    let cookies = guest.evaluate("() => document.cookie").await;
+    assert!(!cookies.contains("user=ann"), "{cookies}");
+    assert_eq!(browser.tabs().await, before);
+    assert_eq!(browser.contexts().await, 2);
+    second.close().await;
+    guest.call("browser_close", json!({})).await;
+    assert_eq!(browser.contexts().await, 0);
+    guest.navigate(&site.url("/title?t=again")).await;
+    guest.leave().await;
+    assert_eq!((browser.contexts().await, browser.tabs().await), (0, before));
+    browser.kill().await;
+}
+
+/// What would change the browser for its user is refused by name, before anything is started.
+#[tokio::test]
+async fn what_would_change_the_browser_is_refused() {
+    let nowhere = Arc::new(Endpoint {
+        url: "http://127.0.0.1:1".to_owned(),
+        headers: Vec::new(),
+        start_command: Vec::new(),
+    });
+    let data = super::data_folder();
+    let changes: [(&str, fn(&mut PlaywrightOptions)); 6] = [
+        ("`user_agent`", |options| options.user_agent = Some("x".to_owned())),
+        ("`ignore_https_errors`", |options| options.ignore_https_errors = true),
+        ("`allowed_origins`", |options| options.allowed_origins.push("http://x".to_owned())),
+        ("`blocked_origins`", |options| options.blocked_origins.push("http://x".to_owned())),
+        ("`init_script`", |options| options.init_scripts.push("/dev/null".into())),
+        ("`extension`", |options| options.extension = true),
+    ];
+    for (key, change) in changes {
+        let engine = super::attached(&data, nowhere.clone(), change);
+        let refused = engine.start(InstanceId(0)).await.err().unwrap();
+        let all = format!("{} {}", refused.message, refused.hint.unwrap_or_default());
+        assert!(all.contains(key), "{all}");
+    }
+    let engine = super::attached(&data, nowhere, |options| options.slots = 2);
+    assert!(engine.start(InstanceId(0)).await.err().unwrap().message.contains("one slot"));
 }

@@ -13,11 +13,11 @@ use tokio::{
     sync::Mutex,
 };
 
-pub const CHROMIUM: &str = "/usr/lib/chromium/chromium-headless-shell";
+pub const CHROMIUM: &str = "/usr/lib/chromium/chromium";
 
 pub const FLAGS: [&str; 8] = [
     "--no-sandbox",
-    "--headless",
+    "--headless=new",
     "--no-first-run",
     "--disable-quic",
     "--disable-background-networking",
@@ -116,11 +116,26 @@ impl UserBrowser {
     pub async fn evaluate(&self, tab: &str, code: &str) -> Value {
         let attached = self.call("Target.attachToTarget", json!({ "targetId": tab, "flatten": true })).await;
         let session = attached["sessionId"].as_str().unwrap();
-        let code = json!({ "expression": code, "returnByValue": true, "awaitPromise": true });
+        let code =
+            json!({ "expression": code, "returnByValue": true, "awaitPromise": true, "userGesture": true });
         let answer = self.client.call_in(session, "Runtime.evaluate", &code).await.unwrap();
         let _ = self.call("Target.detachFromTarget", json!({ "sessionId": session })).await;
         let answer: Value = serde_json::from_str(answer.get()).unwrap();
         answer["result"]["value"].clone()
+    }
+
+    /// Goes elsewhere in a tab, as its user would.
+    pub async fn navigate(&self, tab: &str, url: &str) {
+        let attached = self.call("Target.attachToTarget", json!({ "targetId": tab, "flatten": true })).await;
+        let session = attached["sessionId"].as_str().unwrap();
+        self.client.call_in(session, "Page.navigate", &json!({ "url": url })).await.unwrap();
+        self.until_loaded(tab, url).await;
+    }
+
+    /// How many contexts there are beside the browser's own.
+    pub async fn contexts(&self) -> usize {
+        let contexts = self.call("Target.getBrowserContexts", json!({})).await;
+        contexts["browserContextIds"].as_array().unwrap().len()
     }
 
     /// Has a tab's page crash, and waits until the browser has noticed.
