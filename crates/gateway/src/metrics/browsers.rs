@@ -15,10 +15,13 @@ use prometheus_client::{
 
 use super::set;
 
+/// By index, what was counted and how it ended.
+type Counted = BTreeMap<u32, BTreeMap<(Figure, &'static str), u64>>;
+
 /// What is counted of each, and how it is shown.
 #[derive(Default)]
 pub(super) struct Browsers {
-    counted: Mutex<BTreeMap<u32, BTreeMap<(Figure, &'static str), u64>>>,
+    counted: Mutex<Counted>,
     states: Family<InState, Gauge>,
     leased: Family<OfBrowser, Gauge>,
     waiting: Family<OfBrowser, Gauge>,
@@ -69,7 +72,7 @@ impl Browsers {
         all
     }
 
-    fn counted(&self) -> MutexGuard<'_, BTreeMap<u32, BTreeMap<(Figure, &'static str), u64>>> {
+    fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
