@@ -14,6 +14,7 @@ mod endpoint;
 pub mod errand;
 pub mod install;
 pub mod launcher;
+mod left_tabs;
 mod loss;
 pub mod node;
 mod observer;

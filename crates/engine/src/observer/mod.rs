@@ -35,6 +35,9 @@ const COMMANDS: usize = 64;
 /// How long an answer may wait for the titles of its pages. Usual is half a millisecond.
 const REFRESH: Duration = Duration::from_millis(250);
 
+/// How long tabs that were left behind may take to close. A page that hangs takes half a second.
+const CLOSE_LEFT: Duration = Duration::from_secs(2);
+
 /// What of a browser a seat follows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
@@ -198,14 +201,20 @@ impl Observer {
         Ok(self.ask(|reply| Command::Tabs(scope.clone(), reply)).await?.others)
     }
 
-    /// Closes those of these tabs that are there. Tabs of another browser are not.
-    pub(crate) async fn close_left(&self, tabs: &[String]) {
+    /// Closes those of these tabs that are there, within [`CLOSE_LEFT`], and says how many these were. Tabs of another
+    /// browser are not there.
+    pub(crate) async fn close_left(&self, tabs: &[String]) -> Result<usize, greenroom_cdp::Error> {
         let scope = self.nothing_yet();
         self.own(scope, tabs.to_owned()).await;
-        if let Err(error) = self.close_tabs(&Scope::Own(scope), Leave::SomeTab).await {
-            tracing::debug!(%error, "cannot close tabs that were left behind");
-        }
-        self.forget(&Scope::Own(scope)).await;
+        let scope = Scope::Own(scope);
+        let closed = async {
+            let there = self.ask(|reply| Command::Tabs(scope.clone(), reply)).await?.within.len();
+            self.close_tabs(&scope, Leave::SomeTab).await.map(|()| there)
+        };
+        let late = |_| greenroom_cdp::Error::NoAnswer { method: "Target.closeTarget".to_owned() };
+        let closed = timeout(CLOSE_LEFT, closed).await.map_err(late);
+        self.forget(&scope).await;
+        closed?
     }
 
     /// Stops following pages.

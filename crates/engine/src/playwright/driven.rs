@@ -15,6 +15,7 @@ use crate::{
     chromium::Chromium,
     endpoint::Endpoint,
     launcher::Spec,
+    left_tabs,
     observer::Observer,
     ports::PortGuard,
     process::Process,
@@ -51,6 +52,7 @@ impl Driven {
         if let Some(endpoint) = &engine.options.attach {
             let address = endpoint.reach().await?;
             let observer = Observer::attach(endpoint, &address).await?;
+            left_tabs::close(&engine.run, &observer).await;
             let port = observer.local_port().map(|port| engine.ports.hold_theirs(port)).transpose();
             let port = port.map_err(|error| unwritable(&engine.run, &error))?;
             let attached = Attached { endpoint: endpoint.clone(), address, _port: port };

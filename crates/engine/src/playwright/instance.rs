@@ -1,8 +1,10 @@
 //! One browser, its observer, and the Node process that serves all seats, unless each has its own.
 
-use std::{collections::BTreeSet, io, path::Path, sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, Unwell, raw::encode};
+use greenroom_core::{
+    Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, Unwell, port::human, raw::encode,
+};
 use greenroom_mcp::link::child;
 use serde_json::json;
 use tokio::{
@@ -15,26 +17,21 @@ use tokio_util::task::TaskTracker;
 use super::{
     PlaywrightEngine, STOP_GRACE,
     driven::{Driven, EXIT},
-    own_tabs::{self, OwnTabs},
+    own_tabs,
     pulse::Pulse,
-    seat::{Context, PlaywrightSeat},
+    seat::PlaywrightSeat,
     server::Server,
-    settle,
-    shape::failure,
-    start_node, window, with_temp,
+    settle, start_node, window, with_temp,
 };
 use crate::{
     browser::Wanted,
     launcher::Spec,
     loss::{declare, explain},
-    observer::{Leave, Observer, Scope, Watched},
+    observer::Observer,
     process::Process,
     run_folder::{Scratch, unwritable},
     upstream::{self, Upstream},
 };
-
-/// How long the tabs of a default context may take to close. A page that hangs takes half a second.
-const TABS: Duration = Duration::from_secs(5);
 
 /// How long Node may take to shake hands with one more seat, and to make its context. Usual is 20 ms and 130 ms,
 /// on a busy machine some seconds; a Node that needs longer hangs, and with it all its seats.
@@ -58,11 +55,11 @@ pub(super) struct Shared {
     /// Whose turn it is in a browser's default context; `None` where each seat has a context of its own.
     turns: Option<Arc<Semaphore>>,
     /// Contexts are made one at a time, so that the new one is known to be this seat's.
-    opening: Mutex<()>,
+    pub(super) opening: Mutex<()>,
     /// Seats that are being opened or closed. Neither is ever given up half-way: what a seat has would belong to
     /// nobody then.
     pub(super) tasks: TaskTracker,
-    folder: Scratch,
+    pub(super) folder: Scratch,
     pub(super) lost: watch::Sender<Option<Lost>>,
 }
 
@@ -122,7 +119,7 @@ impl Shared {
     }
 
     /// Declares the instance lost. What was said first stays.
-    fn lose(&self, lost: Lost) {
+    pub(super) fn lose(&self, lost: Lost) {
         declare(&self.lost, lost);
     }
 
@@ -136,7 +133,7 @@ impl Shared {
     }
 
     /// Waits for an answer of the engine. One that does not come means that it hangs, and the instance is lost.
-    async fn answer<T, E: Into<StartError>>(
+    pub(super) async fn answer<T, E: Into<StartError>>(
         &self,
         answer: impl Future<Output = Result<T, E>>,
     ) -> Result<T, StartError> {
@@ -146,11 +143,27 @@ impl Shared {
             answer = timeout(ANSWER, answer) => match answer {
                 Ok(answer) => answer.map_err(Into::into),
                 Err(_) => {
-                    let hung = Lost::Hung(ANSWER);
+                    let hung = self.hung();
                     self.lose(hung.clone());
                     Err(StartError::new(hung.to_string()))
                 }
             },
+        }
+    }
+
+    /// Why the engine does not answer. It takes hold of every tab before it says anything, so that of somebody else's
+    /// browser one that hangs is enough.
+    fn hung(&self) -> Lost {
+        match self.browser.attached() {
+            Some(_) => Lost::Unwell(
+                format!(
+                    "the engine could not take hold of it within {}; a tab there may hang, or show a dialog that \
+                     waits for an answer",
+                    human(ANSWER)
+                )
+                .into(),
+            ),
+            None => Lost::Hung(ANSWER),
         }
     }
 
@@ -172,102 +185,6 @@ impl Shared {
                 Some(lost) => Err(lost.into()),
                 None => Err(error.into()),
             },
-        }
-    }
-
-    /// Has the engine make a context for a seat, and learns which one it is. Contexts are made one at a time in
-    /// an instance, so the one that is new is this seat's.
-    pub(super) async fn new_context(
-        &self,
-        upstream: &Upstream,
-        agent: Arc<dyn Agent>,
-    ) -> Result<(Context, Watched), StartError> {
-        let _turn = self.opening.lock().await;
-        if self.engine.options.has_own_tabs() {
-            return self.new_tabs(upstream, agent).await;
-        }
-        let gone = || StartError::new("the browser is gone");
-        let before = self.observer.sync().await.ok_or_else(gone)?;
-        self.list_tabs(upstream, agent).await?;
-        let after = self.observer.sync().await.ok_or_else(gone)?;
-        let new: BTreeSet<_> = after.made.difference(&before.made).collect();
-        let context = match (new.first(), new.len()) {
-            (None, 0) if !self.engine.options.isolated => after.default.ok_or_else(|| {
-                StartError::new("the browser does not say which its own context is")
-                    .hint("use a newer browser, or set `isolated` to true")
-            })?,
-            (Some(context), 1) if self.engine.options.isolated => (*context).clone(),
-            (_, count) => {
-                return Err(StartError::new(format!("the engine made {count} contexts more than it should")));
-            }
-        };
-        let context = Scope::Context(context);
-        let watched = self.observer.watch(&context).await.ok_or_else(gone)?;
-        Ok((Context::Whole(context), watched))
-    }
-
-    /// Opens a tab for a seat in a context that is somebody else's, and sees that the engine keeps to it.
-    async fn new_tabs(
-        &self,
-        upstream: &Upstream,
-        agent: Arc<dyn Agent>,
-    ) -> Result<(Context, Watched), StartError> {
-        let (own, tab) = OwnTabs::open(&self.observer, self.folder.path()).await?;
-        let watched = self.observer.watch(&own.scope()).await;
-        let watched = watched.ok_or_else(|| StartError::new("the browser is gone"))?;
-        let kept = self.list_tabs(upstream, agent).await.and_then(|()| match own.is_kept(&tab) {
-            true => Ok(()),
-            false => Err(StartError::new("the engine does not keep to a tab of its own")),
-        });
-        let context = Context::Tabs(own);
-        match kept {
-            Ok(()) => Ok((context, watched)),
-            Err(error) => {
-                self.give_up(context).await;
-                Err(error)
-            }
-        }
-    }
-
-    /// The first call of a session, with which the engine connects to the browser.
-    async fn list_tabs(&self, upstream: &Upstream, agent: Arc<dyn Agent>) -> Result<(), StartError> {
-        let list = encode(&json!({ "name": "browser_tabs", "arguments": { "action": "list" } }));
-        let listed =
-            async { upstream.call(&list, agent).await.map_err(|gone| StartError::new(gone.to_string())) };
-        failure(&self.answer(listed).await?).map_err(|text| {
-            let text = match self.browser.attached() {
-                Some(attached) => attached.endpoint.without_secrets(&text),
-                None => text,
-            };
-            StartError::new(format!("the engine cannot make a context: {text}"))
-        })
-    }
-
-    /// Makes sure that nothing is left of what a seat did: the context is gone, or the tabs of the default one are, or
-    /// the seat's own.
-    pub(super) async fn give_up(&self, context: Context) {
-        let scope = match context {
-            Context::Whole(Scope::Context(id)) if self.engine.options.isolated => {
-                return self.observer.dispose(&id).await;
-            }
-            Context::Whole(scope) => {
-                let leave = if self.engine.options.headless { Leave::Nothing } else { Leave::Tab };
-                self.close_tabs(self.observer.close_tabs(&scope, leave)).await;
-                scope
-            }
-            Context::Tabs(mut own) => {
-                self.close_tabs(own.close(&self.observer)).await;
-                own.scope()
-            }
-        };
-        self.observer.forget(&scope).await;
-    }
-
-    /// Waits until tabs are closed.
-    pub(super) async fn close_tabs(&self, closed: impl Future<Output = Result<(), greenroom_cdp::Error>>) {
-        if !matches!(timeout(TABS, closed).await, Ok(Ok(()))) {
-            // The next seat must not find the tabs of this one.
-            self.lose(Lost::Hung(TABS));
         }
     }
 
@@ -384,6 +301,10 @@ impl Instance for PlaywrightInstance {
             // They see that the instance is lost and hurry.
             self.shared.tasks.close();
             self.shared.tasks.wait().await;
+            if self.shared.engine.options.has_own_tabs() {
+                let Shared { observer, engine, folder, .. } = &*self.shared;
+                own_tabs::leave(observer, &engine.run, folder.path()).await;
+            }
             self.shared.folder.clear().await;
         })
     }

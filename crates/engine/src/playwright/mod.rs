@@ -7,6 +7,7 @@
 
 mod command;
 mod console;
+mod context;
 mod data;
 mod driven;
 mod files;
@@ -14,7 +15,7 @@ mod instance;
 mod launched;
 mod linked;
 mod options;
-pub(crate) mod own_tabs;
+mod own_tabs;
 mod pulse;
 mod seat;
 mod server;

@@ -12,18 +12,13 @@ use tokio::{
 
 use super::{
     CLOSE, CONFIG, STOP_GRACE,
+    context::Context,
     files::{self, Place},
     instance::Shared,
-    own_tabs::{self, OwnTabs},
+    own_tabs,
     shape::{failed, failure, own_wait, shape},
 };
-use crate::{
-    loss::settle,
-    observer::{Scope, Watched},
-    process::Process,
-    seat_folder::SeatFolder,
-    upstream::Upstream,
-};
+use crate::{loss::settle, observer::Watched, process::Process, seat_folder::SeatFolder, upstream::Upstream};
 
 /// How long the engine may take to end one MCP session: usual are milliseconds. One that needs longer may hang.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -46,23 +41,6 @@ pub(super) struct PlaywrightSeat {
     _turn: Option<OwnedSemaphorePermit>,
     /// Follows the instance, the seat's process and its context.
     watchers: JoinSet<()>,
-}
-
-/// What of the browser is a seat's.
-pub(super) enum Context {
-    /// A whole context.
-    Whole(Scope),
-    /// Tabs of its own in a context that is somebody else's.
-    Tabs(OwnTabs),
-}
-
-impl Context {
-    fn scope(&self) -> Scope {
-        match self {
-            Self::Whole(scope) => scope.clone(),
-            Self::Tabs(own) => own.scope(),
-        }
-    }
 }
 
 impl PlaywrightSeat {

@@ -2,8 +2,8 @@
 //!
 //! A seat there opens a tab of its own before anything else, drives only that one and those it opens, unless its agent
 //! selects another, and closes none but these. The engine knows no such thing, so a script in its process,
-//! `keeper.cjs`, keeps it to them; see there. Both sides tell each other in a file which tabs these are, and the file
-//! is what a later greenroom finds when this one was killed.
+//! `keeper.cjs`, keeps it to them; see there. Both sides tell each other in a file which tabs these are: `opened ID` by
+//! us, `own ID` by the script. A later greenroom finds it when this one was killed ([`left_tabs`]).
 
 use std::{
     fs,
@@ -17,14 +17,12 @@ use serde_json::json;
 use super::settle;
 use crate::{
     launcher::Spec,
+    left_tabs::{self, LIST, ids},
     observer::{Leave, Observer, Scope},
-    run_folder::private_file,
+    run_folder::{RunFolder, private_file},
 };
 
 const KEEPER: (&str, &str) = ("keeper.cjs", include_str!("keeper.cjs"));
-
-/// The list, beside the script: `opened ID` by us, `own ID` by the script.
-pub(crate) const LIST: &str = "tabs";
 
 /// Writes the script, and those that it needs, into an instance's folder.
 pub(super) fn write(instance: &Path) -> io::Result<()> {
@@ -96,9 +94,14 @@ impl OwnTabs {
     }
 }
 
-/// The tabs of a list.
-pub(crate) fn ids(list: &str) -> Vec<String> {
-    list.lines().filter_map(|line| line.split_once(' ')).map(|(_, id)| id.to_owned()).collect()
+/// Makes sure, at the end of an instance, that no tab of any seat stays; or that the next one closes it.
+pub(super) async fn leave(observer: &Observer, run: &RunFolder, instance: &Path) {
+    let list = instance.join(LIST);
+    let Ok(text) = fs::read_to_string(&list) else { return };
+    if let Err(error) = observer.close_left(&ids(&text)).await {
+        tracing::debug!(%error, "tabs stay behind in a browser");
+        left_tabs::keep(run.path(), &list);
+    }
 }
 
 /// What the engine answers to `browser_close`, recorded. It is not asked here: it would take leave of the browser.

@@ -1,9 +1,16 @@
 //! How somebody else's browser is reached and lost, and what happens when it cannot be.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use greenroom_core::{Engine, InstanceId, Lost, Nobody, net::OwnPorts};
-use greenroom_engine::{Endpoint, launcher::TAG};
+use greenroom_engine::{Endpoint, launcher::TAG, run_folder};
 use greenroom_testkit::{
     PATIENCE, Site, eventually,
     process::{Signal, alive, processes_with_env, signal, wait_gone},
@@ -13,6 +20,7 @@ use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
+    sync::watch,
 };
 
 use super::{
@@ -241,20 +249,85 @@ async fn headers_are_sent_and_stay_secret() {
     browser.kill().await;
 }
 
+/// What a greenroom left behind that was killed is closed by the next one that attaches to the browser; tabs of the user's,
+/// and of a greenroom that lives, are not.
+#[tokio::test]
+async fn what_the_dead_left_is_closed() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/title?t=home")).await;
+    let dead = browser.open_tab(&site.url("/title?t=dead")).await;
+    let before = browser.tabs().await;
+    let data = data_folder();
+    let folder = data.path().join("run/4194304-1-0/instances/0");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("tabs"), format!("opened {dead}\nown {dead}\nown ABC\n")).unwrap();
+    let neighbour = attached(&data, browser.endpoint(), |_| {});
+    let living = neighbour.start(InstanceId(0)).await.unwrap();
+    let seat = living.open(Arc::new(Nobody)).await.unwrap();
+    assert_eq!(browser.tabs().await.len(), before.len() + 1, "nobody has reaped yet");
+
+    assert_eq!(run_folder::reap(data.path()).folders, 1);
+    let engine = attached(&data, browser.endpoint(), |_| {});
+    let instance = engine.start(InstanceId(0)).await.unwrap();
+    let now = browser.tabs().await;
+    assert!(now.len() == before.len() && now.iter().all(|tab| tab.id != dead), "{now:?}");
+    assert_eq!(fs::read_dir(data.path().join("run/left")).unwrap().count(), 0);
+    seat.close().await;
+    living.stop(GRACE).await;
+    instance.stop(GRACE).await;
+    assert_eq!(browser.tabs().await.len(), 1);
+    browser.kill().await;
+}
+
+/// An engine that dies, and a connection that breaks, leave no tab behind for good: it is closed at once, or by whoever
+/// comes back.
+#[tokio::test]
+async fn what_is_lost_is_closed() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/title?t=home")).await;
+    let before = browser.tabs().await;
+    let mut guest = Guest::attach(browser.endpoint()).await;
+    guest.navigate(&site.url("/title?t=own")).await;
+    signal(guest.instance.process_ids()[0], Signal::KILL);
+    let mut lost = guest.instance.lost();
+    let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone();
+    assert!(matches!(why, Some(Lost::Process { .. })), "{why:?}");
+    guest.leave().await;
+    assert_eq!(browser.tabs().await, before);
+
+    let (data, door) = (data_folder(), Door::open(browser.port, &[]).await);
+    let engine = attached(&data, Arc::new(endpoint(format!("http://127.0.0.1:{}", door.port))), |_| {});
+    let instance = engine.start(InstanceId(0)).await.unwrap();
+    let seat = instance.open(Arc::new(Nobody)).await.unwrap();
+    door.cut();
+    let mut lost = instance.lost();
+    let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone();
+    assert!(matches!(why, Some(Lost::Browser { .. })), "{why:?}");
+    seat.close().await;
+    instance.stop(GRACE).await;
+    assert_eq!(browser.tabs().await.len(), 2, "nobody could close it");
+    let instance = engine.start(InstanceId(0)).await.unwrap();
+    assert_eq!(browser.tabs().await, before);
+    instance.stop(GRACE).await;
+    browser.kill().await;
+}
+
 /// A browser's debugger behind a door that opens only to those who say all these lines.
 struct Door {
     port: u16,
-    passed: Arc<std::sync::atomic::AtomicUsize>,
+    passed: Arc<AtomicUsize>,
+    cut: watch::Sender<()>,
 }
 
 impl Door {
     async fn open(behind: u16, lines: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (port, passed) = (listener.local_addr().unwrap().port(), Arc::default());
-        let count: Arc<std::sync::atomic::AtomicUsize> = Arc::clone(&passed);
+        let (port, passed) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
+        let (count, cut) = (passed.clone(), watch::Sender::new(()));
+        let cuts = cut.clone();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let count = count.clone();
+                let (count, mut cut) = (count.clone(), cuts.subscribe());
                 tokio::spawn(async move {
                     let head = head(&mut stream).await?;
                     let said = String::from_utf8_lossy(&head).to_lowercase();
@@ -263,17 +336,25 @@ impl Door {
                             .write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
                             .await;
                     }
-                    count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    count.fetch_add(1, Ordering::Relaxed);
                     let mut inside = TcpStream::connect(("127.0.0.1", behind)).await?;
                     inside.write_all(&head).await?;
-                    copy_bidirectional(&mut stream, &mut inside).await.map(drop)
+                    tokio::select! {
+                        copied = copy_bidirectional(&mut stream, &mut inside) => copied.map(drop),
+                        _ = cut.changed() => Ok(()),
+                    }
                 });
             }
         });
-        Self { port, passed }
+        Self { port, passed, cut }
+    }
+
+    /// Ends all connections.
+    fn cut(&self) {
+        self.cut.send_replace(());
     }
 
     fn passed(&self) -> usize {
-        self.passed.load(std::sync::atomic::Ordering::Relaxed)
+        self.passed.load(Ordering::Relaxed)
     }
 }

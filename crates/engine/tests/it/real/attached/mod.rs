@@ -86,6 +86,14 @@ impl Guest {
         .await;
     }
 
+    /// Selects the tab of this title.
+    async fn select(&mut self, title: &str) {
+        let list = self.call("browser_tabs", json!({ "action": "list" })).await;
+        let line = list.lines().find(|line| line.contains(&format!("t={title}"))).unwrap();
+        let index: u32 = line.trim_start_matches("- ").split(':').next().unwrap().parse().unwrap();
+        self.call("browser_tabs", json!({ "action": "select", "index": index })).await;
+    }
+
     async fn leave(self) {
         self.seat.close().await;
         self.instance.stop(GRACE).await;

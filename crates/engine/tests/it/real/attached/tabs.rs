@@ -126,17 +126,12 @@ async fn a_users_tab_is_used_when_it_is_selected() {
     let spare = browser.open_tab(&site.url("/title?t=spare")).await;
     let mut guest = Guest::attach(browser.endpoint()).await;
     guest.navigate(&site.url("/title?t=own")).await;
-    let list = guest.call("browser_tabs", json!({ "action": "list" })).await;
-    let index = |title: &str| {
-        let line = list.lines().find(|line| line.contains(&format!("t={title}"))).unwrap();
-        line.trim_start_matches("- ").split(':').next().unwrap().parse::<u32>().unwrap()
-    };
-    guest.call("browser_tabs", json!({ "action": "select", "index": index("spare") })).await;
+    guest.select("spare").await;
     assert!(guest.evaluate("() => document.title").await.contains("spare"));
     browser.call("Target.closeTarget", json!({ "targetId": spare })).await;
     guest.until_tabs(2).await;
     assert!(guest.evaluate("() => document.title").await.contains("own"));
-    guest.call("browser_tabs", json!({ "action": "select", "index": index("home") })).await;
+    guest.select("home").await;
     guest.evaluate("() => { document.title = 'touched'; }").await;
     guest.leave().await;
     assert_eq!(urls(&browser.tabs().await), BTreeSet::from([home.as_str()]));
@@ -280,7 +275,8 @@ async fn what_would_change_the_browser_is_refused() {
         start_command: Vec::new(),
     });
     let data = super::data_folder();
-    let changes: [(&str, fn(&mut PlaywrightOptions)); 6] = [
+    type Change = fn(&mut PlaywrightOptions);
+    let changes: [(&str, Change); 6] = [
         ("`user_agent`", |options| options.user_agent = Some("x".to_owned())),
         ("`ignore_https_errors`", |options| options.ignore_https_errors = true),
         ("`allowed_origins`", |options| options.allowed_origins.push("http://x".to_owned())),

@@ -176,6 +176,7 @@ pub struct Tab {
 pub fn command(profile: &Path, port: u16) -> Command {
     let mut command = Command::new(CHROMIUM);
     command.args(FLAGS).arg(format!("--remote-debugging-port={port}"));
-    command.arg(format!("--user-data-dir={}", profile.display())).kill_on_drop(true);
+    command.arg(format!("--user-data-dir={}", profile.display()));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
     command
 }

@@ -1,0 +1,110 @@
+//! Tabs of greenroom's that stay behind in browsers of somebody else's, when it could not close them: it was killed, or
+//! the browser could not be reached any more.
+//!
+//! While an instance lives its list of tabs stands in its own folder. When nobody can close them the list is moved to a
+//! folder that all greenrooms of a data folder share, and whoever attaches to that browser next closes them. A tab's id
+//! is long and random: the browser that has a tab of that id is the one it was opened in.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use crate::{
+    observer::Observer,
+    run_folder::{RunFolder, make_private},
+};
+
+/// An instance's list, in its folder: a line for each tab, a word and the tab's id.
+pub(crate) const LIST: &str = "tabs";
+
+/// Where the lists of nobody are, beside the run folders. It is nobody's run folder: those begin with a number.
+const LEFT: &str = "left";
+
+/// How long such a list is kept. A browser that was not attached to for so long has mostly been restarted, and its tabs
+/// have other ids then.
+const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How many lists are looked at. Each is one sudden end; with more than these something else is wrong.
+const LISTS_MAX: usize = 256;
+
+/// The tabs of a list.
+pub(crate) fn ids(list: &str) -> Vec<String> {
+    list.lines().filter_map(|line| line.split_once(' ')).map(|(_, id)| id.to_owned()).collect()
+}
+
+/// Keeps the lists of a run folder whose owner is dead, before the folder goes.
+pub(crate) fn keep_of_dead(run: &Path) {
+    let Ok(instances) = fs::read_dir(run.join("instances")) else { return };
+    for list in instances.flatten().map(|instance| instance.path().join(LIST)).filter(|list| list.is_file()) {
+        keep(run, &list);
+    }
+}
+
+/// Keeps a list whose tabs could not be closed.
+pub(crate) fn keep(run: &Path, list: &Path) {
+    let Some(folder) = run.parent().map(|runs| runs.join(LEFT)) else { return };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let moved = make_private(&folder)
+        .and_then(|()| fs::rename(list, folder.join(format!("{now}-{}", std::process::id()))));
+    if let Err(error) = moved {
+        tracing::warn!(%error, list = %list.display(), "tabs stay behind in a browser, and cannot be noted");
+    }
+}
+
+/// Closes what others left behind in this browser.
+pub(crate) async fn close(run: &RunFolder, observer: &Observer) {
+    let Some(folder) = run.path().parent().map(|runs| runs.join(LEFT)) else { return };
+    for list in lists(&folder) {
+        let tabs = ids(&fs::read_to_string(&list).unwrap_or_default());
+        match observer.close_left(&tabs).await {
+            Ok(0) if !is_old(&list) => {}
+            Ok(closed) => {
+                tracing::info!(closed, "closed tabs that were left behind in a browser");
+                let _ = fs::remove_file(&list);
+            }
+            Err(error) => tracing::debug!(%error, "cannot close tabs that were left behind"),
+        }
+    }
+}
+
+fn lists(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut lists: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    // Later ones have later names.
+    lists.sort();
+    lists.split_off(lists.len().saturating_sub(LISTS_MAX))
+}
+
+fn is_old(list: &Path) -> bool {
+    let age = |time: SystemTime| time.elapsed().map_err(io::Error::other);
+    fs::metadata(list).and_then(|data| data.modified()).and_then(age).is_ok_and(|age| age > KEPT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lists of a dead greenroom outlive its folder, in one that is nobody's; a living one's stay where they are.
+    #[test]
+    fn lists_outlive_their_folder() {
+        let data = tempfile::tempdir().unwrap();
+        let living = RunFolder::claim(data.path()).unwrap();
+        let dead = data.path().join("run/4194304-1-0");
+        for (run, instance) in [(living.path(), "0"), (&dead, "1"), (&dead, "2")] {
+            let folder = run.join("instances").join(instance);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(LIST), format!("opened {instance}\nown {instance}\n")).unwrap();
+        }
+        crate::run_folder::reap(data.path());
+        let left = lists(&data.path().join("run").join(LEFT));
+        let tabs: Vec<_> =
+            left.iter().map(|list| ids(&fs::read_to_string(list).unwrap())[0].clone()).collect();
+        assert_eq!(tabs.len(), 2);
+        assert!(tabs.contains(&"1".to_owned()) && tabs.contains(&"2".to_owned()), "{tabs:?}");
+        assert!(living.path().join("instances/0").join(LIST).is_file() && !dead.exists());
+        assert_eq!(crate::run_folder::left_behind(data.path()), Vec::<PathBuf>::new());
+        assert!(!is_old(&left[0]));
+    }
+}
