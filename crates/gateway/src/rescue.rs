@@ -10,7 +10,7 @@ use greenroom_fleet::{FleetError, LeaseTimeout, NotChosen};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 use serde_json::json;
 
-use crate::{Gateway, browsers::index_of, catalog::Invalid, recall::pages::PageError, route::Unroutable};
+use crate::{Gateway, catalog::Invalid, recall::pages::PageError, route::Unroutable};
 
 /// How many of those who hold browsers are named: enough to find one that can be closed.
 const HOLDERS_MAX: usize = 5;
@@ -252,6 +252,9 @@ impl Failure {
                 failure("browser_index")
                     .hint(format!("`browserIndex` is one of {}; list_browsers shows them", known.join(", ")))
             }
+            FleetError::NotChosen(NotChosen::Nowhere) => {
+                failure("no_browser").hint("connect_browser attaches one, where that is allowed")
+            }
             FleetError::NotChosen(NotChosen::Both) => {
                 failure("browser_index").hint("`browserIndex` is for attached browsers, `browser_pool` for pools")
             }
@@ -263,6 +266,10 @@ impl Failure {
                 failure("browser_down").hint(format!("{when}reconnect_browser tries it now")).retryable()
             }
             FleetError::BrowserExists { .. } => failure("browser_exists").hint("list_browsers shows it"),
+            FleetError::BrowserRemoved { .. } => failure("browser_removed").hint(
+                "whether a call that ran had its effect is not known; list_browsers shows what there is",
+            ),
+            FleetError::BadLabel { .. } => failure("bad_label").hint("choose a word"),
             FleetError::ShuttingDown => failure("shutting_down").retryable(),
         }
     }
@@ -270,7 +277,7 @@ impl Failure {
 
 /// How full the pool is, who holds it, who else waits, and what would help.
 fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
-    let LeaseTimeout { pool, leased, slots, waiting, instance, holders, .. } = timeout;
+    let LeaseTimeout { pool, browser, leased, slots, waiting, instance, holders, .. } = timeout;
     let mut hint = format!("{leased} of {slots} slots are leased");
     if !holders.is_empty() {
         let named = holders.iter().take(HOLDERS_MAX).cloned().collect::<Vec<_>>().join(", ");
@@ -288,7 +295,7 @@ fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
         hint += "; leave `browser_instance` out for whichever is free first";
     }
     hint += "; close a session with session_close, or ";
-    if index_of(pool).is_some() {
+    if browser.is_some() {
         return hint + "wait: an attached browser has one slot unless it is isolated";
     }
     hint += "raise ";
@@ -375,6 +382,7 @@ mod tests {
     fn timeout(holders: &[&str], waiting: usize) -> LeaseTimeout {
         LeaseTimeout {
             pool: "TESTING".to_owned(),
+            browser: None,
             waited: Duration::from_secs(30),
             leased: holders.len(),
             slots: holders.len(),
@@ -397,5 +405,8 @@ mod tests {
         assert!(hint.ends_with("raise `pool.slots` or `pool.instances_max`"), "{hint}");
         let one = LeaseTimeout { instance: Some(greenroom_core::InstanceId(2)), ..timeout(&[], 0) };
         assert!(who_holds(&one, true).contains("leave `browser_instance` out"));
+        let browser = Some(std::sync::Arc::new(greenroom_fleet::BrowserName { index: 2, label: None }));
+        let hint = who_holds(&LeaseTimeout { browser, ..timeout(&["\"a\""], 0) }, true);
+        assert!(hint.ends_with("or wait: an attached browser has one slot unless it is isolated"), "{hint}");
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn notes(
 ) -> Vec<String> {
     // Another of its owner's windows may have begun the session anew; this client has not heard of it.
     let lost = caller.connection.as_ref().is_some_and(|connection| connection.takes_leave_of(whose));
-    if lost && !notes.iter().any(|note| matches!(note, Note::Restarted(_))) {
+    if lost && !notes.iter().any(|note| note.restarted().is_some()) {
         notes.push(Note::Restarted(Ended::Server));
     }
     let mut notes: Vec<String> = notes.iter().map(ToString::to_string).collect();

@@ -7,7 +7,7 @@ use greenroom_core::{
     lease::Strategy,
     settings::{Browser, DeclaredPool, EngineKind, LeaseStrategy, Pool, Responses, Settings},
 };
-use greenroom_fleet::{InstanceSettings, PoolSettings, Size};
+use greenroom_fleet::{InstanceSettings, PoolSettings, Retry, Size};
 use greenroom_gateway::{Facts, Source, control::Kind};
 
 use super::engines::Engines;
@@ -125,6 +125,7 @@ fn instance(
         lazy: pool.lazy,
         call_timeout: pool.timeout,
         restarts: pool.restarts,
+        retry: Retry::default(),
         health_interval: pool.health_interval,
         health_timeout: pool.health_timeout,
         browser: browser(pool).to_owned(),

@@ -14,10 +14,13 @@ pub enum NotChosen {
     /// There are several, and none was named.
     #[error("browserIndex parameter is required when multiple browsers are connected")]
     Required { known: Vec<String> },
-    #[error("no such browser: \"{name}\"; there is {}", .known.join(", "))]
+    #[error("no such browser: \"{name}\"; there is {}", if .known.is_empty() { "none".to_owned() } else { .known.join(", ") })]
     Unknown { name: String, known: Vec<String> },
     #[error("no browser is attached: browserIndex must NOT be specified")]
     NoneAttached,
+    /// There is nothing to choose from, not even a pool.
+    #[error("there is no browser: none is attached, and no pool is declared")]
+    Nowhere,
     #[error("`browser_pool` and `browserIndex` name two places: give one of them")]
     Both,
 }
@@ -39,11 +42,8 @@ pub(super) fn find<'a>(
     entries: &'a BTreeMap<u32, Arc<Entry>>,
     name: &str,
 ) -> Result<&'a Arc<Entry>, NotChosen> {
-    let by_index = name.parse().ok().and_then(|index: u32| entries.get(&index));
-    let by_label = || entries.values().find(|entry| entry.settings.label.as_deref() == Some(name));
-    by_index
-        .or_else(by_label)
-        .ok_or_else(|| NotChosen::Unknown { name: name.to_owned(), known: known(entries) })
+    let unknown = || NotChosen::Unknown { name: name.to_owned(), known: known(entries) };
+    entries.values().find(|entry| entry.name().is(name)).ok_or_else(unknown)
 }
 
 /// Index and label of each.

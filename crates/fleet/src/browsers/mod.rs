@@ -6,6 +6,7 @@
 //! begin somewhere.
 
 mod choose;
+mod name;
 mod status;
 
 use std::{
@@ -13,12 +14,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use tokio::sync::Semaphore;
+
 use crate::{
     error::FleetError,
-    pool::{Pool, PoolSettings},
+    pool::{Attached, Pool, PoolSettings, Size},
+    target::Watcher,
 };
 
 pub use choose::NotChosen;
+pub use name::BrowserName;
 pub use status::{BrowserState, BrowserStatus};
 
 /// A browser to attach to.
@@ -30,11 +35,11 @@ pub struct BrowserSettings {
     pub tags: Vec<String>,
     /// Which engine drives it, for lists.
     pub engine: String,
-    /// How to drive it: one instance, under the name that [`pool_name`] gives it.
+    /// How to drive it. It has one instance and no spares, whatever this says, and is connected when it is needed.
     pub pool: PoolSettings,
 }
 
-/// What the pool of a browser is called.
+/// What the pool of a browser is called. No other pool can be: their names have no hyphen.
 pub fn pool_name(index: u32) -> String {
     format!("browser-{index}")
 }
@@ -55,6 +60,40 @@ struct Registry {
     entries: BTreeMap<u32, Arc<Entry>>,
     /// The index that was given last.
     last: u32,
+    /// No more are taken on.
+    closed: bool,
+}
+
+impl BrowserSettings {
+    /// Whether the two are the same browser, as far as their addresses tell.
+    fn is_at(&self, url: &str) -> bool {
+        self.url.trim_end_matches('/') == url.trim_end_matches('/')
+    }
+
+    fn name(&self, index: u32) -> BrowserName {
+        BrowserName { index, label: self.label.clone() }
+    }
+
+    fn make_pool(&self, index: u32, watcher: &Arc<dyn Watcher>) -> Arc<Pool> {
+        let settings = PoolSettings {
+            name: pool_name(index),
+            is_default: false,
+            size: Size::Fixed(1),
+            // Nothing is opened unasked in a browser that somebody uses.
+            warm: 0,
+            ..self.pool.clone()
+        };
+        let attached = Attached::new(self.name(index), self.url.clone());
+        // Connecting costs no processor worth speaking of, and one browser that keeps it waiting must not keep others.
+        let starts = Arc::new(Semaphore::new(1));
+        Pool::new(settings, starts, watcher.clone(), Some(attached))
+    }
+}
+
+impl Entry {
+    fn name(&self) -> BrowserName {
+        self.settings.name(self.index)
+    }
 }
 
 impl Browsers {
@@ -74,31 +113,43 @@ impl Browsers {
         self.lock().entries.is_empty()
     }
 
+    /// The pool of the first one.
+    pub(crate) fn first_pool(&self) -> Option<Arc<Pool>> {
+        self.lock().entries.values().next().map(|entry| entry.pool.clone())
+    }
+
     /// Takes a browser on. What it is made of may depend on its index.
     pub(crate) fn add(
         &self,
         make: impl FnOnce(u32) -> BrowserSettings,
-        pool: impl FnOnce(PoolSettings) -> Arc<Pool>,
+        watcher: &Arc<dyn Watcher>,
     ) -> Result<Arc<Entry>, FleetError> {
         let mut registry = self.lock();
+        if registry.closed {
+            return Err(FleetError::ShuttingDown);
+        }
         let index = registry.last + 1;
         let settings = make(index);
-        let taken = |entry: &&Arc<Entry>| {
-            entry.settings.url == settings.url
-                || entry.settings.label.is_some() && entry.settings.label == settings.label
-        };
-        if let Some(other) = registry.entries.values().find(taken) {
-            let name = match other.settings.url == settings.url {
-                true => settings.url,
-                false => settings.label.unwrap_or_default(),
-            };
-            return Err(FleetError::BrowserExists { name, index: other.index });
+        if let Some(label) = settings.label.as_ref().filter(|label| !name::is_label(label)) {
+            return Err(FleetError::BadLabel { label: label.clone() });
+        }
+        for other in registry.entries.values() {
+            let label = settings.label.as_ref().filter(|_| other.settings.label == settings.label);
+            let taken = if other.settings.is_at(&settings.url) { Some(&settings.url) } else { label };
+            if let Some(name) = taken {
+                return Err(FleetError::BrowserExists { name: name.clone(), index: other.index });
+            }
         }
         registry.last = index;
-        let pool = pool(settings.pool.clone());
+        let pool = settings.make_pool(index, watcher);
         let entry = Arc::new(Entry { index, settings, pool });
         registry.entries.insert(index, entry.clone());
         Ok(entry)
+    }
+
+    /// Takes no more on.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
     }
 
     /// The browser that is called so, by index or label.
@@ -116,7 +167,8 @@ impl Browsers {
     /// Takes a browser out. Its index is not used again.
     pub(crate) fn remove(&self, name: &str) -> Result<Arc<Entry>, FleetError> {
         let mut registry = self.lock();
-        let index = choose::find(&registry.entries, name)?.index;
-        registry.entries.remove(&index).ok_or(FleetError::NotChosen(NotChosen::NoneAttached))
+        let entry = choose::find(&registry.entries, name)?.clone();
+        registry.entries.remove(&entry.index);
+        Ok(entry)
     }
 }

@@ -1,11 +1,11 @@
 //! The fleet: pools, and the sessions that live in them.
 //!
-//! [`submit`] brings calls to their sessions, [`listing`] shows what sessions there are, [`pools`] is for whoever looks
-//! after the pools.
+//! [`submit`] brings calls to their sessions, [`home`] says where those live, [`listing`] shows what sessions there are,
+//! [`pools`] and [`browsers`] are for whoever looks after pools and attached browsers.
 
 mod browsers;
+mod home;
 mod listing;
-mod place;
 mod pools;
 mod submit;
 
@@ -61,8 +61,6 @@ pub(crate) struct Inner {
     /// The default one first.
     pools: Vec<Arc<Pool>>,
     pub(crate) browsers: Browsers,
-    /// How many instances may be started at a time, in all pools.
-    starts: Arc<Semaphore>,
     registry: Mutex<Registry>,
     pub(crate) watcher: Arc<dyn Watcher>,
     /// No more calls are taken on.
@@ -77,13 +75,12 @@ impl Fleet {
     pub fn new(mut settings: FleetSettings, watcher: Arc<dyn Watcher>) -> Self {
         settings.pools.sort_by_key(|pool| !pool.is_default);
         let starts = Arc::new(Semaphore::new(settings.starts_max.max(1)));
-        let made = |pool: &PoolSettings| Pool::new(pool.clone(), starts.clone(), watcher.clone());
+        let made = |pool: &PoolSettings| Pool::new(pool.clone(), starts.clone(), watcher.clone(), None);
         let pools = settings.pools.iter().map(made).collect();
         Self(Arc::new(Inner {
             settings,
             pools,
             browsers: Browsers::default(),
-            starts,
             registry: Mutex::default(),
             watcher,
             draining: CancellationToken::new(),
@@ -152,10 +149,11 @@ impl Fleet {
         agent: Arc<dyn Agent>,
     ) -> Result<(), FleetError> {
         self.0.check_open()?;
-        let home = self.0.home(permit.owner(), &target)?;
         let (asker, opened) = oneshot::channel();
         {
+            // A place that is named is there until the session has begun in it.
             let mut registry = self.0.lock();
+            let home = self.0.home(permit.owner(), &target)?;
             let key = Key::Named(permit.owner().clone(), id.clone());
             if registry.sessions.contains_key(&key) {
                 return Err(FleetError::Exists(id));
@@ -225,6 +223,7 @@ impl Fleet {
     /// Ends every session, pending ones too, and every instance. Returns when nothing is left.
     pub async fn shutdown(&self) {
         self.0.closing.cancel();
+        self.0.browsers.close();
         self.0.all_pools().iter().for_each(Pool::give_up_seats);
         for handle in self.0.lock().sessions.values() {
             handle.stop.cancel();

@@ -7,7 +7,7 @@ use greenroom_core::{
 };
 use greenroom_fleet::{
     Answer, Ended, Fleet, FleetError, FleetSettings, Health, InstanceSettings, InstanceStatus, Note,
-    PoolSettings, PoolStatus, Size, Target, Whose,
+    PoolSettings, PoolStatus, Retry, Size, Target, Whose,
 };
 use tokio::task::JoinHandle;
 
@@ -47,10 +47,7 @@ impl Said {
 
     /// The reason that the answer gives for a new browser.
     pub fn restarted(&self) -> Option<&Ended> {
-        self.notes.iter().find_map(|note| match note {
-            Note::Restarted(ended) => Some(ended),
-            Note::Expiring(_) => None,
-        })
+        self.notes.iter().find_map(Note::restarted)
     }
 }
 
@@ -126,6 +123,7 @@ pub fn instances_of(
         lazy: false,
         call_timeout: CALL,
         restarts: 3,
+        retry: Retry::default(),
         health_interval: HEALTH,
         health_timeout: Duration::from_secs(5),
         browser: "chromium".to_owned(),

@@ -207,7 +207,7 @@ impl From<FleetError> for Problem {
         match error {
             FleetError::NoPool { name, known } => Self::new(StatusCode::NOT_FOUND, "no_such_pool", message)
                 .details(json!({ "pool": name, "known": known })),
-            FleetError::NoInstance { pool, name, known } => {
+            FleetError::NoInstance { pool, name, known, .. } => {
                 Self::new(StatusCode::NOT_FOUND, "no_such_instance", message)
                     .details(json!({ "pool": pool, "instance": name, "known": known }))
             }
@@ -223,6 +223,8 @@ impl From<FleetError> for Problem {
                     .details(json!({ "browser": name, "known": known }))
             }
             FleetError::NotChosen(_) => Self::new(StatusCode::NOT_FOUND, "no_such_browser", message),
+            FleetError::BrowserRemoved { .. } => Self::new(StatusCode::NOT_FOUND, "no_such_browser", message),
+            FleetError::BadLabel { .. } => Self::new(StatusCode::BAD_REQUEST, "bad_browser", message),
             FleetError::BrowserExists { name, index } => {
                 Self::new(StatusCode::CONFLICT, "browser_exists", message)
                     .details(json!({ "browser": name, "index": index }))
