@@ -184,14 +184,8 @@ impl Gateway {
         self.fleet.browser(&name)?;
         self.catalog.remove_browser(index);
         self.recall.responds(&pool_name(index), None);
-        let (fleet, metrics) = (self.fleet.clone(), self.metrics.clone());
-        // To its end, also when whoever asked for it leaves: half a farewell would leave tabs behind.
-        let leaving = tokio::spawn(async move {
-            let left = fleet.remove_browser(&name).await;
-            metrics.forget_browser(index);
-            left
-        });
-        leaving.await.unwrap_or(Err(FleetError::ShuttingDown))
+        self.metrics.forget_browser(index);
+        self.fleet.remove_browser(&name).await
     }
 }
 
@@ -204,10 +198,6 @@ fn check(asked: &Asked) -> Result<(), AttachError> {
     }
     if let Some(label) = &asked.label {
         name("label", label)?;
-        if label.chars().all(|digit| digit.is_ascii_digit()) {
-            let message = format!("`label` cannot be a number: `{label}`");
-            return Err(AttachError::new(message).hint("numbers are indices; give a word"));
-        }
     }
     if asked.tags.len() > TAGS_MAX {
         return Err(AttachError::new(format!("too many `tags`: at most {TAGS_MAX}")));
@@ -267,7 +257,6 @@ mod tests {
         let with_command = Asked { url: "http://127.0.0.1:9222|chrome".to_owned(), ..plain.clone() };
         for (odd, says) in [
             (with_command, "start command"),
-            (label("7"), "cannot be a number: `7`"),
             (label(""), "`label` must be 1 to 64"),
             (label(" a"), "`label` must be"),
             (label("a\nb"), "printable"),

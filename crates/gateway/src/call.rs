@@ -351,8 +351,8 @@ pub(crate) fn place_of(
     caller: &Caller,
     whose: &Whose,
     target: &Target,
-) -> Result<Arc<str>, Failure> {
-    let place = gateway.fleet.place_of(&caller.owner, whose, target);
+) -> Result<String, Failure> {
+    let place = gateway.fleet.pool_of_call(&caller.owner, whose, target);
     place.map_err(|error| Failure::of(gateway, &error))
 }
 

@@ -108,8 +108,9 @@ impl Gateway {
             Readiness::Starting => Err("the first browser is starting".to_owned()),
             Readiness::Failed(error) => {
                 let hint = error.hint.as_ref().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
-                let what = if attached { "reached" } else { "started" };
-                Err(format!("no browser can be {what}: {error}{hint}"))
+                // Which browser cannot be reached it says itself.
+                let what = if attached { "" } else { "no browser can be started: " };
+                Err(format!("{what}{error}{hint}"))
             }
         }
     }

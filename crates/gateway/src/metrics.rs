@@ -137,11 +137,6 @@ impl Metrics {
         self.instances.calls.get_or_create(&Ended { pool, instance, outcome }).inc();
     }
 
-    /// An attempt to connect an attached browser has ended.
-    pub fn browser_attempt(&self, index: u32, fine: bool) {
-        self.browsers.count(index, Figure::Attempt, if fine { "ok" } else { "failed" });
-    }
-
     /// An attached browser was removed: nothing more is shown of it.
     pub(crate) fn forget_browser(&self, index: u32) {
         self.browsers.forget(index);
@@ -261,6 +256,10 @@ impl Watcher for Metrics {
 
     fn lost_call(&self, pool: &str, instance: InstanceId) {
         self.ended(pool, instance, "lost");
+    }
+
+    fn tried_to_connect(&self, browser: u32, is_made: bool) {
+        self.browsers.count(browser, Figure::Attempt, if is_made { "ok" } else { "failed" });
     }
 
     fn restarted(&self, pool: &str, instance: InstanceId) {

@@ -10,7 +10,7 @@ use greenroom_fleet::{FleetError, LeaseTimeout, NotChosen};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 use serde_json::json;
 
-use crate::{Gateway, browsers::index_of, catalog::Invalid, recall::pages::PageError, route::Unroutable};
+use crate::{Gateway, catalog::Invalid, recall::pages::PageError, route::Unroutable};
 
 /// How many of those who hold browsers are named: enough to find one that can be closed.
 const HOLDERS_MAX: usize = 5;
@@ -277,7 +277,7 @@ impl Failure {
 
 /// How full the pool is, who holds it, who else waits, and what would help.
 fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
-    let LeaseTimeout { pool, leased, slots, waiting, instance, holders, .. } = timeout;
+    let LeaseTimeout { pool, browser, leased, slots, waiting, instance, holders, .. } = timeout;
     let mut hint = format!("{leased} of {slots} slots are leased");
     if !holders.is_empty() {
         let named = holders.iter().take(HOLDERS_MAX).cloned().collect::<Vec<_>>().join(", ");
@@ -295,7 +295,7 @@ fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
         hint += "; leave `browser_instance` out for whichever is free first";
     }
     hint += "; close a session with session_close, or ";
-    if index_of(pool).is_some() {
+    if browser.is_some() {
         return hint + "wait: an attached browser has one slot unless it is isolated";
     }
     hint += "raise ";
@@ -405,5 +405,8 @@ mod tests {
         assert!(hint.ends_with("raise `pool.slots` or `pool.instances_max`"), "{hint}");
         let one = LeaseTimeout { instance: Some(greenroom_core::InstanceId(2)), ..timeout(&[], 0) };
         assert!(who_holds(&one, true).contains("leave `browser_instance` out"));
+        let browser = Some(std::sync::Arc::new(greenroom_fleet::BrowserName { index: 2, label: None }));
+        let hint = who_holds(&LeaseTimeout { browser, ..timeout(&["\"a\""], 0) }, true);
+        assert!(hint.ends_with("or wait: an attached browser has one slot unless it is isolated"), "{hint}");
     }
 }

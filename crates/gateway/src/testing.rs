@@ -12,7 +12,7 @@ use greenroom_core::{
     settings::{Scope, When},
 };
 use greenroom_fleet::{
-    BrowserSettings, Fleet, FleetSettings, InstanceSettings, PoolSettings, Size, pool_name,
+    BrowserSettings, Fleet, FleetSettings, InstanceSettings, PoolSettings, Retry, Size, pool_name,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -20,7 +20,7 @@ use tokio::sync::{Barrier, watch};
 
 use crate::{
     Asked, Attach, AttachError, Attaching, Attachment, Catalog, Driver, Facts, Gateway, Metrics, Prepared,
-    Recall, Source,
+    Recall, Source, browsers::index_of,
 };
 
 pub(crate) use kept::{Kept, kept_blob};
@@ -167,7 +167,7 @@ pub(crate) fn recalling(records: Arc<Kept>) -> (Arc<Gateway>, TempDir) {
 
 fn settings(engine: &Arc<Says>, is_default: bool) -> PoolSettings {
     let Pool { name, size, slots, lease_timeout, works, .. } = engine.0;
-    let engine = engine.clone();
+    let (engine, attached) = (engine.clone(), index_of(name).is_some());
     PoolSettings {
         name: name.to_owned(),
         description: format!("What {name} is for"),
@@ -180,7 +180,7 @@ fn settings(engine: &Arc<Says>, is_default: bool) -> PoolSettings {
             lazy: false,
             call_timeout: DAY,
             restarts: if works { 3 } else { 0 },
-            retry: greenroom_fleet::Retry::default(),
+            retry: if attached { Retry::attached(DAY) } else { Retry::default() },
             health_interval: DAY,
             health_timeout: DAY,
             browser: "chromium".to_owned(),

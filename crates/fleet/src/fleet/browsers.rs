@@ -34,6 +34,12 @@ impl Fleet {
         Ok(self.0.browsers.find(name)?.status())
     }
 
+    /// The browser that is meant by this index or label, or by none: with one there is nothing to say, with several it has
+    /// to be said.
+    pub fn chosen_browser(&self, given: Option<&str>) -> Result<BrowserStatus, FleetError> {
+        Ok(self.0.browsers.choose(given)?.status())
+    }
+
     /// Takes a browser on; nothing is connected by that. What it is made of may depend on its index, and is made under the
     /// registry's lock: it must not ask the fleet for anything.
     pub fn add_browser(

@@ -6,7 +6,6 @@
 mod browsers;
 mod home;
 mod listing;
-mod place;
 mod pools;
 mod submit;
 

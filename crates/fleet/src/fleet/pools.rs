@@ -1,13 +1,13 @@
 //! The pools of the fleet, for those who look at them and change them.
 
-use greenroom_core::InstanceId;
+use greenroom_core::{InstanceId, Owner};
 
-use super::Fleet;
+use super::{Fleet, Whose};
 use crate::{
     error::FleetError,
     pool::{PoolSettings, Readiness},
     status::PoolStatus,
-    target::Scaled,
+    target::{Scaled, Target},
 };
 
 impl Fleet {
@@ -33,6 +33,11 @@ impl Fleet {
     /// Whether no more calls are taken on.
     pub fn is_stopping(&self) -> bool {
         self.0.check_open().is_err()
+    }
+
+    /// The pool that a call with this target runs in, a browser's too; or why it will not run.
+    pub fn pool_of_call(&self, owner: &Owner, whose: &Whose, target: &Target) -> Result<String, FleetError> {
+        Ok(self.0.pool_of(owner, whose, target)?.name.to_string())
     }
 
     /// Whether the fleet can take calls: those that name no place. With a pool and browsers, one that can is enough.

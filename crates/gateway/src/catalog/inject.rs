@@ -91,7 +91,7 @@ impl Shown {
     /// What these sources give callers to choose from.
     pub(super) fn of(sources: &[Known], scope: Scope, recalls: bool) -> Self {
         let (pools, browsers): (Vec<_>, Vec<_>) = sources.iter().partition(|known| known.place.is_pool());
-        let has_label = |known: &&Known| matches!(&known.place, Place::Browser { label: Some(_), .. });
+        let has_label = |known: &&Known| matches!(&known.place, Place::Browser(name) if name.label.is_some());
         let choice = pools.len() > 1 || !browsers.is_empty();
         Self {
             scope,

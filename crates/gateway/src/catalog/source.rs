@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc};
 
 use greenroom_core::{Engine, Toolset};
-use greenroom_fleet::BrowserStatus;
+use greenroom_fleet::{BrowserName, BrowserStatus};
 
 /// A pool or an attached browser, as far as tools are concerned.
 #[derive(Clone)]
@@ -20,14 +20,10 @@ pub struct Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     Pool(Arc<str>),
-    Browser { index: u32, label: Option<String> },
+    Browser(BrowserName),
 }
 
 impl Place {
-    pub(crate) fn browser(status: &BrowserStatus) -> Self {
-        Self::Browser { index: status.index, label: status.label.clone() }
-    }
-
     pub(crate) fn is_pool(&self) -> bool {
         matches!(self, Self::Pool(_))
     }
@@ -36,7 +32,7 @@ impl Place {
     pub(crate) fn index(&self) -> Option<u32> {
         match self {
             Self::Pool(_) => None,
-            Self::Browser { index, .. } => Some(*index),
+            Self::Browser(name) => Some(name.index),
         }
     }
 }
@@ -46,8 +42,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pool(name) => write!(f, "pool \"{name}\""),
-            Self::Browser { index, label: None } => write!(f, "browser {index}"),
-            Self::Browser { index, label: Some(label) } => write!(f, "browser {index} (\"{label}\")"),
+            Self::Browser(name) => name.fmt(f),
         }
     }
 }
@@ -68,7 +63,8 @@ impl Known {
     }
 
     pub(super) fn browser(source: Source, status: &BrowserStatus) -> Self {
-        Self { place: Place::browser(status), source, tagged: !status.tags.is_empty(), set: None }
+        let name = BrowserName { index: status.index, label: status.label.clone() };
+        Self { place: Place::Browser(name), source, tagged: !status.tags.is_empty(), set: None }
     }
 
     pub(super) fn is_called(&self, pool: &str) -> bool {

@@ -223,6 +223,8 @@ impl From<FleetError> for Problem {
                     .details(json!({ "browser": name, "known": known }))
             }
             FleetError::NotChosen(_) => Self::new(StatusCode::NOT_FOUND, "no_such_browser", message),
+            FleetError::BrowserRemoved { .. } => Self::new(StatusCode::NOT_FOUND, "no_such_browser", message),
+            FleetError::BadLabel { .. } => Self::new(StatusCode::BAD_REQUEST, "bad_browser", message),
             FleetError::BrowserExists { name, index } => {
                 Self::new(StatusCode::CONFLICT, "browser_exists", message)
                     .details(json!({ "browser": name, "index": index }))

@@ -267,7 +267,7 @@ async fn browsers_are_reconnected() {
 
 /// A browser that comes changes what everybody must say, and clients hear of it; one that goes changes it back. Indices
 /// are not used again, tools of a new engine are asked for, and what may not be attached is refused with why.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn browsers_come_and_go() {
     let client = attached(&[], &[ONE]);
     client.shown().await;
@@ -290,7 +290,8 @@ async fn browsers_come_and_go() {
     for (arguments, code, says) in [
         (json!({"url": "http://127.0.0.1:1|chrome"}), "bad_browser", "start command"),
         (json!({"url": "http://forbidden/"}), "bad_browser", "may not be attached"),
-        (json!({"url": "http://127.0.0.1:1", "label": "7"}), "bad_browser", "number"),
+        (json!({"url": "http://nobody/"}), "browser_down", "nobody answers; it was not attached"),
+        (json!({"url": "http://127.0.0.1:1", "label": "7"}), "bad_label", "number"),
         (json!({"url": "http://127.0.0.1:1", "headers": {}}), "invalid_arguments", "headers"),
         (json!({"url": "http://127.0.0.1:1", "engine": "custom"}), "invalid_arguments", "custom"),
     ] {
@@ -307,7 +308,7 @@ async fn browsers_come_and_go() {
     assert!(!client.names().await.contains("find"));
     assert_eq!(client.ran("t", json!({})).await, "browser-1/0 t");
     let said = client.ran("connect_browser", json!({"url": "http://127.0.0.1:9223"})).await;
-    assert!(said.starts_with("[3] "), "{said}");
+    assert!(said.starts_with("[4] "), "{said}");
     client.ran("disconnect_browser", json!({"browserIndex": 1})).await;
     client.ran("disconnect_browser", json!({})).await;
     let (code, said) = client.fails("t", json!({})).await;
@@ -361,7 +362,11 @@ async fn a_tag_is_checked_whole() {
     let browsers = &answer["structuredContent"]["browsers"];
     assert_eq!((&browsers[0]["success"], &browsers[0]["executed_count"]), (&json!(true), &json!(2)));
     assert_eq!((&browsers[1]["success"], &browsers[1]["browserIndex"]), (&json!(false), &json!(2)));
-    assert!(!browsers[1]["error"].as_str().unwrap().is_empty());
+    let error = browsers[1]["error"].as_str().unwrap();
+    assert!(
+        error.starts_with("browser 2 cannot be reached: http://127.0.0.1:9224: nobody answers"),
+        "{error}"
+    );
     assert_eq!(browsers[1].get("executed_count"), None);
     let (code, said) = client.fails("browser_execute_bulk", bulk("b", &["t", "pdf"])).await;
     assert_eq!(code, "tool_not_in_browser");
@@ -392,10 +397,10 @@ async fn a_tag_is_checked_whole() {
 /// How browsers are and what was done there is counted by index and label, and nothing of it stays when one is removed.
 #[tokio::test]
 async fn browsers_are_counted() {
-    let client = attached(&[], &[ONE, WORK]);
+    let client = attached(&[], &[ONE, WORK, Attached { down: true, ..TWO }]);
     client.ran("t", json!({"browserIndex": 2})).await;
+    assert_eq!(client.fails("t", json!({"browserIndex": 3})).await.0, "browser_down");
     client.call("fail", json!({"browserIndex": 2})).await;
-    client.gateway.metrics.browser_attempt(1, false);
     let shown = || client.gateway.metrics.text(&client.gateway.fleet, 0);
     let text = shown();
     for line in [
@@ -404,7 +409,9 @@ async fn browsers_are_counted() {
         r#"greenroom_browser_state{browser="1",label="",state="pending"} 1"#,
         r#"greenroom_browser_calls_total{browser="2",label="work",outcome="ok"} 1"#,
         r#"greenroom_browser_calls_total{browser="2",label="work",outcome="error"} 1"#,
-        r#"greenroom_browser_attempts_total{browser="1",label="",outcome="failed"} 1"#,
+        r#"greenroom_browser_attempts_total{browser="2",label="work",outcome="ok"} 1"#,
+        r#"greenroom_browser_attempts_total{browser="3",label="",outcome="failed"} 1"#,
+        r#"greenroom_browser_calls_total{browser="3",label="",outcome="refused"} 1"#,
         r#"greenroom_browser_reconnects_total{browser="1",label=""} 0"#,
         r#"greenroom_browser_slots_leased{browser="2",label="work"} 0"#,
     ] {

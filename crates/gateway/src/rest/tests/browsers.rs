@@ -51,7 +51,7 @@ async fn browsers_are_shown() {
 }
 
 /// A browser is connected again by whoever may ask; which ones there are is changed only by those who may.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn browsers_are_commanded() {
     let stranger = program(&[PLAIN, WORK], false);
     let call = json!({"tool": "t", "params": {"browserIndex": 1}});
@@ -73,6 +73,8 @@ async fn browsers_are_commanded() {
         (json!({"url": url["url"]}), 409, "browser_exists"),
         (json!({"url": "http://forbidden/"}), 400, "bad_browser"),
         (json!({"url": "http://127.0.0.1:1|chrome"}), 400, "bad_browser"),
+        (json!({"url": "http://127.0.0.1:1", "label": "7"}), 400, "bad_browser"),
+        (json!({"url": "http://nobody/"}), 503, "browser_down"),
         (json!({"url": "http://127.0.0.1:1", "headers": {"a": "b"}}), 400, "bad_request"),
         (json!({"url": "http://127.0.0.1:1", "engine": "custom"}), 400, "bad_request"),
         (json!({}), 400, "bad_request"),
