@@ -74,10 +74,11 @@ pub struct ChromiumSpec {
     pub own: Option<OwnContext>,
 }
 
-/// A browser whose default context is used, with a profile that stays.
+/// A browser whose default context is used.
 #[derive(Debug, Clone)]
 pub struct OwnContext {
-    pub profile: PathBuf,
+    /// Its profile, if that is to stay.
+    pub profile: Option<PathBuf>,
     pub user_agent: Option<String>,
     pub ignore_certificate_errors: bool,
 }
@@ -98,8 +99,8 @@ impl Chromium {
         ports: &Ports,
         spec: &ChromiumSpec,
     ) -> Result<Self, StartError> {
-        let profile = match &spec.own {
-            Some(own) => Profile::keep(&own.profile)?,
+        let profile = match spec.own.as_ref().and_then(|own| own.profile.as_ref()) {
+            Some(profile) => Profile::keep(profile)?,
             None => Profile::Fresh(run.fresh("profiles").map_err(|error| unwritable(run, &error))?),
         };
         let command = command(spec, profile.path());

@@ -2,7 +2,12 @@
 //!
 //! Each seat is a process of its own, so sessions are as far apart as processes are; see [`crate::stdio`].
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, Seat, StartError, Toolset};
 
@@ -11,7 +16,7 @@ use crate::{
     process::{Listen, Pipes, Process},
     run_folder::RunFolder,
     seat_folder::SeatFolder,
-    stdio::{Kind, ProcessSeat, Processes},
+    stdio::{Driven, Kind, ProcessSeat, Processes},
     upstream::{self, ToolsChanged},
 };
 
@@ -72,7 +77,11 @@ impl Engine for CustomEngine {
 }
 
 impl Kind for CustomEngine {
-    fn spawn(&self) -> BoxFuture<'_, Result<(Process, Pipes), StartError>> {
+    fn spawn<'a>(
+        &'a self,
+        _: &'a Path,
+        _: Option<&'a Driven>,
+    ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>> {
         Box::pin(self.start_process())
     }
 

@@ -3,13 +3,14 @@
 //! A process comes from the [`launcher`], lives as a [`process::Process`], keeps its files in the
 //! [`run_folder`], and its ports in [`ports`], where the egress proxy finds them. What it starts is found by
 //! [`browser`] and [`node`], or put on the machine by [`install`]; a browser that runs already is an [`Endpoint`].
-//! [`playwright`] and [`custom`] are the engines.
+//! [`playwright`], [`devtools`] and [`custom`] are the engines.
 
 mod answer;
 mod brought;
 pub mod browser;
 pub mod chromium;
 pub mod custom;
+pub mod devtools;
 mod endpoint;
 pub mod errand;
 pub mod install;
@@ -29,6 +30,7 @@ mod upstream;
 mod workspace;
 
 pub use custom::CustomEngine;
+pub use devtools::{DevtoolsEngine, DevtoolsOptions};
 pub use endpoint::Endpoint;
 pub use playwright::{PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions};
 pub use upstream::{Offer, ToolsChanged};

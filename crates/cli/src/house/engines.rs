@@ -12,7 +12,8 @@ use greenroom_core::{
     settings::{Browser, EngineKind, Pool, Settings},
 };
 use greenroom_engine::{
-    CustomEngine, Endpoint, Offer, PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions, ToolsChanged,
+    CustomEngine, DevtoolsEngine, DevtoolsOptions, Endpoint, Offer, PlaywrightBrowser, PlaywrightEngine,
+    PlaywrightOptions, ToolsChanged,
     browser::{Places, Wanted},
     launcher::Launcher,
     ports::Ports,
@@ -66,7 +67,15 @@ impl Engines {
                 proxy: self.proxy(pool),
                 tools_changed: self.tools_changed(name),
             }),
-            EngineKind::Devtools | EngineKind::Custom => {
+            EngineKind::Devtools => Arc::new(DevtoolsEngine {
+                options: Arc::new(self.devtools(settings, name, pool, id)),
+                launcher: self.launcher.clone(),
+                run: self.run.clone(),
+                ports: self.ports.clone(),
+                proxy: self.proxy(pool),
+                tools_changed: self.tools_changed(name),
+            }),
+            EngineKind::Custom => {
                 let (program, args) = pool
                     .command
                     .split_first()
@@ -100,10 +109,28 @@ impl Engines {
         })
     }
 
+    fn devtools(&self, settings: &Settings, name: &str, pool: &Pool, id: InstanceId) -> DevtoolsOptions {
+        DevtoolsOptions {
+            data_folder: settings.data_dir.clone(),
+            node: settings.node.clone(),
+            places: self.places.clone(),
+            slots: pool.slots,
+            headless: pool.headless,
+            browser: Wanted::from(pool.browser),
+            executable_path: pool.executable_path.clone(),
+            no_sandbox: pool.no_sandbox,
+            isolated: pool.isolated,
+            user_data_dir: (!pool.isolated).then(|| profile(settings, name, pool, id)),
+            viewport: (pool.viewport_size.width, pool.viewport_size.height),
+            user_agent: pool.user_agent.clone(),
+            ignore_https_errors: pool.ignore_https_errors,
+            allowed_origins: pool.allowed_origins.clone(),
+            blocked_origins: pool.blocked_origins.clone(),
+            output_dir: pool.output_dir.clone(),
+        }
+    }
+
     fn options(&self, settings: &Settings, name: &str, pool: &Pool, id: InstanceId) -> PlaywrightOptions {
-        // A profile of its own for each instance: two browsers cannot share one.
-        let profiles =
-            pool.user_data_dir.clone().unwrap_or_else(|| settings.data_dir.join("profiles").join(name));
         PlaywrightOptions {
             data_folder: settings.data_dir.clone(),
             node: settings.node.clone(),
@@ -123,7 +150,7 @@ impl Engines {
             // Through the extension it is the user's own browser, with the user's own profile.
             user_data_dir: match pool.extension {
                 true => pool.user_data_dir.clone(),
-                false => (!pool.isolated).then(|| profiles.join(id.to_string())),
+                false => (!pool.isolated).then(|| profile(settings, name, pool, id)),
             },
             storage_state: pool.storage_state.clone(),
             viewport: (pool.viewport_size.width, pool.viewport_size.height),
@@ -145,4 +172,11 @@ impl Engines {
             wsl_windows: pool.wsl_windows,
         }
     }
+}
+
+/// A profile of its own for each instance: two browsers cannot share one.
+fn profile(settings: &Settings, name: &str, pool: &Pool, id: InstanceId) -> PathBuf {
+    let profiles =
+        pool.user_data_dir.clone().unwrap_or_else(|| settings.data_dir.join("profiles").join(name));
+    profiles.join(id.to_string())
 }

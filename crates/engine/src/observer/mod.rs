@@ -1,8 +1,8 @@
 //! greenroom's own CDP connection to a Chromium: it knows each context's pages, their URLs and titles, and sees
 //! crashes. It never goes through the agent's tool calls.
 //!
-//! A seat follows its context, or, where the context is somebody else's, only the tabs that are its own: those it was
-//! given, and those that they opened.
+//! A seat follows its context, or all of a browser that it has to itself, or, where the context is somebody else's, only
+//! the tabs that are its own: those it was given, and those that they opened.
 //!
 //! One task reads the events and owns all state. [`Observer::sync`] asks the browser something and answers when
 //! everything that happened before the browser's reply has been looked at, so that after it "no crash was seen"
@@ -12,6 +12,7 @@ mod task;
 
 use std::{
     collections::BTreeSet,
+    path::Path,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -45,6 +46,8 @@ pub(crate) enum Scope {
     Context(String),
     /// The tabs of one seat among others, whosever these are.
     Own(u64),
+    /// All pages there are: of a browser that is one seat's.
+    Browser,
 }
 
 /// What a seat learns of its pages.
@@ -183,6 +186,30 @@ impl Observer {
             let why = format!("a new tab has no name: {error}");
             greenroom_cdp::Closed::Protocol(why.into()).into()
         })
+    }
+
+    /// Gives a page its size, whatever frame is around it. A browser that cannot do that keeps what its flags say.
+    pub(crate) async fn resize(&self, tab: &str, (width, height): (u32, u32)) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Window {
+            window_id: i64,
+        }
+        let resized = async {
+            let window = self.client.call("Browser.getWindowForTarget", &json!({ "targetId": tab })).await?;
+            let Ok(Window { window_id }) = serde_json::from_str(window.get()) else { return Ok(()) };
+            let size = json!({ "windowId": window_id, "width": width, "height": height });
+            self.client.call("Browser.setContentsSize", &size).await.map(drop)
+        };
+        if let Err(error) = resized.await {
+            tracing::debug!(%error, "cannot give a page its size");
+        }
+    }
+
+    /// Has the browser put what its own context downloads into a folder, for as long as this observer is connected.
+    pub(crate) async fn downloads_to(&self, folder: &Path) -> Result<(), greenroom_cdp::Error> {
+        let behaviour = json!({ "behavior": "allow", "downloadPath": folder });
+        self.client.call("Browser.setDownloadBehavior", &behaviour).await.map(drop)
     }
 
     /// A scope without any tab yet.

@@ -160,6 +160,7 @@ impl Task {
         let is_within = |(id, page): &(&String, &Page)| match scope {
             Scope::Context(context) => page.context == *context,
             Scope::Own(owner) => self.own.get(*id) == Some(owner),
+            Scope::Browser => true,
         };
         let within: Vec<String> = self.pages.iter().filter(is_within).map(|(id, _)| id.clone()).collect();
         let others = self.pages.len() - within.len();
@@ -223,8 +224,9 @@ impl Task {
     }
 
     /// Where a page is followed.
-    fn scopes(&self, id: &str, page: &Page) -> [Option<Scope>; 2] {
-        [Some(Scope::Context(page.context.clone())), self.own.get(id).map(|owner| Scope::Own(*owner))]
+    fn scopes(&self, id: &str, page: &Page) -> [Option<Scope>; 3] {
+        let own = self.own.get(id).map(|owner| Scope::Own(*owner));
+        [Some(Scope::Context(page.context.clone())), own, Some(Scope::Browser)]
     }
 
     /// The page that changed last is the one its session looks at.

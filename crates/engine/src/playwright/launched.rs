@@ -5,7 +5,7 @@
 //! stays empty, and the seat is lost when the process ends. It still goes out through the egress proxy, the user's own
 //! browser excepted, which has its way already.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, BoxFuture, Call, Instance, Lost, Reply, Seat, StartError, View};
 use tokio::sync::watch;
@@ -22,7 +22,7 @@ use crate::{
     profile::{Profile, unusable},
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
-    stdio::{Kind, ProcessSeat, Processes},
+    stdio::{Driven, Kind, ProcessSeat, Processes},
     upstream::ToolsChanged,
 };
 
@@ -53,7 +53,11 @@ pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>,
 }
 
 impl Kind for Launched {
-    fn spawn(&self) -> BoxFuture<'_, Result<(Process, Pipes), StartError>> {
+    fn spawn<'a>(
+        &'a self,
+        _: &'a Path,
+        _: Option<&'a Driven>,
+    ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>> {
         Box::pin(async move {
             let (options, folder) = (&self.engine.options, self.folder.path());
             let spec = self.engine.command()?.pipes();

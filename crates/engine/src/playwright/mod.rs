@@ -81,7 +81,7 @@ impl PlaywrightEngine {
         let own = match (&options.user_data_dir, options.isolated) {
             (_, true) => None,
             (Some(profile), false) => Some(OwnContext {
-                profile: profile.clone(),
+                profile: Some(profile.clone()),
                 user_agent: options.user_agent.clone(),
                 ignore_certificate_errors: options.ignore_https_errors,
             }),

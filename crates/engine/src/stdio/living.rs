@@ -1,4 +1,5 @@
-//! One process that serves a seat, or waits for one: asked for a sign of life, and ended in order.
+//! One process that serves a seat, or waits for one, with its browser where greenroom started that: asked for a sign of
+//! life, and ended in order.
 
 use std::{
     sync::{
@@ -12,7 +13,7 @@ use greenroom_core::{Lost, Nobody, Raw, Unwell, raw::encode};
 use serde_json::json;
 use tokio::{sync::watch, time::timeout};
 
-use super::CLOSE;
+use super::{CLOSE, Driven};
 use crate::{
     loss::{declare, lost_with},
     process::Process,
@@ -31,7 +32,8 @@ pub(crate) struct Living {
     process: Process,
     pub(super) upstream: Upstream,
     pub(super) folder: SeatFolder,
-    /// What was said first: how the process ended, or why it is to.
+    pub(super) driven: Option<Driven>,
+    /// What was said first: how the process or its browser ended, or why they are to.
     lost: watch::Sender<Option<Lost>>,
     has_close: bool,
     /// Whether a call runs.
@@ -43,14 +45,33 @@ pub(crate) struct Living {
 }
 
 impl Living {
-    pub(super) fn new(process: Process, upstream: Upstream, folder: SeatFolder, has_close: bool) -> Self {
+    pub(super) fn new(
+        process: Process,
+        upstream: Upstream,
+        folder: SeatFolder,
+        driven: Option<Driven>,
+        has_close: bool,
+    ) -> Self {
         let (dismissed, unanswered) = (AtomicBool::new(false), AtomicBool::new(false));
         let (lost, busy) = (lost_with(&process), watch::Sender::new(false));
-        Self { process, upstream, folder, lost, has_close, busy, dismissed, unanswered }
+        if let Some(mut browser) = driven.as_ref().map(Driven::lost) {
+            let lost = lost.clone();
+            // Ends with the browser, or with whoever holds it.
+            tokio::spawn(async move {
+                if let Ok(Some(why)) = browser.wait_for(Option::is_some).await.map(|why| why.clone()) {
+                    declare(&lost, why);
+                }
+            });
+        }
+        Self { process, upstream, folder, driven, lost, has_close, busy, dismissed, unanswered }
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    pub(super) fn browser_pid(&self) -> Option<u32> {
+        self.driven.as_ref().map(Driven::pid)
     }
 
     pub(super) fn name(&self) -> &str {
@@ -61,7 +82,12 @@ impl Living {
         self.process.exit().borrow().is_none()
     }
 
-    /// Becomes `Some` when the process has ended, or is condemned.
+    /// Whether nothing is known to be wrong with it.
+    pub(super) fn is_well(&self) -> bool {
+        self.lost.borrow().is_none()
+    }
+
+    /// Becomes `Some` when the process or its browser has ended, or is condemned.
     pub(super) fn lost(&self) -> watch::Receiver<Option<Lost>> {
         self.lost.subscribe()
     }
@@ -92,18 +118,23 @@ impl Living {
             answer = self.upstream.ping() => answer,
         };
         self.unanswered.store(false, Ordering::Relaxed);
+        let unwell = |gone| Unwell(format!("the engine is unwell: {gone}: process {}", self.pid()).into());
+        let answer = match (answer, &self.driven) {
+            (Ok(()), Some(driven)) => driven.ping().await,
+            (answer, _) => answer.map_err(unwell),
+        };
         // One that was asked to end is not asked for more.
-        answer
-            .or_else(|gone| if self.is_dismissed() { Ok(()) } else { Err(gone) })
-            .map_err(|gone| Unwell(format!("the engine is unwell: {gone}: process {}", self.pid()).into()))
+        answer.or_else(|unwell| if self.is_dismissed() { Ok(()) } else { Err(unwell) })
     }
 
     pub(super) fn silent(&self) -> Option<Arc<str>> {
         let unanswered = self.unanswered.load(Ordering::Relaxed);
-        unanswered.then(|| format!("the engine did not answer: process {}", self.pid()).into())
+        let engine = unanswered.then(|| format!("the engine did not answer: process {}", self.pid()).into());
+        engine.or_else(|| self.driven.as_ref()?.silent())
     }
 
-    /// Ends the process in order: its browser is closed, then it is asked to end, then it is made to.
+    /// Ends the process in order: its browser is closed, then it is asked to end, then it is made to. A browser that
+    /// greenroom started for it comes last.
     pub(super) async fn end(&self) {
         self.dismissed.store(true, Ordering::Relaxed);
         if self.has_close && self.runs() {
@@ -125,6 +156,9 @@ impl Living {
     pub(super) async fn stop(&self, grace: Duration) {
         self.dismissed.store(true, Ordering::Relaxed);
         self.process.stop(grace).await;
+        if let Some(driven) = &self.driven {
+            driven.stop(grace).await;
+        }
         self.folder.clear().await;
     }
 }

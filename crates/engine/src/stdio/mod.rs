@@ -1,14 +1,17 @@
-//! Instances whose seats are processes, spoken to over stdio: every custom engine, and a playwright engine that starts
-//! its browser itself.
+//! Instances whose seats are processes, spoken to over stdio: the devtools engine, every custom engine that is started by
+//! command, and a playwright engine that starts its browser itself.
 //!
 //! With one slot the instance *is* its process: it is started with the instance, so that a command that does not work
 //! fails the start, and its end is the instance's. With more, a process is started for each seat. Either way a process
-//! serves one seat and ends with it. There is no browser that greenroom could watch.
+//! serves one seat and ends with it. Some come with a browser that greenroom starts for them and watches ([`Driven`]);
+//! in others there is none that it could watch.
 
+mod driven;
 mod living;
 mod seat;
 
 use std::{
+    path::Path,
     sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     time::Duration,
 };
@@ -25,6 +28,7 @@ use crate::{
     upstream::{ToolsChanged, Upstream},
 };
 
+pub(crate) use driven::Driven;
 pub(crate) use living::Living;
 pub(crate) use seat::ProcessSeat;
 
@@ -33,7 +37,16 @@ pub(crate) const CLOSE: &str = "browser_close";
 
 /// What the processes of one engine are.
 pub(crate) trait Kind: Send + Sync + 'static {
-    fn spawn(&self) -> BoxFuture<'_, Result<(Process, Pipes), StartError>>;
+    /// The browser that a process is to drive for a seat with this folder, where greenroom starts one for it.
+    fn browser<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, Result<Option<Driven>, StartError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+    /// Starts a process for a seat with this folder, and with this browser.
+    fn spawn<'a>(
+        &'a self,
+        folder: &'a Path,
+        browser: Option<&'a Driven>,
+    ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>>;
     fn folder(&self) -> Result<SeatFolder, StartError>;
     fn tools_changed(&self) -> Option<ToolsChanged>;
     /// Whether a process that was told of nobody serves this agent as well as one that was told of it.
@@ -85,13 +98,25 @@ impl Processes {
 }
 
 impl Shared {
-    /// Starts a process and shakes hands with it.
+    /// Starts a process, and the browser for it if it needs one, and shakes hands with it.
     async fn bring_up(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<Living>, StartError> {
         let folder = self.kind.folder()?;
-        let (process, pipes) = self.kind.spawn().await?;
-        let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
-        let handshake = Upstream::open(peer, inbound, folder.path(), agent, self.kind.tools_changed());
-        let upstream = explain(&process, handshake).await?;
+        let driven = self.kind.browser(folder.path()).await?;
+        let connected = async {
+            let (process, pipes) = self.kind.spawn(folder.path(), driven.as_ref()).await?;
+            let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
+            let handshake = Upstream::open(peer, inbound, folder.path(), agent, self.kind.tools_changed());
+            Ok((explain(&process, handshake).await?, process))
+        };
+        let (upstream, process) = match connected.await {
+            Ok(connected) => connected,
+            Err(error) => {
+                if let Some(driven) = driven {
+                    driven.stop(Duration::ZERO).await;
+                }
+                return Err(error);
+            }
+        };
         if self.has_close.get().is_none() {
             let listed = upstream.look_at_tools().await;
             let has_close =
@@ -99,7 +124,7 @@ impl Shared {
             let _ = self.has_close.set(has_close);
         }
         let has_close = self.has_close.get().copied().unwrap_or_default();
-        let living = Arc::new(Living::new(process, upstream, folder, has_close));
+        let living = Arc::new(Living::new(process, upstream, folder, driven, has_close));
         let mut all = self.living.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|living| living.strong_count() > 0);
         all.push(Arc::downgrade(&living));
@@ -112,7 +137,7 @@ impl Shared {
     async fn serve(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<Living>, OpenError> {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
         match ready {
-            Some(living) if self.kind.suits(agent.as_ref()) => return Ok(living),
+            Some(living) if living.is_well() && self.kind.suits(agent.as_ref()) => return Ok(living),
             Some(unsuitable) => unsuitable.end().await,
             None => {}
         }
@@ -148,13 +173,15 @@ impl Shared {
     }
 }
 
-/// With one slot an end that nobody asked for is the instance's. What the process said goes into the log.
+/// With one slot an end that nobody asked for is the instance's; a page's end is its seat's alone. What the process said
+/// goes into the log.
 async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>, living: Weak<Living>) {
     let Ok(Some(why)) = lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) else { return };
     // One that nobody holds any more was killed.
     let Some(living) = living.upgrade().filter(|living| !living.is_dismissed()) else { return };
     tracing::warn!(process = living.name(), pid = living.pid(), %why, "ended unasked");
-    if let Some(instance) = instance.upgrade().filter(|instance| instance.slots == 1) {
+    let is_page = matches!(why, Lost::Page(_));
+    if let Some(instance) = instance.upgrade().filter(|instance| instance.slots == 1 && !is_page) {
         instance.lose(why);
     }
 }
@@ -210,7 +237,9 @@ impl Instance for Processes {
     }
 
     fn process_ids(&self) -> Vec<u32> {
-        self.0.living().iter().map(|living| living.pid()).collect()
+        let (nodes, browsers): (Vec<_>, Vec<_>) =
+            self.0.living().iter().map(|living| (living.pid(), living.browser_pid())).unzip();
+        nodes.into_iter().chain(browsers.into_iter().flatten()).collect()
     }
 
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {

@@ -1,20 +1,21 @@
-//! A seat that is a process: calls are passed on, and closing it ends the process.
+//! A seat that is a process: calls are passed on, and closing it ends the process, and the browser that was started for
+//! it.
 
 use std::{path::Path, pin::pin, sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, BoxFuture, Call, Lost, Reply, Seat, View};
 use tokio::{sync::watch, time::timeout};
 
-use super::Living;
-use crate::loss::settle;
+use super::{Driven, Living};
+use crate::{answer::failure, loss::settle};
 
 /// How long what a process said before it ended may take to be read. It is in a pipe of this machine.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) struct ProcessSeat {
     living: Arc<Living>,
-    /// Always empty: there is nothing to observe.
-    view: watch::Sender<View>,
+    /// Always empty where there is nothing to observe.
+    view: watch::Receiver<View>,
 }
 
 /// Says that no call runs any more, also when the call is given up.
@@ -28,7 +29,8 @@ impl Drop for Busy<'_> {
 
 impl ProcessSeat {
     pub(super) fn new(living: Arc<Living>) -> Self {
-        Self { living, view: watch::Sender::new(View::default()) }
+        let view = living.driven.as_ref().map(Driven::view);
+        Self { living, view: view.unwrap_or_else(|| watch::Sender::new(View::default()).subscribe()) }
     }
 
     /// The seat's private folder, which the engine knows as its root.
@@ -56,7 +58,15 @@ impl ProcessSeat {
             },
         };
         let gone = match answer {
-            Ok(body) => return Ok(body.into()),
+            Ok(body) => match &self.living.driven {
+                None => return Ok(body.into()),
+                Some(driven) if failure(&body).is_ok() => {
+                    driven.refresh().await;
+                    return Ok(body.into());
+                }
+                // An engine reports a dead browser or page as an ordinary failure. Ask the browser whether it was.
+                Some(driven) => return driven.gone().await.map_or_else(|| Ok(body.into()), Err),
+            },
             Err(gone) => gone,
         };
         Err(settle(&mut lost, gone).await)
@@ -77,7 +87,7 @@ impl Seat for ProcessSeat {
     }
 
     fn view(&self) -> watch::Receiver<View> {
-        self.view.subscribe()
+        self.view.clone()
     }
 
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {

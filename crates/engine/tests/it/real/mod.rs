@@ -6,6 +6,7 @@
 mod answers;
 mod attached;
 mod data;
+mod devtools;
 mod files;
 
 use std::{

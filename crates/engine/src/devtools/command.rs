@@ -1,0 +1,139 @@
+//! The engine's command lines, and what it must not do: report usage, look for updates, send addresses of pages to
+//! others, or read anybody's configuration.
+
+use std::path::Path;
+
+use greenroom_core::StartError;
+
+use super::DevtoolsOptions;
+use crate::{install::DEVTOOLS, launcher::Spec, node};
+
+/// Flags of every start.
+const FLAGS: [&str; 4] = [
+    "--no-usage-statistics",
+    // The address of a page whose loading was traced would be sent to learn how others see it.
+    "--no-performance-crux",
+    // Source maps that the page cannot load Node would fetch itself, from wherever the page says, and not through the
+    // egress proxy.
+    "--no-source-maps",
+    "--no-file-navigations",
+];
+
+/// What it can be told by variables only, and what must be off however its flags are read.
+const VARIABLES: [&str; 3] = [
+    "CHROME_DEVTOOLS_MCP_NO_USAGE_STATISTICS",
+    "CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS",
+    "CHROME_DEVTOOLS_MCP_NO_CONFIG_DISCOVERY",
+];
+
+/// Where the engine keeps what it writes by itself, below the seat's folder.
+const TEMPORARY: &str = "tmp";
+
+/// The engine without a browser: it has tools to tell of, and none of them works.
+pub(super) fn plain(options: &DevtoolsOptions) -> Result<Spec, StartError> {
+    let cli = DEVTOOLS.locate(&options.data_folder)?.cli;
+    let node = node::locate(options.node.as_deref(), &options.places.search_path)?;
+    let spec = node::run(node, cli).args(FLAGS);
+    Ok(VARIABLES.into_iter().fold(spec, |spec, name| spec.env(name, "1")))
+}
+
+/// The engine for a seat, attached to a browser.
+pub(super) fn attached(options: &DevtoolsOptions, endpoint: &str, folder: &Path) -> Result<Spec, StartError> {
+    let temporary = folder.join(TEMPORARY);
+    std::fs::create_dir_all(&temporary).map_err(|error| {
+        StartError::new(format!("cannot make a folder for the engine: {error}: `{}`", temporary.display()))
+    })?;
+    let mut spec = plain(options)?.arg("--wsEndpoint").arg(endpoint);
+    for (flag, origins) in
+        [("--allowedUrlPattern", &options.allowed_origins), ("--blockedUrlPattern", &options.blocked_origins)]
+    {
+        for origin in origins {
+            spec = spec.arg(flag).arg(pattern(origin));
+        }
+    }
+    // It may always write into the folder for temporary files, so that must be the seat's own too.
+    Ok(spec.env("TMPDIR", temporary).folder(folder))
+}
+
+/// An origin as a pattern of addresses. A host alone stands for every scheme and port.
+fn pattern(origin: &str) -> String {
+    match origin.split_once("://") {
+        Some(_) => format!("{origin}/*"),
+        None if origin.contains(':') => format!("*://{origin}/*"),
+        None => format!("*://{origin}:*/*"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsString, fs};
+
+    use super::*;
+    use crate::browser::{Places, System};
+
+    /// A machine with the engine and a Node, and options for it.
+    fn machine() -> (tempfile::TempDir, DevtoolsOptions) {
+        let data = tempfile::tempdir().unwrap();
+        let module = DEVTOOLS.target(data.path()).join("node_modules/chrome-devtools-mcp");
+        let manifest = format!(r#"{{"version":"{}"}}"#, DEVTOOLS.version());
+        for (path, text) in [
+            ("package.json", manifest.as_str()),
+            ("build/src/bin/chrome-devtools-mcp.js", "//"),
+            ("build/src/third_party/index.js", "//"),
+        ] {
+            fs::create_dir_all(module.join(path).parent().unwrap()).unwrap();
+            fs::write(module.join(path), text).unwrap();
+        }
+        let root = data.path().to_owned();
+        let places = Places { system: System::Linux, root, home: None, search_path: OsString::new() };
+        let mut options = DevtoolsOptions::new(data.path().to_owned(), places);
+        options.node = Some("/bin/sh".into());
+        (data, options)
+    }
+
+    fn line(spec: &Spec) -> String {
+        let args = spec.args.iter().map(|arg| arg.to_string_lossy().into_owned());
+        args.skip_while(|arg| !arg.ends_with(".js")).skip(1).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Every start is told what not to do, on its command line and in its environment.
+    #[test]
+    fn nothing_is_reported() {
+        let (data, options) = machine();
+        let asked = plain(&options).unwrap();
+        let attached = attached(&options, "ws://127.0.0.1:1/x", data.path()).unwrap();
+        for spec in [&asked, &attached] {
+            assert!(line(spec).starts_with(&FLAGS.join(" ")), "{spec:?}");
+            for name in VARIABLES {
+                assert!(spec.env.iter().any(|(key, value)| key == name && value == "1"), "{name}");
+            }
+        }
+        assert!(line(&attached).ends_with("--wsEndpoint ws://127.0.0.1:1/x"), "{attached:?}");
+    }
+
+    /// What the engine writes by itself stays in the seat's folder.
+    #[test]
+    fn temporary_files_are_the_seats() {
+        let (data, options) = machine();
+        let spec = attached(&options, "ws://127.0.0.1:1/x", data.path()).unwrap();
+        let temporary = data.path().join(TEMPORARY);
+        assert!(temporary.is_dir());
+        assert!(spec.env.iter().any(|(key, value)| key == "TMPDIR" && *value == *temporary.as_os_str()));
+        assert_eq!(spec.folder.as_deref(), Some(data.path()));
+    }
+
+    /// Origins in every form that settings take become patterns of the engine's.
+    #[test]
+    fn origins() {
+        for (origin, expected) in [
+            ("https://example.com", "https://example.com/*"),
+            ("http://localhost:*", "http://localhost:*/*"),
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/*"),
+            ("example.com", "*://example.com:*/*"),
+            ("*.example.com", "*://*.example.com:*/*"),
+            ("example.com:8443", "*://example.com:8443/*"),
+        ] {
+            assert_eq!(pattern(origin), expected);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Answers of the devtools engine as data: the tree of a snapshot, the value of a script.
+
+use serde_json::Value;
+
+use super::tree;
+use crate::answer::first_text;
+
+const EVALUATE: &str = "evaluate_script";
+const SNAPSHOT: &str = "take_snapshot";
+
+pub(super) fn gives_data(tool: &str) -> bool {
+    [EVALUATE, SNAPSHOT].contains(&tool)
+}
+
+/// What the tool's answer is as data, with the snapshot that came with it.
+pub(super) fn data(tool: &str, result: &str, snapshot: Option<&str>) -> Option<Value> {
+    match tool {
+        EVALUATE => value(&first_text(result)?),
+        SNAPSHOT => snapshot.map(tree::parse),
+        _ => None,
+    }
+}
+
+/// The value in an answer to a script: JSON in a fence. JSON has no `undefined`, which is what functions come to as well:
+/// that is `null`, as it would be in an array.
+fn value(text: &str) -> Option<Value> {
+    let (_, rest) = text.split_once("Script ran on page and returned:\n```json\n")?;
+    let json = rest.split("\n```").next()?;
+    if json == "undefined" { Some(Value::Null) } else { serde_json::from_str(json).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn evaluated(text: &str) -> Option<Value> {
+        data(EVALUATE, &json!({ "content": [{ "type": "text", "text": text }] }).to_string(), None)
+    }
+
+    /// Recorded from the engine, version 1.11.0: values, what has none, and what else an answer may say around them.
+    #[test]
+    fn recorded_values() {
+        for (printed, expected) in [
+            ("undefined", json!(null)),
+            ("[1280,720]", json!([1280, 720])),
+            ("\"```\\n## Latest page snapshot\\nx\"", json!("```\n## Latest page snapshot\nx")),
+        ] {
+            let text = format!("Script ran on page and returned:\n```json\n{printed}\n```");
+            assert_eq!(evaluated(&text), Some(expected), "{printed}");
+        }
+        let more = "Script ran on page and returned:\n```json\n1\n```\nEmulating color scheme: dark";
+        assert_eq!(evaluated(more), Some(json!(1)));
+        for none in ["Error: nope", "Script ran on page. Output saved to /s/r.json."] {
+            assert_eq!(evaluated(none), None);
+        }
+    }
+
+    /// A snapshot is a tree; tools that show the page beside something else give no data.
+    #[test]
+    fn trees() {
+        let tree = data(SNAPSHOT, "{}", Some("uid=1_0 button \"Go\""));
+        assert_eq!(tree, Some(json!([{ "role": "button", "name": "Go", "ref": "1_0" }])));
+        assert_eq!(data("click", "{}", Some("uid=1_0 button")), None);
+    }
+}

@@ -1,0 +1,311 @@
+//! Which arguments of the engine's tools are files, and what becomes of these: copied into the session's folder, or out of
+//! it when the engine has written them. [`crate::workspace`] says which may pass.
+//!
+//! The engine gives files the endings it likes, and one tool writes several into a folder. So each result gets an empty
+//! folder of its own, and whatever is in it afterwards is what was written.
+
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+};
+
+use greenroom_core::{Agent, Call, Fields, raw::encode};
+
+use crate::workspace::{Place, Refused, Roots, shows_local_files};
+
+/// Where files handed over by the agent are put, below the session's folder.
+const INBOX: &str = "inbox";
+/// Where files are written before they are copied out.
+const OUTBOX: &str = "outbox";
+/// Where the browser puts what pages have it download.
+pub(super) const DOWNLOADS: &str = "downloads";
+
+/// How a file ends that is still being downloaded.
+const UNFINISHED: &str = "crdownload";
+/// How many downloads of one answer are looked at; a page can start any number.
+const DOWNLOADS_MAX: usize = 64;
+
+/// Arguments that name a file to be written, and those that name a folder for several.
+const WRITTEN: [&str; 3] = ["filePath", "requestFilePath", "responseFilePath"];
+const WRITTEN_FOLDER: &str = "outputDirPath";
+/// Arguments that name a file, or files, to be read.
+const READ: &str = "sourcePath";
+const READ_MANY: &str = "filePaths";
+
+/// What the agent gets once the engine has written it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Outgoing {
+    /// The folder in which the engine writes it.
+    folder: PathBuf,
+    /// As the agent named it.
+    agent_name: String,
+    /// Where that is.
+    target: PathBuf,
+    /// Whether the agent named a folder, for several files.
+    several: bool,
+}
+
+/// A file that the engine wrote and that is the agent's now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    /// Where the engine wrote it.
+    pub(super) file: PathBuf,
+    /// As the agent would name it.
+    pub(super) agent_name: String,
+}
+
+/// Rewrites a call so that it speaks of the session's folder only. Returns what has to be copied out after. `serial` is
+/// another one for each call of a session.
+pub(super) async fn bring_in(
+    call: &mut Call,
+    place: &Place<'_>,
+    serial: u64,
+    agent: &dyn Agent,
+) -> Result<Vec<Outgoing>, Refused> {
+    let Some((mut params, mut arguments)) = open(call) else { return Ok(Vec::new()) };
+    if let Ok(Some(url)) = arguments.read::<String>("url")
+        && shows_local_files(&url)
+    {
+        return Err(Refused::LocalUrl { url });
+    }
+    let named = |name: &str| arguments.get(name).is_some();
+    if !WRITTEN.into_iter().chain([WRITTEN_FOLDER, READ, READ_MANY]).any(named) {
+        return Ok(Vec::new());
+    }
+    let roots = Roots::of(agent, place.data).await;
+    let inbox = place.folder.join(INBOX).join(serial.to_string());
+    if let Ok(Some(path)) = arguments.read::<String>(READ) {
+        arguments.set(READ, encode(&roots.copy_in(&path, &inbox).await?));
+    }
+    if let Ok(Some(paths)) = arguments.read::<Vec<String>>(READ_MANY) {
+        let mut copies = Vec::new();
+        for (n, path) in paths.iter().enumerate() {
+            copies.push(roots.copy_in(path, &inbox.join(n.to_string())).await?);
+        }
+        arguments.set(READ_MANY, encode(&copies));
+    }
+    let mut outgoing = Vec::new();
+    for (n, name) in WRITTEN.into_iter().chain([WRITTEN_FOLDER]).enumerate() {
+        let Ok(Some(agent_name)) = arguments.read::<String>(name) else { continue };
+        let target = roots.admit_out(&agent_name).await?;
+        let folder = place.folder.join(OUTBOX).join(format!("{serial}-{n}"));
+        let failed = |error| Refused::Copy { path: agent_name.clone(), error };
+        tokio::fs::create_dir_all(&folder).await.map_err(failed)?;
+        // The engine names files by their real paths.
+        let folder = tokio::fs::canonicalize(&folder).await.map_err(failed)?;
+        let several = name == WRITTEN_FOLDER;
+        let engine_name = if several {
+            folder.clone()
+        } else {
+            // Something without a name is no file; the engine would say so less clearly.
+            let file = target.file_name().ok_or_else(|| Refused::NotAFile { path: agent_name.clone() })?;
+            folder.join(file)
+        };
+        arguments.set(name, encode(&engine_name));
+        outgoing.push(Outgoing { folder, agent_name, target, several });
+    }
+    params.set("arguments", arguments.to_raw());
+    call.params = params.to_raw();
+    Ok(outgoing)
+}
+
+/// Copies what the engine wrote to where the agent wants it. Nothing was written when the tool failed.
+pub(super) async fn take_out(outgoing: &Outgoing) -> io::Result<Vec<Written>> {
+    let mut written = Vec::new();
+    let mut entries = tokio::fs::read_dir(&outgoing.folder).await?;
+    while let Some(entry) = entries.next_entry().await? {
+        if !entry.file_type().await?.is_file() {
+            continue;
+        }
+        let own = entry.file_name();
+        let (target, agent_name) = if outgoing.several {
+            (outgoing.target.join(&own), Path::new(&outgoing.agent_name).join(&own))
+        } else {
+            // By the ending that it got.
+            (outgoing.target.with_file_name(&own), Path::new(&outgoing.agent_name).with_file_name(&own))
+        };
+        if tokio::fs::symlink_metadata(&target).await.is_ok_and(|there| there.is_symlink()) {
+            return Err(io::Error::other(format!("there is a link in its place: `{}`", target.display())));
+        }
+        if let Some(parent) = target.parent() {
+            tokio::fs::create_dir_all(parent).await?;
+        }
+        tokio::fs::copy(entry.path(), &target).await?;
+        written.push(Written { file: entry.path(), agent_name: agent_name.to_string_lossy().into_owned() });
+    }
+    // Directories list their files in any order.
+    written.sort_by(|one, other| one.agent_name.cmp(&other.agent_name));
+    Ok(written)
+}
+
+/// Removes what was written, once it is the agent's. What cannot be removed goes with the session.
+pub(super) async fn clear(outgoing: &Outgoing) {
+    if let Err(error) = tokio::fs::remove_dir_all(&outgoing.folder).await {
+        tracing::debug!(%error, "cannot remove what was handed out");
+    }
+}
+
+/// What has been downloaded since the last look, by real paths.
+pub(super) async fn downloads(folder: &Path, known: &mut HashSet<OsString>) -> Vec<PathBuf> {
+    let mut new = Vec::new();
+    // Without downloads there is no folder.
+    let Ok(mut entries) = tokio::fs::read_dir(folder.join(DOWNLOADS)).await else { return new };
+    while let Ok(Some(entry)) = entries.next_entry().await {
+        let is_whole = entry.path().extension().is_none_or(|end| end != UNFINISHED);
+        let is_file = entry.file_type().await.is_ok_and(|kind| kind.is_file());
+        if new.len() < DOWNLOADS_MAX && is_whole && is_file && known.insert(entry.file_name()) {
+            new.push(entry.path());
+        }
+    }
+    new.sort();
+    new
+}
+
+/// A call's parameters and its arguments.
+pub(super) fn open(call: &Call) -> Option<(Fields, Fields)> {
+    let params = Fields::open(&call.params).ok()?;
+    let arguments = Fields::open(params.get("arguments")?).ok()?;
+    Some((params, arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Arc};
+
+    use greenroom_core::{BoxFuture, NoAnswer, Raw};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An agent with a workspace.
+    struct Local(PathBuf);
+
+    impl Agent for Local {
+        fn tell(&self, _: &str, _: Option<Raw>) {}
+
+        fn ask<'a>(
+            &'a self,
+            method: &'a str,
+            _: Option<Raw>,
+        ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+            Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
+        }
+
+        fn capabilities(&self) -> Option<Raw> {
+            None
+        }
+
+        fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+            Box::pin(std::future::ready(vec![self.0.clone()]))
+        }
+
+        fn log_level(&self) -> Option<String> {
+            None
+        }
+    }
+
+    struct Stage {
+        folder: tempfile::TempDir,
+        workspace: tempfile::TempDir,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            Self { folder: tempfile::tempdir().unwrap(), workspace: tempfile::tempdir().unwrap() }
+        }
+
+        async fn bring_in(&self, tool: &str, arguments: Value) -> Result<(Value, Vec<Outgoing>), Refused> {
+            let params = encode(&json!({ "name": tool, "arguments": arguments }));
+            let mut call = Call::new(Arc::<str>::from(tool), params);
+            let place = Place { folder: self.folder.path(), data: Path::new("/nowhere") };
+            let agent = Local(self.workspace.path().to_owned());
+            let outgoing = bring_in(&mut call, &place, 7, &agent).await?;
+            let params: Value = serde_json::from_str(call.params.get()).unwrap();
+            Ok((params["arguments"].clone(), outgoing))
+        }
+    }
+
+    /// A result gets a folder of its own to be written into, and comes out by the ending that the engine gave it.
+    #[tokio::test]
+    async fn results_come_out() {
+        let stage = Stage::new();
+        let asked = json!({ "pageId": 1, "filePath": "shots/a.png" });
+        let (arguments, outgoing) = stage.bring_in("take_screenshot", asked).await.unwrap();
+        let told = PathBuf::from(arguments["filePath"].as_str().unwrap());
+        assert!(told.starts_with(stage.folder.path().canonicalize().unwrap()) && told.ends_with("a.png"));
+        assert_eq!(arguments["pageId"], 1);
+
+        fs::write(told.with_extension("jpeg"), "bytes").unwrap();
+        let written = take_out(&outgoing[0]).await.unwrap();
+        let names: Vec<_> = written.iter().map(|written| &*written.agent_name).collect();
+        assert_eq!(names, ["shots/a.jpeg"]);
+        assert_eq!(fs::read_to_string(stage.workspace.path().join("shots/a.jpeg")).unwrap(), "bytes");
+        clear(&outgoing[0]).await;
+        assert!(!told.parent().unwrap().exists());
+    }
+
+    /// Several results of one call come out, each where it was wanted; those of a folder under their own names.
+    #[tokio::test]
+    async fn several_results() {
+        let stage = Stage::new();
+        let asked = json!({ "requestFilePath": "q", "responseFilePath": "r" });
+        let (arguments, outgoing) = stage.bring_in("get_network_request", asked).await.unwrap();
+        assert_eq!(outgoing.len(), 2);
+        assert_ne!(arguments["requestFilePath"], arguments["responseFilePath"]);
+
+        let (arguments, outgoing) =
+            stage.bring_in("lighthouse_audit", json!({ "outputDirPath": "audit" })).await.unwrap();
+        let told = PathBuf::from(arguments["outputDirPath"].as_str().unwrap());
+        for name in ["report.html", "report.json"] {
+            fs::write(told.join(name), name).unwrap();
+        }
+        let written = take_out(&outgoing[0]).await.unwrap();
+        let names: Vec<_> = written.iter().map(|written| &*written.agent_name).collect();
+        assert_eq!(names, ["audit/report.html", "audit/report.json"]);
+        assert!(stage.workspace.path().join("audit/report.json").is_file());
+    }
+
+    /// Files that the agent hands over are copied in; those outside of its workspace are refused, as are results there,
+    /// and pages of this machine's files.
+    #[tokio::test]
+    async fn only_the_workspace() {
+        let stage = Stage::new();
+        fs::write(stage.workspace.path().join("cv.txt"), "cv").unwrap();
+        let asked = json!({ "filePaths": ["cv.txt"] });
+        let (arguments, _) = stage.bring_in("upload_file", asked).await.unwrap();
+        let copy = PathBuf::from(arguments["filePaths"][0].as_str().unwrap());
+        assert!(copy.starts_with(stage.folder.path()) && copy.ends_with("cv.txt"), "{copy:?}");
+        assert_eq!(fs::read_to_string(copy).unwrap(), "cv");
+
+        for (tool, asked) in [
+            ("upload_file", json!({ "filePaths": ["/etc/passwd"] })),
+            ("evaluate_script", json!({ "sourcePath": "/etc/passwd" })),
+            ("take_screenshot", json!({ "filePath": "/etc/shot.png" })),
+            ("take_screenshot", json!({ "filePath": "../shot.png" })),
+            ("lighthouse_audit", json!({ "outputDirPath": "/tmp" })),
+        ] {
+            let refused = stage.bring_in(tool, asked).await.unwrap_err();
+            assert!(matches!(refused, Refused::Outside { .. }), "{tool}: {refused}");
+        }
+        let refused = stage.bring_in("new_page", json!({ "url": "view-source:file:///etc/passwd" })).await;
+        assert!(matches!(refused, Err(Refused::LocalUrl { .. })));
+    }
+
+    /// Each download is told of once, when it is whole.
+    #[tokio::test]
+    async fn downloads_come_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut known = HashSet::new();
+        assert!(downloads(folder.path(), &mut known).await.is_empty());
+        let there = folder.path().join(DOWNLOADS);
+        fs::create_dir(&there).unwrap();
+        fs::write(there.join("a.txt"), "a").unwrap();
+        fs::write(there.join("b.txt.crdownload"), "b").unwrap();
+        assert_eq!(downloads(folder.path(), &mut known).await, [there.join("a.txt")]);
+        fs::rename(there.join("b.txt.crdownload"), there.join("b.txt")).unwrap();
+        assert_eq!(downloads(folder.path(), &mut known).await, [there.join("b.txt")]);
+        assert!(downloads(folder.path(), &mut known).await.is_empty());
+    }
+}

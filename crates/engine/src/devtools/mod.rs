@@ -1,0 +1,214 @@
+//! The devtools engine: Google's `chrome-devtools-mcp`, attached to a Chromium that greenroom started.
+//!
+//! It knows one browser and serves one client, so each seat has a Node and a Chromium of its own, of which all contexts
+//! are the seat's; see [`crate::stdio`]. Its tools pass as they are. What it would tell others is off: usage statistics,
+//! update checks, the addresses of pages.
+
+mod command;
+mod console;
+mod data;
+mod files;
+mod options;
+mod seat;
+mod shape;
+mod text;
+mod tree;
+
+use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use greenroom_core::{
+    Agent, BoxFuture, Engine, Instance, InstanceId, Seat, StartError, Toolset, port::Field,
+};
+
+use crate::{
+    browser,
+    chromium::{ChromiumSpec, OwnContext},
+    install::DEVTOOLS,
+    launcher::{Launcher, Spec},
+    ports::Ports,
+    process::{Listen, Pipes, Process},
+    run_folder::RunFolder,
+    seat_folder::SeatFolder,
+    stdio::{Driven, Kind, ProcessSeat, Processes},
+    upstream::{self, ToolsChanged},
+};
+
+pub use options::DevtoolsOptions;
+use seat::DevtoolsSeat;
+
+/// How long Node may take to end by itself when it was only asked for its tools.
+const STOP_GRACE: Duration = Duration::from_millis(500);
+
+/// The engine with all it needs to start instances. Cheap to clone.
+#[derive(Clone)]
+pub struct DevtoolsEngine {
+    pub options: Arc<DevtoolsOptions>,
+    pub launcher: Launcher,
+    pub run: Arc<RunFolder>,
+    pub ports: Ports,
+    /// The egress proxy that every browser goes through.
+    pub proxy: SocketAddr,
+    pub tools_changed: ToolsChanged,
+}
+
+impl DevtoolsEngine {
+    fn chromium(&self) -> Result<ChromiumSpec, StartError> {
+        let options = &self.options;
+        let explicit = options.executable_path.as_deref();
+        let browser = browser::find(&options.places, options.headless, options.browser, explicit)?;
+        let profile = match (options.isolated, &options.user_data_dir) {
+            (true, _) => None,
+            (false, Some(profile)) => Some(profile.clone()),
+            (false, None) => {
+                return Err(StartError::new("a browser whose profile is kept needs a folder for it")
+                    .hint("set `user_data_dir`, or `isolated` to true"));
+            }
+        };
+        Ok(ChromiumSpec {
+            browser,
+            headless: options.headless,
+            no_sandbox: options.no_sandbox,
+            window: options.viewport,
+            proxy: self.proxy,
+            own: Some(OwnContext {
+                profile,
+                user_agent: options.user_agent.clone(),
+                ignore_certificate_errors: options.ignore_https_errors,
+            }),
+        })
+    }
+
+    async fn start_node(&self, spec: Spec) -> Result<(Process, Pipes), StartError> {
+        let node = spec.program.clone();
+        let (process, pipes, _) = Process::start(&self.launcher, "devtools", spec.pipes(), LISTEN)
+            .await
+            .map_err(|error| StartError::new(format!("cannot start Node: {error}: `{}`", node.display())))?;
+        let pipes = pipes.ok_or_else(|| StartError::new("Node has no pipes"))?;
+        Ok((process, pipes))
+    }
+}
+
+/// The engine warns its users at every start, which explains no end of it.
+const LISTEN: Listen = Listen { noise: is_noise, ..Listen::PLAIN };
+
+fn is_noise(line: &str) -> bool {
+    const NOISE: [&str; 4] = [
+        "chrome-devtools-mcp exposes content of the browser",
+        "debug, and modify any data in the browser",
+        "Avoid sharing sensitive or personal information",
+        "turning off usage statistics.",
+    ];
+    line.is_empty() || NOISE.iter().any(|noise| line.starts_with(noise))
+}
+
+impl Engine for DevtoolsEngine {
+    fn fingerprint(&self) -> String {
+        format!("devtools {}", DEVTOOLS.version())
+    }
+
+    /// None of those that are on runs code outside of pages, and files they touch in the session's folder only. Those for
+    /// extensions and installed apps, which could do more, are off.
+    fn unsafe_tools(&self) -> BTreeSet<&'static str> {
+        BTreeSet::new()
+    }
+
+    fn gives_snapshots(&self, tool: &str) -> bool {
+        text::gives_snapshots(tool)
+    }
+
+    fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
+        tree::fields(snapshot, is_such)
+    }
+
+    fn gives_data(&self, tool: &str) -> bool {
+        data::gives_data(tool)
+    }
+
+    fn data(&self, tool: &str, result: &str, snapshot: Option<&str>) -> Option<serde_json::Value> {
+        data::data(tool, result, snapshot)
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
+        Box::pin(async move {
+            let (process, pipes) = self.start_node(command::plain(&self.options)?).await?;
+            upstream::tools_of(process, pipes, STOP_GRACE).await
+        })
+    }
+
+    fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
+        Box::pin(async move {
+            self.options.check()?;
+            // Whatever is missing is named before anything is started.
+            command::plain(&self.options)?;
+            Processes::start(Box::new(self.clone()), self.options.slots).await
+        })
+    }
+
+    /// This engine asks its client nothing, so it is the same for every agent.
+    fn spare_suits(&self, _: &dyn Agent) -> bool {
+        true
+    }
+}
+
+impl Kind for DevtoolsEngine {
+    fn browser<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Result<Option<Driven>, StartError>> {
+        Box::pin(async move {
+            let (spec, downloads) = (self.chromium()?, folder.join(files::DOWNLOADS));
+            Driven::start(&self.launcher, &self.run, &self.ports, &spec, &downloads).await.map(Some)
+        })
+    }
+
+    fn spawn<'a>(
+        &'a self,
+        folder: &'a Path,
+        browser: Option<&'a Driven>,
+    ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>> {
+        Box::pin(async move {
+            let browser = browser.ok_or_else(|| StartError::new("there is no browser to attach to"))?;
+            let spec = command::attached(&self.options, browser.endpoint(), folder)?;
+            self.start_node(spec).await
+        })
+    }
+
+    fn folder(&self) -> Result<SeatFolder, StartError> {
+        SeatFolder::make(&self.run, self.options.output_dir.as_deref())
+    }
+
+    /// The tools of an engine whose version and options are fixed are fixed as well.
+    fn tools_changed(&self) -> Option<ToolsChanged> {
+        None
+    }
+
+    fn suits(&self, _: &dyn Agent) -> bool {
+        true
+    }
+
+    /// Its browser is greenroom's to end.
+    fn has_close(&self) -> Option<bool> {
+        Some(false)
+    }
+
+    fn answers_beside_calls(&self) -> bool {
+        true
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
+        Box::new(DevtoolsSeat::new(seat, self.options.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the engine says at every start is no explanation of its end; what it says of a Node that is too old is.
+    #[test]
+    fn noise() {
+        assert!(is_noise("Avoid sharing sensitive or personal information that you do not want to share."));
+        assert!(!is_noise("ERROR: `chrome-devtools-mcp` does not support Node v20.1.0. Please upgrade."));
+    }
+}

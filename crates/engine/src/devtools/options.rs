@@ -1,0 +1,64 @@
+//! What can be set about the devtools engine and its browser.
+
+use std::path::PathBuf;
+
+use greenroom_core::StartError;
+
+use crate::browser::{Places, Wanted};
+
+/// What can be set about the engine and its browser.
+#[derive(Debug, Clone)]
+pub struct DevtoolsOptions {
+    pub data_folder: PathBuf,
+    pub node: Option<PathBuf>,
+    pub places: Places,
+    /// How many seats an instance has. With one the instance is its Node and its browser.
+    pub slots: usize,
+    pub headless: bool,
+    pub browser: Wanted,
+    pub executable_path: Option<PathBuf>,
+    pub no_sandbox: Option<bool>,
+    /// Whether the browser's profile goes with its seat. One that stays is for one slot.
+    pub isolated: bool,
+    /// This instance's profile, which stays. Needed where browsers are not isolated.
+    pub user_data_dir: Option<PathBuf>,
+    pub viewport: (u32, u32),
+    pub user_agent: Option<String>,
+    pub ignore_https_errors: bool,
+    pub allowed_origins: Vec<String>,
+    pub blocked_origins: Vec<String>,
+    /// Where the folders of seats stay when the seats are gone.
+    pub output_dir: Option<PathBuf>,
+}
+
+impl DevtoolsOptions {
+    /// What an instance with one slot and nothing configured has: an isolated, headless Chromium.
+    pub fn new(data_folder: PathBuf, places: Places) -> Self {
+        Self {
+            data_folder,
+            node: None,
+            places,
+            slots: 1,
+            headless: true,
+            browser: Wanted::Any,
+            executable_path: None,
+            no_sandbox: None,
+            isolated: true,
+            user_data_dir: None,
+            viewport: (1280, 720),
+            user_agent: None,
+            ignore_https_errors: false,
+            allowed_origins: Vec::new(),
+            blocked_origins: Vec::new(),
+            output_dir: None,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), StartError> {
+        if self.slots > 1 && !self.isolated {
+            return Err(StartError::new(format!("such a browser has one slot, not {}", self.slots))
+                .hint("set `slots` to 1, or `isolated` to true: two browsers cannot share a profile"));
+        }
+        Ok(())
+    }
+}

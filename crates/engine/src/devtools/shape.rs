@@ -1,0 +1,172 @@
+//! What becomes of an answer on its way to the agent: its snapshot is found, files that it names are kept, and those that
+//! the agent asked for are handed out under the names that it gave them.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use greenroom_core::{Artifact, ArtifactKind, Raw, Reply, port::Content, raw::encode};
+
+use super::{
+    console,
+    files::{self, Outgoing, Written},
+    text,
+};
+use crate::{
+    answer::{failed, first_text, unescape},
+    brought::{Brought, inside, text_of},
+};
+
+/// The tool whose file is a snapshot.
+const SNAPSHOT: &str = "take_snapshot";
+
+/// The tool whose file is only begun.
+pub(super) const BEGINS: &str = "screencast_start";
+
+/// An answer that is to be shaped.
+pub(super) struct Answer<'a> {
+    pub(super) tool: &'a str,
+    pub(super) body: Result<Raw, Raw>,
+    /// Whether the page is shown in it.
+    pub(super) shows_page: bool,
+    /// The session's folder, links followed.
+    pub(super) folder: &'a Path,
+    /// What pages have downloaded since the answer before.
+    pub(super) downloads: &'a [PathBuf],
+}
+
+/// Finds what is in an answer, and hands out the files that the agent asked for.
+pub(super) async fn shape(answer: Answer<'_>, outgoing: &[Outgoing]) -> Reply {
+    let Answer { tool, body, shows_page, folder, downloads } = answer;
+    let mut reply = Reply::from(body);
+    let is_failure = reply.is_failure();
+    let Ok(result) = &reply.body else { return reply };
+    let body = result.get();
+    let mut found = Vec::new();
+    let page = text::snapshot(body).filter(|_| shows_page && !is_failure);
+    if let Some(place) = page.clone()
+        && let Some(snapshot) = body.get(place.clone()).and_then(unescape)
+    {
+        let content = Content::Text(Arc::from(snapshot));
+        found.push(Artifact { kind: ArtifactKind::Snapshot, place, instead: None, content });
+    }
+    let mut brought = Brought::default();
+    for outgoing in outgoing {
+        let written = match files::take_out(outgoing).await {
+            Ok(written) => written,
+            Err(error) => {
+                let text = format!("the result was made but cannot be written: {error}");
+                return failed("file_refused", &text);
+            }
+        };
+        for written in &written {
+            name(&mut found, &mut brought, tool, body, written).await;
+        }
+        if tool != BEGINS {
+            files::clear(outgoing).await;
+        }
+    }
+    for place in text::paths(body, &folder.display().to_string()) {
+        let is_free = |other: &Artifact| other.place.end <= place.start || place.end <= other.place.start;
+        let in_page = page.as_ref().is_some_and(|page| page.contains(&place.start));
+        if in_page || !found.iter().all(is_free) {
+            continue;
+        }
+        let Some(file) = file(folder, body.get(place.clone()).unwrap_or_default()).await else { continue };
+        let content = if tool == BEGINS { Content::Nothing } else { brought.keep(&file, None).await };
+        found.push(Artifact { kind: ArtifactKind::Path, place, instead: None, content });
+    }
+    for file in downloads {
+        let content = brought.keep(file, None).await;
+        found.push(Artifact { kind: ArtifactKind::Path, place: 0..0, instead: None, content });
+    }
+    found.sort_by_key(|artifact| artifact.place.start);
+    if !is_failure {
+        reply.console = first_text(body).map(|text| console::lines(tool, &text)).unwrap_or_default();
+    }
+    reply.artifacts = found;
+    reply
+}
+
+/// Puts the agent's name for its file wherever the engine's stands, and adds the file itself.
+async fn name(
+    found: &mut Vec<Artifact>,
+    brought: &mut Brought,
+    tool: &str,
+    body: &str,
+    Written { file, agent_name }: &Written,
+) {
+    let (kind, mut content) = match tool {
+        SNAPSHOT => match text_of(file).await {
+            Some(Ok(text)) => (ArtifactKind::Snapshot, Content::Text(Arc::from(text.trim_end()))),
+            _ => (ArtifactKind::Path, Content::Nothing),
+        },
+        BEGINS => (ArtifactKind::Path, Content::Nothing),
+        _ => (ArtifactKind::Path, brought.keep(file, Some(agent_name)).await),
+    };
+    let escaped = encode(&file.display().to_string());
+    // The quotes around it are not part of the name.
+    let escaped = escaped.get().get(1..escaped.get().len() - 1).unwrap_or_default();
+    for (at, _) in body.match_indices(escaped) {
+        let content = std::mem::replace(&mut content, Content::Nothing);
+        let kind = if matches!(content, Content::Text(_)) { kind } else { ArtifactKind::Path };
+        let (place, instead) = (at..at + escaped.len(), Some(agent_name.clone()));
+        found.push(Artifact { kind, place, instead, content });
+    }
+    // A file that the answer does not name has its place before everything.
+    if !matches!(content, Content::Nothing) {
+        found.push(Artifact { kind, place: 0..0, instead: None, content });
+    }
+}
+
+/// The file at this path, if it lies in the session's folder.
+async fn file(folder: &Path, path: &str) -> Option<PathBuf> {
+    let relative = Path::new(path).strip_prefix(folder).ok()?;
+    inside(folder, relative.to_str()?).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    async fn shaped(tool: &str, text: &str, folder: &Path) -> Reply {
+        let body = Ok(encode(&json!({ "content": [{ "type": "text", "text": text }] })));
+        let shows_page = text::has_snapshot(tool, true);
+        shape(Answer { tool, body, shows_page, folder, downloads: &[] }, &[]).await
+    }
+
+    /// The snapshot of an answer is kept as the page has it, and stays where it is.
+    #[tokio::test]
+    async fn snapshots_are_kept() {
+        let text = "## Latest page snapshot\nuid=1_0 RootWebArea \"ü\\\"\n  uid=1_1 button \"Go\"\n";
+        let reply = shaped("take_snapshot", text, Path::new("/nowhere")).await;
+        let snapshot = reply.snapshot_text().unwrap();
+        assert_eq!(&**snapshot, "uid=1_0 RootWebArea \"ü\\\"\n  uid=1_1 button \"Go\"");
+        assert!(reply.artifacts.iter().all(|artifact| artifact.instead.is_none()));
+    }
+
+    /// A file that the engine named itself is kept; one that is not the session's is not, nor one that is still written.
+    #[tokio::test]
+    async fn own_files_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        fs::write(folder.join("shot.png"), b"\x89PNG\r\n").unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", folder.join("link.txt")).unwrap();
+        let saved = |name: &str| format!("Saved screenshot to {}/{name}.", folder.display());
+
+        let reply = shaped("take_screenshot", &saved("shot.png"), &folder).await;
+        let [artifact] = &reply.artifacts[..] else { panic!("{reply:?}") };
+        assert!(
+            matches!(&artifact.content, Content::File { name, mime, .. } if name == "shot.png" && *mime == "image/png")
+        );
+        assert!(shaped("take_screenshot", &saved("link.txt"), &folder).await.artifacts.is_empty());
+        assert!(shaped("take_screenshot", &saved("../x"), &folder).await.artifacts.is_empty());
+        let begun = shaped(BEGINS, &saved("shot.png"), &folder).await;
+        assert!(matches!(begun.artifacts[0].content, Content::Nothing));
+    }
+}

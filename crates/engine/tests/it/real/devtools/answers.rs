@@ -1,0 +1,157 @@
+//! What the engine answers, and what the adapter finds in it.
+
+use greenroom_core::{Engine, record::Level};
+use greenroom_testkit::Site;
+use serde_json::json;
+
+use super::{super::text, Room, data_folder, engine, uid};
+
+/// The engine tells of its tools without a browser, and each takes the page it is meant for.
+#[tokio::test]
+async fn tools_need_no_browser() {
+    let (site, data) = (Site::start().await, data_folder());
+    let engine =
+        engine(data.path(), site.port(), |options| options.executable_path = Some("/nowhere".into()));
+    let tools = engine.tools().await.unwrap().tools;
+    let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(
+        names,
+        [
+            "click",
+            "close_page",
+            "drag",
+            "emulate",
+            "evaluate_script",
+            "fill",
+            "fill_form",
+            "get_console_message",
+            "get_css_styles",
+            "get_network_request",
+            "handle_dialog",
+            "hover",
+            "lighthouse_audit",
+            "list_console_messages",
+            "list_network_requests",
+            "list_pages",
+            "navigate_page",
+            "new_page",
+            "performance_analyze_insight",
+            "performance_start_trace",
+            "performance_stop_trace",
+            "press_key",
+            "resize_page",
+            "screencast_start",
+            "screencast_stop",
+            "select_page",
+            "take_heapsnapshot",
+            "take_screenshot",
+            "take_snapshot",
+            "type_text",
+            "upload_file",
+            "wait_for",
+        ]
+    );
+    let click = tools.iter().find(|tool| &*tool.name == "click").unwrap();
+    assert!(click.definition.get().contains("pageId"), "{}", click.definition);
+}
+
+/// Snapshots are kept, whether a tool shows the page by itself, was asked to, or put it into a file for the agent; and all
+/// are the same. As data they are trees. Fields for secrets are known by their references.
+#[tokio::test]
+async fn snapshots() {
+    let (room, mut sitter) = Room::open().await;
+    sitter.navigate(&room.site.url("/title?t=C%3A%5C%20%22x%22")).await;
+    let shown = sitter.call("take_snapshot", json!({ "pageId": 1 })).await;
+    let snapshot = shown.snapshot_text().unwrap().clone();
+    assert!(snapshot.contains(r#"heading "C:\ "x"" level="1""#), "{snapshot}");
+    let tree = room.engine.data("take_snapshot", "", Some(&snapshot)).unwrap();
+    assert_eq!(tree[0]["children"][0]["name"], "C:\\ \"x\"");
+
+    let asked = json!({ "pageId": 1, "uid": uid(&snapshot, "heading"), "includeSnapshot": true });
+    let clicked = sitter.call("click", asked).await;
+    assert_eq!(clicked.snapshot_text(), Some(&snapshot));
+    let asked = json!({ "pageId": 1, "uid": uid(&snapshot, "heading") });
+    assert!(sitter.call("click", asked).await.snapshot().is_none());
+
+    let filed = sitter.call("take_snapshot", json!({ "pageId": 1, "filePath": "page.md" })).await;
+    assert_eq!(filed.snapshot_text(), Some(&snapshot));
+    let written = std::fs::read_to_string(room.workspace.path().join("page.txt")).unwrap();
+    assert_eq!(written.trim_end(), &*snapshot, "with the ending that the engine gave it");
+
+    sitter.navigate(&room.site.url("/form")).await;
+    let page = sitter.snapshot().await;
+    let fields = room.engine.fields(&page, &|name| name.contains("Password"));
+    assert!(
+        fields.iter().any(|field| page.contains(&format!("uid={} textbox \"Password", field.reference))),
+        "{page}"
+    );
+    room.end().await;
+}
+
+/// Console lines are kept with their levels, and a script's value is data.
+#[tokio::test]
+async fn console_lines_and_values() {
+    let (room, mut sitter) = Room::open().await;
+    sitter.navigate(&room.site.url("/title?t=quiet")).await;
+    sitter
+        .evaluate("() => { console.log('log'); console.warn('two\\nlines'); console.error('error', {}); console.debug('debug'); }")
+        .await;
+    let said = sitter.call("list_console_messages", json!({ "pageId": 1 })).await;
+    let lines: Vec<_> = said.console.iter().map(|line| (line.level, &*line.message)).collect();
+    let expected = [
+        (Level::Info, "log"),
+        (Level::Warn, "two\nlines"),
+        (Level::Error, "error [object Object]"),
+        (Level::Debug, "debug"),
+    ];
+    for line in expected {
+        assert!(lines.contains(&line), "{line:?}: {}", text(&said));
+    }
+
+    let script = json!({ "pageId": 1, "function": "() => ({ a: [1, null] })" });
+    let reply = sitter.call("evaluate_script", script).await;
+    let value = room.engine.data("evaluate_script", reply.body.unwrap().get(), None);
+    assert_eq!(value, Some(json!({ "a": [1, null] })));
+    room.end().await;
+}
+
+/// A seat begins with one empty page of the size that was set, and what it looks at is seen: address, title, tabs, those of
+/// further contexts too.
+#[tokio::test]
+async fn the_view() {
+    let room = Room::with(|options| options.viewport = (1000, 500)).await;
+    let mut sitter = room.sit().await;
+    let listed = sitter.call("list_pages", json!({})).await;
+    assert_eq!(text(&listed), "## Pages\n1: about:blank [selected]");
+    assert_eq!(sitter.evaluate("() => [innerWidth, innerHeight]").await, json!([1000, 500]));
+
+    sitter.navigate(&room.site.url("/title?t=first")).await;
+    let view = sitter.seat.view().borrow().clone();
+    assert_eq!((view.url, &*view.title, view.tabs), (room.site.url("/title?t=first"), "first", 1));
+    sitter.evaluate("() => { document.title = 'later'; }").await;
+    assert_eq!(sitter.seat.view().borrow().title, "later");
+    let other = json!({ "url": room.site.url("/title?t=other"), "isolatedContext": "other" });
+    sitter.call("new_page", other).await;
+    let view = sitter.seat.view().borrow().clone();
+    assert_eq!((&*view.title, view.tabs), ("other", 2));
+    room.end().await;
+}
+
+/// What a pool says of its browsers holds: the user agent, and the origins that pages may load from.
+#[tokio::test]
+async fn settings_of_the_browser() {
+    let room = Room::with(|options| {
+        options.user_agent = Some("greenroom-test".to_owned());
+        options.blocked_origins = vec!["http://localhost:*".to_owned()];
+    })
+    .await;
+    let mut sitter = room.sit().await;
+    sitter.navigate(&room.site.url("/title?t=allowed")).await;
+    assert_eq!(sitter.evaluate("() => navigator.userAgent").await, json!("greenroom-test"));
+    let blocked = format!("http://localhost:{}/title?t=blocked", room.site.port());
+    let reply = sitter.call("navigate_page", json!({ "pageId": 1, "url": blocked })).await;
+    assert!(text(&reply).contains("is blocked by blocklist/allowlist rules"), "{}", text(&reply));
+    let came = room.site.requests().into_iter().any(|seen| seen.query.as_deref() == Some("t=blocked"));
+    assert!(!came, "not even asked for");
+    room.end().await;
+}

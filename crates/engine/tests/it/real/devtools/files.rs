@@ -1,0 +1,129 @@
+//! Files in and out of a seat.
+
+use greenroom_core::ArtifactKind;
+use greenroom_testkit::PATIENCE;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{
+    super::{files, text},
+    Room, uid,
+};
+
+/// Results go where the agent wants them, under its names, and are kept; without a name they are kept all the same.
+#[tokio::test]
+async fn results() {
+    let (room, mut sitter) = Room::open().await;
+    sitter.navigate(&room.site.url("/table?rows=5")).await;
+    let reply = sitter
+        .call("take_screenshot", json!({ "pageId": 1, "format": "jpeg", "filePath": "shots/a.png" }))
+        .await;
+    let [(name, "image/jpeg", data)] = files(&reply)[..] else { panic!("{reply:?}") };
+    assert_eq!(name, "a.jpeg");
+    assert_eq!(std::fs::read(room.workspace.path().join("shots/a.jpeg")).unwrap(), data);
+    let named = reply.artifacts.iter().find(|artifact| artifact.kind == ArtifactKind::Path).unwrap();
+    assert_eq!(named.instead.as_deref(), Some("shots/a.jpeg"), "the agent's own name is shown");
+
+    let script = json!({ "pageId": 1, "function": "() => 7", "filePath": "./seven" });
+    assert_eq!(
+        files(&sitter.call("evaluate_script", script).await),
+        [("seven.json", "application/json", &b"7"[..])]
+    );
+    let heap = sitter.call("take_heapsnapshot", json!({ "pageId": 1, "filePath": "h" })).await;
+    assert_eq!(files(&heap)[0].0, "h.heapsnapshot");
+    assert!(room.workspace.path().join("h.heapsnapshot").is_file());
+
+    // Too big to be in an answer: the engine puts it where only it can find it again.
+    sitter
+        .evaluate(
+            "() => {
+                document.body.innerHTML = '<canvas width=1500 height=1500></canvas>';
+                const canvas = document.querySelector('canvas').getContext('2d');
+                const noise = canvas.createImageData(1500, 1500);
+                for (let i = 0; i < noise.data.length; i++) noise.data[i] = i % 4 == 3 ? 255 : Math.random() * 256;
+                canvas.putImageData(noise, 0, 0);
+            }",
+        )
+        .await;
+    let big = sitter.call("take_screenshot", json!({ "pageId": 1, "fullPage": true })).await;
+    let [("screenshot.png", "image/png", data)] = files(&big)[..] else { panic!("{}", text(&big)) };
+    assert!(data.len() > 2_000_000);
+    room.end().await;
+}
+
+/// A recording is the agent's when it has ended, and not before.
+#[tokio::test]
+async fn recordings() {
+    let (room, mut sitter) = Room::open().await;
+    sitter.navigate(&room.site.url("/title?t=film")).await;
+    let begun = sitter.call("screencast_start", json!({ "pageId": 1, "filePath": "film.mp4" })).await;
+    assert!(files(&begun).is_empty());
+    sitter
+        .evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        .await;
+    let ended = sitter.call("screencast_stop", json!({ "pageId": 1 })).await;
+    let [("film.mp4", "video/mp4", data)] = files(&ended)[..] else { panic!("{}", text(&ended)) };
+    assert_eq!(std::fs::read(room.workspace.path().join("film.mp4")).unwrap(), data);
+    room.end().await;
+}
+
+/// Several files of one call arrive in the folder that the agent named.
+#[tokio::test]
+async fn an_audit() {
+    let (room, mut sitter) = Room::open().await;
+    sitter.navigate(&room.site.url("/title?t=audited")).await;
+    let audit = json!({ "pageId": 1, "mode": "snapshot", "outputDirPath": "audit" });
+    let reply = sitter.call("lighthouse_audit", audit).await;
+    let names: Vec<_> = files(&reply).iter().map(|(name, ..)| *name).collect();
+    assert_eq!(names, ["report.json", "report.html"], "in the order in which the answer names them");
+    assert!(room.workspace.path().join("audit/report.html").is_file());
+    room.end().await;
+}
+
+/// Files of the workspace can be handed over; no other file of this machine, and no page of one. Nothing is written
+/// elsewhere.
+#[tokio::test]
+async fn only_the_workspace() {
+    let (room, mut sitter) = Room::open().await;
+    sitter.navigate(&room.site.url("/upload")).await;
+    let page = sitter.snapshot().await;
+    std::fs::write(room.workspace.path().join("cv.txt"), "my cv").unwrap();
+    let upload = json!({ "pageId": 1, "uid": uid(&page, "\"File"), "filePaths": ["cv.txt"] });
+    sitter.call("upload_file", upload).await;
+    let deadline = Instant::now() + PATIENCE;
+    while sitter.evaluate("() => document.getElementById('result').textContent").await != "cv.txt: my cv" {
+        assert!(Instant::now() < deadline, "never uploaded");
+    }
+
+    for (tool, arguments) in [
+        ("upload_file", json!({ "pageId": 1, "uid": uid(&page, "\"File"), "filePaths": ["/etc/hostname"] })),
+        ("evaluate_script", json!({ "pageId": 1, "sourcePath": "/etc/hostname" })),
+        ("take_screenshot", json!({ "pageId": 1, "filePath": "/tmp/greenroom-no.png" })),
+        ("new_page", json!({ "url": "file:///etc/hostname" })),
+    ] {
+        let reply = sitter.try_call(tool, arguments).await.unwrap();
+        assert!(
+            reply.is_failure() && reply.body.as_ref().unwrap().get().contains("file_refused"),
+            "{}",
+            text(&reply)
+        );
+    }
+    room.end().await;
+}
+
+/// What a page downloads comes with the next answer after it is whole, once.
+#[tokio::test]
+async fn downloads() {
+    let (room, mut sitter) = Room::open().await;
+    sitter.navigate(&room.site.url("/")).await;
+    let page = sitter.snapshot().await;
+    let mut reply = sitter.call("click", json!({ "pageId": 1, "uid": uid(&page, "link \"download") })).await;
+    let deadline = Instant::now() + PATIENCE;
+    while files(&reply).is_empty() {
+        assert!(Instant::now() < deadline, "never downloaded");
+        reply = sitter.call("list_pages", json!({})).await;
+    }
+    assert_eq!(files(&reply), [("report.txt", "text/plain", &b"greenroom download\n"[..])]);
+    assert!(files(&sitter.call("list_pages", json!({})).await).is_empty());
+    room.end().await;
+}

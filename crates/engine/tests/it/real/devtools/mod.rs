@@ -1,0 +1,117 @@
+//! The real devtools engine with a real Chromium. [`Room`] is one instance with seats, and a site to look at, which stands
+//! for the egress proxy too.
+
+mod answers;
+mod files;
+mod lives;
+mod quiet;
+
+use std::{path::Path, sync::Arc};
+
+use greenroom_core::{Call, Engine, Instance, InstanceId, Lost, Reply, Seat};
+use greenroom_engine::{
+    DevtoolsEngine, DevtoolsOptions, browser::Places, launcher::Launcher, ports::Ports, run_folder::RunFolder,
+};
+use greenroom_testkit::{PATIENCE, Site, within};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{GRACE, Worker, data_folder, text};
+
+struct Room {
+    site: Site,
+    workspace: TempDir,
+    engine: DevtoolsEngine,
+    instance: Arc<dyn Instance>,
+    /// Last, so that it goes when nobody uses it any more.
+    _data: TempDir,
+}
+
+impl Room {
+    /// An instance whose options were changed.
+    async fn with(change: impl FnOnce(&mut DevtoolsOptions)) -> Self {
+        let (site, data) = (Site::start().await, data_folder());
+        let engine = engine(data.path(), site.port(), change);
+        let instance = engine.start(InstanceId(0)).await.unwrap();
+        Self { site, workspace: tempfile::tempdir().unwrap(), engine, instance, _data: data }
+    }
+
+    async fn open() -> (Self, Sitter) {
+        let room = Self::with(|_| {}).await;
+        let sitter = room.sit().await;
+        (room, sitter)
+    }
+
+    /// One more seat.
+    async fn sit(&self) -> Sitter {
+        let worker = Arc::new(Worker(self.workspace.path().to_owned()));
+        let seat = within(PATIENCE, self.instance.open(worker.clone())).await.unwrap();
+        Sitter { seat, worker }
+    }
+
+    async fn end(self) {
+        self.instance.stop(GRACE).await;
+    }
+}
+
+/// Whoever sits on a seat. The first page of a fresh engine is number 1.
+struct Sitter {
+    seat: Box<dyn Seat>,
+    worker: Arc<Worker>,
+}
+
+impl Sitter {
+    async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
+        let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
+        within(PATIENCE, self.seat.call(Call::new(tool, params), self.worker.clone())).await
+    }
+
+    /// What a tool answers, which must not fail.
+    async fn call(&mut self, tool: &str, arguments: Value) -> Reply {
+        let reply = self.try_call(tool, arguments).await.unwrap();
+        assert!(!reply.is_failure(), "{tool}: {}", text(&reply));
+        reply
+    }
+
+    async fn navigate(&mut self, url: &str) -> Reply {
+        let reply = self.call("navigate_page", json!({ "pageId": 1, "url": url })).await;
+        assert!(text(&reply).starts_with("Successfully navigated"), "{}", text(&reply));
+        reply
+    }
+
+    async fn snapshot(&mut self) -> String {
+        let reply = self.call("take_snapshot", json!({ "pageId": 1 })).await;
+        reply.snapshot_text().unwrap().to_string()
+    }
+
+    /// What a function comes to, as the engine writes it.
+    async fn evaluate(&mut self, function: &str) -> Value {
+        let arguments = json!({ "pageId": 1, "function": function, "waitForStableDom": false });
+        let text = text(&self.call("evaluate_script", arguments).await);
+        let value = text.strip_prefix("Script ran on page and returned:\n```json\n");
+        serde_json::from_str(value.unwrap().strip_suffix("\n```").unwrap()).unwrap_or_default()
+    }
+}
+
+/// The reference of an element in a snapshot, by role and name.
+fn uid(snapshot: &str, element: &str) -> String {
+    let line = snapshot.lines().find(|line| line.contains(element));
+    let line = line.unwrap_or_else(|| panic!("no {element}: {snapshot}"));
+    line.trim_start().strip_prefix("uid=").unwrap().split(' ').next().unwrap().to_owned()
+}
+
+#[allow(clippy::disallowed_methods, reason = "a test takes the machine's own search path")]
+fn engine(data: &Path, proxy: u16, change: impl FnOnce(&mut DevtoolsOptions)) -> DevtoolsEngine {
+    let run = Arc::new(RunFolder::claim(data).unwrap());
+    let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
+    let mut options = DevtoolsOptions::new(data.to_owned(), places);
+    change(&mut options);
+    DevtoolsEngine {
+        options: Arc::new(options),
+        launcher: Launcher::start(run.tag()).unwrap(),
+        ports: Ports::new(&run),
+        run,
+        proxy: ([127, 0, 0, 1], proxy).into(),
+        tools_changed: Arc::new(|_| {}),
+    }
+}
