@@ -95,7 +95,6 @@ async fn beside_pools() {
     let error = yard.call_on("1", "click").await.unwrap_err();
     assert_eq!(error.to_string(), "no browser is attached: browserIndex must NOT be specified");
     assert_eq!(yard.stage.call("a", "click").await.unwrap().pool, "DEFAULT");
-    assert_eq!(yard.pool_of(&Owner::local(), &Whose::NoOne), "DEFAULT");
 
     yard.add(|_| {}).unwrap();
     let call = |whose, target| yard.stage.call_at(whose, target, "click");
@@ -126,7 +125,6 @@ async fn nowhere() {
     }
     let error = yard.stage.call_at(Whose::NoOne, at("ANY", ""), "click").await.unwrap_err();
     assert_eq!(error.to_string(), "no such pool: \"ANY\"; there is none");
-    assert_eq!(yard.pool_of(&Owner::local(), &Whose::NoOne), "");
     yard.end().await;
 }
 
@@ -139,16 +137,13 @@ async fn the_pool_of_a_call() {
     let (any, nobody) = (Target::default(), Whose::NoOne);
     assert_eq!(of(&nobody, &on("2")).unwrap(), "browser-2");
     assert!(matches!(of(&nobody, &any), Err(FleetError::NotChosen(NotChosen::Required { .. }))));
-    assert_eq!(yard.pool_of(&local, &nobody), "browser-1");
     yard.stage.call_at(named("a"), on("2"), "click").await.unwrap();
     assert_eq!(of(&named("a"), &any).unwrap(), "browser-2");
-    assert_eq!(yard.pool_of(&local, &named("a")), "browser-2");
     assert!(matches!(of(&named("a"), &on("1")), Err(FleetError::Elsewhere { .. })));
     assert_eq!(yard.world(1).counts().starts, 0, "asking starts nothing");
 
     yard.remove_browser("1").await.unwrap();
     assert_eq!(of(&nobody, &any).unwrap(), "browser-2");
-    assert_eq!(yard.pool_of(&Owner::new("bob"), &named("a")), "browser-2");
     yard.end().await;
 }
 
