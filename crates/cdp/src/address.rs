@@ -167,6 +167,24 @@ pub fn secrets(url: &str) -> Vec<String> {
     secrets
 }
 
+/// Host and port of an address, if it is one. A number is written as numbers usually are.
+pub fn host_and_port(url: &str) -> Option<(String, u16)> {
+    let address = Address::parse(url).ok()?;
+    let host = match address.host().ok()? {
+        Host::Domain(name) => name.to_owned(),
+        Host::Ipv4(ip) => ip.to_string(),
+        Host::Ipv6(ip) => ip.to_string(),
+    };
+    Some((host, address.port()))
+}
+
+/// The same address at this very machine, whatever its name comes to mean later. Over TLS the name stays: the certificate
+/// is for it.
+pub fn pinned(url: &str, ip: std::net::IpAddr) -> Option<String> {
+    let address = Address::parse(url).ok()?;
+    if address.is_encrypted() { Some(url.to_owned()) } else { Some(address.on_ip(ip)?.0.into()) }
+}
+
 /// The port of an address, if it is one.
 pub fn port(url: &str) -> Option<u16> {
     Address::parse(url).ok().map(|address| address.port())
@@ -210,6 +228,27 @@ mod tests {
         ] {
             assert_eq!(shown(text), expected);
         }
+    }
+
+    /// A name is replaced by the number that was judged, but for TLS; odd spellings of numbers mean what they mean.
+    #[test]
+    fn names_are_pinned() {
+        let ip = "10.1.2.3".parse().unwrap();
+        for (url, host, expected) in [
+            ("http://chrome.lan:9222", "chrome.lan", "http://10.1.2.3:9222/"),
+            (
+                "ws://chrome.lan:9222/devtools/browser/e7",
+                "chrome.lan",
+                "ws://10.1.2.3:9222/devtools/browser/e7",
+            ),
+            ("wss://chrome.lan:9222/x", "chrome.lan", "wss://chrome.lan:9222/x"),
+            ("http://2130706433:9222", "127.0.0.1", "http://10.1.2.3:9222/"),
+            ("http://[::1]:9222", "::1", "http://10.1.2.3:9222/"),
+        ] {
+            assert_eq!(host_and_port(url), Some((host.to_owned(), 9222)));
+            assert_eq!(pinned(url, ip).as_deref(), Some(expected));
+        }
+        assert_eq!((host_and_port("nonsense"), pinned("nonsense", ip)), (None, None));
     }
 
     /// The browser's own idea of its host is replaced by the one that was asked; its path stays, and so does a token.

@@ -39,6 +39,8 @@ pub enum Verb {
     /// Look at pools of browsers, or change one
     #[command(subcommand)]
     Pool(PoolVerb),
+    /// Look at attached browsers, connect one again, attach one or let one go
+    Browsers(verb::browsers::Args),
     /// Show what running greenrooms have logged lately, or what happened in a session
     Logs(verb::logs::Args),
     /// Look at the records of calls, make room, or take them out

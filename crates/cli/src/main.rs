@@ -106,6 +106,7 @@ async fn dispatch(
         Verb::Pool(PoolVerb::Drain(args)) => {
             verb::pool::command(&settings, &args, verb::pool::Command::Drain).await
         }
+        Verb::Browsers(args) => verb::browsers::run(&settings, &surroundings, &args).await,
         Verb::Logs(args) => verb::logs::run(&settings, &args).await,
         Verb::Db(DbVerb::Stats(args)) => verb::db::stats(&settings, &surroundings, &args),
         Verb::Db(DbVerb::Vacuum(args)) => verb::db::vacuum(&settings, &args).await,

@@ -1,6 +1,9 @@
 //! Which tools may be called. A call needs a [`Permit`], and only [`Policy::permit`] makes one.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
@@ -40,7 +43,8 @@ pub enum Refused {
 pub struct Policy {
     allow: Option<GlobSet>,
     deny: GlobSet,
-    unsafe_tools: BTreeSet<&'static str>,
+    /// More may come with engines that come later.
+    unsafe_tools: Arc<RwLock<BTreeSet<&'static str>>>,
     unsafe_allowed: bool,
 }
 
@@ -53,11 +57,21 @@ impl Policy {
         unsafe_allowed: bool,
     ) -> Result<Self, globset::Error> {
         let allow = if allow.is_empty() { None } else { Some(compile(allow)?) };
+        let unsafe_tools = Arc::new(RwLock::new(unsafe_tools));
         Ok(Self { allow, deny: compile(deny)?, unsafe_tools, unsafe_allowed })
     }
 
+    /// Another engine has come: these tools of it run code in its own process.
+    pub fn also_unsafe(&self, tools: impl IntoIterator<Item = &'static str>) {
+        self.unsafe_tools.write().unwrap_or_else(PoisonError::into_inner).extend(tools);
+    }
+
+    fn is_unsafe(&self, tool: &str) -> bool {
+        self.unsafe_tools.read().unwrap_or_else(PoisonError::into_inner).contains(tool)
+    }
+
     pub fn permit(&self, owner: &Owner, tool: &str) -> Result<Permit, Refused> {
-        if self.unsafe_tools.contains(tool) && !(self.unsafe_allowed && owner.is_local()) {
+        if self.is_unsafe(tool) && !(self.unsafe_allowed && owner.is_local()) {
             return Err(Refused::Unsafe(tool.to_owned()));
         }
         if self.deny.is_match(tool) {
@@ -118,5 +132,9 @@ mod tests {
             policy(&[], &[], true).permit(&Owner::local(), "run_unsafe").unwrap().tool(),
             "run_unsafe"
         );
+        let later = policy(&[], &[], false);
+        assert!(later.shows(&Owner::local(), "other_unsafe"));
+        later.also_unsafe(["other_unsafe"]);
+        assert!(!later.shows(&Owner::local(), "other_unsafe"), "an engine that came later has it");
     }
 }

@@ -4,7 +4,7 @@
 //! [`Endpoint::revive`] starts anything, by the command that the operator gave, and what it starts is nobody's child: it
 //! is not ended with greenroom. Addresses are shown without the secrets in them, headers not at all.
 
-use std::{fmt, time::Duration};
+use std::{fmt, net::IpAddr, time::Duration};
 
 use greenroom_cdp::{Client, Unreachable};
 use greenroom_core::{StartError, port::human};
@@ -69,6 +69,17 @@ impl Endpoint {
     /// The address without its secrets, for messages.
     pub fn shown(&self) -> String {
         greenroom_cdp::shown(&self.url)
+    }
+
+    /// Host and port, as far as the address says.
+    pub fn host_and_port(&self) -> Option<(String, u16)> {
+        greenroom_cdp::host_and_port(&self.url)
+    }
+
+    /// The same browser at this very machine, whatever its name comes to mean later.
+    pub fn pinned(self, ip: IpAddr) -> Self {
+        let url = greenroom_cdp::pinned(&self.url, ip).unwrap_or_else(|| self.url.clone());
+        Self { url, ..self }
     }
 
     /// The port of this machine at which the debugger is, as far as the address says. No browser of greenroom's may

@@ -1,4 +1,5 @@
-//! The ports no browser may reach: greenroom's own, its engines' and its debuggers'.
+//! The ports no browser may reach: greenroom's own, its engines' and its debuggers', and the debuggers of attached
+//! browsers, which are somebody else's.
 //!
 //! Each process keeps its list in memory and in its run folder, so that the browsers of one greenroom cannot
 //! reach the debuggers of another on the same machine either.
@@ -7,7 +8,7 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use greenroom_core::net::OwnPorts;
@@ -20,15 +21,27 @@ pub struct Ports(Arc<Inner>);
 
 struct Inner {
     /// Ports with the number of guards that hold each.
-    held: Mutex<BTreeMap<u16, usize>>,
+    held: Mutex<BTreeMap<(u16, Whose), usize>>,
     file: PathBuf,
     all_runs: PathBuf,
 }
 
+/// Who listens at a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    /// greenroom, or what it started.
+    Ours,
+    /// A browser that somebody else started.
+    Theirs,
+}
+
+/// What stands behind the port of a browser that somebody else started.
+const THEIRS: &str = " attached";
+
 /// Keeps a port closed to browsers until dropped.
 pub struct PortGuard {
     ports: Ports,
-    port: u16,
+    port: (u16, Whose),
 }
 
 impl Ports {
@@ -39,7 +52,25 @@ impl Ports {
 
     /// Closes a port to all browsers. Call it before anything listens there, or before any page can know.
     pub fn hold(&self, port: u16) -> io::Result<PortGuard> {
-        let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
+        self.close((port, Whose::Ours))
+    }
+
+    /// Closes the debugger's port of a browser that somebody else started.
+    pub fn hold_theirs(&self, port: u16) -> io::Result<PortGuard> {
+        self.close((port, Whose::Theirs))
+    }
+
+    /// Whether greenroom, any on this machine, or what it started listens at this port.
+    pub fn is_ours(&self, port: u16) -> bool {
+        self.held().contains_key(&(port, Whose::Ours)) || self.neighbours_hold(port, &[Whose::Ours])
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<(u16, Whose), usize>> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self, port: (u16, Whose)) -> io::Result<PortGuard> {
+        let mut held = self.held();
         *held.entry(port).or_default() += 1;
         let written = self.write(&held);
         drop(held);
@@ -48,12 +79,16 @@ impl Ports {
         written.map(|()| guard)
     }
 
-    fn write(&self, held: &BTreeMap<u16, usize>) -> io::Result<()> {
-        let text: String = held.keys().map(|port| format!("{port}\n")).collect();
+    fn write(&self, held: &BTreeMap<(u16, Whose), usize>) -> io::Result<()> {
+        let line = |(port, whose): &(u16, Whose)| match whose {
+            Whose::Ours => format!("{port}\n"),
+            Whose::Theirs => format!("{port}{THEIRS}\n"),
+        };
+        let text: String = held.keys().map(line).collect();
         run_folder::write_whole(&self.0.file, text.as_bytes())
     }
 
-    fn neighbours_hold(&self, port: u16) -> bool {
+    fn neighbours_hold(&self, port: u16, whose: &[Whose]) -> bool {
         // What cannot be read might hold the port: then it is closed. What is not there holds none.
         let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let runs = match fs::read_dir(&self.0.all_runs) {
@@ -66,23 +101,45 @@ impl Ports {
                 other => other,
             });
             match text {
-                Ok(text) => text.lines().any(|line| line.parse() == Ok(port)),
+                Ok(text) => {
+                    text.lines().map(read).any(|(held, by)| held == Some(port) && whose.contains(&by))
+                }
                 Err(error) => !missing(&error),
             }
         })
     }
 }
 
+/// A line of a list of ports.
+fn read(line: &str) -> (Option<u16>, Whose) {
+    match line.strip_suffix(THEIRS) {
+        Some(port) => (port.parse().ok(), Whose::Theirs),
+        None => (line.parse().ok(), Whose::Ours),
+    }
+}
+
 impl OwnPorts for Ports {
     fn contains(&self, port: u16) -> bool {
-        let ours = self.0.held.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&port);
-        ours || self.neighbours_hold(port)
+        const ALL: [Whose; 2] = [Whose::Ours, Whose::Theirs];
+        let held = self.held();
+        let here = ALL.iter().any(|whose| held.contains_key(&(port, *whose)));
+        drop(held);
+        here || self.neighbours_hold(port, &ALL)
+    }
+}
+
+/// The ports of greenroom and of what it started, without those of browsers that somebody else did.
+pub struct Ours(pub Ports);
+
+impl OwnPorts for Ours {
+    fn contains(&self, port: u16) -> bool {
+        self.0.is_ours(port)
     }
 }
 
 impl Drop for PortGuard {
     fn drop(&mut self) {
-        let mut held = self.ports.0.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.ports.held();
         if let Some(count) = held.get_mut(&self.port) {
             *count -= 1;
             if *count == 0 {
@@ -123,5 +180,24 @@ mod tests {
         assert!(ours.contains(5000), "the second guard still holds it");
         drop(two);
         assert!(!ours.contains(5000));
+    }
+
+    /// The debugger of a browser that somebody else started is closed to browsers, and is not greenroom's own.
+    #[test]
+    fn theirs_are_closed_and_not_ours() {
+        let data = tempfile::tempdir().unwrap();
+        let run = RunFolder::claim(data.path()).unwrap();
+        let (here, file) = (Ports::new(&run), run.path().join(run_folder::PORTS));
+        let neighbour = data.path().join("run/neighbour");
+        fs::create_dir_all(&neighbour).unwrap();
+        fs::write(neighbour.join(run_folder::PORTS), "4000\n4001 attached\n").unwrap();
+        let guards = (here.hold(5000).unwrap(), here.hold_theirs(5001).unwrap());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "5000\n5001 attached\n");
+        for port in [4000, 4001, 5000, 5001] {
+            assert!(here.contains(port), "{port}");
+        }
+        assert_eq!([4000, 4001, 5000, 5001].map(|port| here.is_ours(port)), [true, false, true, false]);
+        drop(guards);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "");
     }
 }

@@ -1,14 +1,18 @@
 //! Why the fleet could not carry out a call.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{InstanceId, Lost, SessionId, StartError, port::human};
 
+use crate::browsers::{BrowserName, NotChosen};
+
 /// All slots stayed lent for as long as a caller was willing to wait.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no browser free within {}: pool \"{pool}\"", human(*.waited))]
+#[error("{}", late(self))]
 pub struct LeaseTimeout {
     pub pool: String,
+    /// The attached browser that the pool is, if it is one.
+    pub browser: Option<Arc<BrowserName>>,
     pub waited: Duration,
     pub leased: usize,
     pub slots: usize,
@@ -37,8 +41,8 @@ pub enum FleetError {
     Closed,
     #[error("too many calls wait for this session: {max} are queued already")]
     QueueFull { max: usize },
-    #[error("too many callers wait for a browser of pool \"{pool}\": {max}")]
-    LineFull { pool: String, max: usize },
+    #[error("too many callers wait for {}: {max}", .browser.as_ref().map_or_else(|| format!("a browser of pool \"{pool}\""), ToString::to_string))]
+    LineFull { pool: String, browser: Option<Arc<BrowserName>>, max: usize },
     #[error("no such session: \"{0}\"")]
     NoSession(SessionId),
     #[error("this connection has no session yet")]
@@ -47,25 +51,58 @@ pub enum FleetError {
     Exists(SessionId),
     #[error("no such pool: \"{name}\"; there is {}", list(.known))]
     NoPool { name: String, known: Vec<String> },
-    #[error("no such instance in pool \"{pool}\": \"{name}\"; there is {}", list(.known))]
-    NoInstance { pool: String, name: String, known: Vec<String> },
+    #[error("no such instance in {}: \"{name}\"; there is {}", place(.pool, .browser.as_deref()), list(.known))]
+    NoInstance { pool: String, browser: Option<Arc<BrowserName>>, name: String, known: Vec<String> },
     /// Every instance of the pool has failed, and none will be started again by itself.
     #[error("{} '{pool}' has no healthy instances. Specify explicit pool or restart failed instances.", if *.is_default { "Default pool" } else { "Pool" })]
     NoHealthy { pool: String, is_default: bool, why: Option<String> },
     /// Somebody waited for exactly this instance, and it failed or was taken out of the pool.
     #[error("instance {instance} of pool \"{pool}\" cannot be had: {why}")]
     InstanceDown { pool: String, instance: InstanceId, why: String },
-    #[error("{session} lives in pool \"{pool}\"{}", instance.map(|id| format!(", instance {id}")).unwrap_or_default())]
-    Elsewhere { session: String, pool: String, instance: Option<InstanceId> },
+    #[error("{session} lives in {}{}", place(.pool, .browser.as_deref()), instance.filter(|_| .browser.is_none()).map(|id| format!(", instance {id}")).unwrap_or_default())]
+    Elsewhere {
+        session: String,
+        pool: String,
+        browser: Option<Arc<BrowserName>>,
+        instance: Option<InstanceId>,
+    },
     #[error("pool \"{pool}\" cannot be scaled: it adds and stops instances by itself")]
     NotFixed { pool: String },
-    /// A pool that keeps its browsers' profiles serves one owner.
-    #[error("pool \"{pool}\" keeps its browsers' profiles and belongs to another owner")]
-    NotYours { pool: String },
+    /// A pool that keeps its browsers' profiles serves one owner, and so does a browser with its user's logins.
+    #[error("{} and belongs to another owner", .browser.as_ref().map_or_else(|| format!("pool \"{pool}\" keeps its browsers' profiles"), |browser| format!("{browser} has the logins of whoever runs it")))]
+    NotYours { pool: String, browser: Option<Arc<BrowserName>> },
+    /// Which attached browser is meant is not said, or said where there is no choice.
+    #[error(transparent)]
+    NotChosen(#[from] NotChosen),
+    /// An attached browser cannot be reached.
+    #[error("browser {index} cannot be reached: {url}{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    BrowserDown { index: u32, url: String, why: Option<String>, retry_in: Option<Duration> },
+    #[error("\"{name}\" is attached already, as browser {index}")]
+    BrowserExists { name: String, index: u32 },
+    /// It was taken out of the fleet while this call ran or waited there.
+    #[error("{browser} was removed: greenroom does not drive it any more")]
+    BrowserRemoved { browser: Arc<BrowserName> },
+    #[error("\"{label}\" cannot be a browser's label: it is {}", if .label.trim().is_empty() { "empty" } else { "a number, and would be taken for an index" })]
+    BadLabel { label: String },
     #[error("greenroom is shutting down")]
     ShuttingDown,
 }
 
+fn late(LeaseTimeout { pool, browser, waited, .. }: &LeaseTimeout) -> String {
+    match browser {
+        Some(browser) => format!("{browser} was not free within {}", human(*waited)),
+        None => format!("no browser free within {}: pool \"{pool}\"", human(*waited)),
+    }
+}
+
+/// A place of the fleet, as its users call it.
+fn place(pool: &str, browser: Option<&BrowserName>) -> String {
+    browser.map_or_else(|| format!("pool \"{pool}\""), ToString::to_string)
+}
+
 fn list(names: &[String]) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
     names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
 }

@@ -4,6 +4,7 @@
 //! task that owns its seat; each instance has a task that watches it; everything else is a plain mutex held for
 //! a few lines and never across an await.
 
+mod browsers;
 mod error;
 mod fleet;
 #[cfg(test)]
@@ -23,9 +24,10 @@ mod sync {
     pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
 }
 
+pub use browsers::{BrowserName, BrowserSettings, BrowserState, BrowserStatus, NotChosen, pool_name};
 pub use error::{FleetError, LeaseTimeout};
 pub use fleet::{Fleet, FleetSettings, SessionState, SessionStatus, Whose};
-pub use pool::{InstanceSettings, PoolSettings, Readiness, Size};
-pub use session::{Answer, Bulk, BulkAnswer, Ended, Note, Ran};
+pub use pool::{InstanceSettings, PoolSettings, Readiness, Retry, Size};
+pub use session::{Answer, Bulk, BulkAnswer, Ended, NewTab, Note, Ran};
 pub use status::{Check, Health, InstanceStatus, PoolStatus};
 pub use target::{Scaled, Target, Watcher};

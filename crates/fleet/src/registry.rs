@@ -8,8 +8,12 @@ use std::{
 };
 
 use greenroom_core::{ConnectionId, Owner, SessionId};
+use tokio::sync::watch;
 
-use crate::session::{Ended, Handle, Home, Shared};
+use crate::{
+    pool::Pool,
+    session::{Ended, Handle, Home, Shared},
+};
 
 /// How many ended sessions are remembered, so that their successors can say so. One costs some 200 bytes; an
 /// agent that comes back after a thousand others ended learns from its empty page instead.
@@ -119,6 +123,23 @@ impl Registry {
         {
             self.epitaphs.remove(&oldest);
         }
+    }
+
+    /// Tells every session in this browser to end, and takes it out: the next call with its id begins a new one, which says
+    /// so. Returns what resolves when each has ended.
+    pub(crate) fn end_all_in(&mut self, pool: &Arc<Pool>) -> Vec<watch::Receiver<bool>> {
+        let lives_there = |handle: &Handle| Arc::ptr_eq(&handle.home.pool, pool);
+        let ending: Vec<_> = self.sessions.extract_if(|_, handle| lives_there(handle)).collect();
+        let mut ended = Vec::with_capacity(ending.len());
+        for (key, handle) in ending {
+            tracing::info!(session = %key, "session ends with its browser");
+            if let Some(browser) = pool.browser() {
+                self.bury(&key, Ended::Removed(browser), handle.home);
+            }
+            handle.stop.cancel();
+            ended.push(handle.ended);
+        }
+        ended
     }
 
     pub(crate) fn take_epitaph(&mut self, key: &Key) -> Option<Ended> {

@@ -12,6 +12,8 @@ pub struct Target {
     pub pool: Option<String>,
     /// A number or an alias.
     pub instance: Option<String>,
+    /// The index or the label of an attached browser.
+    pub browser: Option<String>,
 }
 
 /// What a change of a pool's size came to.
@@ -30,6 +32,12 @@ pub trait Watcher: Send + Sync {
     fn restarted(&self, _pool: &str, _instance: InstanceId) {}
     /// A session is over: closed, or lost.
     fn session_ended(&self, _session: &SessionUid, _lost: bool) {}
+    /// A connection to the attached browser of this index was tried.
+    fn tried_to_connect(&self, _browser: u32, _is_made: bool) {}
+    /// It was made.
+    fn connected(&self, _browser: u32) {}
+    /// It is over: lost, or given up.
+    fn disconnected(&self, _browser: u32) {}
     /// A browser was lost under a call.
     fn lost_call(&self, _pool: &str, _instance: InstanceId) {}
 }

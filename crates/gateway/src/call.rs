@@ -7,7 +7,7 @@ use greenroom_core::{
     Agent, Call, Nobody, Owner, Raw, RefId, Reply, SessionId, likeness::nearest, record::Record,
     settings::Responses,
 };
-use greenroom_fleet::Answer;
+use greenroom_fleet::{Answer, Target, Whose};
 use greenroom_mcp::{RpcError, error::INVALID_REQUEST};
 use serde_json::value::RawValue;
 
@@ -24,7 +24,7 @@ use crate::{
     shape::{self, Form},
     tools,
     turn::{Turn, Turns},
-    whose::{Unnamed, notes, pool_of, whose},
+    whose::{Unnamed, notes, whose},
 };
 
 /// Whoever makes a call.
@@ -35,6 +35,8 @@ pub(crate) struct Caller {
     pub(crate) agent: Arc<dyn Agent>,
     /// It speaks REST, and calls things as REST does.
     pub(crate) is_program: bool,
+    /// It is this user, on this machine.
+    pub(crate) is_here: bool,
 }
 
 /// Carries out a call, in its turn. Never fails: the body is a result or an error object to send.
@@ -140,7 +142,8 @@ pub(crate) async fn for_program(
     owner: &Owner,
     call: ProgramCall,
 ) -> Result<Told, Failure> {
-    let caller = Caller { owner: owner.clone(), connection: None, agent: Arc::new(Nobody), is_program: true };
+    let agent = Arc::new(Nobody);
+    let caller = Caller { owner: owner.clone(), connection: None, agent, is_program: true, is_here: false };
     let _unanswered = gateway.answering.token();
     let request = Request::of(&call.tool, call.arguments)?;
     let given = Given { session: call.session, ref_id: call.ref_id };
@@ -188,6 +191,9 @@ async fn carry_out(
 ) -> Result<Done, Refusal> {
     let listed = gateway.catalog.list().await.map_err(Failure::from)?;
     let Some((name, entry)) = listed.get(&request.tool) else {
+        if listed.iter().next().is_none() {
+            return Err(Failure::nothing_attached(&request.tool).into());
+        }
         let suggestion = suggestion(gateway, caller, &listed, &request.tool);
         return Err(Refusal::Rpc(rescue::unknown_tool(&request.tool, suggestion.as_deref())));
     };
@@ -219,10 +225,11 @@ async fn carry_out(
             Claimed::Undecided(why) => return Err(Failure::records_unavailable(&why).into()),
         },
     };
-    // Arguments are looked at first: whoever gives no session where one is needed may have to mend them too.
+    // Where it would run decides how its arguments are looked at. Both come first: whoever gives no session where one is
+    // needed may have to mend them too.
     let matters = whose.as_ref().ok().filter(|_| listed.differs(entry));
-    let pool = matters.map(|whose| pool_of(gateway, caller, whose, &target));
-    let fits = fits(gateway, &listed, (name, entry), pool.as_deref(), request.arguments());
+    let place = matters.map(|whose| place_of(gateway, caller, whose, &target)).transpose();
+    let fits = place.and_then(|place| fits(&listed, (name, entry), place.as_deref(), request.arguments()));
     let whose = match fits.and(whose) {
         Ok(whose) => whose,
         Err(failure) => {
@@ -331,27 +338,33 @@ pub(crate) async fn formed(
 /// The tool that was probably meant. Only what may be used is worth suggesting.
 pub(crate) fn suggestion(gateway: &Gateway, caller: &Caller, listed: &Listed, name: &str) -> Option<String> {
     // Programs have no use for what agents have of greenroom's own.
-    let own = tools::names(gateway).filter(|_| !caller.is_program).map(|name| -> &str { name });
+    let own =
+        tools::names(gateway, caller.is_here).filter(|_| !caller.is_program).map(|name| -> &str { name });
     let shown = listed.iter().map(|(name, _)| &**name).chain(own);
     let shown = shown.filter(|name| gateway.policy.shows(&caller.owner, name));
     nearest(name, shown).map(ToOwned::to_owned)
 }
 
+/// The pool that a call will run in, or why it can run nowhere.
+pub(crate) fn place_of(
+    gateway: &Gateway,
+    caller: &Caller,
+    whose: &Whose,
+    target: &Target,
+) -> Result<String, Failure> {
+    let place = gateway.fleet.pool_of_call(&caller.owner, whose, target);
+    place.map_err(|error| Failure::of(gateway, &error))
+}
+
 /// Whether a call can be made with these arguments, in this pool if it matters which one.
 pub(crate) fn fits(
-    gateway: &Gateway,
     listed: &Listed,
     (name, entry): (&str, &Entry),
     pool: Option<&str>,
     arguments: Option<&RawValue>,
 ) -> Result<(), Failure> {
-    // A pool that does not exist is the fleet's to refuse.
-    let exists = |pool: &&str| gateway.fleet.pool_names().iter().any(|known| known == pool);
-    let pool = pool.filter(exists);
-    if let Some(pool) = pool
-        && let Some(others) = listed.elsewhere(entry, pool)
-    {
-        return Err(Failure::tool_not_in_pool(name, pool, &others));
+    if let Some((place, others)) = pool.and_then(|pool| listed.elsewhere(entry, pool)) {
+        return Err(Failure::tool_not_there(name, place, &others));
     }
     listed.check(entry, pool, arguments).map_err(|invalid| Failure::invalid_arguments(name, &invalid))
 }

@@ -6,7 +6,7 @@ use greenroom_core::{
     port::human,
     settings::{Responses, Scope},
 };
-use greenroom_fleet::PoolStatus;
+use greenroom_fleet::{BrowserStatus, PoolStatus};
 
 use crate::Gateway;
 
@@ -19,6 +19,9 @@ const RECALL: &str = " Every call is kept: get_content with the ref_id of an ans
 /// Where answers are withheld unless asked for.
 const REFS: &str =
     " Answers here are refs unless a call says mode: inline or diff: look into the page with get_content.";
+
+/// What there is to know of browsers that people use themselves.
+const ATTACHED: &str = " Attached browsers are people's own: list_browsers shows them. With several, name one by browserIndex in every call that begins there; with one, never give it. Work in your own tab and leave other tabs alone unless told otherwise.";
 
 /// What is configured, as far as others do not know it.
 #[derive(Debug, Clone)]
@@ -35,7 +38,7 @@ pub struct Facts {
 pub(crate) fn text(gateway: &Gateway) -> String {
     let recalls = gateway.recall.records.is_some();
     let kept = (recalls, gateway.recall.responses);
-    compose(gateway.scope, &gateway.facts, kept, &gateway.fleet.pools())
+    compose(gateway.scope, &gateway.facts, kept, &gateway.fleet.pools(), &gateway.fleet.browsers())
 }
 
 fn compose(
@@ -43,6 +46,7 @@ fn compose(
     facts: &Facts,
     (recalls, responses): (bool, Responses),
     pools: &[PoolStatus],
+    browsers: &[BrowserStatus],
 ) -> String {
     let without = match scope {
         Scope::Connection => {
@@ -53,27 +57,42 @@ fn compose(
         }
         Scope::Explicit => "sessionId is required.",
     };
-    let mut text = format!(
-        "greenroom lends {}{}browsers. Each sessionId (any text you choose) is a browser of its own: {}. {without} The first call with a new id starts it. Calls of one session run in order, sessions run in parallel. Up to {}; one idle for {} is closed",
-        if facts.isolated { "isolated " } else { "" },
-        if facts.headless { "headless " } else { "" },
-        if facts.isolated {
-            "cookies, storage, tabs and files are never shared"
-        } else {
-            "tabs and files are never shared, but cookies and storage stay in an instance's profile for whoever comes next"
-        },
-        sessions(pools.iter().map(|pool| pool.slots).sum()),
+    let slots = pools.iter().map(|pool| pool.slots).chain(browsers.iter().map(|browser| browser.slots)).sum();
+    let mut text = match pools {
+        // All there is belongs to somebody else.
+        [] => "greenroom drives browsers that people already run. Each sessionId (any text you choose) holds one of them: its tabs are its own, cookies and logins are the browser's.".to_owned(),
+        _ => format!(
+            "greenroom lends {}{}browsers. Each sessionId (any text you choose) is a browser of its own: {}.",
+            if facts.isolated { "isolated " } else { "" },
+            if facts.headless { "headless " } else { "" },
+            if facts.isolated {
+                "cookies, storage, tabs and files are never shared"
+            } else {
+                "tabs and files are never shared, but cookies and storage stay in an instance's profile for whoever comes next"
+            },
+        ),
+    };
+    text.push_str(&format!(
+        " {without} The first call with a new id starts it. Calls of one session run in order, sessions run in parallel. Up to {}; one idle for {} is closed",
+        sessions(slots),
         human(facts.idle_timeout),
-    );
+    ));
     if let Some(lifetime) = facts.max_lifetime {
         text.push_str(&format!(", and each ends after {} unless session_renew is called", human(lifetime)));
     }
-    text.push_str(". If an answer says `session restarted`, the page and logins are gone: begin again. session_close frees a browser you no longer need, and removes what it downloaded.");
+    text.push_str(". If an answer says `session restarted`, ");
+    text.push_str(if pools.is_empty() { "its tabs are gone" } else { "the page and logins are gone" });
+    text.push_str(
+        ": begin again. session_close frees a browser you no longer need, and removes what it downloaded.",
+    );
     if recalls {
         text.push_str(RECALL);
         if responses == Responses::Refs {
             text.push_str(REFS);
         }
+    }
+    if !browsers.is_empty() {
+        text.push_str(ATTACHED);
     }
     if facts.declared {
         let pools: Vec<_> = pools.iter().map(pool).collect();
@@ -128,12 +147,12 @@ mod tests {
             declared: false,
         };
         let built_in = [pool("DEFAULT", "", true, 128)];
-        let usual = compose(Scope::Connection, &facts, (true, Responses::Inline), &built_in);
+        let usual = compose(Scope::Connection, &facts, (true, Responses::Inline), &built_in, &[]);
         assert!(usual.contains("sub-agents on one connection must each give their own"));
         assert!(usual.contains("Up to 128 sessions; one idle for 5 min is closed. "));
         assert!(!usual.contains("Pools"));
         let limited = Facts { max_lifetime: Some(Duration::from_secs(3600)), ..facts.clone() };
-        let limited = compose(Scope::Explicit, &limited, (false, Responses::Inline), &built_in);
+        let limited = compose(Scope::Explicit, &limited, (false, Responses::Inline), &built_in, &[]);
         assert!(limited.contains("each ends after 60 min unless session_renew"));
         assert!(limited.contains("sessionId is required"));
         assert!(usual.contains("get_content") && !limited.contains("get_content"));
@@ -143,14 +162,14 @@ mod tests {
             pool("WEBKIT", "", false, 2),
         ];
         let kept = Facts { isolated: false, declared: true, ..facts.clone() };
-        let kept = compose(Scope::Call, &kept, (true, Responses::Refs), &pools);
+        let kept = compose(Scope::Call, &kept, (true, Responses::Refs), &pools, &[]);
         assert!(
             kept.starts_with("greenroom lends headless browsers")
                 && kept.contains("stay in an instance's profile")
         );
         assert!(kept.contains("mode: inline or diff") && !usual.contains("mode: inline or diff"), "{kept}");
         let declared =
-            compose(Scope::Call, &Facts { declared: true, ..facts }, (false, Responses::Inline), &pools);
+            compose(Scope::Call, &Facts { declared: true, ..facts }, (false, Responses::Inline), &pools, &[]);
         assert!(declared.contains("Up to 10 sessions"), "{declared}");
         assert!(usual.contains("lends isolated headless") && usual.contains("are never shared. "));
         let expected = format!(

@@ -4,6 +4,8 @@
 //! in [`rescue`]. Engine tools are read from the engine ([`catalog`]); greenroom's own are in [`tools`], one file
 //! each. Programs ask and command over [`rest`], and whoever owns the process looks in through [`control`].
 
+mod attach;
+mod browsers;
 mod call;
 pub mod catalog;
 mod connection;
@@ -36,6 +38,8 @@ use greenroom_fleet::{Fleet, Readiness};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+pub use attach::{Asked, Attach, AttachError, Attaching, Attachment, Driver, Prepared};
+pub use browsers::{Browser, Browsers};
 pub use catalog::{Catalog, Source};
 pub use connection::{Client, Reach};
 pub use front::Parking;
@@ -56,6 +60,8 @@ pub struct Gateway {
     pub policy: Policy,
     pub scope: Scope,
     pub facts: Facts,
+    /// Who may change which browsers are attached.
+    pub attaching: Attaching,
     /// The root of clients that offer none: the folder greenroom was started in.
     pub folder: PathBuf,
     /// Calls that wait for answers between two requests of a client.
@@ -88,17 +94,23 @@ impl Gateway {
         if self.fleet.is_stopping() {
             return Err("greenroom is shutting down".to_owned());
         }
-        if let Ok(pool) = self.fleet.pool(self.fleet.default_pool())
+        let attached = !self.fleet.browsers().is_empty();
+        // Beside attached browsers no pool is the one that calls go to.
+        if !attached
+            && let Ok(pool) = self.fleet.pool(self.fleet.default_pool())
             && let Some(error) = pools::without_hope(&pool)
         {
             return Err(error.to_string());
         }
         match self.fleet.readiness() {
             Readiness::Ready => Ok(()),
+            Readiness::Starting if attached => Err("the first browser is being connected".to_owned()),
             Readiness::Starting => Err("the first browser is starting".to_owned()),
             Readiness::Failed(error) => {
                 let hint = error.hint.as_ref().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
-                Err(format!("no browser can be started: {error}{hint}"))
+                // Which browser cannot be reached it says itself.
+                let what = if attached { "" } else { "no browser can be started: " };
+                Err(format!("{what}{error}{hint}"))
             }
         }
     }

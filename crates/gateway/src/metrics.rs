@@ -2,7 +2,9 @@
 //! looked up when asked.
 //!
 //! Only what somebody configured becomes a label: the names of pools, and the numbers of instances, of which there are
-//! as many as a pool may have.
+//! as many as a pool may have. Attached browsers have figures of their own ([`browsers`]).
+
+mod browsers;
 
 use std::{fmt, time::Duration};
 
@@ -13,6 +15,9 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::{Registry, Unit},
 };
+
+use self::browsers::{Browsers, Figure};
+use crate::browsers::index_of;
 
 /// Bounds of the buckets of a call's time, in seconds: from an answer of greenroom's own to the longest waits.
 const SECONDS: [f64; 12] = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 90.0];
@@ -25,6 +30,7 @@ pub struct Metrics {
     totals: Totals,
     pools: Pools,
     instances: Instances,
+    browsers: Browsers,
 }
 
 /// Figures of everything together.
@@ -101,7 +107,8 @@ impl Default for Metrics {
         );
         let (totals, pools) = (Totals::new(&mut registry), Pools::new(&mut registry));
         let instances = Instances::new(&mut registry);
-        Self { registry, calls, seconds, totals, pools, instances }
+        let browsers = Browsers::new(&mut registry);
+        Self { registry, calls, seconds, totals, pools, instances, browsers }
     }
 }
 
@@ -119,8 +126,20 @@ impl Metrics {
 
     /// A call of an engine's tool has ended there.
     pub(crate) fn ran(&self, ran: &Ran, fine: bool) {
-        let OfInstance { pool, instance } = of(&ran.pool, ran.instance);
-        self.instances.calls.get_or_create(&Ended { pool, instance, outcome: outcome(fine) }).inc();
+        self.ended(&ran.pool, ran.instance, outcome(fine));
+    }
+
+    fn ended(&self, pool: &str, instance: InstanceId, outcome: &'static str) {
+        if let Some(index) = index_of(pool) {
+            return self.browsers.count(index, Figure::Call, outcome);
+        }
+        let OfInstance { pool, instance } = of(pool, instance);
+        self.instances.calls.get_or_create(&Ended { pool, instance, outcome }).inc();
+    }
+
+    /// An attached browser was removed: nothing more is shown of it.
+    pub(crate) fn forget_browser(&self, index: u32) {
+        self.browsers.forget(index);
     }
 
     /// Everything, as text.
@@ -137,6 +156,7 @@ impl Metrics {
         set(spares, sum(|pool| pool.spares));
         set(http_clients, clients);
         self.look(&pools);
+        self.browsers.look(&fleet.browsers());
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
@@ -211,12 +231,18 @@ impl Instances {
 
 impl Watcher for Metrics {
     fn leased(&self, pool: &str, instance: InstanceId, waited: Duration) {
+        if index_of(pool).is_some() {
+            return;
+        }
         self.instances.leases.get_or_create(&of(pool, instance)).inc();
         let of_pool = OfPool { pool: pool.to_owned() };
         self.pools.waited.get_or_create(&of_pool).observe(waited.as_secs_f64());
     }
 
     fn not_leased(&self, pool: &str, why: &FleetError, _: Duration) {
+        if let Some(index) = index_of(pool) {
+            return self.browsers.count(index, Figure::Call, "refused");
+        }
         let reason = match why {
             FleetError::Lease(_) => "timeout",
             FleetError::NoHealthy { .. } => "no_healthy_instance",
@@ -229,11 +255,18 @@ impl Watcher for Metrics {
     }
 
     fn lost_call(&self, pool: &str, instance: InstanceId) {
-        let OfInstance { pool, instance } = of(pool, instance);
-        self.instances.calls.get_or_create(&Ended { pool, instance, outcome: "lost" }).inc();
+        self.ended(pool, instance, "lost");
+    }
+
+    fn tried_to_connect(&self, browser: u32, is_made: bool) {
+        self.browsers.count(browser, Figure::Attempt, if is_made { "ok" } else { "failed" });
     }
 
     fn restarted(&self, pool: &str, instance: InstanceId) {
+        // How often a browser was connected again is asked of the browser.
+        if index_of(pool).is_some() {
+            return;
+        }
         self.instances.restarts.get_or_create(&of(pool, instance)).inc();
     }
 }

@@ -10,7 +10,7 @@ use greenroom_core::{Fields, Queued, Raw, raw::encode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::route;
+use crate::{browsers::index_of, route};
 
 /// The notification that carries it.
 pub(crate) const METHOD: &str = "notifications/progress";
@@ -67,7 +67,10 @@ impl Waiting {
             return None;
         }
         let Queued { pool, place, waiting } = queued;
-        let message = format!("waiting for a browser: place {place} of {waiting} in pool \"{pool}\"");
+        let message = match index_of(pool) {
+            Some(index) => format!("waiting for browser {index}: place {place} of {waiting}"),
+            None => format!("waiting for a browser: place {place} of {waiting} in pool \"{pool}\""),
+        };
         let progress = f64::from(told) / 1000.0;
         Some(encode(&Progress { progress_token, progress, total: None, message: Some(message) }))
     }
@@ -90,7 +93,11 @@ mod tests {
             told.notice(queued(2)).unwrap().get(),
             r#"{"progressToken":"a\u0062","progress":0.001,"message":"waiting for a browser: place 2 of 5 in pool \"DEFAULT\""}"#
         );
-        assert!(told.notice(queued(1)).unwrap().get().contains(r#""progress":0.002,"#));
+        let attached = Queued { pool: "browser-3", place: 1, waiting: 2 };
+        let attached = told.notice(attached).unwrap();
+        assert!(
+            attached.get().contains(r#""progress":0.002,"message":"waiting for browser 3: place 1 of 2""#)
+        );
         let more = (0..2 * TOLD_MAX).filter_map(|_| told.notice(queued(1))).count();
         assert_eq!(more, 398);
         for silent in [r#"{"name":"t"}"#, r#"{"_meta":{}}"#, r#"{"_meta":{"progressToken":null}}"#] {

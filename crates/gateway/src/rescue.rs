@@ -3,8 +3,10 @@
 //! What an agent can act on is a failed tool, so that its model reads it. Only what a client's program did wrong
 //! is a JSON-RPC error.
 
-use greenroom_core::{InvalidSessionId, Raw, RefId, Refused, StartError, raw::encode};
-use greenroom_fleet::{FleetError, LeaseTimeout};
+mod attached;
+
+use greenroom_core::{InvalidSessionId, Raw, RefId, Refused, StartError, port::human, raw::encode};
+use greenroom_fleet::{FleetError, LeaseTimeout, NotChosen};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 use serde_json::json;
 
@@ -81,14 +83,6 @@ impl Failure {
             Some(hint) => failure.hint(hint),
             None => failure,
         }
-    }
-
-    /// The pool that a call is for has other tools.
-    pub(crate) fn tool_not_in_pool(tool: &str, pool: &str, others: &[&str]) -> Self {
-        let others: Vec<_> = others.iter().map(|pool| format!("\"{pool}\"")).collect();
-        let message = format!("pool \"{pool}\" has no tool \"{tool}\"; it is in {}", others.join(", "));
-        Self::new("tool_not_in_pool", message)
-            .hint("name such a pool with `browser_pool`, and a `sessionId` that does not live in another one")
     }
 
     /// A tool that nobody has, where that is not the client program's mistake.
@@ -229,6 +223,9 @@ impl Failure {
             FleetError::Exists(_) => {
                 failure("session_exists").hint("use it, close it with session_close, or choose another id")
             }
+            FleetError::NoPool { known, .. } if known.is_empty() => {
+                failure("no_such_pool").hint("there are no pools here: leave `browser_pool` out")
+            }
             FleetError::NoPool { .. } => {
                 failure("no_such_pool").hint("leave `browser_pool` out for the default pool")
             }
@@ -243,11 +240,36 @@ impl Failure {
                 .hint("leave `browser_instance` out for whichever is free first, or try again when it is back")
                 .retryable(),
             FleetError::Elsewhere { .. } => failure("session_elsewhere")
-                .hint("leave `browser_pool` and `browser_instance` out, or choose another sessionId"),
+                .hint("leave `browser_pool`, `browser_instance` and `browserIndex` out, or choose another sessionId"),
             FleetError::NotFixed { .. } => {
                 failure("not_fixed").hint("`pool.instances_max` is how many there may be at most")
             }
             FleetError::NotYours { .. } => failure("not_yours").hint("use another pool"),
+            FleetError::NotChosen(NotChosen::OnlyOne | NotChosen::NoneAttached) => {
+                failure("browser_index").hint("leave `browserIndex` out")
+            }
+            FleetError::NotChosen(NotChosen::Required { known } | NotChosen::Unknown { known, .. }) => {
+                failure("browser_index")
+                    .hint(format!("`browserIndex` is one of {}; list_browsers shows them", known.join(", ")))
+            }
+            FleetError::NotChosen(NotChosen::Nowhere) => {
+                failure("no_browser").hint("connect_browser attaches one, where that is allowed")
+            }
+            FleetError::NotChosen(NotChosen::Both) => {
+                failure("browser_index").hint("`browserIndex` is for attached browsers, `browser_pool` for pools")
+            }
+            FleetError::BrowserDown { retry_in, .. } => {
+                let when = match retry_in {
+                    Some(wait) => format!("it is tried again in {}; ", human(*wait)),
+                    None => String::new(),
+                };
+                failure("browser_down").hint(format!("{when}reconnect_browser tries it now")).retryable()
+            }
+            FleetError::BrowserExists { .. } => failure("browser_exists").hint("list_browsers shows it"),
+            FleetError::BrowserRemoved { .. } => failure("browser_removed").hint(
+                "whether a call that ran had its effect is not known; list_browsers shows what there is",
+            ),
+            FleetError::BadLabel { .. } => failure("bad_label").hint("choose a word"),
             FleetError::ShuttingDown => failure("shutting_down").retryable(),
         }
     }
@@ -255,7 +277,7 @@ impl Failure {
 
 /// How full the pool is, who holds it, who else waits, and what would help.
 fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
-    let LeaseTimeout { pool, leased, slots, waiting, instance, holders, .. } = timeout;
+    let LeaseTimeout { pool, browser, leased, slots, waiting, instance, holders, .. } = timeout;
     let mut hint = format!("{leased} of {slots} slots are leased");
     if !holders.is_empty() {
         let named = holders.iter().take(HOLDERS_MAX).cloned().collect::<Vec<_>>().join(", ");
@@ -272,7 +294,11 @@ fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
     if instance.is_some() {
         hint += "; leave `browser_instance` out for whichever is free first";
     }
-    hint += "; close a session with session_close, or raise ";
+    hint += "; close a session with session_close, or ";
+    if browser.is_some() {
+        return hint + "wait: an attached browser has one slot unless it is isolated";
+    }
+    hint += "raise ";
     hint += &match declared {
         true => format!("INSTANCES or SLOTS of pool \"{pool}\""),
         false => "`pool.slots` or `pool.instances_max`".to_owned(),
@@ -334,6 +360,7 @@ pub(crate) fn unroutable(error: Unroutable) -> Result<Failure, RpcError> {
         Unroutable::SessionId(error) => Ok(error.into()),
         Unroutable::PoolType => Ok(Failure::new("no_such_pool", error.to_string())),
         Unroutable::InstanceType => Ok(Failure::new("no_such_instance", error.to_string())),
+        Unroutable::BrowserType => Ok(Failure::new("browser_index", error.to_string())),
         Unroutable::Wants(unwanted) => Ok(Failure::new("invalid_arguments", unwanted.to_string())),
     }
 }
@@ -355,6 +382,7 @@ mod tests {
     fn timeout(holders: &[&str], waiting: usize) -> LeaseTimeout {
         LeaseTimeout {
             pool: "TESTING".to_owned(),
+            browser: None,
             waited: Duration::from_secs(30),
             leased: holders.len(),
             slots: holders.len(),
@@ -377,5 +405,8 @@ mod tests {
         assert!(hint.ends_with("raise `pool.slots` or `pool.instances_max`"), "{hint}");
         let one = LeaseTimeout { instance: Some(greenroom_core::InstanceId(2)), ..timeout(&[], 0) };
         assert!(who_holds(&one, true).contains("leave `browser_instance` out"));
+        let browser = Some(std::sync::Arc::new(greenroom_fleet::BrowserName { index: 2, label: None }));
+        let hint = who_holds(&LeaseTimeout { browser, ..timeout(&["\"a\""], 0) }, true);
+        assert!(hint.ends_with("or wait: an attached browser has one slot unless it is isolated"), "{hint}");
     }
 }

@@ -6,7 +6,7 @@ use greenroom_fleet::Target;
 use serde_json::value::RawValue;
 
 use crate::{
-    catalog::{INSTANCE, POOL, SESSION_ID, Takes},
+    catalog::{BROWSER, INSTANCE, POOL, SESSION_ID, Takes},
     recall::wants::{Unwanted, Wants},
 };
 
@@ -41,6 +41,8 @@ pub(crate) enum Unroutable {
     PoolType,
     #[error("`browser_instance` must be the number or the alias of an instance")]
     InstanceType,
+    #[error("`browserIndex` must be the index or the label of a browser")]
+    BrowserType,
     #[error(transparent)]
     Wants(#[from] Unwanted),
 }
@@ -69,7 +71,12 @@ impl Request {
     /// Takes the selectors out of the arguments, as far as they are greenroom's.
     pub(crate) fn take_selectors(&mut self, takes: Takes) -> Result<Selected, Unroutable> {
         // Most calls name none: do not take apart what stays whole.
-        let names = [(SESSION_ID, takes.session), (POOL, takes.pool), (INSTANCE, takes.instance)];
+        let names = [
+            (SESSION_ID, takes.session),
+            (POOL, takes.pool),
+            (INSTANCE, takes.instance),
+            (BROWSER, takes.browser),
+        ];
         let any = |raw: &&RawValue| {
             let selects = names.iter().any(|(name, own)| *own && raw.get().contains(name));
             selects || takes.wants.any_in(raw.get())
@@ -79,6 +86,7 @@ impl Request {
         let mut take = |name: &str, own: bool| if own { arguments.remove(name) } else { None };
         let session = take(SESSION_ID, takes.session);
         let (pool, instance) = (take(POOL, takes.pool), take(INSTANCE, takes.instance));
+        let browser = take(BROWSER, takes.browser);
         let wants = takes.wants.take_from(&mut arguments)?;
         self.arguments = Some(arguments.to_raw());
         let session = text(session).map_err(|_| Unroutable::SessionIdType)?;
@@ -88,6 +96,7 @@ impl Request {
             target: Target {
                 pool: text(pool).map_err(|_| Unroutable::PoolType)?,
                 instance: text_or_number(instance).map_err(|_| Unroutable::InstanceType)?,
+                browser: text_or_number(browser).map_err(|_| Unroutable::BrowserType)?,
             },
         })
     }
@@ -155,7 +164,7 @@ mod tests {
         let mut whole = request(params).unwrap();
         let selected = whole.take_selectors(Takes::ALL).unwrap();
         assert_eq!(selected.session.unwrap().as_str(), "s");
-        let target = Target { pool: Some("P".to_owned()), instance: Some("main".to_owned()) };
+        let target = Target { pool: Some("P".to_owned()), instance: Some("main".to_owned()), browser: None };
         assert_eq!(selected.target, target);
         assert_eq!(whole.progress_token().unwrap().get(), "7");
         assert_eq!(

@@ -6,14 +6,22 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Policy, Raw, Reply, Seat,
-    StartError, Tool, Toolset, Unwell, View, lease::Strategy, raw, settings::Scope,
+    StartError, Tool, Toolset, Unwell, View,
+    lease::Strategy,
+    raw,
+    settings::{Scope, When},
 };
-use greenroom_fleet::{Fleet, FleetSettings, InstanceSettings, PoolSettings, Size};
+use greenroom_fleet::{
+    BrowserSettings, Fleet, FleetSettings, InstanceSettings, PoolSettings, Retry, Size, pool_name,
+};
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::sync::watch;
+use tokio::sync::{Barrier, watch};
 
-use crate::{Catalog, Facts, Gateway, Metrics, Recall, Source};
+use crate::{
+    Asked, Attach, AttachError, Attaching, Attachment, Catalog, Driver, Facts, Gateway, Metrics, Prepared,
+    Recall, Source, browsers::index_of,
+};
 
 pub(crate) use kept::{Kept, kept_blob};
 
@@ -28,6 +36,10 @@ pub(crate) struct Pool {
     pub(crate) size: Size,
     pub(crate) slots: usize,
     pub(crate) lease_timeout: Duration,
+    /// Whether its instances can be started.
+    pub(crate) works: bool,
+    /// Where calls of the tool `meet` wait until enough of them are inside.
+    pub(crate) meeting: Option<&'static Barrier>,
 }
 
 /// The built-in pool.
@@ -37,7 +49,24 @@ pub(crate) const BUILT_IN: Pool = Pool {
     size: Size::Elastic { instances_max: 1, idle: DAY },
     slots: 4,
     lease_timeout: DAY,
+    works: true,
+    meeting: None,
 };
+
+/// An attached browser for a test.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Attached {
+    pub(crate) url: &'static str,
+    pub(crate) label: Option<&'static str>,
+    pub(crate) tags: &'static [&'static str],
+    pub(crate) tools: &'static [&'static str],
+    pub(crate) down: bool,
+    pub(crate) meeting: Option<&'static Barrier>,
+}
+
+/// Tools of two engines, in tests of attached browsers.
+pub(crate) const PLAYWRIGHT: &[&str] = &["t", "pdf", "fail"];
+pub(crate) const DEVTOOLS: &[&str] = &["t", "find"];
 
 /// A gateway before these pools, the first of which is the default one.
 pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (Arc<Gateway>, TempDir) {
@@ -62,6 +91,7 @@ pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (
         policy: Policy::new(&[], &[], BTreeSet::new(), false).unwrap(),
         scope,
         facts: Facts { idle_timeout, max_lifetime: None, headless: true, isolated: true, declared },
+        attaching: Attaching { changes: When::Auto, configured: false, by: Some(Arc::new(Fakes)) },
         folder: PathBuf::from("/"),
         parking: crate::Parking::default(),
         metrics,
@@ -69,6 +99,62 @@ pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (
         answering: tokio_util::task::TaskTracker::new(),
     };
     (Arc::new(gateway), folder)
+}
+
+/// The same, with attached browsers that the configuration named.
+pub(crate) fn attached(pools: &[Pool], browsers: &[Attached], scope: Scope) -> (Arc<Gateway>, TempDir) {
+    let (gateway, folder) = gateway(pools, scope, DAY);
+    let mut gateway = Arc::into_inner(gateway).unwrap();
+    gateway.attaching.configured = !browsers.is_empty();
+    for browser in browsers {
+        gateway.attach(|index| attachment(index, *browser)).unwrap();
+    }
+    (Arc::new(gateway), folder)
+}
+
+fn attachment(index: u32, browser: Attached) -> Attachment {
+    let Attached { url, label, tags, tools, down, meeting } = browser;
+    let pool = Pool {
+        name: pool_name(index).leak(),
+        tools,
+        size: Size::Fixed(1),
+        slots: 1,
+        lease_timeout: DAY,
+        works: !down,
+        meeting,
+    };
+    let engine = Arc::new(Says(pool));
+    let settings = BrowserSettings {
+        url: url.to_owned(),
+        label: label.map(ToOwned::to_owned),
+        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        engine: if tools == DEVTOOLS { "devtools" } else { "playwright" }.to_owned(),
+        pool: settings(&engine, false),
+    };
+    Attachment { settings, engine, responses: None }
+}
+
+/// Attaches whatever it is asked for, but for addresses that have `forbidden` in them; nobody answers where there is
+/// `nobody`.
+struct Fakes;
+
+impl Attach for Fakes {
+    fn prepare(&self, asked: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>> {
+        if asked.url.contains("forbidden") {
+            let refused = AttachError::new("this address may not be attached").hint("name another one");
+            return Box::pin(async { Err(refused) });
+        }
+        let browser = Attached {
+            down: asked.url.contains("nobody"),
+            url: asked.url.leak(),
+            label: asked.label.map(|label| -> &str { label.leak() }),
+            tags: asked.tags.into_iter().map(|tag| -> &str { tag.leak() }).collect::<Vec<_>>().leak(),
+            meeting: None,
+            tools: if asked.engine == Some(Driver::Devtools) { DEVTOOLS } else { PLAYWRIGHT },
+        };
+        let prepared: Prepared = Box::new(move |index| attachment(index, browser));
+        Box::pin(async { Ok(prepared) })
+    }
 }
 
 /// A gateway before the built-in pool, whose calls are kept here.
@@ -80,8 +166,8 @@ pub(crate) fn recalling(records: Arc<Kept>) -> (Arc<Gateway>, TempDir) {
 }
 
 fn settings(engine: &Arc<Says>, is_default: bool) -> PoolSettings {
-    let Pool { name, size, slots, lease_timeout, .. } = engine.0;
-    let engine = engine.clone();
+    let Pool { name, size, slots, lease_timeout, works, .. } = engine.0;
+    let (engine, attached) = (engine.clone(), index_of(name).is_some());
     PoolSettings {
         name: name.to_owned(),
         description: format!("What {name} is for"),
@@ -93,7 +179,8 @@ fn settings(engine: &Arc<Says>, is_default: bool) -> PoolSettings {
             slots,
             lazy: false,
             call_timeout: DAY,
-            restarts: 3,
+            restarts: if works { 3 } else { 0 },
+            retry: if attached { Retry::attached(DAY) } else { Retry::default() },
             health_interval: DAY,
             health_timeout: DAY,
             browser: "chromium".to_owned(),
@@ -134,7 +221,8 @@ impl Engine for Says {
 
     fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
         let instance: Arc<dyn Instance> = Arc::new(Running(self.0, id));
-        Box::pin(async { Ok(instance) })
+        let works = self.0.works;
+        Box::pin(async move { if works { Ok(instance) } else { Err(StartError::new("nobody answers")) } })
     }
 
     fn spare_suits(&self, _: &dyn Agent) -> bool {
@@ -177,7 +265,13 @@ impl Seat for OneSeat {
             result["isError"] = json!(true);
         }
         let body: Result<Raw, Raw> = Ok(raw::encode(&result));
-        Box::pin(async { Ok(Reply::from(body)) })
+        let meeting = self.0.meeting.filter(|_| &*call.tool == "meet");
+        Box::pin(async move {
+            if let Some(meeting) = meeting {
+                meeting.wait().await;
+            }
+            Ok(Reply::from(body))
+        })
     }
 
     fn own_wait(&self, _: &Call) -> Duration {

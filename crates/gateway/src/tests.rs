@@ -1,5 +1,7 @@
 //! Calls before several pools, as a client makes them: where they run, what they are told, what is counted.
 
+mod browsers;
+
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex},
@@ -71,17 +73,19 @@ impl Agent for Told {
 /// A client before two pools.
 struct Client {
     gateway: Arc<Gateway>,
+    is_here: bool,
     _folder: TempDir,
 }
 
 fn client(pools: &[Pool]) -> Client {
     let (gateway, folder) = testing::gateway(pools, Scope::Call, DAY);
-    Client { gateway, _folder: folder }
+    Client { gateway, is_here: true, _folder: folder }
 }
 
 impl Client {
     async fn call_as(&self, agent: Arc<Told>, params: Value) -> Value {
-        let caller = Caller { owner: Owner::local(), connection: None, agent, is_program: false };
+        let is_here = self.is_here;
+        let caller = Caller { owner: Owner::local(), connection: None, agent, is_program: false, is_here };
         let answer = call::run(&self.gateway, &caller, Some(&encode(&params)), Turns::default().take()).await;
         serde_json::from_str(answer.unwrap_or_else(|error| panic!("{error}")).get()).unwrap()
     }
@@ -172,7 +176,7 @@ async fn several_commands_in_one_place() {
 async fn choices_are_shown() {
     let shown = async |pools: &[Pool]| {
         let client = client(pools);
-        let list = list_tools(&client.gateway, &Owner::local()).await.unwrap();
+        let list = list_tools(&client.gateway, &Owner::local(), true).await.unwrap();
         serde_json::from_str::<Value>(list.to_raw().get()).unwrap()["tools"].as_array().unwrap().clone()
     };
     let properties = |tools: &[Value], name: &str| -> Vec<String> {

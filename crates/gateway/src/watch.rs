@@ -27,6 +27,10 @@ impl Watcher for Watch {
         self.metrics.restarted(pool, instance);
     }
 
+    fn tried_to_connect(&self, browser: u32, is_made: bool) {
+        self.metrics.tried_to_connect(browser, is_made);
+    }
+
     fn lost_call(&self, pool: &str, instance: InstanceId) {
         self.metrics.lost_call(pool, instance);
     }

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use greenroom_core::{SessionId, settings::Scope};
-use greenroom_fleet::{Ended, Note, Target, Whose};
+use greenroom_fleet::{Ended, Note, Whose};
 
 use crate::{Gateway, call::Caller, connection::Connection, rescue::Failure};
 
@@ -29,15 +29,6 @@ pub(crate) fn whose(
     }
 }
 
-/// The pool that a call will run in: the one it names, its session's, or the default one. A session that is just being
-/// made may turn out to live elsewhere; then the fleet or the engine judges.
-pub(crate) fn pool_of(gateway: &Gateway, caller: &Caller, whose: &Whose, target: &Target) -> String {
-    if let Some(pool) = &target.pool {
-        return pool.clone();
-    }
-    gateway.fleet.pool_of(&caller.owner, whose)
-}
-
 /// What a caller must hear with its answer.
 pub(crate) fn notes(
     caller: &Caller,
@@ -47,7 +38,7 @@ pub(crate) fn notes(
 ) -> Vec<String> {
     // Another of its owner's windows may have begun the session anew; this client has not heard of it.
     let lost = caller.connection.as_ref().is_some_and(|connection| connection.takes_leave_of(whose));
-    if lost && !notes.iter().any(|note| matches!(note, Note::Restarted(_))) {
+    if lost && !notes.iter().any(|note| note.restarted().is_some()) {
         notes.push(Note::Restarted(Ended::Server));
     }
     let mut notes: Vec<String> = notes.iter().map(ToString::to_string).collect();

@@ -21,6 +21,7 @@ pub mod process;
 pub mod shopper;
 pub mod site;
 mod target;
+mod theirs;
 
 pub use client::{Client, Launch, Pending, Question, text_of};
 pub use deadline::{PATIENCE, eventually, within};
@@ -29,3 +30,4 @@ pub use gate::Gate;
 pub use shopper::{Sees, Shopper};
 pub use site::{Seen, Site};
 pub use target::{fake_engine_path, workspace_binary};
+pub use theirs::{Tab, Theirs, nobody};

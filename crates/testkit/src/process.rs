@@ -21,6 +21,16 @@ pub fn processes_with_env(key: &str, value: &str) -> Vec<u32> {
     all().into_iter().filter(has).collect()
 }
 
+/// All living processes with this argument, each with its whole command line.
+pub fn with_argument(wanted: &str) -> Vec<(u32, Vec<String>)> {
+    let line = |pid: u32| -> Vec<String> {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect()
+    };
+    let all = all().into_iter().filter(|pid| alive(*pid)).map(|pid| (pid, line(pid)));
+    all.filter(|(_, line)| line.iter().any(|argument| argument == wanted)).collect()
+}
+
 /// Every descendant of `pid`, parents before their children; `pid` itself is not among them.
 pub fn children(pid: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> =

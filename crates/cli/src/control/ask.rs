@@ -78,8 +78,19 @@ impl Asker {
 
     /// Tells it to do something, which it does at once or promises.
     pub async fn post<T: DeserializeOwned>(&mut self, path: &str, body: &Value) -> Result<T, AskError> {
-        let body = Full::from(Bytes::from(body.to_string()));
-        self.exchange(Method::POST, path, body, ANSWER_WITHIN).await
+        self.tell(Method::POST, path, body, ANSWER_WITHIN).await
+    }
+
+    /// Tells it to do something that takes up to `within`.
+    pub async fn tell<T: DeserializeOwned>(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: &Value,
+        within: Duration,
+    ) -> Result<T, AskError> {
+        let body = if body.is_null() { Full::default() } else { Full::from(Bytes::from(body.to_string())) };
+        self.exchange(method, path, body, within).await
     }
 
     /// Asks for something that takes up to `within`.
@@ -155,8 +166,10 @@ async fn refusal(response: Response<Incoming>) -> AskError {
     let status = response.status();
     match whole(response).await.map(|bytes| serde_json::from_slice(&bytes)) {
         Ok(Ok(Body::Control { error })) => AskError::Refused(error),
-        Ok(Ok(Body::Rest(rest::ProblemBody { error, message, .. }))) => {
-            AskError::Refused(ProblemBody { code: error, message, hint: None })
+        Ok(Ok(Body::Rest(rest::ProblemBody { error, message, details }))) => {
+            // Some say it in the message already.
+            let hint = details.get("hint").and_then(Value::as_str).filter(|_| !message.contains("hint: "));
+            AskError::Refused(ProblemBody { code: error, hint: hint.map(ToOwned::to_owned), message })
         }
         Ok(Err(_)) => AskError::Broken(format!("status {status}")),
         Err(error) => error,

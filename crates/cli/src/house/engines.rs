@@ -12,7 +12,7 @@ use greenroom_core::{
     settings::{Browser, EngineKind, Pool, Settings},
 };
 use greenroom_engine::{
-    CustomEngine, DevtoolsEngine, DevtoolsOptions, Offer, PlaywrightBrowser, PlaywrightEngine,
+    CustomEngine, DevtoolsEngine, DevtoolsOptions, Endpoint, Offer, PlaywrightBrowser, PlaywrightEngine,
     PlaywrightOptions, ToolsChanged,
     browser::{Places, Wanted},
     launcher::Launcher,
@@ -34,10 +34,33 @@ pub struct Engines {
 }
 
 impl Engines {
+    /// The engine of an instance of a pool.
     pub fn make(&self, settings: &Settings, name: &Arc<str>, pool: &Pool, id: InstanceId) -> Arc<dyn Engine> {
+        self.engine(settings, name, pool, id, None)
+    }
+
+    /// The engine of a browser that already runs.
+    pub fn attach(
+        &self,
+        settings: &Settings,
+        name: &Arc<str>,
+        pool: &Pool,
+        endpoint: Arc<Endpoint>,
+    ) -> Arc<dyn Engine> {
+        self.engine(settings, name, pool, InstanceId(0), Some(endpoint))
+    }
+
+    fn engine(
+        &self,
+        settings: &Settings,
+        name: &Arc<str>,
+        pool: &Pool,
+        id: InstanceId,
+        attach: Option<Arc<Endpoint>>,
+    ) -> Arc<dyn Engine> {
         match pool.engine {
             EngineKind::Playwright => Arc::new(PlaywrightEngine {
-                options: Arc::new(self.options(settings, name, pool, id)),
+                options: Arc::new(PlaywrightOptions { attach, ..self.options(settings, name, pool, id) }),
                 launcher: self.launcher.clone(),
                 run: self.run.clone(),
                 ports: self.ports.clone(),

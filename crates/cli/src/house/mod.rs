@@ -1,6 +1,7 @@
 //! Puts the house together: run folder, launcher, egress proxy, engine, fleet, gateway. And takes it apart again,
 //! in the order that leaves nothing behind.
 
+mod browsers;
 mod engines;
 mod pools;
 mod proxies;
@@ -14,7 +15,10 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::{Policy, Records, settings::Settings};
+use greenroom_core::{
+    Policy, Records,
+    settings::{Settings, When},
+};
 use greenroom_engine::{
     launcher::Launcher,
     ports::{PortGuard, Ports},
@@ -22,14 +26,14 @@ use greenroom_engine::{
 };
 use greenroom_fleet::{Fleet, FleetSettings};
 use greenroom_gateway::{
-    Catalog, Gateway, Recall, Watch,
+    Attaching, Catalog, Gateway, Recall, Watch,
     control::{self, Control, Identity, Journal, Kind},
 };
 use greenroom_store::Store;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use self::{engines::Engines, proxies::Proxies};
+use self::{browsers::Attacher, engines::Engines, proxies::Proxies};
 use crate::{config::Surroundings, control::Listening, wake};
 
 /// How long a shutdown may take. Sessions close within a second or two; what takes longer is killed when this
@@ -41,6 +45,8 @@ pub struct House {
     pub gateway: Arc<Gateway>,
     /// Whether browsers start before anybody calls.
     eager: bool,
+    /// Whether attached ones are connected before anybody calls.
+    connects: bool,
     launcher: Launcher,
     proxies: Proxies,
     engines: Engines,
@@ -91,6 +97,7 @@ impl House {
             idle_timeout: settings.sessions.idle_timeout,
             max_lifetime: settings.sessions.max_lifetime,
         };
+        let all = Arc::new(settings.clone());
         let store = records::open(settings, run.tag());
         let records = store.clone().map(|store| -> Arc<dyn Records> { store });
         let watch = Arc::new(Watch { metrics: metrics.clone(), records: records.clone() });
@@ -100,6 +107,11 @@ impl House {
             policy,
             scope: settings.sessions.scope,
             facts: pools::facts(settings),
+            attaching: Attaching {
+                changes: settings.attach.changes,
+                configured: !settings.browsers.is_empty(),
+                by: Some(Arc::new(Attacher { settings: all.clone(), engines: engines.clone() })),
+            },
             folder: surroundings.working_dir.clone(),
             parking: greenroom_gateway::Parking::default(),
             metrics,
@@ -107,17 +119,25 @@ impl House {
             recall: Recall {
                 records,
                 responses: settings.responses,
-                of_pools: pools::responses(settings),
+                of_pools: pools::responses(settings).into(),
                 inline_tokens: settings.inline_tokens,
                 redact: settings.records.redact.clone(),
                 ..Recall::none()
             },
         });
+        for browser in &settings.browsers {
+            gateway.attach(|index| browsers::configured(&all, browser, &engines, index))?;
+        }
         let (data_folder, control) = (data.clone(), None);
         let _wake = wake::watch(gateway.fleet.clone());
         Ok(Self {
             gateway,
             eager,
+            connects: match settings.attach.eager {
+                When::Auto => kind == Kind::Server,
+                When::On => true,
+                When::Off => false,
+            },
             launcher,
             proxies,
             engines,
@@ -134,6 +154,9 @@ impl House {
     pub fn warm_up(&self) {
         if self.eager {
             self.gateway.fleet.start();
+        }
+        if self.connects {
+            self.gateway.fleet.connect_browsers();
         }
     }
 

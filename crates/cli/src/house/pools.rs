@@ -7,7 +7,7 @@ use greenroom_core::{
     lease::Strategy,
     settings::{Browser, DeclaredPool, EngineKind, LeaseStrategy, Pool, Responses, Settings},
 };
-use greenroom_fleet::{InstanceSettings, PoolSettings, Size};
+use greenroom_fleet::{InstanceSettings, PoolSettings, Retry, Size};
 use greenroom_gateway::{Facts, Source, control::Kind};
 
 use super::engines::Engines;
@@ -26,7 +26,7 @@ const SPARE_PAUSE: Duration = Duration::from_millis(250);
 pub fn settings(kind: Kind, settings: &Settings, engines: &Engines) -> Vec<PoolSettings> {
     // What is made later is made by the settings of now.
     let all = Arc::new(settings.clone());
-    if settings.pools.is_empty() {
+    if settings.built_in().is_some() {
         return vec![built_in(kind, &all, engines)];
     }
     settings.pools.iter().map(|pool| declared(pool, &all, engines)).collect()
@@ -39,8 +39,8 @@ pub fn sources(settings: &Settings, engines: &Engines) -> Vec<Source> {
         let engine = engines.make(settings, &name, pool, InstanceId(0));
         Source { pool: name, engine, several }
     };
-    if settings.pools.is_empty() {
-        return vec![source(BUILT_IN, &settings.pool, false)];
+    if let Some(pool) = settings.built_in() {
+        return vec![source(BUILT_IN, pool, false)];
     }
     let mut pools: Vec<_> = settings.pools.iter().collect();
     pools.sort_by_key(|pool| !pool.is_default);
@@ -49,7 +49,7 @@ pub fn sources(settings: &Settings, engines: &Engines) -> Vec<Source> {
 
 /// What agents get of answers, in pools that say so themselves.
 pub fn responses(settings: &Settings) -> HashMap<String, Responses> {
-    let built_in = (settings.pools.is_empty()).then_some((BUILT_IN, &settings.pool));
+    let built_in = settings.built_in().map(|pool| (BUILT_IN, pool));
     let declared = settings.pools.iter().map(|pool| (pool.name.as_str(), &pool.common));
     let all = built_in.into_iter().chain(declared);
     all.filter_map(|(name, pool)| Some((name.to_owned(), pool.responses?))).collect()
@@ -125,6 +125,7 @@ fn instance(
         lazy: pool.lazy,
         call_timeout: pool.timeout,
         restarts: pool.restarts,
+        retry: Retry::default(),
         health_interval: pool.health_interval,
         health_timeout: pool.health_timeout,
         browser: browser(pool).to_owned(),
@@ -133,7 +134,7 @@ fn instance(
 }
 
 /// Which browser an instance has, as lists show it.
-fn browser(pool: &Pool) -> &'static str {
+pub(super) fn browser(pool: &Pool) -> &'static str {
     match (pool.engine, pool.browser) {
         (EngineKind::Custom, _) => "custom",
         (EngineKind::Devtools, Browser::Auto | Browser::HeadlessShell) => Browser::Chromium.as_str(),

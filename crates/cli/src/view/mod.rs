@@ -1,6 +1,7 @@
 //! How what greenrooms say of themselves is shown to people: pure functions from data to text, and the little that has
 //! to be known of the terminal.
 
+pub mod browsers;
 pub mod logs;
 pub mod pools;
 pub mod records;

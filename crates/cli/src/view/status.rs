@@ -1,9 +1,10 @@
-//! Greenrooms that run: a heading each, a table of sessions, a line for each pool.
+//! Greenrooms that run: a heading each, a table of sessions, a line for each pool, a table of attached browsers.
 
 use greenroom_gateway::control::{Pool, Session, Status};
 use serde::Serialize;
 
 use super::{
+    browsers::browsers as browser_table,
     pools::{pools as pool_table, trouble},
     sessions::sessions,
     terminal::{Paint, Terminal},
@@ -31,7 +32,7 @@ fn one(look: &Look, terminal: Terminal) -> String {
             } else {
                 text += &sessions(&rows, INDENT, terminal);
             }
-            text + &pools(status, terminal)
+            text + &pools(status, terminal) + &browsers(status, terminal)
         }
         Look::Unanswered { neighbour, why } => {
             let server =
@@ -59,6 +60,11 @@ fn pools(status: &Status, terminal: Terminal) -> String {
         text += &declared.iter().map(|(_, pool)| trouble(pool, INDENT)).collect::<String>();
     }
     text
+}
+
+fn browsers(status: &Status, terminal: Terminal) -> String {
+    let rows: Vec<_> = status.browsers.iter().map(|browser| (status.pid, browser)).collect();
+    if rows.is_empty() { String::new() } else { browser_table(&rows, INDENT, terminal) }
 }
 
 fn pool(pool: &Pool) -> String {
@@ -113,7 +119,7 @@ impl<'a> From<&'a Look> for Shown<'a> {
 mod tests {
     use super::*;
     use crate::control::Neighbour;
-    use greenroom_gateway::control::Instance;
+    use greenroom_gateway::{Browser, control::Instance};
 
     fn neighbour(pid: u32) -> Neighbour {
         Neighbour { pid, socket: "/run/control.sock".into(), server: None }
@@ -179,6 +185,14 @@ mod tests {
             listen: Some("http://127.0.0.1:34501".to_owned()),
             ..status.clone()
         };
+        let browser = |index: u32, state: &str| Browser {
+            index,
+            url: format!("http://127.0.0.1:{}", 9221 + index),
+            engine: "playwright".to_owned(),
+            state: state.to_owned(),
+            ..Browser::default()
+        };
+        let stdio = Status { browsers: vec![browser(1, "connected"), browser(2, "pending")], ..stdio };
         let idle = Status { pid: 4400, kind: "stdio".to_owned(), uptime_seconds: 3, ..status };
         let answered = |status: Status, sessions| {
             let neighbour = neighbour(status.pid);

@@ -53,7 +53,7 @@ impl Driven {
             let address = endpoint.reach().await?;
             let observer = Observer::attach(endpoint, &address).await?;
             left_tabs::close(&engine.run, &observer).await;
-            let port = observer.local_port().map(|port| engine.ports.hold(port)).transpose();
+            let port = observer.local_port().map(|port| engine.ports.hold_theirs(port)).transpose();
             let port = port.map_err(|error| unwritable(&engine.run, &error))?;
             let attached = Attached { endpoint: endpoint.clone(), address, _port: port };
             return Ok((Self::Attached(attached), observer));

@@ -1,8 +1,10 @@
 //! The fleet: pools, and the sessions that live in them.
 //!
-//! [`submit`] brings calls to their sessions, [`listing`] shows what sessions there are, [`pools`] is for whoever looks
-//! after the pools.
+//! [`submit`] brings calls to their sessions, [`home`] says where those live, [`listing`] shows what sessions there are,
+//! [`pools`] and [`browsers`] are for whoever looks after pools and attached browsers.
 
+mod browsers;
+mod home;
 mod listing;
 mod pools;
 mod submit;
@@ -20,6 +22,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    browsers::Browsers,
     error::FleetError,
     pool::{Pool, PoolSettings},
     registry::{Key, Registry},
@@ -31,7 +34,7 @@ pub use listing::{SessionState, SessionStatus};
 
 #[derive(Debug, Clone)]
 pub struct FleetSettings {
-    /// At least one; the default one is among them.
+    /// The default one is among them. None where all browsers are attached.
     pub pools: Vec<PoolSettings>,
     /// How many instances may be started at a time. A start keeps a core busy.
     pub starts_max: usize,
@@ -57,6 +60,7 @@ pub(crate) struct Inner {
     pub(crate) settings: FleetSettings,
     /// The default one first.
     pools: Vec<Arc<Pool>>,
+    pub(crate) browsers: Browsers,
     registry: Mutex<Registry>,
     pub(crate) watcher: Arc<dyn Watcher>,
     /// No more calls are taken on.
@@ -71,11 +75,12 @@ impl Fleet {
     pub fn new(mut settings: FleetSettings, watcher: Arc<dyn Watcher>) -> Self {
         settings.pools.sort_by_key(|pool| !pool.is_default);
         let starts = Arc::new(Semaphore::new(settings.starts_max.max(1)));
-        let made = |pool: &PoolSettings| Pool::new(pool.clone(), starts.clone(), watcher.clone());
+        let made = |pool: &PoolSettings| Pool::new(pool.clone(), starts.clone(), watcher.clone(), None);
         let pools = settings.pools.iter().map(made).collect();
         Self(Arc::new(Inner {
             settings,
             pools,
+            browsers: Browsers::default(),
             registry: Mutex::default(),
             watcher,
             draining: CancellationToken::new(),
@@ -144,10 +149,11 @@ impl Fleet {
         agent: Arc<dyn Agent>,
     ) -> Result<(), FleetError> {
         self.0.check_open()?;
-        let home = self.0.home(permit.owner(), &target)?;
         let (asker, opened) = oneshot::channel();
         {
+            // A place that is named is there until the session has begun in it.
             let mut registry = self.0.lock();
+            let home = self.0.home(permit.owner(), &target)?;
             let key = Key::Named(permit.owner().clone(), id.clone());
             if registry.sessions.contains_key(&key) {
                 return Err(FleetError::Exists(id));
@@ -209,7 +215,7 @@ impl Fleet {
     pub async fn drain_calls(&self, within: Duration) -> bool {
         self.0.draining.cancel();
         // Whoever still waits for a browser gets none: it hears so now instead of holding up those that run.
-        self.0.pools.iter().for_each(|pool| pool.lend_no_more());
+        self.0.all_pools().iter().for_each(|pool| pool.lend_no_more());
         self.0.flights.close();
         timeout(within, self.0.flights.wait()).await.is_ok()
     }
@@ -217,14 +223,15 @@ impl Fleet {
     /// Ends every session, pending ones too, and every instance. Returns when nothing is left.
     pub async fn shutdown(&self) {
         self.0.closing.cancel();
-        self.0.pools.iter().for_each(Pool::give_up_seats);
+        self.0.browsers.close();
+        self.0.all_pools().iter().for_each(Pool::give_up_seats);
         for handle in self.0.lock().sessions.values() {
             handle.stop.cancel();
         }
         self.0.tasks.close();
         self.0.tasks.wait().await;
         let mut ending = tokio::task::JoinSet::new();
-        for pool in self.0.pools.clone() {
+        for pool in self.0.all_pools() {
             ending.spawn(async move { pool.shutdown().await });
         }
         while ending.join_next().await.is_some() {}

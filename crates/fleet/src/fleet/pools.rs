@@ -7,7 +7,7 @@ use crate::{
     error::FleetError,
     pool::{PoolSettings, Readiness},
     status::PoolStatus,
-    target::Scaled,
+    target::{Scaled, Target},
 };
 
 impl Fleet {
@@ -17,7 +17,7 @@ impl Fleet {
     }
 
     pub fn pool(&self, name: &str) -> Result<PoolStatus, FleetError> {
-        Ok(self.0.pool(Some(name))?.status())
+        Ok(self.0.pool(name)?.status())
     }
 
     /// The names of the pools, the default one first.
@@ -25,7 +25,7 @@ impl Fleet {
         self.0.pools.iter().map(|pool| pool.name.to_string()).collect()
     }
 
-    /// The pool of calls that name none.
+    /// The pool of calls that name none, where no browser is attached. Empty where there are no pools.
     pub fn default_pool(&self) -> &str {
         self.0.pools.first().map_or("", |pool| &pool.name)
     }
@@ -35,51 +35,46 @@ impl Fleet {
         self.0.check_open().is_err()
     }
 
-    /// The pool that a call without a target runs in: its session's, also of one that has ended, or the default one.
-    pub fn pool_of(&self, owner: &Owner, whose: &Whose) -> String {
-        let known = self.0.key_of(owner, whose).ok().and_then(|(key, _)| {
-            let registry = self.0.lock();
-            let home = registry.sessions.get(&key).map(|handle| &handle.home).or(registry.last_home(&key));
-            home.map(|home| home.pool.name.to_string())
-        });
-        known.unwrap_or_else(|| self.default_pool().to_owned())
+    /// The pool that a call with this target runs in, a browser's too; or why it will not run.
+    pub fn pool_of_call(&self, owner: &Owner, whose: &Whose, target: &Target) -> Result<String, FleetError> {
+        Ok(self.0.pool_of(owner, whose, target)?.name.to_string())
     }
 
-    /// Whether the fleet can take calls: those that name no pool.
+    /// Whether the fleet can take calls: those that name no place. With a pool and browsers, one that can is enough.
     pub fn readiness(&self) -> Readiness {
-        self.0.pools.first().map_or(Readiness::Starting, |pool| pool.readiness())
+        self.0.readiness()
     }
 
     /// Whether this pool can take calls.
     pub fn readiness_of(&self, pool: &str) -> Result<Readiness, FleetError> {
-        Ok(self.0.pool(Some(pool))?.readiness())
+        Ok(self.0.pool(pool)?.readiness())
     }
 
     /// Makes a pool so many instances big. No lease that is out is cut.
     pub fn scale(&self, pool: &str, instances: usize) -> Result<Scaled, FleetError> {
         self.0.check_open()?;
-        self.0.pool(Some(pool))?.scale(instances)
+        self.0.pool(pool)?.scale(instances)
     }
 
     /// Has an instance, or a whole pool, started anew: what has failed at once, what runs when its leases are back.
     pub fn restart(&self, pool: &str, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.0.check_open()?;
-        self.0.pool(Some(pool))?.restart(instance)
+        self.0.pool(pool)?.restart(instance)
     }
 
     /// Has an instance, or a whole pool, lend nothing more, and stop when its leases are back.
     pub fn drain(&self, pool: &str, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.0.check_open()?;
-        self.0.pool(Some(pool))?.drain(instance)
+        self.0.pool(pool)?.drain(instance)
     }
 
     /// Takes on new settings of a pool, as far as they can change while it runs.
     pub fn apply(&self, settings: PoolSettings) -> Result<(), FleetError> {
-        self.0.pool(Some(&settings.name))?.apply(settings)
+        self.0.pool(&settings.name)?.apply(settings)
     }
 
     /// The machine slept and woke up: everything is looked at now.
     pub fn woke(&self) {
-        self.0.pools.iter().for_each(|pool| pool.woke());
+        self.0.all_pools().iter().for_each(|pool| pool.woke());
     }
 }

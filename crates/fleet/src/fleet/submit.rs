@@ -19,7 +19,6 @@ use uuid::Uuid;
 use super::{Inner, Whose};
 use crate::{
     error::FleetError,
-    pool::Pool,
     registry::{Key, Registry},
     session::{Ended, Flight, Handle, Home, Job, Life, Note, QUEUE, Shared, panicked},
     target::Target,
@@ -69,8 +68,8 @@ impl Inner {
                 handle.home.clone()
             }
             // One that ended lives on where it did, unless its agent says otherwise.
-            None => match registry.last_home(&key).filter(|_| *target == Target::default()) {
-                Some(home) => home.still_there(),
+            None => match self.last_home(&registry, &key).filter(|_| *target == Target::default()) {
+                Some(home) => home,
                 None => self.home(owner, target)?,
             },
         };
@@ -94,6 +93,9 @@ impl Inner {
         if self.closing.is_cancelled() {
             return Err(FleetError::ShuttingDown);
         }
+        if let Some(removed) = home.pool.why_removed() {
+            return Err(removed);
+        }
         if !registry.sessions.contains_key(key) {
             let handle = self.begin(registry, key, home);
             registry.sessions.insert(key.clone(), handle);
@@ -109,7 +111,8 @@ impl Inner {
         let (ended_sender, ended) = watch::channel(false);
         let shared = Arc::new(Shared::new(session_ref(key, &home), self.settings.max_lifetime));
         let stop = CancellationToken::new();
-        let notes = registry.take_epitaph(key).map(Note::Restarted).into_iter().collect();
+        let note = if home.pool.settings().local_only { Note::Reopened } else { Note::Restarted };
+        let notes = registry.take_epitaph(key).map(note).into_iter().collect();
         let life = Life {
             fleet: self.clone(),
             home: home.clone(),
@@ -146,6 +149,7 @@ impl Inner {
     pub(crate) fn expire(
         self: &Arc<Self>,
         key: &Key,
+        home: &Home,
         shared: &Arc<Shared>,
         jobs: &mut mpsc::Receiver<Job>,
     ) -> bool {
@@ -153,7 +157,7 @@ impl Inner {
         let (expiry, ended) = shared.expiry(&self.settings);
         let over = expiry <= Instant::now() && (jobs.is_empty() || matches!(ended, Ended::Lifetime(_)));
         if over {
-            self.hand_over(&mut registry, key, shared, ended, jobs);
+            self.hand_over(&mut registry, key, home, shared, ended, jobs);
         }
         over
     }
@@ -163,32 +167,32 @@ impl Inner {
     pub(crate) fn died_between_calls(
         self: &Arc<Self>,
         key: &Key,
+        home: &Home,
         shared: &Arc<Shared>,
         ended: Ended,
         jobs: &mut mpsc::Receiver<Job>,
     ) {
-        self.hand_over(&mut self.lock(), key, shared, ended, jobs);
+        self.hand_over(&mut self.lock(), key, home, shared, ended, jobs);
     }
 
     fn hand_over(
         self: &Arc<Self>,
         registry: &mut Registry,
         key: &Key,
+        home: &Home,
         shared: &Arc<Shared>,
         ended: Ended,
         jobs: &mut mpsc::Receiver<Job>,
     ) {
         tracing::info!(session = %key, why = %ended, "session ended");
-        let home = registry.sessions.get(key).map(|handle| handle.home.clone());
         let was_closed = !registry.remove(key, shared, Some(ended));
         jobs.close();
         while let Ok(job) = jobs.try_recv() {
-            match &home {
+            if was_closed {
+                job.fail(self.why_closed(home));
+            } else {
                 // It fails only in a shutdown, which is what a dropped call says.
-                Some(home) if !was_closed => {
-                    let _ = self.submit_to(registry, key, home.clone(), |flight| job.moved(flight));
-                }
-                _ => job.fail(self.why_closed()),
+                let _ = self.submit_to(registry, key, home.clone(), |flight| job.moved(flight));
             }
         }
     }
@@ -207,73 +211,17 @@ impl Inner {
         std::iter::from_fn(|| jobs.try_recv().ok()).collect()
     }
 
-    pub(crate) fn why_closed(&self) -> FleetError {
-        if self.closing.is_cancelled() { FleetError::ShuttingDown } else { FleetError::Closed }
+    /// Why a session that lived there was told to end.
+    pub(crate) fn why_closed(&self, home: &Home) -> FleetError {
+        match home.pool.why_removed() {
+            _ if self.closing.is_cancelled() => FleetError::ShuttingDown,
+            Some(removed) => removed,
+            None => FleetError::Closed,
+        }
     }
 
     /// Why a call was dropped without an answer.
     pub(super) fn why_unanswered(&self) -> FleetError {
         if self.closing.is_cancelled() { FleetError::ShuttingDown } else { FleetError::Lost(panicked()) }
-    }
-
-    /// Where a new session of this owner is to live.
-    pub(super) fn home(&self, owner: &Owner, target: &Target) -> Result<Home, FleetError> {
-        let pool = self.pool(target.pool.as_deref())?;
-        if pool.settings().local_only && !owner.is_local() {
-            return Err(FleetError::NotYours { pool: pool.name.to_string() });
-        }
-        let key = target.instance.as_deref().map(|name| pool.resolve(name)).transpose()?;
-        Ok(Home { pool: pool.clone(), key })
-    }
-
-    /// A session stays where it is: whoever names another place hears where that is.
-    fn check_home(&self, key: &Key, handle: &Handle, target: &Target) -> Result<(), FleetError> {
-        let Home { pool, key: bound } = &handle.home;
-        let lives_in = handle.shared.state().instance.or(*bound);
-        let elsewhere = || FleetError::Elsewhere {
-            session: key.label(),
-            pool: pool.name.to_string(),
-            instance: lives_in,
-        };
-        if let Some(name) = &target.pool
-            && self.pool(Some(name))?.name != pool.name
-        {
-            return Err(elsewhere());
-        }
-        match target.instance.as_deref() {
-            Some(name) if Some(pool.resolve(name)?) != lives_in => Err(elsewhere()),
-            _ => Ok(()),
-        }
-    }
-
-    /// The pool of this name; the default one, if none is named.
-    pub(super) fn pool(&self, name: Option<&str>) -> Result<&Arc<Pool>, FleetError> {
-        let found = match name {
-            Some(name) => self.pools.iter().find(|pool| &*pool.name == name),
-            None => self.pools.first(),
-        };
-        found.ok_or_else(|| FleetError::NoPool {
-            name: name.unwrap_or_default().to_owned(),
-            known: self.pools.iter().map(|pool| pool.name.to_string()).collect(),
-        })
-    }
-
-    /// Adds to a lease that came too late who holds what was waited for, as far as its owner may know.
-    pub(crate) fn with_holders(&self, error: FleetError, home: &Home, owner: &Owner) -> FleetError {
-        let FleetError::Lease(mut late) = error else { return error };
-        let registry = self.lock();
-        let holding = registry.sessions.iter().filter(|(_, handle)| {
-            let instance = handle.shared.state().instance;
-            handle.home.pool.name == home.pool.name
-                && instance.is_some()
-                && home.key.is_none_or(|key| instance == Some(key))
-        });
-        let (own, others): (Vec<_>, Vec<_>) = holding.partition(|(key, _)| key.owner() == owner);
-        late.holders = own.iter().map(|(key, _)| key.label()).collect();
-        late.holders.sort();
-        if !others.is_empty() {
-            late.holders.push(format!("{} of other owners", others.len()));
-        }
-        late.into()
     }
 }

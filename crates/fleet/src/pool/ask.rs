@@ -5,11 +5,13 @@ use std::{sync::Arc, time::Duration};
 use greenroom_core::{
     InstanceId, Queued,
     lease::{Changes, Hope, Refused, WaiterId, Want},
+    port::human,
 };
 use tokio::time::{Instant, timeout_at};
 
 use super::{DRAINING, Lease, Pool, Slot, Taker, lease::InLine};
 use crate::{
+    browsers::BrowserState,
     error::{FleetError, LeaseTimeout},
     queue::{self, Answer, Refusal},
 };
@@ -70,7 +72,8 @@ impl Pool {
                 Answer::Lent(lease) => lease,
                 Answer::Refused(why) => return Err(self.why_refused(why)),
                 Answer::Waits(_) if self.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
-                    return Err(FleetError::LineFull { pool: self.name.to_string(), max: WAITING_MAX });
+                    let (pool, browser) = (self.name.to_string(), self.browser());
+                    return Err(FleetError::LineFull { pool, browser, max: WAITING_MAX });
                 }
                 Answer::Waits(waiting) => {
                     waiter = Some(waiting.waiter);
@@ -90,7 +93,7 @@ impl Pool {
         }
     }
 
-    fn any_place(&self) -> Option<InstanceId> {
+    pub(super) fn any_place(&self) -> Option<InstanceId> {
         self.places().keys().next().copied()
     }
 
@@ -135,7 +138,8 @@ impl Pool {
         let mut said = None;
         loop {
             // Whoever only waits for an instance to start stands in no queue.
-            let place = if follows && !self.is_coming(waiter) { line.waiting.place() } else { None };
+            let is_in_line = follows && !self.is_coming(waiter) && !self.is_away();
+            let place = if is_in_line { line.waiting.place() } else { None };
             if let Some((place, all)) = place.filter(|place| said != Some(*place)) {
                 said = Some((place, all));
                 request.taker.agent.queued(Queued { pool: &self.name, place, waiting: all });
@@ -149,8 +153,9 @@ impl Pool {
                 Ok(Ok(lease)) => return Ok(lease),
                 Ok(Err(why)) => return Err(self.why_refused(why)),
                 Err(_) if Instant::now() < deadline => {}
-                // Time is over, but a slot is on its way: an instance starts, or the house is nearly done with one.
-                Err(_) if self.is_coming(waiter) && Instant::now() < deadline + COMING => {
+                // Time is over, but a slot is on its way: an instance starts, or the house is nearly done with one. Not
+                // where somebody else's browser is waited for, which may never come.
+                Err(_) if self.is_coming(waiter) && !self.is_away() && Instant::now() < deadline + COMING => {
                     let over = self.start_over.notified();
                     tokio::select! {
                         lease = &mut line.waiting => return lease.map_err(|why| self.why_refused(why)),
@@ -170,14 +175,24 @@ impl Pool {
         self.queue.with(|ledger| ledger.is_coming(waiter))
     }
 
+    /// Whether it is an attached browser that is not connected.
+    fn is_away(&self) -> bool {
+        self.is_attached() && self.link().state != BrowserState::Connected
+    }
+
     fn too_late(&self, key: Option<InstanceId>, waited: Duration) -> FleetError {
+        if self.is_away() {
+            let yet = || format!("no connection within {}", human(waited));
+            return self.down(self.link().last_error.or_else(|| Some(yet())));
+        }
         let figures = self.queue.figures();
         let (leased, slots) = match key {
             Some(id) => self.queue.with(|ledger| ledger.lent(id)),
             None => (figures.leased, figures.slots),
         };
-        let (pool, waiting) = (self.name.to_string(), figures.waiting);
-        LeaseTimeout { pool, waited, leased, slots, waiting, instance: key, holders: Vec::new() }.into()
+        let (pool, browser, waiting) = (self.name.to_string(), self.browser(), figures.waiting);
+        LeaseTimeout { pool, browser, waited, leased, slots, waiting, instance: key, holders: Vec::new() }
+            .into()
     }
 
     fn why_refused(&self, why: Refusal) -> FleetError {
@@ -188,7 +203,8 @@ impl Pool {
             why: why.to_owned(),
         };
         match why {
-            Refusal::Closed => FleetError::ShuttingDown,
+            Refusal::Closed => self.why_closed(),
+            _ if self.is_attached() => self.down(None),
             Refusal::Start(error) => error.into(),
             Refusal::Refused(Refused::Hopeless) => {
                 FleetError::NoHealthy { pool, is_default: self.settings().is_default, why: self.trouble() }

@@ -1,6 +1,6 @@
 //! Looks whether an instance still answers, every so often, beside its calls and not through its queue.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{Instance, port::human};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -10,6 +10,17 @@ use super::{Pool, place::Place};
 /// So many looks in a row without an answer, and the instance counts as failed. One may be missed by a machine that is
 /// busy for a moment.
 const MISSES_MAX: usize = 3;
+
+/// Asks an instance for one sign of life, or says why there is none.
+pub(super) async fn look(instance: &Arc<dyn Instance>, limit: Duration) -> Result<(), String> {
+    match timeout(limit, instance.ping()).await {
+        Ok(outcome) => outcome.map_err(|unwell| unwell.to_string()),
+        Err(_) => {
+            let who = instance.silent().map(|who| format!(": {who}")).unwrap_or_default();
+            Err(format!("no answer within {}{who}", human(limit)))
+        }
+    }
+}
 
 impl Pool {
     /// Looks after an instance. Returns why, when it has not answered for too long.
@@ -24,14 +35,7 @@ impl Pool {
                 Ok(()) = woke.changed() => misses = 0,
                 () = place.reset.notified() => continue,
             }
-            let limit = settings.health_timeout;
-            let outcome = match timeout(limit, instance.ping()).await {
-                Ok(outcome) => outcome.map_err(|unwell| unwell.to_string()),
-                Err(_) => {
-                    let who = instance.silent().map(|who| format!(": {who}")).unwrap_or_default();
-                    Err(format!("no answer within {}{who}", human(limit)))
-                }
-            };
+            let outcome = look(instance, settings.health_timeout).await;
             last = Instant::now();
             place.looked_at(outcome.clone());
             match outcome {

@@ -130,7 +130,7 @@ impl Pool {
         self.keeping.closing.cancel();
         let pool = self.clone();
         self.keeping.tasks.spawn(async move {
-            pool.clear_out(|_| true).await;
+            pool.clear_out(|_| true, None).await;
         });
     }
 

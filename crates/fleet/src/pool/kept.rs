@@ -172,10 +172,13 @@ impl Pool {
             None => spare_suits,
             Some(owner) => taker.is_loose && owner == taker.owner,
         };
-        if owner.is_none() {
-            self.spare_taken(suits);
+        let is_fine = is_fine(seat.as_ref());
+        match owner {
+            None => self.spare_taken(suits),
+            Some(owner) if !is_fine => self.seat_lost(owner, seat.as_ref(), None),
+            Some(_) => {}
         }
-        if suits && is_fine(seat.as_ref()) { Found::Seat(seat) } else { Found::Leftover(seat) }
+        if suits && is_fine { Found::Seat(seat) } else { Found::Leftover(seat) }
     }
 
     /// The free slot that serves this one best, where the pool may choose.
@@ -215,8 +218,11 @@ impl Pool {
         let Some(lease) = self.queue.take(slot.0, slot.1) else { return };
         let lease = Lease::new(self.clone(), place, lease);
         let kept = self.kept().remove_if(slot, number);
-        if let Some(kept) = kept {
-            seat::close(kept.seat).await;
+        if let Some(KeptSeat { seat, owner, .. }) = kept {
+            if let Some(owner) = owner.filter(|_| !is_fine(seat.as_ref())) {
+                self.seat_lost(owner, seat.as_ref(), None);
+            }
+            seat::close(seat).await;
         }
         drop(lease);
     }
@@ -229,12 +235,14 @@ impl Pool {
         }
     }
 
-    /// Closes every seat that is kept in such instances, which lend nothing any more.
-    pub(super) async fn clear_out(&self, of: impl Fn(InstanceId) -> bool) {
-        let seats: Vec<_> =
-            self.kept().seats.extract_if(|(id, _), _| of(*id)).map(|(_, kept)| kept.seat).collect();
+    /// Closes every seat that is kept in such instances, which lend nothing any more: because they were lost, or not.
+    pub(super) async fn clear_out(&self, of: impl Fn(InstanceId) -> bool, lost: Option<&str>) {
+        let seats: Vec<_> = self.kept().seats.extract_if(|(id, _), _| of(*id)).collect();
         let mut closing = tokio::task::JoinSet::new();
-        for seat in seats {
+        for (_, KeptSeat { seat, owner, .. }) in seats {
+            if let (Some(owner), Some(why)) = (owner, lost) {
+                self.seat_lost(owner, seat.as_ref(), Some(why));
+            }
             closing.spawn(seat::close(seat));
         }
         while closing.join_next().await.is_some() {}

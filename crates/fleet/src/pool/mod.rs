@@ -2,15 +2,20 @@
 //!
 //! The queue decides who gets which slot, this shell carries out what follows from it: [`tend`] has the lives of
 //! instances, [`ask`] takes a slot for whoever wants one, [`health`] looks after instances, [`kept`] has the open seats in free slots and [`keeper`] opens some ahead,
-//! [`scale`] changes a pool while it runs.
+//! [`scale`] changes a pool while it runs. A pool may be an attached browser; [`attached`] says what is different then.
 
 mod ask;
+mod attached;
 mod budget;
 mod health;
 mod keeper;
 mod kept;
 mod lease;
+mod link;
+mod live;
+mod lost_seats;
 mod place;
+mod reconnect;
 mod scale;
 mod settings;
 mod status;
@@ -32,16 +37,17 @@ use greenroom_core::{
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{keeper::Keeping, kept::Kept, place::Place};
+use self::{keeper::Keeping, kept::Kept, lost_seats::LostSeats, place::Place};
 use crate::{error::FleetError, queue::Queue, status::Health, target::Watcher};
 
 pub(crate) use self::{
     ask::Request,
+    attached::Attached,
     kept::Taker,
     lease::{Found, Lease, Seeking, Slot},
 };
 pub use self::{
-    settings::{InstanceSettings, PoolSettings, Size},
+    settings::{InstanceSettings, PoolSettings, Retry, Size},
     status::Readiness,
 };
 
@@ -50,12 +56,15 @@ const DRAINING: &str = "it is being drained";
 
 pub(crate) struct Pool {
     pub(crate) name: Arc<str>,
+    /// Which browser it is, if it is an attached one.
+    attached: Option<Attached>,
     settings: Mutex<Arc<PoolSettings>>,
     /// The size that the configuration last said.
     configured: Mutex<Size>,
     queue: Arc<Queue>,
     places: Mutex<BTreeMap<InstanceId, Arc<Place>>>,
     kept: Mutex<Kept>,
+    lost_seats: Mutex<LostSeats>,
     keeping: Keeping,
     /// How many look for a seat now.
     seeking: AtomicUsize,
@@ -79,6 +88,7 @@ impl Pool {
         settings: PoolSettings,
         starts: Arc<Semaphore>,
         watcher: Arc<dyn Watcher>,
+        attached: Option<Attached>,
     ) -> Arc<Self> {
         let count = match settings.size {
             Size::Elastic { instances_max, .. } => instances_max,
@@ -94,11 +104,13 @@ impl Pool {
         }
         Arc::new(Self {
             name: settings.name.as_str().into(),
+            attached,
             configured: Mutex::new(settings.size),
             settings: Mutex::new(Arc::new(settings)),
             queue: Queue::new(ledger),
             places: Mutex::new(places),
             kept: Mutex::default(),
+            lost_seats: Mutex::default(),
             keeping: Keeping::default(),
             seeking: AtomicUsize::new(0),
             last_start: Mutex::default(),
@@ -143,6 +155,7 @@ impl Pool {
             .flat_map(|place| [Some(place.id.to_string()), place.settings().alias].into_iter().flatten());
         Err(FleetError::NoInstance {
             pool: self.name.to_string(),
+            browser: self.browser(),
             name: name.to_owned(),
             known: known.collect(),
         })
@@ -178,10 +191,11 @@ impl Pool {
         *lock(&self.opened)
     }
 
-    /// Has a place tended, and its instance started unless it is lazy or comes and goes.
+    /// Has a place tended, and its instance started unless it is lazy, comes and goes, or is a browser that somebody else
+    /// runs.
     fn attend(self: &Arc<Self>, place: &Arc<Place>) {
         self.tasks.spawn(self.clone().tend(place.clone()));
-        if !self.settings().is_elastic() && !place.settings().lazy {
+        if !self.settings().is_elastic() && !place.settings().lazy && !self.is_attached() {
             self.queue.with(|ledger| ledger.starting(place.id));
             place.wanted.notify_one();
         }
@@ -252,6 +266,7 @@ impl Pool {
         self.tasks.wait().await;
         for place in self.places().values() {
             place.went(Health::Failed, None);
+            place.lock().link.is_over();
         }
     }
 }

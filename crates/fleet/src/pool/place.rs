@@ -13,13 +13,15 @@ use tokio::{
     time::Instant,
 };
 
-use super::InstanceSettings;
+use super::{InstanceSettings, link::Link, reconnect::Reconnect};
 use crate::status::{Check, Health};
 
 pub(super) struct Place {
     pub(super) id: InstanceId,
     /// What it has been told. Its task obeys.
     pub(super) orders: watch::Sender<Orders>,
+    /// Orders to connect now, of which its task takes care.
+    pub(super) reconnect: Reconnect,
     /// Tells its task that it is needed.
     pub(super) wanted: Notify,
     /// Tells its task that its last lease is back.
@@ -56,6 +58,8 @@ pub(super) struct State {
     pub(super) why: Option<String>,
     pub(super) check: Check,
     pub(super) restarts: u64,
+    /// How the connection is, of an attached browser.
+    pub(super) link: Link,
     /// When each lease that is out began, by slot.
     pub(super) leased: HashMap<usize, SystemTime>,
     /// Since when nothing is lent.
@@ -67,6 +71,7 @@ impl Place {
         Arc::new(Self {
             id,
             orders: watch::Sender::default(),
+            reconnect: Reconnect::default(),
             wanted: Notify::new(),
             emptied: Notify::new(),
             reset: Notify::new(),
@@ -78,6 +83,7 @@ impl Place {
                 why: None,
                 check: Check::default(),
                 restarts: 0,
+                link: Link::default(),
                 leased: HashMap::new(),
                 idle_since: Instant::now(),
             }),
@@ -123,6 +129,7 @@ impl Place {
         state.settings = settings;
         state.health = Health::Starting;
         state.draining = false;
+        state.link.tries();
     }
 
     pub(super) fn came_up(&self, instance: Arc<dyn Instance>) {
@@ -133,6 +140,7 @@ impl Place {
         // That it has come up is the first sign of life.
         state.check = Check { last: Some(SystemTime::now()), responsive: true, error: None };
         state.idle_since = Instant::now();
+        state.link.is_made();
     }
 
     /// It is not there any more.

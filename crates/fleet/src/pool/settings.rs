@@ -43,13 +43,46 @@ pub struct InstanceSettings {
     pub lazy: bool,
     /// Deadline of a call.
     pub call_timeout: Duration,
-    /// How often it is started again within [`super::budget::WINDOW`] after a failure.
+    /// How often it is started again after a failure: within [`super::budget::WINDOW`], or in one series of tries where
+    /// there are more of them.
     pub restarts: usize,
+    pub retry: Retry,
     pub health_interval: Duration,
     pub health_timeout: Duration,
     /// Which browser it is, for lists.
     pub browser: String,
     pub headless: bool,
+}
+
+/// How an instance that fails is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// The pause before the first further try; each one after that doubles it.
+    pub pause: Duration,
+    /// How long it is left alone when it has been tried often enough, until the next series of tries. With `None` it is
+    /// left alone for good.
+    pub cooldown: Option<Duration>,
+}
+
+/// The pause before greenroom starts something of its own again. Whatever it died of is rarely over sooner.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The pause before a browser that somebody else runs is tried again. Nothing is started there; a browser that is being
+/// started by hand listens after a few hundred milliseconds.
+const ATTACHED_PAUSE: Duration = Duration::from_millis(250);
+
+impl Default for Retry {
+    /// As it is for what greenroom starts itself.
+    fn default() -> Self {
+        Self { pause: PAUSE, cooldown: None }
+    }
+}
+
+impl Retry {
+    /// As it is for a browser that is attached to, which rests for so long between two series of tries.
+    pub fn attached(cooldown: Duration) -> Self {
+        Self { pause: ATTACHED_PAUSE, cooldown: Some(cooldown) }
+    }
 }
 
 impl PoolSettings {

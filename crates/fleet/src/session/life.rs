@@ -10,7 +10,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Asker, Bulk, BulkAnswer, Ended, Home, Job, Note, Ran, Shared, Work, panicked};
+use super::{
+    Answer, Asker, Bulk, BulkAnswer, Ended, Home, Job, Note, Ran, Shared, Work,
+    ending::{End, Ending, Finish, NoReply},
+    panicked,
+};
 use crate::{
     error::FleetError,
     fleet::Inner,
@@ -38,68 +42,6 @@ pub(crate) struct Life {
     pub(crate) notes: Vec<Note>,
     /// Set when everything is given back.
     pub(crate) ended: watch::Sender<bool>,
-}
-
-/// How a session came to its end.
-enum End {
-    /// It was asked to, or its time was over, or nobody wanted it any more.
-    Closed,
-    /// Its seat was lost between calls.
-    LostBetween(Lost),
-    /// Its seat was lost under a call. The calls queued behind relied on that one, and are not run.
-    LostUnder(Lost),
-    /// It never began.
-    Failed(FleetError),
-}
-
-/// An end, with the call it interrupted. That call hears of it once the session has left the registry: an
-/// agent that calls again at once must get a new session, not the remains of this one.
-struct Ending {
-    end: End,
-    last: Option<Finish>,
-    unserved: Option<Job>,
-}
-
-impl From<End> for Ending {
-    fn from(end: End) -> Self {
-        Self { end, last: None, unserved: None }
-    }
-}
-
-/// What a job came to, still to be said.
-enum Finish {
-    Call(Asker<Answer>, Result<Answer, FleetError>),
-    Bulk(Asker<BulkAnswer>, Result<BulkAnswer, FleetError>),
-    Open(Asker<()>),
-    /// Nobody waits for it.
-    Nothing,
-}
-
-impl Finish {
-    /// Says it. Returns notes that nobody heard.
-    fn say(self) -> Option<Vec<Note>> {
-        match self {
-            Self::Call(asker, outcome) => {
-                asker.send(outcome).err().and_then(Result::ok).map(|unheard| unheard.notes)
-            }
-            Self::Bulk(asker, outcome) => {
-                asker.send(outcome).err().and_then(Result::ok).map(|unheard| unheard.notes)
-            }
-            Self::Open(asker) => {
-                // Whoever left meanwhile hears nothing, which is what it wanted.
-                let _ = asker.send(Ok(()));
-                None
-            }
-            Self::Nothing => None,
-        }
-    }
-}
-
-/// Why a call has no reply.
-enum NoReply {
-    Lost(Lost),
-    /// The session was told to end.
-    Stopped,
 }
 
 impl Drop for Life {
@@ -161,15 +103,20 @@ impl Life {
                 }
                 Err(NoSeat::Instance(error)) => error,
                 Err(NoSeat::Failed(error)) => {
-                    return Err(Ending { end: End::Failed(error.into()), last: None, unserved: Some(job) });
+                    last = error;
+                    break;
                 }
             };
         }
-        Err(Ending { end: End::Failed(last.into()), last: None, unserved: Some(job) })
+        let end = End::Failed(self.home.pool.no_seat(last));
+        Err(Ending { end, last: None, unserved: Some(job) })
     }
 
-    fn sit_down(&self, lease: &Lease, seat: &dyn Seat) {
+    fn sit_down(&mut self, lease: &Lease, seat: &dyn Seat) {
         self.home.pool.seated();
+        if let Key::Loose(owner, _) = &self.key {
+            self.notes.extend(self.home.pool.take_note(owner));
+        }
         self.shared.update(|state| {
             state.instance = Some(lease.id);
             state.view = Some(seat.view());
@@ -214,8 +161,14 @@ impl Life {
                 self.leave(End::Closed.into());
                 let (owner, longest) = (self.key.owner().clone(), self.fleet.settings.idle_timeout);
                 // Before the answer: whoever calls again at once shall find this browser.
-                let rest = self.home.pool.keep(lease, seat, Some(owner), Some(longest));
-                finish.say();
+                let rest = self.home.pool.keep(lease, seat, Some(owner.clone()), Some(longest));
+                // What nobody heard is said again with the next one.
+                let unheard = finish.say().unwrap_or_default().into_iter().chain(self.notes.drain(..));
+                for note in unheard {
+                    if let Note::NewTab(note) = note {
+                        self.home.pool.unheard(owner.clone(), note);
+                    }
+                }
                 if let Some((lease, seat)) = rest {
                     seat::close(seat).await;
                     drop(lease);
@@ -250,7 +203,9 @@ impl Life {
                 }
             }
             let (expiry, _) = self.shared.expiry(&self.fleet.settings);
-            if expiry <= Instant::now() && self.fleet.expire(&self.key, &self.shared, &mut self.jobs) {
+            if expiry <= Instant::now()
+                && self.fleet.expire(&self.key, &self.home, &self.shared, &mut self.jobs)
+            {
                 return End::Closed.into();
             }
             tokio::select! {
@@ -295,7 +250,7 @@ impl Life {
                         Err((End::LostUnder(lost.clone()), Finish::Call(asker, Err(FleetError::Lost(lost)))))
                     }
                     Err(NoReply::Stopped) => {
-                        Err((End::Closed, Finish::Call(asker, Err(self.fleet.why_closed()))))
+                        Err((End::Closed, Finish::Call(asker, Err(self.fleet.why_closed(&self.home)))))
                     }
                 }
             }
@@ -365,7 +320,7 @@ impl Life {
                     return Err((End::LostUnder(lost), Finish::Bulk(asker, Ok(answer))));
                 }
                 Err(NoReply::Stopped) => {
-                    return Err((End::Closed, Finish::Bulk(asker, Err(self.fleet.why_closed()))));
+                    return Err((End::Closed, Finish::Bulk(asker, Err(self.fleet.why_closed(&self.home)))));
                 }
             }
         }
@@ -398,11 +353,12 @@ impl Life {
             self.fleet.watcher.session_ended(&session.uid, lost);
         }
         let (epitaph, error) = match ending.end {
-            End::Closed => (None, self.fleet.why_closed()),
+            End::Closed => (None, self.fleet.why_closed(&self.home)),
             End::Failed(error) => (self.unsaid(), error),
             End::LostBetween(lost) => {
                 let (key, ended) = (&self.key, Ended::Lost(lost));
-                return self.fleet.died_between_calls(key, &self.shared, ended, &mut self.jobs);
+                let fleet = &self.fleet;
+                return fleet.died_between_calls(key, &self.home, &self.shared, ended, &mut self.jobs);
             }
             End::LostUnder(lost) => {
                 tracing::info!(session = %self.key, why = %lost, "session ended");
@@ -421,9 +377,6 @@ impl Life {
     /// What is still to be said of the session that this one replaces. If this one never begins, the next one
     /// must say so.
     fn unsaid(&self) -> Option<Ended> {
-        self.notes.iter().find_map(|note| match note {
-            Note::Restarted(ended) => Some(ended.clone()),
-            Note::Expiring(_) => None,
-        })
+        self.notes.iter().find_map(|note| note.restarted().cloned())
     }
 }

@@ -3,10 +3,11 @@
 //! The registry ([`crate::registry`]) holds a [`Handle`] per session and talks to the task through its queue.
 //! A caller that leaves drops its end of the reply; that is all a cancellation is here.
 
+mod ending;
 mod life;
+mod note;
 
 use std::{
-    fmt,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -14,9 +15,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use greenroom_core::{
-    Agent, BoxFuture, Call, InstanceId, Lost, Reply, View, port::human, record::SessionRef,
-};
+use greenroom_core::{Agent, BoxFuture, Call, InstanceId, Lost, Reply, View, record::SessionRef};
 use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     time::Instant,
@@ -26,6 +25,7 @@ use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
 use crate::{error::FleetError, fleet::FleetSettings, pool::Pool};
 
 pub(crate) use life::Life;
+pub use note::{Ended, NewTab, Note};
 
 /// How many calls may wait for one session. An agent waits for its answers, so a handful is usual; a queue
 /// this long is a loop gone wrong, and its callers should hear so while it still helps.
@@ -68,55 +68,6 @@ pub struct BulkAnswer {
     pub lost: Option<FleetError>,
     pub notes: Vec<Note>,
     pub ran: Ran,
-}
-
-/// Something an agent must hear with its next answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
-    /// The id was used before; its browser is gone and this is another one.
-    Restarted(Ended),
-    /// The session ends soon.
-    Expiring(Duration),
-}
-
-/// Why a session ended without being asked to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    Lost(Lost),
-    Idle(Duration),
-    Lifetime(Duration),
-    /// The server it lived on is gone.
-    Server,
-    /// Whoever owns the process closed it.
-    Evicted,
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Restarted(ended) => {
-                write!(
-                    f,
-                    "session restarted: {ended}; this is a new, empty browser, earlier pages, cookies and refs are gone"
-                )
-            }
-            Self::Expiring(left) => {
-                write!(f, "session ends in {}: call session_renew to keep it", human(*left))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lost(lost) => lost.fmt(f),
-            Self::Idle(after) => write!(f, "it was closed after {} without a call", human(*after)),
-            Self::Lifetime(after) => write!(f, "it reached its maximum lifetime of {}", human(*after)),
-            Self::Server => f.write_str("the greenroom server was restarted"),
-            Self::Evicted => f.write_str("it was closed by hand, by whoever runs greenroom"),
-        }
-    }
 }
 
 /// What the caller of a call hears, and those after it, when the session's task panicked.

@@ -94,6 +94,17 @@ pub struct Told {
     pub leased: usize,
     pub not_leased: usize,
     pub restarted: Vec<(String, u32)>,
+    /// Of attached browsers, in order.
+    pub links: Vec<(u32, Link)>,
+}
+
+/// What is told of the connection to a browser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    Failed,
+    Tried,
+    Made,
+    Over,
 }
 
 impl Counting {
@@ -113,5 +124,18 @@ impl Watcher for Counting {
 
     fn restarted(&self, pool: &str, instance: InstanceId) {
         self.told.lock().unwrap().restarted.push((pool.to_owned(), instance.0));
+    }
+
+    fn tried_to_connect(&self, browser: u32, is_made: bool) {
+        let what = if is_made { Link::Tried } else { Link::Failed };
+        self.told.lock().unwrap().links.push((browser, what));
+    }
+
+    fn connected(&self, browser: u32) {
+        self.told.lock().unwrap().links.push((browser, Link::Made));
+    }
+
+    fn disconnected(&self, browser: u32) {
+        self.told.lock().unwrap().links.push((browser, Link::Over));
     }
 }

@@ -224,7 +224,7 @@ async fn drained_while_it_starts() {
     settle().await;
     stage.fleet.drain("DEFAULT", Some("1")).unwrap();
     settle().await;
-    let target = greenroom_fleet::Target { pool: None, instance: Some("1".to_owned()) };
+    let target = greenroom_fleet::Target { pool: None, instance: Some("1".to_owned()), browser: None };
     let permit = crate::stage::permit(&greenroom_core::Owner::local(), "click");
     let call = crate::fake::call("click", "{}");
     let agent = std::sync::Arc::new(greenroom_core::Nobody);

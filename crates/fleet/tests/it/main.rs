@@ -4,6 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod agents;
+mod browser_choice;
+mod browser_life;
+mod browser_notes;
+mod browser_reconnect;
+mod browser_removal;
 mod bulk;
 mod cancel;
 mod creation;
@@ -23,6 +28,7 @@ mod order;
 mod places;
 mod queued;
 mod random;
+mod random_browsers;
 mod random_fixed;
 mod reload;
 mod restart_orders;
@@ -33,3 +39,4 @@ mod spares;
 mod spares_lost;
 mod stage;
 mod strategies;
+mod yard;

@@ -7,7 +7,7 @@ use greenroom_core::{
 };
 use greenroom_fleet::{
     Answer, Ended, Fleet, FleetError, FleetSettings, Health, InstanceSettings, InstanceStatus, Note,
-    PoolSettings, PoolStatus, Size, Target, Whose,
+    PoolSettings, PoolStatus, Retry, Size, Target, Whose,
 };
 use tokio::task::JoinHandle;
 
@@ -47,10 +47,7 @@ impl Said {
 
     /// The reason that the answer gives for a new browser.
     pub fn restarted(&self) -> Option<&Ended> {
-        self.notes.iter().find_map(|note| match note {
-            Note::Restarted(ended) => Some(ended),
-            Note::Expiring(_) => None,
-        })
+        self.notes.iter().find_map(Note::restarted)
     }
 }
 
@@ -110,7 +107,7 @@ pub fn with_instances(
 /// A place by pool and instance; an empty name is none.
 pub fn at(pool: &str, instance: &str) -> Target {
     let name = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
-    Target { pool: name(pool), instance: name(instance) }
+    Target { pool: name(pool), instance: name(instance), browser: None }
 }
 
 /// Instances of this world, all alike.
@@ -126,6 +123,7 @@ pub fn instances_of(
         lazy: false,
         call_timeout: CALL,
         restarts: 3,
+        retry: Retry::default(),
         health_interval: HEALTH,
         health_timeout: Duration::from_secs(5),
         browser: "chromium".to_owned(),

@@ -1,5 +1,5 @@
-//! Adds greenroom's own parameters to a tool's input schema: which session, which pool, which instance. Everything else
-//! in the definition stays as it is.
+//! Adds greenroom's own parameters to a tool's input schema: which session, which pool, which instance, which attached
+//! browser. Everything else in the definition stays as it is.
 //!
 //! A parameter is shown only where it offers a choice, and taken from callers everywhere; a tool that has a parameter of
 //! that name itself keeps it.
@@ -7,6 +7,7 @@
 use greenroom_core::{Fields, Raw, raw::encode, settings::Scope};
 use serde_json::{json, value::RawValue};
 
+use super::source::{Known, Place};
 use crate::recall::{
     pages,
     wants::{self, MODE, Mode, RESPONSES},
@@ -15,19 +16,38 @@ use crate::recall::{
 pub(crate) const SESSION_ID: &str = "sessionId";
 pub(crate) const POOL: &str = "browser_pool";
 pub(crate) const INSTANCE: &str = "browser_instance";
+pub(crate) const BROWSER: &str = "browserIndex";
+pub(crate) const TAG: &str = "browserTag";
 
 /// Every tool carries these, so every token counts: at most 20 of them each, beside the names of pools.
 const SESSION_DESCRIPTION: &str = "Your browser; each agent picks its own id";
 const INSTANCE_DESCRIPTION: &str = "Number or alias in the pool";
+const BROWSER_DESCRIPTION: &str = "Which browser; see list_browsers";
+const LABEL_DESCRIPTION: &str = "Index or label; see list_browsers";
+
+/// How many attached browsers there are, as far as that matters to what is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Browsers {
+    None,
+    /// There is nothing to choose, and choosing is refused.
+    One,
+    Several {
+        /// Some have a label.
+        labelled: bool,
+    },
+}
 
 /// What is shown to callers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) scope: Scope,
     /// The pools to choose from, the default one first; empty where there is no choice.
     pub(crate) pools: Vec<String>,
     /// Whether a pool has several instances to choose from.
     pub(crate) instances: bool,
+    pub(crate) browsers: Browsers,
+    /// Whether an attached browser has a tag.
+    pub(crate) tagged: bool,
     /// Whether calls are kept, so that there is something to compare with and to ask for later.
     pub(crate) recalls: bool,
 }
@@ -38,6 +58,7 @@ pub(crate) struct Takes {
     pub(crate) session: bool,
     pub(crate) pool: bool,
     pub(crate) instance: bool,
+    pub(crate) browser: bool,
     pub(crate) wants: wants::Takes,
 }
 
@@ -47,12 +68,14 @@ impl Takes {
         session: true,
         pool: true,
         instance: true,
+        browser: true,
         wants: wants::Takes { mode: true, responses: true, pages: true },
     };
     const NONE: Self = Self {
         session: false,
         pool: false,
         instance: false,
+        browser: false,
         wants: wants::Takes { mode: false, responses: false, pages: false },
     };
 }
@@ -65,12 +88,54 @@ pub(crate) struct Gives {
 }
 
 impl Shown {
+    /// What these sources give callers to choose from.
+    pub(super) fn of(sources: &[Known], scope: Scope, recalls: bool) -> Self {
+        let (pools, browsers): (Vec<_>, Vec<_>) = sources.iter().partition(|known| known.place.is_pool());
+        let has_label = |known: &&Known| matches!(&known.place, Place::Browser(name) if name.label.is_some());
+        let choice = pools.len() > 1 || !browsers.is_empty();
+        Self {
+            scope,
+            instances: pools.iter().any(|known| known.source.several),
+            pools: pools.iter().filter(|_| choice).map(|known| known.source.pool.to_string()).collect(),
+            tagged: browsers.iter().any(|known| known.tagged),
+            browsers: match browsers.len() {
+                0 => Browsers::None,
+                1 => Browsers::One,
+                _ => Browsers::Several { labelled: browsers.iter().any(has_label) },
+            },
+            recalls,
+        }
+    }
+
     /// The parameters that choose a place, as far as they are shown, in their order.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&'static str, Raw)> {
         let text = |description: &str| encode(&json!({ "type": "string", "description": description }));
-        let pool = (!self.pools.is_empty()).then(|| (POOL, text(&pools(&self.pools))));
+        let pool = (!self.pools.is_empty()).then(|| (POOL, text(&self.pools_text())));
         let instance = self.instances.then(|| (INSTANCE, text(INSTANCE_DESCRIPTION)));
-        pool.into_iter().chain(instance)
+        pool.into_iter().chain(instance).chain(self.browser())
+    }
+
+    /// The parameter that chooses an attached browser, where there is a choice. An index is taken in either spelling;
+    /// what is shown is the one that fits all that can be said.
+    pub(crate) fn browser(&self) -> Option<(&'static str, Raw)> {
+        let Browsers::Several { labelled } = self.browsers else { return None };
+        let (kind, description) = match labelled {
+            true => ("string", LABEL_DESCRIPTION),
+            false => ("integer", BROWSER_DESCRIPTION),
+        };
+        Some((BROWSER, encode(&json!({ "type": kind, "description": description }))))
+    }
+
+    /// `Pool: CHROMIUM (default), FIREFOX`. Beside attached browsers no pool is the default.
+    fn pools_text(&self) -> String {
+        let names = self.pools.join(", ");
+        match (self.browsers, self.pools.split_first()) {
+            (Browsers::None, Some((_, []))) => format!("Pool: {names} (default)"),
+            (Browsers::None, Some((first, others))) => {
+                format!("Pool: {first} (default), {}", others.join(", "))
+            }
+            _ => format!("Pool, instead of an attached browser: {names}"),
+        }
     }
 
     /// The definition with the parameters, and which of them are greenroom's.
@@ -88,7 +153,13 @@ impl Shown {
             responses: free(RESPONSES),
             pages: gives.data && pages::NAMES.iter().all(|name| free(name)),
         };
-        let takes = Takes { session: free(SESSION_ID), pool: free(POOL), instance: free(INSTANCE), wants };
+        let takes = Takes {
+            session: free(SESSION_ID),
+            pool: free(POOL),
+            instance: free(INSTANCE),
+            browser: free(BROWSER),
+            wants,
+        };
         let session = encode(&json!({ "type": "string", "description": SESSION_DESCRIPTION }));
         let own: Vec<_> = std::iter::once((SESSION_ID, session)).chain(self.places()).collect();
         let added: Vec<_> = own.into_iter().filter(|(name, _)| free(name)).collect();
@@ -124,24 +195,13 @@ fn mode() -> Raw {
     encode(&json!({ "type": "string", "enum": words }))
 }
 
-/// `Pool: CHROMIUM (default), FIREFOX`.
-fn pools(names: &[String]) -> String {
-    let mut text = "Pool: ".to_owned();
-    for (n, name) in names.iter().enumerate() {
-        text += if n > 0 { ", " } else { "" };
-        text += name;
-        text += if n == 0 { " (default)" } else { "" };
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn shown(scope: Scope, pools: &[&str], instances: bool) -> Shown {
         let pools = pools.iter().map(|name| (*name).to_owned()).collect();
-        Shown { scope, pools, instances, recalls: true }
+        Shown { scope, pools, instances, browsers: Browsers::None, tagged: false, recalls: true }
     }
 
     fn check(definition: &str, shown: &Shown, expected: &str) -> Takes {

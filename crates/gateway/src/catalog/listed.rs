@@ -6,24 +6,26 @@
 
 use std::sync::{Arc, OnceLock};
 
-use greenroom_core::{Raw, Toolset};
+use greenroom_core::Raw;
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 use crate::recall::{pages, wants};
 
 use super::{
-    Source,
     arguments::{Checker, Invalid},
-    inject::{self, Gives, Shown, Takes},
+    inject::{self, Browsers, Gives, Shown, Takes},
+    source::{Known, Place},
 };
 
 /// A tool list.
 pub struct Listed {
     tools: IndexMap<Arc<str>, Entry>,
+    /// The pools, and what callers call each.
+    places: Vec<(Arc<str>, Place)>,
     /// Pools whose tools are not known.
     unknown: Vec<Arc<str>>,
-    shown: Shown,
+    shown: Arc<Shown>,
 }
 
 /// A tool of the list.
@@ -44,13 +46,12 @@ struct Variant {
 }
 
 impl Listed {
-    /// The lists of the pools, in their order; `None` for one that is not known.
-    pub(super) fn new<'a>(
-        pools: impl Iterator<Item = (&'a Source, Option<&'a Toolset>)>,
-        shown: Shown,
-    ) -> Self {
+    /// What the sources offer, in their order.
+    pub(super) fn new(sources: &[Known], shown: Arc<Shown>) -> Self {
         let (mut tools, mut unknown) = (IndexMap::<Arc<str>, Entry>::new(), Vec::new());
-        for (Source { pool, engine, .. }, set) in pools {
+        let places = sources.iter().map(|known| (known.source.pool.clone(), known.place.clone())).collect();
+        for Known { source, set, .. } in sources {
+            let (pool, engine) = (&source.pool, &source.engine);
             let Some(set) = set else {
                 unknown.push(pool.clone());
                 continue;
@@ -68,7 +69,7 @@ impl Listed {
                 }
             }
         }
-        Self { tools, unknown, shown }
+        Self { tools, places, unknown, shown }
     }
 
     /// The tools in the order of the pools and their engines.
@@ -80,17 +81,35 @@ impl Listed {
         self.tools.get_key_value(name)
     }
 
-    /// The pools that have a tool, if this one has not.
-    pub(crate) fn elsewhere<'a>(&self, entry: &'a Entry, pool: &str) -> Option<Vec<&'a str>> {
+    /// Whether clients see no difference to another list.
+    pub(super) fn looks_like(&self, other: &Self) -> bool {
+        let texts = |listed: &Self| -> Vec<String> {
+            listed.tools.values().map(|entry| entry.shown.get().to_owned()).collect()
+        };
+        texts(self) == texts(other)
+    }
+
+    /// What callers call this pool.
+    pub(crate) fn place(&self, pool: &str) -> Option<&Place> {
+        self.places.iter().find(|(name, _)| **name == *pool).map(|(_, place)| place)
+    }
+
+    /// This pool and those that have a tool, if this one has not. Of a pool that just came or went nothing is known.
+    pub(crate) fn elsewhere(&self, entry: &Entry, pool: &str) -> Option<(&Place, Vec<&Place>)> {
+        let place = self.place(pool)?;
         if self.unknown.iter().any(|unknown| **unknown == *pool) || entry.variant(pool).is_some() {
             return None;
         }
-        Some(entry.pools().collect())
+        let others = self.places.iter().filter(|(name, _)| entry.variant(name).is_some());
+        Some((place, others.map(|(_, place)| place).collect()))
     }
 
-    /// Whether it matters which pool a call of this tool is for.
+    /// Whether it matters where a call of this tool runs. With attached browsers it always does: which one is meant must
+    /// be said, or must not.
     pub(crate) fn differs(&self, entry: &Entry) -> bool {
-        entry.variants.len() > 1 || entry.pools().count() < self.shown.pools.len()
+        entry.variants.len() > 1
+            || entry.pools().count() < self.places.len()
+            || self.shown.browsers != Browsers::None
     }
 
     /// Checks a call's arguments as the pool describes the tool, greenroom's own already taken out. Without a pool the
@@ -120,6 +139,7 @@ impl Listed {
                     }
                     let own = |name: &str| match name {
                         inject::POOL => entry.takes.pool,
+                        inject::BROWSER => entry.takes.browser,
                         _ => entry.takes.instance,
                     };
                     let places = self.shown.places().map(|(name, _)| name).filter(|name| own(name));

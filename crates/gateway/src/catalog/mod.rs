@@ -2,12 +2,15 @@
 //!
 //! The first `tools/list` does not wait for an engine: lists are found on disk by the engine's fingerprint, and engines
 //! with the same fingerprint are asked once. A list that turns out to differ later replaces the old one and is
-//! announced if clients would see a difference. An engine that cannot be asked hides no other pool's tools.
+//! announced if clients would see a difference. An engine that cannot be asked hides no other pool's tools. Attached
+//! browsers come and go while greenroom runs ([`browsers`]).
 
 mod arguments;
+mod browsers;
 mod cache;
 mod inject;
 mod listed;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -22,22 +25,17 @@ use tokio::sync::watch;
 
 pub(crate) use arguments::Checker;
 pub use arguments::Invalid;
-pub(crate) use inject::{INSTANCE, POOL, SESSION_ID, Shown, Takes};
+pub(crate) use inject::{BROWSER, Browsers, INSTANCE, POOL, SESSION_ID, Shown, TAG, Takes};
 pub use listed::{Entry, Listed};
+pub(crate) use source::Place;
+pub use source::Source;
 
-/// A pool, as far as tools are concerned.
-pub struct Source {
-    pub pool: Arc<str>,
-    pub engine: Arc<dyn Engine>,
-    /// Whether callers can choose among its instances.
-    pub several: bool,
-}
+use source::Known;
 
-/// The tools of all pools, as they are known now.
+/// The tools of all pools and attached browsers, as they are known now.
 pub struct Catalog {
-    /// The default pool first.
-    sources: Vec<Source>,
-    shown: Shown,
+    scope: Scope,
+    recalls: bool,
     folder: PathBuf,
     state: Mutex<State>,
     /// Held while lists are being fetched, so that many first callers start one engine.
@@ -47,8 +45,9 @@ pub struct Catalog {
 }
 
 struct State {
-    /// What each source offers, as far as that is known.
-    sets: Vec<Option<Toolset>>,
+    /// The default pool first, then the other pools, then attached browsers by index.
+    sources: Vec<Known>,
+    shown: Arc<Shown>,
     /// `None` until clients were shown a list.
     listed: Option<Arc<Listed>>,
 }
@@ -57,18 +56,13 @@ impl Catalog {
     /// `sources` has a pool each, the default one first; `recalls` says whether calls are kept; `folder` is where lists
     /// are.
     pub fn new(sources: Vec<Source>, scope: Scope, recalls: bool, folder: PathBuf) -> Arc<Self> {
-        let pools = if sources.len() > 1 {
-            sources.iter().map(|one| one.pool.to_string()).collect()
-        } else {
-            Vec::new()
-        };
-        let instances = sources.iter().any(|source| source.several);
-        let sets = sources.iter().map(|_| None).collect();
+        let sources: Vec<_> = sources.into_iter().map(Known::pool).collect();
+        let shown = Arc::new(Shown::of(&sources, scope, recalls));
         Arc::new(Self {
-            sources,
-            shown: Shown { scope, pools, instances, recalls },
+            scope,
+            recalls,
             folder,
-            state: Mutex::new(State { sets, listed: None }),
+            state: Mutex::new(State { sources, shown, listed: None }),
             fetching: tokio::sync::Mutex::default(),
             changes: watch::Sender::new(0),
         })
@@ -76,17 +70,21 @@ impl Catalog {
 
     /// Tools that run code in an engine's own process, of any pool.
     pub fn unsafe_tools(&self) -> BTreeSet<&'static str> {
-        self.sources.iter().flat_map(|source| source.engine.unsafe_tools()).collect()
+        self.lock().sources.iter().flat_map(|known| known.source.engine.unsafe_tools()).collect()
     }
 
     /// The engine of a pool.
     pub(crate) fn engine(&self, pool: &str) -> Option<Arc<dyn Engine>> {
-        self.sources.iter().find(|source| *source.pool == *pool).map(|source| source.engine.clone())
+        self.lock()
+            .sources
+            .iter()
+            .find(|known| known.is_called(pool))
+            .map(|known| known.source.engine.clone())
     }
 
     /// The parameters that greenroom shows.
-    pub(crate) fn shown(&self) -> &Shown {
-        &self.shown
+    pub(crate) fn shown(&self) -> Arc<Shown> {
+        self.lock().shown.clone()
     }
 
     /// The list: as known, as kept on disk, or from the engines.
@@ -110,17 +108,17 @@ impl Catalog {
     /// An engine that has just started offers this list: the next one will, too. So it is kept on disk, and clients
     /// hear of it if they were shown another one.
     pub fn offered(&self, pool: &str, set: &Toolset) {
-        let Some(source) = self.sources.iter().find(|source| *source.pool == *pool) else { return };
-        let fingerprint = source.engine.fingerprint();
+        let Some(engine) = self.engine(pool) else { return };
+        let fingerprint = engine.fingerprint();
         if !cache::read(&self.folder, &fingerprint).is_some_and(|kept| same(&kept, set)) {
             self.keep(&fingerprint, set);
         }
-        self.changed(set, |other| *other.pool == *pool || other.engine.fingerprint() == fingerprint);
+        self.changed(set, |known| known.is_called(pool) || known.source.engine.fingerprint() == fingerprint);
     }
 
     /// A running engine announced a list. Clients hear of it only if they were shown another one.
     pub fn announced(&self, pool: &str, set: &Toolset) {
-        self.changed(set, |source| *source.pool == *pool);
+        self.changed(set, |known| known.is_called(pool));
     }
 
     /// Counts up with every change that clients should hear of.
@@ -139,20 +137,23 @@ impl Catalog {
     /// The lists of all pools that can be had, from disk or not. Only when none can be had is that an error, the first
     /// pool's.
     async fn fetch(&self, from_disk: bool) -> Result<Arc<Listed>, StartError> {
-        let mut known: HashMap<String, Result<Toolset, StartError>> = HashMap::new();
-        let mut sets = Vec::with_capacity(self.sources.len());
         // What a running engine has said is newer than what is on disk.
-        let said = if from_disk { self.lock().sets.clone() } else { vec![None; self.sources.len()] };
-        for (Source { pool, engine, .. }, said) in self.sources.iter().zip(said) {
+        let said = |known: &Known| known.set.clone().filter(|_| from_disk);
+        let sources: Vec<_> =
+            self.lock().sources.iter().map(|known| (known.source.clone(), said(known))).collect();
+        let several = sources.len() > 1;
+        let mut known: HashMap<String, Result<Toolset, StartError>> = HashMap::new();
+        let mut sets = Vec::with_capacity(sources.len());
+        for (Source { pool, engine, .. }, said) in sources {
             let fingerprint = engine.fingerprint();
             let set = match (said, known.get(&fingerprint)) {
                 (Some(set), _) => Ok(set),
                 (None, Some(set)) => set.clone(),
                 (None, None) => {
-                    let set = self.ask(&**engine, &fingerprint, from_disk).await;
+                    let set = self.ask(&*engine, &fingerprint, from_disk).await;
                     // With one pool it is the caller who hears of it.
                     if let Err(error) = &set
-                        && self.sources.len() > 1
+                        && several
                     {
                         tracing::warn!(%error, %pool, "the tools of a pool cannot be listed");
                     }
@@ -160,22 +161,23 @@ impl Catalog {
                     set
                 }
             };
-            sets.push(set);
+            sets.push((pool, set));
         }
-        if sets.iter().all(Result::is_err) {
+        if !sets.is_empty() && sets.iter().all(|(_, set)| set.is_err()) {
             let none = || StartError::new("there is no pool");
-            return Err(sets.into_iter().find_map(Result::err).unwrap_or_else(none));
+            return Err(sets.into_iter().find_map(|(_, set)| set.err()).unwrap_or_else(none));
         }
         let mut state = self.lock();
-        for (place, set) in state.sets.iter_mut().zip(sets) {
-            // An engine may have said something meanwhile.
-            if let Ok(set) = set
-                && (place.is_none() || !from_disk)
+        for (pool, set) in sets {
+            let known = state.sources.iter_mut().find(|known| known.is_called(&pool));
+            // An engine may have said something meanwhile, or have gone.
+            if let (Ok(set), Some(known)) = (set, known)
+                && (known.set.is_none() || !from_disk)
             {
-                *place = Some(set);
+                known.set = Some(set);
             }
         }
-        Ok(self.rebuild(&mut state))
+        Ok(rebuild(&mut state))
     }
 
     async fn ask(
@@ -199,33 +201,38 @@ impl Catalog {
     }
 
     /// These pools offer this list from now on.
-    fn changed(&self, set: &Toolset, of: impl Fn(&Source) -> bool) {
+    fn changed(&self, set: &Toolset, of: impl Fn(&Known) -> bool) {
         let mut state = self.lock();
         let mut news = false;
-        for (source, place) in self.sources.iter().zip(&mut state.sets) {
-            if of(source) && !place.as_ref().is_some_and(|known| same(known, set)) {
-                tracing::info!(pool = %source.pool, tools = set.tools.len(), "the engine's tools have changed");
-                *place = Some(set.clone());
+        for known in state.sources.iter_mut().filter(|known| of(known)) {
+            if !known.set.as_ref().is_some_and(|before| same(before, set)) {
+                tracing::info!(pool = %known.source.pool, tools = set.tools.len(), "the engine's tools have changed");
+                known.set = Some(set.clone());
                 news = true;
             }
         }
-        // Whoever was shown nothing yet will be shown this.
-        let Some(before) = state.listed.clone().filter(|_| news) else { return };
-        let after = self.rebuild(&mut state);
-        let texts = |listed: &Listed| {
-            listed.iter().map(|(_, entry)| entry.shown.get().to_owned()).collect::<Vec<_>>()
-        };
-        if texts(&before) != texts(&after) {
-            self.changes.send_modify(|count| *count += 1);
+        if news {
+            self.announce(&mut state);
         }
     }
 
-    fn rebuild(&self, state: &mut State) -> Arc<Listed> {
-        let pools = self.sources.iter().zip(state.sets.iter().map(Option::as_ref));
-        let listed = Arc::new(Listed::new(pools, self.shown.clone()));
-        state.listed = Some(listed.clone());
-        listed
+    /// Makes the list anew, and tells clients if they would see another one. Whoever was shown nothing yet will be
+    /// shown this.
+    fn announce(&self, state: &mut State) {
+        let shown = Arc::new(Shown::of(&state.sources, self.scope, self.recalls));
+        let shown_before = std::mem::replace(&mut state.shown, shown);
+        let Some(before) = state.listed.clone() else { return };
+        let after = rebuild(state);
+        if *shown_before != *state.shown || !before.looks_like(&after) {
+            self.changes.send_modify(|count| *count += 1);
+        }
     }
+}
+
+fn rebuild(state: &mut State) -> Arc<Listed> {
+    let listed = Arc::new(Listed::new(&state.sources, state.shown.clone()));
+    state.listed = Some(listed.clone());
+    listed
 }
 
 fn same(one: &Toolset, other: &Toolset) -> bool {

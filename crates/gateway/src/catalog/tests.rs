@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use greenroom_core::{Agent, BoxFuture, Instance, InstanceId, Tool, raw};
+use greenroom_fleet::{BrowserState, BrowserStatus};
 use tempfile::TempDir;
 
 use super::*;
@@ -71,8 +72,9 @@ fn names(listed: &Listed) -> Vec<&str> {
     listed.iter().map(|(name, _)| &**name).collect()
 }
 
-fn elsewhere<'a>(listed: &'a Listed, tool: &str, pool: &str) -> Option<Vec<&'a str>> {
-    listed.elsewhere(listed.get(tool).unwrap().1, pool)
+fn elsewhere(listed: &Listed, tool: &str, pool: &str) -> Option<Vec<String>> {
+    let (_, others) = listed.elsewhere(listed.get(tool).unwrap().1, pool)?;
+    Some(others.iter().map(ToString::to_string).collect())
 }
 
 fn arguments(text: &str) -> greenroom_core::Raw {
@@ -87,8 +89,8 @@ async fn the_union_of_several_pools() {
     assert_eq!(catalog.unsafe_tools(), BTreeSet::from(["chromium", "firefox"]));
     let listed = catalog.list().await.unwrap();
     assert_eq!(names(&listed), ["click", "pdf", "find"]);
-    assert_eq!(elsewhere(&listed, "pdf", "F"), Some(vec!["C"]));
-    assert_eq!(elsewhere(&listed, "find", "C"), Some(vec!["F"]));
+    assert_eq!(elsewhere(&listed, "pdf", "F"), Some(vec![r#"pool "C""#.to_owned()]));
+    assert_eq!(elsewhere(&listed, "find", "C"), Some(vec![r#"pool "F""#.to_owned()]));
     assert_eq!((elsewhere(&listed, "pdf", "C"), elsewhere(&listed, "click", "F")), (None, None));
     let (_, click) = listed.get("click").unwrap();
     let shown = click.shown.get();
@@ -138,7 +140,7 @@ async fn one_engine_that_cannot_be_asked() {
     some.offered("X", &set(&[("find", "")]));
     let listed = some.list().await.unwrap();
     assert_eq!(names(&listed), ["click", "pdf", "find"]);
-    assert_eq!(elsewhere(&listed, "pdf", "X"), Some(vec!["C"]), "now it is known");
+    assert_eq!(elsewhere(&listed, "pdf", "X"), Some(vec![r#"pool "C""#.to_owned()]), "now it is known");
     let (none, _folder) = catalog(&[("X", &broken), ("Y", &lists("also", None))]);
     assert_eq!(none.list().await.err().unwrap().message, "no broken");
 }
@@ -170,4 +172,109 @@ async fn changes_are_compared() {
     assert_eq!(count(), 2);
     catalog.announced("elsewhere", &newer);
     assert_eq!(count(), 2);
+}
+
+fn browser(index: u32, label: Option<&str>, tags: &[&str]) -> BrowserStatus {
+    BrowserStatus {
+        index,
+        url: format!("http://127.0.0.1:{}", 9221 + index),
+        label: label.map(ToOwned::to_owned),
+        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        engine: "playwright".to_owned(),
+        state: BrowserState::Pending,
+        last_error: None,
+        last_attempt: None,
+        retry_in: None,
+        reconnects: 0,
+        slots: 1,
+        leased_slots: 0,
+        waiting: 0,
+    }
+}
+
+/// Attached browsers come and go: clients hear of it if they would see a difference, and only then. Engines that are like
+/// one that is known are not asked.
+#[tokio::test]
+async fn browsers_come_and_go() {
+    let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
+    let (catalog, _folder) = catalog(&[]);
+    let changes = catalog.changes();
+    let count = || *changes.borrow();
+    catalog.add_browser(&browser(1, None, &[]), chromium.clone());
+    assert_eq!((count(), chromium.asked.load(Ordering::Relaxed)), (0, 0), "nobody was shown a list yet");
+    let listed = catalog.list().await.unwrap();
+    assert_eq!(names(&listed), ["click", "pdf"]);
+    let shown = |name: &str| {
+        let listed = catalog.known().unwrap();
+        listed.get(name).map(|(_, entry)| entry.shown.get().to_owned())
+    };
+    assert!(!shown("click").unwrap().contains("browserIndex"), "there is no choice");
+    for (index, label, tags, heard, why) in [
+        (2, None, &[][..], 1, "now there is a choice"),
+        (3, None, &[], 1, "there was one before"),
+        (4, Some("work"), &[], 2, "labels can be given"),
+        (5, None, &["a"], 3, "a tag can be given"),
+    ] {
+        catalog.add_browser(&browser(index, label, tags), chromium.clone());
+        assert_eq!(count(), heard, "{why}");
+    }
+    catalog.complete().await;
+    assert_eq!(chromium.asked.load(Ordering::Relaxed), 1);
+    let (listed, odd) = (catalog.list().await.unwrap(), arguments(r#"{"odd":1}"#));
+    let (_, click) = listed.get("click").unwrap();
+    let Err(Invalid::Unknown { known, .. }) = listed.check(click, Some("browser-2"), Some(&odd)) else {
+        panic!("it has no such argument")
+    };
+    assert_eq!(known, ["target", "sessionId", "browserIndex"]);
+    catalog.add_browser(&browser(6, None, &[]), firefox.clone());
+    assert_eq!((count(), shown("find")), (3, None), "its engine has said nothing yet");
+    let listed = catalog.list().await.unwrap();
+    assert_eq!(elsewhere(&listed, "pdf", "browser-6"), None, "nobody knows");
+    catalog.complete().await;
+    assert_eq!((count(), firefox.asked.load(Ordering::Relaxed)), (4, 1));
+    let listed = catalog.list().await.unwrap();
+    assert_eq!(elsewhere(&listed, "find", "browser-4"), Some(vec!["browser 6".to_owned()]));
+    let others = elsewhere(&listed, "pdf", "browser-6").unwrap();
+    assert_eq!(others, ["browser 1", "browser 2", "browser 3", "browser 4 (\"work\")", "browser 5"]);
+    for (index, heard, why) in [
+        (6, 5, "its tools are gone"),
+        (5, 6, "no tag is left"),
+        (4, 7, "no label is left"),
+        (3, 7, "there still is a choice"),
+        (2, 8, "there is none"),
+        (1, 9, "there is nothing"),
+        (1, 9, "it was not there"),
+    ] {
+        catalog.remove_browser(index);
+        assert_eq!(count(), heard, "{why}");
+    }
+    assert_eq!(names(&catalog.list().await.unwrap()), Vec::<&str>::new());
+    assert!(catalog.refresh().await.is_ok(), "that is no failure");
+}
+
+/// Beside attached browsers pools come first, none of them is the default, and one is a choice already.
+#[tokio::test]
+async fn pools_beside_browsers() {
+    let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
+    let (catalog, _folder) = catalog(&[("F", &firefox)]);
+    catalog.add_browser(&browser(1, None, &[]), chromium);
+    let listed = catalog.list().await.unwrap();
+    assert_eq!(names(&listed), ["find", "click", "pdf"]);
+    let (_, click) = listed.get("click").unwrap();
+    let shown = click.shown.get();
+    assert!(
+        shown.contains("\"Pool, instead of an attached browser: F\"") && shown.contains("force"),
+        "{shown}"
+    );
+    let force = arguments(r#"{"force":true}"#);
+    assert_eq!(listed.check(click, Some("F"), Some(&force)), Ok(()));
+    let Err(Invalid::Unknown { known, .. }) = listed.check(click, Some("browser-1"), Some(&force)) else {
+        panic!("as the called one describes it")
+    };
+    assert_eq!(known, ["target", "sessionId", "browser_pool"], "there is no browser to choose");
+    assert!(listed.differs(listed.get("pdf").unwrap().1));
+    catalog.remove_browser(1);
+    let listed = catalog.list().await.unwrap();
+    assert!(!listed.get("click").unwrap().1.shown.get().contains("Pool"));
+    assert!(!listed.differs(listed.get("click").unwrap().1));
 }

@@ -82,7 +82,8 @@ pub struct Control {
 
 /// The routes: all below `/control/`, and those of programs below `/api/`.
 pub fn router(control: Arc<Control>) -> Router {
-    let rest = rest::router(control.gateway.clone(), Owner::local());
+    // Whoever owns the process may attach what it can attach.
+    let rest = rest::router(control.gateway.clone(), Owner::local(), true);
     Router::new()
         .route("/control/status", get(status::show))
         .route("/control/sessions", get(sessions::list))

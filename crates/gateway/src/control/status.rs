@@ -1,4 +1,4 @@
-//! `GET /control/status`: what the process is, and how full its pools are.
+//! `GET /control/status`: what the process is, how full its pools are, and how its attached browsers are.
 
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::Control;
 use greenroom_core::time::timestamp;
 
-use crate::pools::health;
+use crate::{
+    browsers::{Browser, Browsers},
+    pools::health,
+};
 
 /// A process. What another version does not say is empty here, so that versions can ask each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +28,8 @@ pub struct Status {
     pub started_at: String,
     pub uptime_seconds: u64,
     pub pools: Vec<Pool>,
+    /// Attached browsers.
+    pub browsers: Vec<Browser>,
     /// How many sessions there are, of all owners.
     pub session_count: usize,
 }
@@ -89,6 +94,7 @@ pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<Status> {
         started_at: timestamp(identity.started),
         uptime_seconds: identity.started_at.elapsed().as_secs(),
         pools: fleet.pools().into_iter().map(pool).collect(),
+        browsers: Browsers::of(fleet).browsers,
         session_count: fleet.list_all().len(),
     })
 }

@@ -177,7 +177,9 @@ impl Protocol {
             return send(&way.reply, Some(&id), &Err(error.to_raw())).await;
         }
         let (gateway, owner) = (self.gateway.clone(), self.connection.owner.clone());
-        let work = async move { (list_tools(&gateway, &owner).await.map(|list| encode(&list)), None) };
+        let is_here = self.connection.reach.is_here();
+        let work =
+            async move { (list_tools(&gateway, &owner, is_here).await.map(|list| encode(&list)), None) };
         self.spawn(id, way, work).await;
     }
 
@@ -198,6 +200,7 @@ impl Protocol {
         let agent = ConnectedAgent { connection: connection.clone(), outlet, waiting };
         let caller = Caller {
             owner: connection.owner.clone(),
+            is_here: connection.reach.is_here(),
             connection: Some(connection),
             agent: Arc::new(agent),
             is_program: false,
@@ -221,6 +224,7 @@ impl Protocol {
             owner: self.connection.owner.clone(),
             connection: Some(self.connection.clone()),
             roots: self.connection.folder(),
+            is_here: self.connection.reach.is_here(),
             turn: self.turns.take(),
         };
         let (gateway, outlet) = (self.gateway.clone(), way.outlet.clone());
@@ -287,8 +291,9 @@ pub(super) fn one_page(params: Option<&RawValue>) -> Result<(), RpcError> {
     }
 }
 
-/// The answer to `tools/list`. Definitions stay raw, so that nothing in them is respelled.
-pub(crate) async fn list_tools(gateway: &Gateway, owner: &Owner) -> Result<Fields, Raw> {
+/// The answer to `tools/list`, for somebody who is this user on this machine, or is not. Definitions stay raw, so that
+/// nothing in them is respelled.
+pub(crate) async fn list_tools(gateway: &Gateway, owner: &Owner, is_here: bool) -> Result<Fields, Raw> {
     let listed = gateway.catalog.list().await.map_err(|error| {
         let hint = error.hint.map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
         RpcError::new(
@@ -299,7 +304,7 @@ pub(crate) async fn list_tools(gateway: &Gateway, owner: &Owner) -> Result<Field
     })?;
     let shown = listed.iter().filter(|(name, _)| gateway.policy.shows(owner, name));
     let mut list: Vec<&RawValue> = shown.map(|(_, entry)| &*entry.shown).collect();
-    let own = tools::definitions(gateway, owner);
+    let own = tools::definitions(gateway, owner, is_here);
     list.extend(own.iter().map(|tool| &**tool));
     let mut answer = Fields::default();
     answer.set("tools", encode(&list));

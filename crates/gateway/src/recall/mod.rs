@@ -22,7 +22,7 @@ pub(crate) mod wants;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 use greenroom_core::{Records, settings::Responses};
@@ -37,7 +37,7 @@ pub struct Recall {
     pub records: Option<Arc<dyn Records>>,
     pub responses: Responses,
     /// Of pools that have it otherwise.
-    pub of_pools: HashMap<String, Responses>,
+    pub of_pools: RwLock<HashMap<String, Responses>>,
     /// How much of an answer is sent inline, in estimated tokens.
     pub inline_tokens: usize,
     /// Arguments that are not kept, beside those that look like secrets.
@@ -58,7 +58,7 @@ impl Recall {
         Self {
             records: None,
             responses: Responses::Inline,
-            of_pools: HashMap::new(),
+            of_pools: RwLock::default(),
             inline_tokens: usize::MAX,
             redact: Vec::new(),
             site: OnceLock::new(),
@@ -70,7 +70,17 @@ impl Recall {
 
     /// What of its answer a call gets that ran in this pool.
     pub(crate) fn mode(&self, wanted: Option<Mode>, pool: Option<&str>) -> Mode {
-        let configured = pool.and_then(|pool| self.of_pools.get(pool)).copied().unwrap_or(self.responses);
+        let of_pools = self.of_pools.read().unwrap_or_else(PoisonError::into_inner);
+        let configured = pool.and_then(|pool| of_pools.get(pool)).copied().unwrap_or(self.responses);
         wanted.unwrap_or(Mode::As(configured))
+    }
+
+    /// What calls get from now on that run in this pool; without, what all get.
+    pub(crate) fn responds(&self, pool: &str, responses: Option<Responses>) {
+        let mut of_pools = self.of_pools.write().unwrap_or_else(PoisonError::into_inner);
+        match responses {
+            Some(responses) => drop(of_pools.insert(pool.to_owned(), responses)),
+            None => drop(of_pools.remove(pool)),
+        }
     }
 }

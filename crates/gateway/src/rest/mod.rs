@@ -6,6 +6,7 @@
 
 mod blobs;
 mod body;
+mod browsers;
 mod calls;
 mod input;
 mod openapi;
@@ -37,6 +38,8 @@ pub use sessions::{Happened, SessionView, TimelineEvent, TimelineView, timeline_
 pub(crate) struct Desk {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) owner: Owner,
+    /// Whether whoever comes may change which browsers are attached.
+    pub(crate) changes: bool,
 }
 
 type Door = State<Desk>;
@@ -48,12 +51,13 @@ impl Desk {
     }
 }
 
-/// Everything below `/api`, refusals of the rest of it included. Whoever serves it decides who may come.
-pub(crate) fn router(gateway: Arc<Gateway>, owner: Owner) -> Router {
+/// Everything below `/api`, refusals of the rest of it included. Whoever serves it decides who may come, and whether
+/// those may change which browsers are attached.
+pub(crate) fn router(gateway: Arc<Gateway>, owner: Owner, changes: bool) -> Router {
     let routes = Router::from(openapi::routes())
         .route("/openapi.json", axum::routing::get(openapi::show))
         .fallback(|uri: Uri| async move { Problem::no_route(&uri) })
         .method_not_allowed_fallback(|| async { Problem::wrong_method() })
-        .with_state(Desk { gateway, owner });
+        .with_state(Desk { gateway, owner, changes });
     Router::new().nest("/api", routes)
 }

@@ -5,7 +5,7 @@ use axum::Json;
 use utoipa::{OpenApi, openapi};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{Desk, ProblemBody, blobs, calls, pools, sessions};
+use super::{Desk, ProblemBody, blobs, browsers, calls, pools, sessions};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -17,6 +17,7 @@ use super::{Desk, ProblemBody, blobs, calls, pools, sessions};
     components(schemas(ProblemBody)),
     tags(
         (name = "pools", description = "Groups of browsers, and commands to them"),
+        (name = "browsers", description = "Attached browsers: those that people already run"),
         (name = "calls", description = "Calls of tools, and what is kept of them"),
         (name = "blobs", description = "Kept bytes: pictures, PDFs, downloads"),
         (name = "sessions", description = "What happened in a session"),
@@ -31,7 +32,8 @@ pub fn document() -> openapi::OpenApi {
 
 /// The routes, each with its description.
 pub(super) fn routes() -> OpenApiRouter<Desk> {
-    pools::routes().merge(calls::routes()).merge(blobs::routes()).merge(sessions::routes())
+    let of_browsers = pools::routes().merge(browsers::routes());
+    of_browsers.merge(calls::routes()).merge(blobs::routes()).merge(sessions::routes())
 }
 
 pub(super) async fn show() -> Json<openapi::OpenApi> {

@@ -10,12 +10,16 @@ use greenroom_core::{
     BlobId, RefId,
     record::{InvalidRefId, Unreadable},
 };
-use greenroom_fleet::FleetError;
+use greenroom_fleet::{FleetError, NotChosen};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoResponses, ToSchema};
 
-use crate::{recall::content::NoContent, rescue::Failure};
+use crate::{
+    attach::{AttachError, NotAttached},
+    recall::content::NoContent,
+    rescue::Failure,
+};
 
 /// A refusal on its way out.
 #[derive(Debug)]
@@ -49,7 +53,7 @@ pub(super) struct BadRequest(#[allow(dead_code, reason = "described, never made"
 #[response(status = 404)]
 pub(super) struct NotFound(#[allow(dead_code, reason = "as above")] ProblemBody);
 
-/// The tool may not be used
+/// It may not be done
 #[derive(IntoResponses)]
 #[response(status = 403)]
 pub(super) struct Forbidden(#[allow(dead_code, reason = "as above")] ProblemBody);
@@ -203,7 +207,7 @@ impl From<FleetError> for Problem {
         match error {
             FleetError::NoPool { name, known } => Self::new(StatusCode::NOT_FOUND, "no_such_pool", message)
                 .details(json!({ "pool": name, "known": known })),
-            FleetError::NoInstance { pool, name, known } => {
+            FleetError::NoInstance { pool, name, known, .. } => {
                 Self::new(StatusCode::NOT_FOUND, "no_such_instance", message)
                     .details(json!({ "pool": pool, "instance": name, "known": known }))
             }
@@ -214,8 +218,38 @@ impl From<FleetError> for Problem {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "no_healthy_instance", message)
                     .details(json!({ "pool": pool, "why": why }))
             }
+            FleetError::NotChosen(NotChosen::Unknown { name, known }) => {
+                Self::new(StatusCode::NOT_FOUND, "no_such_browser", message)
+                    .details(json!({ "browser": name, "known": known }))
+            }
+            FleetError::NotChosen(_) => Self::new(StatusCode::NOT_FOUND, "no_such_browser", message),
+            FleetError::BrowserRemoved { .. } => Self::new(StatusCode::NOT_FOUND, "no_such_browser", message),
+            FleetError::BadLabel { .. } => Self::new(StatusCode::BAD_REQUEST, "bad_browser", message),
+            FleetError::BrowserExists { name, index } => {
+                Self::new(StatusCode::CONFLICT, "browser_exists", message)
+                    .details(json!({ "browser": name, "index": index }))
+            }
+            FleetError::BrowserDown { index, retry_in, .. } => {
+                let seconds = retry_in.map(|wait| wait.as_secs());
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "browser_down", message)
+                    .details(json!({ "browser": index.to_string(), "retryInSeconds": seconds }))
+            }
             FleetError::ShuttingDown => Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", message),
             _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message),
+        }
+    }
+}
+
+impl From<NotAttached> for Problem {
+    fn from(error: NotAttached) -> Self {
+        let message = error.to_string();
+        match error {
+            NotAttached::NotAllowed => Self::new(StatusCode::FORBIDDEN, "changes_refused", message),
+            NotAttached::Refused(AttachError { hint, .. }) => {
+                Self::new(StatusCode::BAD_REQUEST, "bad_browser", message).details(json!({ "hint": hint }))
+            }
+            NotAttached::TooMany => Self::new(StatusCode::CONFLICT, "too_many_browsers", message),
+            NotAttached::Fleet(error) => error.into(),
         }
     }
 }

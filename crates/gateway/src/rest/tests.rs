@@ -1,5 +1,7 @@
 //! What programs get of records, over the routes and a keeper in memory.
 
+mod browsers;
+
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -17,7 +19,10 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 
-use crate::testing::{self, BUILT_IN, DAY, Kept};
+use crate::{
+    Gateway,
+    testing::{self, BUILT_IN, DAY, Kept},
+};
 
 /// 2026-01-02T10:15:30.000Z and so many milliseconds.
 fn at(ms: u64) -> SystemTime {
@@ -87,7 +92,12 @@ struct Program {
 impl Program {
     fn of(kept: &Arc<Kept>) -> Self {
         let (gateway, _folder) = testing::recalling(kept.clone());
-        Self { routes: TowerToHyperService::new(super::router(gateway, Owner::local())), _folder }
+        Self::before(gateway, _folder, false)
+    }
+
+    /// One that may change which browsers are attached, or may not.
+    fn before(gateway: Arc<Gateway>, _folder: tempfile::TempDir, changes: bool) -> Self {
+        Self { routes: TowerToHyperService::new(super::router(gateway, Owner::local(), changes)), _folder }
     }
 
     async fn send(&self, request: Request<Body>) -> Reply {
@@ -352,8 +362,7 @@ async fn without_records() {
     assert_eq!((status, &*word), (503, "records_unreadable"));
     assert!(message.contains("the disk is gone"), "{message}");
     let (gateway, _folder) = testing::gateway(&[BUILT_IN], Scope::Connection, DAY);
-    let program =
-        Program { routes: TowerToHyperService::new(super::router(gateway, Owner::local())), _folder };
+    let program = Program::before(gateway, _folder, false);
     let id = ref_id(1);
     let blob = "0".repeat(64);
     for path in [
@@ -430,6 +439,7 @@ async fn described() {
     let paths = document["paths"].as_object().unwrap();
     for path in [
         "/api/pools/{name}/scale",
+        "/api/browsers/{index}/reconnect",
         "/api/calls/{ref_id}",
         "/api/blobs/{sha256}",
         "/api/sessions/{id}/timeline",

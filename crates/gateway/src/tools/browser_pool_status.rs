@@ -15,7 +15,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     description: "Health and leases of browser pools and instances",
     schema: || json!({ "properties": { "pool_name": { "type": "string", "description": "Only this pool" } } }),
     read_only: true,
-    usable: |gateway| gateway.facts.declared,
+    usable: |gateway, _| gateway.facts.declared,
     run: |context| Box::pin(async move { run(&context) }),
     ..BARE
 };

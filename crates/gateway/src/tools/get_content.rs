@@ -28,7 +28,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
         })
     },
     read_only: true,
-    usable: |gateway| gateway.recall.records.is_some(),
+    usable: |gateway, _| gateway.recall.records.is_some(),
     run: |context| {
         Box::pin(async move {
             #[derive(Deserialize)]

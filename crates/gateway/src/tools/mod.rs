@@ -3,9 +3,13 @@
 
 mod browser_execute_bulk;
 mod browser_pool_status;
+mod connect_browser;
 mod create_new_session;
+mod disconnect_browser;
 pub(crate) mod get_console_content;
 mod get_content;
+mod list_browsers;
+mod reconnect_browser;
 mod session_close;
 mod session_list;
 mod session_renew;
@@ -13,14 +17,14 @@ mod session_renew;
 use std::sync::{Arc, OnceLock};
 
 use greenroom_core::{Agent, BoxFuture, Fields, Owner, Permit, Raw, Records, raw::encode, settings::Scope};
-use greenroom_fleet::Whose;
+use greenroom_fleet::{BrowserStatus, Whose};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Gateway,
     call::Caller,
-    catalog::{Checker, INSTANCE, Invalid, POOL, SESSION_ID, Takes},
+    catalog::{Browsers, Checker, Invalid, SESSION_ID, Shown, TAG, Takes},
     rescue::{self, Failure},
     route::{Request, Selected},
     shape,
@@ -36,15 +40,17 @@ pub(crate) struct OwnTool {
     description: &'static str,
     /// Whether it takes a `sessionId`, and if so what it says of it.
     session: Option<&'static str>,
-    /// Whether it takes a pool and an instance to choose.
+    /// Whether it takes a place to choose: a pool and an instance, or an attached browser.
     places: bool,
+    /// Whether it takes an attached browser to choose, and nothing else.
+    browser: bool,
     /// Its other parameters, as a JSON schema: `properties` and what else there is.
     schema: fn() -> Value,
     read_only: bool,
     /// Whether it runs tools of engines, and needs their list.
     pub(crate) runs_others: bool,
-    /// Whether it is worth its tokens under this configuration.
-    usable: fn(&Gateway) -> bool,
+    /// Whether it is worth its tokens under this configuration, to somebody who is this user on this machine, or is not.
+    usable: fn(&Gateway, bool) -> bool,
     run: Run,
 }
 
@@ -54,20 +60,25 @@ const BARE: OwnTool = OwnTool {
     description: "",
     session: None,
     places: false,
+    browser: false,
     schema: || json!({ "properties": {} }),
     read_only: false,
     runs_others: false,
-    usable: |_| true,
+    usable: |_, _| true,
     run: |_| Box::pin(async { Ok(Value::Null.into()) }),
 };
 
-const TOOLS: [&OwnTool; 8] = [
+const TOOLS: [&OwnTool; 12] = [
     &session_list::TOOL,
     &create_new_session::TOOL,
     &session_close::TOOL,
     &session_renew::TOOL,
     &browser_execute_bulk::TOOL,
     &browser_pool_status::TOOL,
+    &list_browsers::TOOL,
+    &reconnect_browser::TOOL,
+    &connect_browser::TOOL,
+    &disconnect_browser::TOOL,
     &get_content::TOOL,
     &get_console_content::TOOL,
 ];
@@ -153,6 +164,12 @@ impl Context<'_> {
         })
     }
 
+    /// The attached browser that is meant: with one it must not be named, with several it must.
+    fn browser(&self) -> Result<BrowserStatus, Failure> {
+        let chosen = self.gateway.fleet.chosen_browser(self.selected.target.browser.as_deref());
+        chosen.map_err(|error| Failure::of(self.gateway, &error))
+    }
+
     /// The session that is meant: the named one, or where connections have one, this connection's.
     fn whose(&self) -> Result<Whose, Failure> {
         match (&self.selected.session, self.gateway.scope, &self.caller.connection) {
@@ -168,22 +185,29 @@ pub(crate) fn find(name: &str) -> Option<&'static OwnTool> {
     TOOLS.into_iter().find(|tool| tool.name == name)
 }
 
-pub(crate) fn names(gateway: &Gateway) -> impl Iterator<Item = &'static str> {
-    usable(gateway).map(|tool| tool.name)
+/// The names of those that somebody can use who is here, or is not.
+pub(crate) fn names(gateway: &Gateway, is_here: bool) -> impl Iterator<Item = &'static str> {
+    usable(gateway, is_here).map(|tool| tool.name)
 }
 
 /// Their definitions, as far as this owner may use them.
-pub(crate) fn definitions(gateway: &Gateway, owner: &Owner) -> Vec<Raw> {
-    let shown = usable(gateway).filter(|tool| gateway.policy.shows(owner, tool.name));
-    shown.map(|tool| tool.definition(gateway)).collect()
+pub(crate) fn definitions(gateway: &Gateway, owner: &Owner, is_here: bool) -> Vec<Raw> {
+    let shown = usable(gateway, is_here).filter(|tool| gateway.policy.shows(owner, tool.name));
+    let parameters = gateway.catalog.shown();
+    shown.map(|tool| tool.definition(&parameters)).collect()
 }
 
-fn usable(gateway: &Gateway) -> impl Iterator<Item = &'static OwnTool> {
-    TOOLS.into_iter().filter(|tool| (tool.usable)(gateway))
+fn usable(gateway: &Gateway, is_here: bool) -> impl Iterator<Item = &'static OwnTool> {
+    TOOLS.into_iter().filter(move |tool| (tool.usable)(gateway, is_here))
+}
+
+/// Whether there are attached browsers to speak of, or may be.
+fn has_browsers(gateway: &Gateway, is_here: bool) -> bool {
+    gateway.catalog.shown().browsers != Browsers::None || gateway.attaching.allows(is_here)
 }
 
 impl OwnTool {
-    fn definition(&self, gateway: &Gateway) -> Raw {
+    fn definition(&self, shown: &Shown) -> Raw {
         let mut schema = Fields::default();
         schema.set("type", encode("object"));
         let own = self.own_schema();
@@ -191,9 +215,10 @@ impl OwnTool {
         if let Some(description) = self.session {
             properties.set(SESSION_ID, encode(&json!({ "type": "string", "description": description })));
         }
-        if self.places {
-            gateway.catalog.shown().places().for_each(|(name, parameter)| properties.set(name, parameter));
+        if !shown.tagged {
+            properties.remove(TAG);
         }
+        self.choices(shown).for_each(|(name, parameter)| properties.set(name, parameter));
         for (name, value) in own.iter() {
             schema.set(name, value.to_owned());
         }
@@ -207,6 +232,12 @@ impl OwnTool {
         }))
     }
 
+    /// The parameters that choose where, as far as there is a choice.
+    fn choices(&self, shown: &Shown) -> impl Iterator<Item = (&'static str, Raw)> {
+        let places = self.places.then(|| shown.places()).into_iter().flatten();
+        places.chain(self.browser.then(|| shown.browser()).flatten())
+    }
+
     fn own_schema(&self) -> Fields {
         Fields::open(&encode(&(self.schema)())).unwrap_or_default()
     }
@@ -218,8 +249,14 @@ impl OwnTool {
         mut request: Request,
     ) -> Result<Said, Failure> {
         let permit = gateway.policy.permit(&caller.owner, self.name)?;
-        let (session, places) = (self.session.is_some(), self.places);
-        let takes = Takes { session, pool: places, instance: places, wants: Default::default() };
+        let places = self.places;
+        let takes = Takes {
+            session: self.session.is_some(),
+            pool: places,
+            instance: places,
+            browser: places || self.browser,
+            wants: Default::default(),
+        };
         let selected = request.take_selectors(takes).map_err(|error| match rescue::unroutable(error) {
             Ok(failure) => failure,
             Err(_) => Failure::invalid_arguments(self.name, &Invalid::NotAnObject),
@@ -238,10 +275,10 @@ impl OwnTool {
         });
         checker.check(request.arguments()).map_err(|mut invalid| {
             if let Invalid::Unknown { known, .. } = &mut invalid {
+                let shown = gateway.catalog.shown();
+                known.retain(|name| name != TAG || shown.tagged);
                 known.extend(self.session.map(|_| SESSION_ID.to_owned()));
-                let shown: Vec<_> = gateway.catalog.shown().places().map(|(name, _)| name).collect();
-                let places = [POOL, INSTANCE].into_iter().filter(|name| self.places && shown.contains(name));
-                known.extend(places.map(ToOwned::to_owned));
+                known.extend(self.choices(&shown).map(|(name, _)| name.to_owned()));
             }
             Failure::invalid_arguments(self.name, &invalid)
         })

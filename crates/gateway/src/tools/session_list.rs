@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{BARE, Context, OwnTool, Said};
 use greenroom_core::time::timestamp;
 
-use crate::rescue::Failure;
+use crate::{browsers::index_of, rescue::Failure};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "session_list",
@@ -43,6 +43,9 @@ fn show(status: &SessionStatus) -> Value {
         "callsInFlight": status.calls_in_flight,
         "expiresInSeconds": status.expires_in.map(|left| left.as_secs()),
     });
+    if let Some(index) = index_of(&status.pool) {
+        shown["browserIndex"] = json!(index);
+    }
     if status.id.is_none() {
         shown["note"] = json!("used by calls without sessionId on this connection");
     }

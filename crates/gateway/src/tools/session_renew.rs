@@ -10,7 +10,7 @@ pub(super) const TOOL: OwnTool =
         name: "session_renew",
         description: "Extend a session's lifetime",
         session: Some("Which session"),
-        usable: |gateway| gateway.facts.max_lifetime.is_some(),
+        usable: |gateway, _| gateway.facts.max_lifetime.is_some(),
         run: |context| {
             Box::pin(async move {
                 context.gateway.fleet.renew(context.owner(), &context.whose()?)?;

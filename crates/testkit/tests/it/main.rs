@@ -13,6 +13,7 @@ mod independent;
 mod process;
 mod site;
 mod talk;
+mod theirs;
 mod tools;
 
 use greenroom_testkit::{Client, Launch, fake_engine_path};

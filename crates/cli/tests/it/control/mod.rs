@@ -1,6 +1,7 @@
 //! Looking in from outside: the verbs that ask a control socket, against real greenrooms with fake engines.
 
 pub mod ask;
+mod browsers;
 mod close;
 mod faults;
 mod http;

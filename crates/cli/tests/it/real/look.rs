@@ -28,7 +28,8 @@ pub fn run_of(data: &Path, pid: u32) -> PathBuf {
 /// The ports that a greenroom keeps closed to browsers: its proxy's, its debuggers', its engines'.
 pub fn ports(run: &Path) -> Vec<u16> {
     let text = fs::read_to_string(run.join("ports")).unwrap_or_default();
-    text.lines().map(|line| line.parse().unwrap()).collect()
+    // Behind the port of a browser that somebody else started stands that it is one.
+    text.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect()
 }
 
 pub fn listens(port: u16) -> bool {

@@ -65,7 +65,8 @@ impl Door {
 /// Everything that is served at a door, programs' ways in too, and refusals of everything else.
 pub fn site(door: Arc<Door>) -> Router {
     let names = middleware::from_fn_with_state(door.clone(), check::names);
-    let rest = rest::router(door.gateway.clone(), door.owner.clone())
+    let changes = door.gateway.attaching.allows(door.reach.is_here());
+    let rest = rest::router(door.gateway.clone(), door.owner.clone(), changes)
         .layer(DefaultBodyLimit::disable())
         .layer(names);
     router(door)

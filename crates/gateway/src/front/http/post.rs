@@ -175,6 +175,7 @@ async fn stateless(
         owner: door.owner.clone(),
         connection: None,
         roots: door.reach.folder(),
+        is_here: door.reach.is_here(),
         turn: Turns::default().take(),
     };
     let own = Arc::<Stream>::default();

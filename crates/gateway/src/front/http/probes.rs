@@ -7,6 +7,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
     response::Response,
 };
+use greenroom_fleet::BrowserState;
 use serde_json::json;
 
 use super::{Door, refusal};
@@ -23,14 +24,22 @@ pub(super) async fn health() -> Response {
 }
 
 pub(super) async fn ready(State(door): State<Arc<Door>>) -> Response {
-    let records = records(&door);
-    match door.gateway.readiness() {
-        Ok(()) => answer(StatusCode::OK, &json!({ "status": "ready", "records": records })),
-        Err(why) => {
-            let body = json!({ "status": "not ready", "message": why, "records": records });
-            answer(StatusCode::SERVICE_UNAVAILABLE, &body)
-        }
+    let (status, mut body) = match door.gateway.readiness() {
+        Ok(()) => (StatusCode::OK, json!({ "status": "ready" })),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, json!({ "status": "not ready", "message": why })),
+    };
+    body["records"] = json!(records(&door));
+    if let Some(browsers) = browsers(&door) {
+        body["browsers"] = json!(browsers);
     }
+    answer(status, &body)
+}
+
+/// How many attached browsers are connected, where there are any. One that is not makes no server unready.
+fn browsers(door: &Door) -> Option<String> {
+    let all = door.gateway.fleet.browsers();
+    let connected = all.iter().filter(|browser| browser.state == BrowserState::Connected).count();
+    (!all.is_empty()).then(|| format!("{connected} of {} connected", all.len()))
 }
 
 /// Whether calls are kept. They are carried out all the same, so a full disk makes no server unready; but it is said.

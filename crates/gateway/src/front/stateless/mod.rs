@@ -51,6 +51,8 @@ pub(super) struct Asker {
     /// On a pipe the process is the connection.
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) roots: Vec<PathBuf>,
+    /// It is this user, on this machine.
+    pub(super) is_here: bool,
     /// Its place among the calls of a pipe. Only a call that begins needs it; anything else gives it up at once.
     pub(super) turn: Turn,
 }
@@ -66,7 +68,7 @@ pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request
         Asked::Discover => Ok(complete(discovered(&gateway), Some(LIST_FRESH_MS))),
         Asked::List => {
             one_page(request.params.as_deref()).map_err(|error| error.to_raw())?;
-            let list = list_tools(&gateway, &asker.owner).await?;
+            let list = list_tools(&gateway, &asker.owner, asker.is_here).await?;
             Ok(complete(list, Some(LIST_FRESH_MS)))
         }
         Asked::Resources(asked) => {
@@ -124,8 +126,8 @@ fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, outlet: Outlet
         roots: asker.roots,
         waiting: Waiting::of(request.params.as_deref()),
     };
-    let (owner, connection) = (asker.owner.clone(), asker.connection);
-    let caller = Caller { owner, connection, agent: Arc::new(agent), is_program: false };
+    let (owner, connection, is_here) = (asker.owner.clone(), asker.connection, asker.is_here);
+    let caller = Caller { owner, connection, agent: Arc::new(agent), is_program: false, is_here };
     let (gateway, params, turn) = (gateway.clone(), request.params.clone(), asker.turn);
     let work = async move { call::run(&gateway, &caller, params.as_deref(), turn).await };
     Parked {

@@ -1,0 +1,146 @@
+//! The browsers that already run: those that are configured, and those that agents name while the house stands.
+//!
+//! What an agent names is looked at before anything connects to it: a debugger of greenroom's own would hand it the
+//! browsers of others, and a cloud's metadata service its machine's keys. A name is looked up once, and the number that
+//! was judged is the one that is connected to; over TLS the name stays, since nothing of greenroom's speaks that.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use greenroom_core::{
+    BoxFuture,
+    lease::Strategy,
+    net,
+    settings::{AttachedBrowser, EngineKind, Settings, browser_label, browser_tags, browser_url},
+};
+use greenroom_engine::{Endpoint, ports::Ours};
+use greenroom_fleet::{BrowserSettings, InstanceSettings, PoolSettings, Retry, Size, pool_name};
+use greenroom_gateway::{Asked, Attach, AttachError, Attachment, Prepared};
+use tokio::{net::lookup_host, time::timeout};
+
+use super::engines::Engines;
+
+/// How long a name may take to be looked up. Usual are milliseconds.
+const LOOKUP: Duration = Duration::from_secs(5);
+
+/// Takes in browsers while the house stands.
+pub struct Attacher {
+    pub settings: Arc<Settings>,
+    pub engines: Engines,
+}
+
+impl Attach for Attacher {
+    fn prepare(&self, asked: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>> {
+        Box::pin(async move {
+            let url = browser_url(&asked.url).map_err(AttachError::new)?;
+            let mut pool = self.settings.attached().map_err(AttachError::new)?;
+            if let Some(engine) = asked.engine {
+                pool.engine = EngineKind::from(engine);
+            }
+            let label = asked.label.as_deref().map(browser_label).transpose().map_err(AttachError::new)?;
+            let tags = browser_tags(asked.tags.iter().map(String::as_str)).map_err(AttachError::new)?;
+            let browser = AttachedBrowser { label, tags, ..AttachedBrowser::at(url, pool) };
+            let endpoint = self.look_at(endpoint(&browser)).await?;
+            let (settings, engines) = (self.settings.clone(), self.engines.clone());
+            Ok(Box::new(move |index| attachment(&settings, &browser, endpoint, &engines, index)) as Prepared)
+        })
+    }
+}
+
+impl Attacher {
+    /// The browser at the machine that its address means now, if an agent may name it.
+    async fn look_at(&self, endpoint: Endpoint) -> Result<Endpoint, AttachError> {
+        let shown = endpoint.shown();
+        let refused =
+            |why: &dyn std::fmt::Display| AttachError::new(format!("cannot attach to `{shown}`: {why}"));
+        let Some((host, port)) = endpoint.host_and_port() else { return Err(refused(&"it names no host")) };
+        if net::is_metadata_name(&host) {
+            return Err(refused(&net::Blocked::Metadata));
+        }
+        let addresses: Vec<IpAddr> = match timeout(LOOKUP, lookup_host((host.as_str(), port))).await {
+            Ok(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
+            Ok(Err(error)) => return Err(refused(&error)),
+            Err(_) => return Err(refused(&"its name is not found in time")),
+        };
+        let ours = Ours(self.engines.ports.clone());
+        for address in &addresses {
+            let target = net::Target { host: host.clone(), address: *address, port };
+            net::judge(&target, &ours).map_err(|blocked| refused(&blocked))?;
+        }
+        let address = addresses.first().ok_or_else(|| refused(&"its name has no address"))?;
+        Ok(endpoint.pinned(*address))
+    }
+}
+
+fn endpoint(browser: &AttachedBrowser) -> Endpoint {
+    let headers = browser.headers.iter().map(|header| (header.name.clone(), header.value.clone()));
+    Endpoint {
+        url: browser.url.clone(),
+        headers: headers.collect(),
+        start_command: browser.start_command.clone(),
+    }
+}
+
+/// A configured browser.
+pub fn configured(
+    settings: &Arc<Settings>,
+    browser: &AttachedBrowser,
+    engines: &Engines,
+    index: u32,
+) -> Attachment {
+    attachment(settings, browser, endpoint(browser), engines, index)
+}
+
+fn attachment(
+    settings: &Arc<Settings>,
+    browser: &AttachedBrowser,
+    endpoint: Endpoint,
+    engines: &Engines,
+    index: u32,
+) -> Attachment {
+    let AttachedBrowser { label, tags, pool, .. } = browser;
+    let name: Arc<str> = pool_name(index).into();
+    let port = endpoint.local_port().map(|port| engines.ports.hold_theirs(port));
+    // A list that cannot be written is no reason to have no browser; browsers of greenroom's own then fail to start.
+    let port = port.transpose().unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot write the list of ports");
+        None
+    });
+    let engine = engines.attach(settings, &name, pool, Arc::new(endpoint));
+    let instance = InstanceSettings {
+        alias: None,
+        engine: engine.clone(),
+        slots: pool.slots,
+        lazy: true,
+        call_timeout: pool.timeout,
+        restarts: pool.restarts,
+        retry: Retry::attached(settings.attach.cooldown),
+        health_interval: pool.health_interval,
+        health_timeout: pool.health_timeout,
+        browser: super::pools::browser(pool).to_owned(),
+        headless: pool.headless,
+    };
+    let driven = PoolSettings {
+        name: name.to_string(),
+        description: String::new(),
+        is_default: false,
+        size: Size::Fixed(1),
+        instance: Arc::new(move |_| {
+            // Closed to greenroom's own browsers for as long as anybody may attach to it.
+            let _held = &port;
+            instance.clone()
+        }),
+        strategy: Strategy::Fifo,
+        lease_timeout: pool.lease_timeout,
+        warm: 0,
+        spare_pause: Duration::ZERO,
+        local_only: !pool.isolated,
+    };
+    let settings = BrowserSettings {
+        url: browser.shown_url(),
+        label: label.clone(),
+        tags: tags.clone(),
+        engine: pool.engine.to_string(),
+        pool: driven,
+    };
+    Attachment { settings, engine, responses: pool.responses }
+}

@@ -1,0 +1,219 @@
+//! `greenroom browsers`: lists the attached browsers of every greenroom that runs, and commands to one of them: connect
+//! it again, attach another one, let one go.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+use greenroom_core::settings::Resolved;
+use greenroom_gateway::Browser;
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    config::Surroundings,
+    control::{Answered, AskError, Asker, Look, WithPid, answers, look, nobody, print, silent},
+    progress,
+    report::Hinted,
+    view::{self, terminal::Terminal, words},
+};
+
+/// How long a browser may take to be connected, started for that perhaps, or to be left. Its greenroom gives up before.
+const DONE_WITHIN: Duration = Duration::from_secs(120);
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+
+    /// Only browsers of this greenroom
+    #[arg(long, value_name = "PID", global = true)]
+    pub pid: Option<u32>,
+
+    /// Print JSON instead of lines for people
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Verb {
+    /// List the attached browsers of every greenroom that runs
+    List,
+    /// Connect a browser now; start it, where its configuration says how
+    Reconnect {
+        /// Its index or its label
+        which: String,
+    },
+    /// Attach a running browser
+    Connect(ConnectArgs),
+    /// Let a browser go; it runs on as it was
+    Disconnect {
+        /// Its index or its label
+        which: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ConnectArgs {
+    /// Its debugger's address: http://host:port, or ws://…
+    pub url: String,
+
+    /// A second name beside its index
+    #[arg(long)]
+    pub label: Option<String>,
+
+    /// What several browsers can be called together; may be repeated
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+
+    /// What drives it: playwright or devtools
+    #[arg(long = "with", value_name = "ENGINE")]
+    pub engine: Option<String>,
+}
+
+pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+    let data = &resolved.settings.data_dir;
+    let looks = look(data).await;
+    match args.verb.as_ref().unwrap_or(&Verb::List) {
+        Verb::List => list(data, surroundings, args, &looks),
+        Verb::Reconnect { which } => {
+            let (answered, browser) = self::which(data, &looks, which, args)?;
+            let path = format!("/api/browsers/{}/reconnect", browser.index);
+            let again = tell(answered, Method::POST, path, Value::Null);
+            let again = progress::step(&format!("connecting browser {}", browser.index), again).await?;
+            say(answered, args, &again, view::browsers::browser)
+        }
+        Verb::Connect(ConnectArgs { url, label, tags, engine }) => {
+            let answered = the_only(data, &looks, args)?;
+            let mut asked = json!({ "url": url, "tags": tags });
+            // What is not said is not sent.
+            for (name, value) in [("label", label), ("engine", engine)] {
+                if let Some(value) = value {
+                    asked[name] = json!(value);
+                }
+            }
+            let attached = tell(answered, Method::POST, "/api/browsers".to_owned(), asked);
+            let attached = progress::step("connecting the browser", attached).await?;
+            say(answered, args, &attached, view::browsers::browser)
+        }
+        Verb::Disconnect { which } => {
+            let (answered, browser) = self::which(data, &looks, which, args)?;
+            let path = format!("/api/browsers/{}", browser.index);
+            let left = tell(answered, Method::DELETE, path, Value::Null);
+            let left = progress::step(&format!("leaving browser {}", browser.index), left).await?;
+            say(answered, args, &left, view::browsers::left)
+        }
+    }
+}
+
+fn list(data: &Path, surroundings: &Surroundings, args: &Args, looks: &[Look]) -> anyhow::Result<ExitCode> {
+    let all: Vec<_> =
+        browsers(looks, args).map(|(answered, browser)| (answered.status.pid, browser)).collect();
+    let text = if args.json {
+        let all: Vec<_> = all.iter().map(|(pid, what)| WithPid { pid: *pid, what }).collect();
+        serde_json::to_string_pretty(&all)? + "\n"
+    } else if looks.is_empty() {
+        nobody(data)
+    } else if all.is_empty() {
+        "no attached browsers\n".to_owned()
+    } else {
+        view::browsers::browsers(&all, "", Terminal::stdout(surroundings))
+    };
+    print(&text, looks)
+}
+
+fn say(
+    answered: &Answered,
+    args: &Args,
+    browser: &Browser,
+    for_people: impl FnOnce(u32, &Browser) -> String,
+) -> anyhow::Result<ExitCode> {
+    let pid = answered.status.pid;
+    let text = match args.json {
+        true => serde_json::to_string_pretty(&WithPid { pid, what: browser })? + "\n",
+        false => for_people(pid, browser),
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn tell(answered: &Answered, method: Method, path: String, body: Value) -> Result<Browser, Hinted> {
+    let asked = async {
+        let mut asker = Asker::open(&answered.neighbour.socket).await?;
+        asker.tell(method, &path, &body, DONE_WITHIN).await
+    };
+    asked.await.map_err(|error| match error {
+        AskError::Refused(problem) => {
+            let failure = Hinted::failure(words::clean(&problem.message));
+            match problem.hint {
+                Some(hint) => failure.hint(words::clean(&hint)),
+                None => failure,
+            }
+        }
+        error => Hinted::failure(format!("greenroom (pid {}): {error}", answered.status.pid)),
+    })
+}
+
+/// The greenrooms that are considered.
+fn considered<'a>(looks: &'a [Look], args: &Args) -> impl Iterator<Item = &'a Answered> {
+    let pid = args.pid;
+    answers(looks).filter(move |answered| pid.is_none_or(|pid| pid == answered.status.pid))
+}
+
+fn browsers<'a>(looks: &'a [Look], args: &Args) -> impl Iterator<Item = (&'a Answered, &'a Browser)> {
+    considered(looks, args)
+        .flat_map(|answered| answered.status.browsers.iter().map(move |browser| (answered, browser)))
+}
+
+/// The greenroom that is meant where none of its browsers is named.
+fn the_only<'a>(data: &Path, looks: &'a [Look], args: &Args) -> Result<&'a Answered, Hinted> {
+    let considered: Vec<_> = considered(looks, args).collect();
+    match considered.as_slice() {
+        [one] => Ok(*one),
+        [] => Err(none(data, looks, Hinted::failure("there is no greenroom to attach it to"))),
+        several => Err(ambiguous("several greenrooms run", several.iter().copied())),
+    }
+}
+
+/// The one browser that is meant.
+fn which<'a>(
+    data: &Path,
+    looks: &'a [Look],
+    name: &str,
+    args: &Args,
+) -> Result<(&'a Answered, &'a Browser), Hinted> {
+    let is_called =
+        |browser: &Browser| browser.index.to_string() == name || browser.label.as_deref() == Some(name);
+    let found: Vec<_> = browsers(looks, args).filter(|(_, browser)| is_called(browser)).collect();
+    match found.as_slice() {
+        [one] => Ok(*one),
+        [] => Err(none(data, looks, Hinted::failure(format!("no such browser: \"{}\"", words::clean(name))))),
+        several => {
+            let what = format!("several greenrooms have a browser \"{}\"", words::clean(name));
+            Err(ambiguous(&what, several.iter().map(|(answered, _)| *answered)))
+        }
+    }
+}
+
+fn ambiguous<'a>(what: &str, several: impl Iterator<Item = &'a Answered>) -> Hinted {
+    let mut message = format!("{what}:");
+    for answered in several {
+        let _ = write!(message, "\n  pid {}, {}", answered.status.pid, words::clean(&answered.status.kind));
+    }
+    Hinted::failure(message).hint("choose one with `--pid`")
+}
+
+fn none(data: &Path, looks: &[Look], error: Hinted) -> Hinted {
+    let silent = silent(looks);
+    if looks.is_empty() {
+        error.hint(format!("no greenroom is running with the data folder `{}`", data.display()))
+    } else if !silent.is_empty() {
+        error.hint(format!("{}; it may have it", silent.join(", ")))
+    } else {
+        error.hint("`greenroom browsers` shows what there is")
+    }
+}

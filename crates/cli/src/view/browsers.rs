@@ -1,0 +1,128 @@
+//! Attached browsers, as a table, and what came of commands to one.
+
+use greenroom_gateway::Browser;
+
+use super::{
+    table::{Cell, table},
+    terminal::{Paint, Terminal},
+    words::{clean, span},
+};
+
+/// A table of browsers, with the process of each where several are shown, and a line for each that is out of the ordinary.
+pub fn browsers(rows: &[(u32, &Browser)], indent: &str, terminal: Terminal) -> String {
+    let several = rows.iter().any(|(pid, _)| Some(*pid) != rows.first().map(|(first, _)| *first));
+    let mut heads = vec!["BROWSER", "STATE", "SESSIONS", "ENGINE", "TAGS", "URL"];
+    if several {
+        heads.insert(0, "PID");
+    }
+    let cells = |(pid, browser): &(u32, &Browser)| {
+        let mut cells = row(browser);
+        if several {
+            cells.insert(0, Cell::plain(pid.to_string()));
+        }
+        cells
+    };
+    let trouble: String = rows.iter().filter_map(|(_, browser)| trouble(browser, indent)).collect();
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    table(&heads, &rows, indent, terminal) + &trouble
+}
+
+fn row(browser: &Browser) -> Vec<Cell> {
+    let paint = match browser.state.as_str() {
+        "connected" => Paint::Green,
+        "disconnected" => Paint::Red,
+        _ => Paint::Dim,
+    };
+    let tags = match browser.tags.as_slice() {
+        [] => "-".to_owned(),
+        tags => clean(&tags.join(", ")),
+    };
+    vec![
+        Cell::Text(Paint::Bold, name(browser)),
+        Cell::Text(paint, clean(&browser.state)),
+        Cell::Number(browser.sessions.to_string()),
+        Cell::plain(clean(&browser.engine)),
+        Cell::plain(tags),
+        Cell::plain(clean(&browser.url)),
+    ]
+}
+
+/// What a browser is called: its index, and its label if it has one.
+fn name(browser: &Browser) -> String {
+    match &browser.label {
+        Some(label) => format!("{} ({})", browser.index, clean(label)),
+        None => browser.index.to_string(),
+    }
+}
+
+/// What is wrong with the connection, and when it is tried again; usually nothing.
+fn trouble(browser: &Browser, indent: &str) -> Option<String> {
+    let error = browser.last_error.as_ref().filter(|_| browser.state != "connected")?;
+    let again = browser.retry_in_seconds.map(|left| format!("; again in {}", span(left))).unwrap_or_default();
+    Some(format!("{indent}browser {} {}: {}{again}\n", name(browser), clean(&browser.state), clean(error)))
+}
+
+/// How a browser is after a command.
+pub fn browser(pid: u32, browser: &Browser) -> String {
+    let (url, state) = (clean(&browser.url), clean(&browser.state));
+    let trouble = trouble(browser, "").unwrap_or_default();
+    format!("browser {} (pid {pid}) is {state}: {url}\n{trouble}", name(browser))
+}
+
+/// A browser that was let go.
+pub fn left(pid: u32, browser: &Browser) -> String {
+    let url = clean(&browser.url);
+    format!("browser {} (pid {pid}) is no longer attached, and runs on: {url}\n", name(browser))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work() -> Browser {
+        Browser {
+            index: 1,
+            url: "http://127.0.0.1:9222".to_owned(),
+            label: Some("work\x1b[2J".to_owned()),
+            tags: vec!["mail".to_owned(), "daily".to_owned()],
+            engine: "playwright".to_owned(),
+            state: "connected".to_owned(),
+            last_error: Some("it was lost once".to_owned()),
+            sessions: 2,
+            ..Browser::default()
+        }
+    }
+
+    fn down() -> Browser {
+        Browser {
+            index: 4,
+            url: "ws://10.0.0.7:9222/devtools/browser/3f2a".to_owned(),
+            label: None,
+            tags: Vec::new(),
+            engine: "devtools".to_owned(),
+            state: "disconnected".to_owned(),
+            last_error: Some("connection refused".to_owned()),
+            retry_in_seconds: Some(42),
+            sessions: 0,
+            ..work()
+        }
+    }
+
+    const WIDE: Terminal = Terminal { colour: false, columns: Some(120), rows: None };
+
+    /// Browsers stand one below the other, with their processes where there are several; what somebody else wrote cannot
+    /// drive the terminal.
+    #[test]
+    fn many() {
+        let (one, other) = (work(), down());
+        let same = browsers(&[(7, &one), (7, &other)], "", WIDE);
+        let apart = browsers(&[(7, &one), (8, &other)], "  ", WIDE);
+        insta::assert_snapshot!(format!("{same}\n{apart}"));
+    }
+
+    /// What was done is said, and what is wrong.
+    #[test]
+    fn commands() {
+        insta::assert_snapshot!([browser(7, &work()), browser(7, &down()), left(7, &down())].concat());
+    }
+}

@@ -1,0 +1,120 @@
+//! Browsers that come and go while greenroom runs.
+
+use greenroom_testkit::{
+    Site, Theirs,
+    http::{Remote, Server},
+};
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        house::{Data, REVISION, launch},
+        look,
+    },
+    Attached, all_of,
+};
+
+/// A browser is added, driven and removed; clients hear that the tools have changed; its index is not used again; and it
+/// is left running as it was.
+#[tokio::test]
+async fn added_and_removed() {
+    let site = Site::start().await;
+    let mut more = all_of(2).await;
+    let (third, second) = (more.pop().unwrap(), more.pop().unwrap());
+    let before = second.tabs().await;
+    let attached = Attached::start(1, &[]).await;
+    attached.house.navigate("", &site.url("/title?t=one")).await.ok();
+
+    let added =
+        attached.house.call("", "connect_browser", json!({ "url": second.url(), "label": "second" })).await;
+    assert!(added.ok().contains('2'), "{}", added.text());
+    attached.house.client.next_notification("notifications/tools/list_changed").await;
+    attached.call("second", "browser_navigate", json!({ "url": site.url("/title?t=two") })).await.ok();
+    second.wait_for_urls(&["about:blank", &site.url("/title?t=two")]).await;
+    let twice = attached.house.call("", "connect_browser", json!({ "url": second.url() })).await;
+    assert!(twice.failed().contains("browser 2"), "{}", twice.text());
+
+    let removed = attached.house.call("", "disconnect_browser", json!({ "browserIndex": 2 })).await;
+    removed.ok();
+    assert_eq!(second.tabs().await, before);
+    assert!(second.runs());
+    attached.house.client.next_notification("notifications/tools/list_changed").await;
+    attached.house.navigate("", &site.url("/title?t=alone")).await.ok();
+
+    attached.house.call("", "connect_browser", json!({ "url": third.url() })).await.ok();
+    let (text, structured) = attached.list().await;
+    assert_eq!(structured["browsers"][1]["index"], 3, "an index is used once: {text}");
+    let gone = attached.call(2, "browser_snapshot", json!({})).await;
+    assert!(gone.failed().contains("no such browser"), "{}", gone.text());
+    attached.house.end().await;
+}
+
+/// What an agent may not attach to: greenroom's own browsers, cloud metadata, other protocols, and no command comes from
+/// an agent.
+#[tokio::test]
+async fn what_is_refused() {
+    let theirs = Theirs::start().await;
+    let data = Data::new();
+    let config = data.path().join("browsers.toml");
+    let text = format!(
+        "[[browsers]]\nurl = \"{}\"\n[pools.OWN]\ninstances = 1\nis_default = true\nisolated = true\n",
+        theirs.url()
+    );
+    std::fs::write(&config, text).unwrap();
+    let launch = launch(data.path(), &["--config", config.to_str().unwrap()]);
+    let house = super::super::house::House::of(launch).await;
+    // A browser of greenroom's own, with a debugger.
+    let own = json!({ "browser_pool": "OWN", "url": "about:blank" });
+    house.call("", "browser_navigate", own).await.ok();
+    let run = look::run_of(data.path(), house.client.pid());
+    let ports = look::ports(&run);
+    assert!(ports.contains(&theirs.port()), "greenroom's browsers cannot reach the attached one's debugger");
+    for port in ports.iter().filter(|port| **port != theirs.port()) {
+        for host in ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "2130706433"] {
+            let refused =
+                house.call("", "connect_browser", json!({ "url": format!("http://{host}:{port}") })).await;
+            assert!(refused.failed().contains("greenroom"), "{host}:{port}: {}", refused.text());
+        }
+    }
+    for (url, why) in [
+        ("http://169.254.169.254/", "metadata"),
+        ("http://metadata.google.internal:9222", "metadata"),
+        ("file:///etc/passwd", "http"),
+        ("nonsense", "http"),
+        ("http://127.0.0.1:1|touch /tmp/x", "command"),
+    ] {
+        let refused = house.call("", "connect_browser", json!({ "url": url })).await;
+        assert!(refused.failed().contains(why), "{url}: {}", refused.text());
+    }
+    house.end().await;
+}
+
+/// Over HTTP nobody adds or removes browsers unless the operator allows it; everybody lists and reconnects them.
+#[tokio::test]
+async fn off_over_http() {
+    let theirs = Theirs::start().await;
+    for (changes, allowed) in [("auto", false), ("on", true), ("off", false)] {
+        let data = Data::new();
+        let server = greenroom_testkit::Launch::new(env!("CARGO_BIN_EXE_greenroom"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--attach-changes", changes, "--data-dir"])
+            .arg(data.path())
+            .arg("--browserUrl")
+            .arg(theirs.url());
+        let server = Server::start(server).await;
+        let remote = Remote::open(&server, REVISION, json!({})).await;
+        let listed = remote.request("tools/list", json!({})).await;
+        let names: Vec<&str> = listed["result"]["tools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap())
+            .collect();
+        assert!(names.contains(&"list_browsers") && names.contains(&"reconnect_browser"), "{names:?}");
+        assert_eq!(names.contains(&"connect_browser"), allowed, "{changes}: {names:?}");
+        let asked: Value = remote.call("disconnect_browser", json!({})).await;
+        assert_eq!(asked["result"]["isError"] != true, allowed, "{changes}: {asked}");
+        server.stop().await;
+    }
+    assert!(theirs.runs());
+    let _ = Attached::start;
+}

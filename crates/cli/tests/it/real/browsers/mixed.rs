@@ -1,0 +1,37 @@
+//! Different engines in different browsers, named by address, by endpoint and by label.
+
+use greenroom_testkit::Site;
+use serde_json::json;
+
+use super::{
+    super::house::{Data, House, launch},
+    all_of,
+};
+
+/// One browser by URL with playwright, one by WebSocket with devtools: each has its own tools, and a tool of the other's
+/// is refused with where it is to be had.
+#[tokio::test]
+async fn playwright_here_devtools_there() {
+    let site = Site::start().await;
+    let (theirs, data) = (all_of(2).await, Data::new());
+    let config = data.path().join("browsers.toml");
+    let text = format!(
+        "[[browsers]]\nurl = \"{}\"\nlabel = \"shop\"\n[[browsers]]\nurl = \"{}\"\nlabel = \"lab\"\nengine = \"devtools\"\n",
+        theirs[0].url(),
+        theirs[1].ws_endpoint().await
+    );
+    std::fs::write(&config, text).unwrap();
+    let house = House::of(launch(data.path(), &["--config", config.to_str().unwrap()])).await;
+    let call = async |index: &str, tool: &str, mut arguments: serde_json::Value| {
+        arguments["browserIndex"] = json!(index);
+        house.call("", tool, arguments).await
+    };
+    call("shop", "browser_navigate", json!({ "url": site.url("/title?t=shop") })).await.ok();
+    call("lab", "new_page", json!({ "url": site.url("/title?t=lab") })).await.ok();
+    theirs[0].wait_for_urls(&["about:blank", &site.url("/title?t=shop")]).await;
+    let refused = call("lab", "browser_navigate", json!({ "url": site.url("/") })).await;
+    let text = refused.failed();
+    assert!(text.contains("browser_navigate") && text.contains("shop"), "{text}");
+    assert!(text.contains("browser 2") || text.contains("lab"), "{text}");
+    house.end().await;
+}

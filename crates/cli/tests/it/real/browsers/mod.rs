@@ -1,0 +1,92 @@
+//! Browsers that already run, real ones, driven through greenroom by real engines.
+//!
+//! Each test starts the browsers itself, as a person would ([`Theirs`]), and looks into them from outside.
+
+mod changes;
+mod devtools;
+mod down;
+mod mixed;
+mod parallel;
+mod recovery;
+mod rules;
+mod tagged;
+mod untouched;
+
+use greenroom_testkit::{Launch, Pending, Theirs};
+use serde_json::{Value, json};
+
+use super::house::{Answer, Data, House, answer, launch};
+
+/// A greenroom and the browsers it is attached to.
+pub struct Attached {
+    pub house: House,
+    pub theirs: Vec<Theirs>,
+    _data: Data,
+}
+
+impl Attached {
+    /// So many browsers, named by `--browserUrl` in order.
+    pub async fn start(count: usize, flags: &[&str]) -> Self {
+        let theirs = all_of(count).await;
+        let urls: Vec<_> = theirs.iter().map(Theirs::url).collect();
+        Self::to(theirs, &urls, flags).await
+    }
+
+    /// These browsers, at these addresses.
+    pub async fn to(theirs: Vec<Theirs>, urls: &[String], flags: &[&str]) -> Self {
+        let data = Data::new();
+        let house = House::of(with(launch(data.path(), flags), urls)).await;
+        Self { house, theirs, _data: data }
+    }
+
+    /// Calls a tool in the browser of this index.
+    pub async fn call(&self, index: impl Into<Value>, tool: &str, arguments: Value) -> Answer {
+        answer(self.begin(index, tool, arguments).await).await
+    }
+
+    pub async fn begin(&self, index: impl Into<Value>, tool: &str, mut arguments: Value) -> Pending {
+        arguments["browserIndex"] = index.into();
+        self.house.client.start_call(tool, arguments).await
+    }
+
+    pub async fn navigate(&self, index: impl Into<Value>, url: &str) -> Answer {
+        self.call(index, "browser_navigate", json!({ "url": url })).await
+    }
+
+    /// What `list_browsers` says, for people and for programs.
+    pub async fn list(&self) -> (String, Value) {
+        list(&self.house).await
+    }
+
+    /// The state of each browser, by index.
+    pub async fn states(&self) -> Vec<String> {
+        let (_, structured) = self.list().await;
+        let browsers = structured["browsers"].as_array().unwrap();
+        browsers.iter().map(|browser| browser["state"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Returns when the browser of this index is in this state.
+    pub async fn until(&self, index: usize, state: &str) {
+        let reached = async {
+            while self.states().await[index - 1] != state {
+                // Nothing tells an agent of it: it asks.
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        greenroom_testkit::within(greenroom_testkit::PATIENCE, reached).await;
+    }
+}
+
+pub async fn list(house: &House) -> (String, Value) {
+    let answer = house.call("", "list_browsers", json!({})).await;
+    (answer.ok(), answer.response["result"]["structuredContent"].clone())
+}
+
+pub async fn all_of(count: usize) -> Vec<Theirs> {
+    super::house::all((0..count).map(|_| Theirs::start())).await
+}
+
+/// A command line with these browsers.
+pub fn with(launch: Launch, urls: &[String]) -> Launch {
+    urls.iter().fold(launch, |launch, url| launch.arg("--browserUrl").arg(url))
+}

@@ -1,0 +1,36 @@
+//! Different browsers are driven at the same time.
+
+use greenroom_testkit::Site;
+use serde_json::json;
+
+use super::{super::house::answer, Attached};
+
+/// Two pages that answer only when both have been asked for: one lock around all browsers would wait for ever. Counted
+/// at the site, not timed.
+#[tokio::test]
+async fn two_browsers_at_the_same_moment() {
+    let site = Site::start().await;
+    let attached = Attached::start(2, &[]).await;
+    let meet = site.url("/meet?count=2");
+    let one = attached.begin(1, "browser_navigate", json!({ "url": &meet })).await;
+    let two = attached.begin(2, "browser_navigate", json!({ "url": &meet })).await;
+    for pending in [one, two] {
+        answer(pending).await.ok();
+    }
+    assert_eq!(site.hits("/meet"), 2);
+    attached.house.end().await;
+}
+
+/// A browser that hangs in a call holds up no other.
+#[tokio::test]
+async fn a_busy_browser_holds_up_no_other() {
+    let site = Site::start().await;
+    let attached = Attached::start(2, &[]).await;
+    attached.navigate(1, &site.url("/title?t=one")).await.ok();
+    let hang = "() => { fetch('/canary?name=hang'); return new Promise(() => {}); }";
+    let mut hung = attached.begin(1, "browser_evaluate", json!({ "function": hang })).await;
+    site.wait_for_hit("/canary").await;
+    attached.navigate(2, &site.url("/title?t=two")).await.ok();
+    assert!(hung.response_now().is_none());
+    attached.house.end().await;
+}

@@ -1,0 +1,99 @@
+//! Browsers that die and come back.
+
+use greenroom_testkit::{Site, Theirs, process::wait_gone};
+use serde_json::json;
+
+use super::{super::house::answer, Attached, all_of};
+
+/// Killed between calls and started again by hand, a browser is connected to again by itself; the next call says that
+/// its tab is another one. The one beside it is not disturbed.
+#[tokio::test]
+async fn started_again_by_hand() {
+    let site = Site::start().await;
+    let mut attached = Attached::start(2, &["--attach-cooldown", "1s"]).await;
+    for index in [1, 2] {
+        attached.navigate(index, &site.url(&format!("/title?t=before{index}"))).await.ok();
+    }
+    attached.theirs[0].kill().await;
+    attached.until(1, "disconnected").await;
+    let down = attached.call(1, "browser_snapshot", json!({})).await;
+    assert_eq!(down.code(), "browser_down", "{}", down.text());
+    assert!(attached.call(2, "browser_snapshot", json!({})).await.unbroken().contains("before2"));
+
+    attached.theirs[0].start_again().await;
+    attached.until(1, "connected").await;
+    let after = attached.navigate(1, &site.url("/title?t=after")).await.ok();
+    assert!(after.contains("after") && after.contains("reconnected"), "never a silent swap: {after}");
+    let again = attached.call(1, "browser_snapshot", json!({})).await.ok();
+    assert!(!again.contains("reconnected"), "said once: {again}");
+    attached.house.end().await;
+}
+
+/// Killed under a call, the call hears so at once.
+#[tokio::test]
+async fn killed_under_a_call() {
+    let site = Site::start().await;
+    let mut attached = Attached::start(1, &[]).await;
+    attached.house.navigate("", &site.url("/title?t=x")).await.ok();
+    let hung = attached.house.hang("", &site, "/canary").await;
+    attached.theirs[0].kill().await;
+    answer(hung).await.lost("debugger");
+    attached.house.end().await;
+}
+
+/// A start command runs when the browser is asked for again and is not there, and at no other time; without a shell; and
+/// what it starts outlives greenroom.
+#[tokio::test]
+async fn started_again_by_its_command() {
+    let site = Site::start().await;
+    let mut theirs = all_of(1).await;
+    let command = theirs[0].command().iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    // A shell would make a file of it.
+    let marker = theirs[0].profile().join("shell");
+    let url = format!("{}|{command} '--user-agent=$(touch {}) {{url}}'", theirs[0].url(), marker.display());
+    theirs[0].kill().await;
+    let attached = Attached::to(theirs, &[url], &["--attach-cooldown", "500ms"]).await;
+    let down = attached.house.navigate("", &site.url("/")).await;
+    assert_eq!(down.code(), "browser_down", "{}", down.text());
+    attached.until(1, "disconnected").await;
+    assert!(!attached.theirs[0].runs(), "not by itself");
+
+    let said = attached.house.call("", "reconnect_browser", json!({})).await.ok();
+    assert!(said.contains("connected"), "{said}");
+    let pid = attached.theirs[0].pid().unwrap();
+    let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+    let address = attached.theirs[0].url();
+    assert!(line.contains("$(touch") && line.contains(&format!(") {address}")), "{line}");
+    assert!(!marker.exists(), "no shell");
+    attached.house.navigate("", &site.url("/title?t=works")).await.ok();
+
+    // One that is there is not started twice.
+    attached.house.call("", "reconnect_browser", json!({})).await.ok();
+    assert_eq!(attached.theirs[0].pid(), Some(pid));
+
+    let Attached { house, mut theirs, .. } = attached;
+    house.end().await;
+    assert_eq!(
+        (theirs[0].pid(), theirs[0].runs()),
+        (Some(pid), true),
+        "it is the operator's, not greenroom's"
+    );
+    theirs[0].kill().await;
+    wait_gone(pid).await;
+}
+
+/// A start command that fails, or brings no browser, is told.
+#[tokio::test]
+async fn a_command_that_brings_nothing() {
+    let mut theirs = Theirs::start().await;
+    let address = theirs.url();
+    theirs.kill().await;
+    for (command, why) in
+        [("/nonexistent/browser {url}", "/nonexistent/browser"), ("/bin/false", "exit status: 1")]
+    {
+        let attached = Attached::to(Vec::new(), &[format!("{address}|{command}")], &[]).await;
+        let refused = attached.house.call("", "reconnect_browser", json!({})).await;
+        assert!(refused.failed().contains(why), "{}", refused.text());
+        attached.house.end().await;
+    }
+}

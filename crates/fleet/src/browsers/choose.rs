@@ -1,0 +1,56 @@
+//! Which attached browser a call means. With one there is nothing to say, and saying it is a mistake; with several it has
+//! to be said, and nothing is guessed.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::Entry;
+
+/// Why no browser was chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotChosen {
+    /// There is one browser, and it was named.
+    #[error("browserIndex must NOT be specified when only one browser is connected")]
+    OnlyOne,
+    /// There are several, and none was named.
+    #[error("browserIndex parameter is required when multiple browsers are connected")]
+    Required { known: Vec<String> },
+    #[error("no such browser: \"{name}\"; there is {}", if .known.is_empty() { "none".to_owned() } else { .known.join(", ") })]
+    Unknown { name: String, known: Vec<String> },
+    #[error("no browser is attached: browserIndex must NOT be specified")]
+    NoneAttached,
+    /// There is nothing to choose from, not even a pool.
+    #[error("there is no browser: none is attached, and no pool is declared")]
+    Nowhere,
+    #[error("`browser_pool` and `browserIndex` name two places: give one of them")]
+    Both,
+}
+
+pub(super) fn choose<'a>(
+    entries: &'a BTreeMap<u32, Arc<Entry>>,
+    given: Option<&str>,
+) -> Result<&'a Arc<Entry>, NotChosen> {
+    match (entries.len(), entries.values().next(), given) {
+        (0, _, _) | (_, None, _) => Err(NotChosen::NoneAttached),
+        (1, Some(_), Some(_)) => Err(NotChosen::OnlyOne),
+        (1, Some(only), None) => Ok(only),
+        (_, _, None) => Err(NotChosen::Required { known: known(entries) }),
+        (_, _, Some(name)) => find(entries, name),
+    }
+}
+
+pub(super) fn find<'a>(
+    entries: &'a BTreeMap<u32, Arc<Entry>>,
+    name: &str,
+) -> Result<&'a Arc<Entry>, NotChosen> {
+    let unknown = || NotChosen::Unknown { name: name.to_owned(), known: known(entries) };
+    entries.values().find(|entry| entry.name().is(name)).ok_or_else(unknown)
+}
+
+/// Index and label of each.
+fn known(entries: &BTreeMap<u32, Arc<Entry>>) -> Vec<String> {
+    let name = |entry: &Arc<Entry>| match &entry.settings.label {
+        Some(label) => format!("{} (\"{label}\")", entry.index),
+        None => entry.index.to_string(),
+    };
+    entries.values().map(name).collect()
+}

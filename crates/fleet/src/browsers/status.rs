@@ -1,0 +1,89 @@
+//! What can be seen of an attached browser.
+
+use std::time::{Duration, SystemTime};
+
+use greenroom_core::StartError;
+use tokio::time::Instant;
+
+use super::Entry;
+use crate::pool::Readiness;
+
+/// How the connection to a browser is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BrowserState {
+    /// Nobody has needed it yet.
+    Pending,
+    /// It is being connected to, or about to be after a try that failed.
+    Connecting,
+    Connected,
+    /// The connection was lost a moment ago, or several tries to make it came to nothing.
+    Disconnected,
+}
+
+impl BrowserState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Connecting => "connecting",
+            Self::Connected => "connected",
+            Self::Disconnected => "disconnected",
+        }
+    }
+}
+
+/// An attached browser, as far as others may know.
+#[derive(Debug, Clone)]
+pub struct BrowserStatus {
+    pub index: u32,
+    pub url: String,
+    pub label: Option<String>,
+    pub tags: Vec<String>,
+    pub engine: String,
+    pub state: BrowserState,
+    /// Why it is not connected, or missed its last sign of life.
+    pub last_error: Option<String>,
+    /// When a connection was last tried, also if it was made.
+    pub last_attempt: Option<SystemTime>,
+    /// When it is tried again by itself.
+    pub retry_in: Option<Duration>,
+    /// How often the connection was made again after it had been lost.
+    pub reconnects: u64,
+    pub slots: usize,
+    pub leased_slots: usize,
+    pub waiting: usize,
+}
+
+impl Entry {
+    pub(crate) fn status(&self) -> BrowserStatus {
+        let (pool, link) = (self.pool.status(), self.pool.link());
+        BrowserStatus {
+            index: self.index,
+            url: self.settings.url.clone(),
+            label: self.settings.label.clone(),
+            tags: self.settings.tags.clone(),
+            engine: self.settings.engine.clone(),
+            state: link.state,
+            last_error: link.last_error,
+            last_attempt: link.last_attempt,
+            retry_in: link.retry_at.map(|at| at.saturating_duration_since(Instant::now())),
+            reconnects: link.made.saturating_sub(1),
+            slots: pool.instances.first().map_or(pool.slots, |instance| instance.slots),
+            leased_slots: pool.leased_slots,
+            waiting: pool.waiting,
+        }
+    }
+
+    /// Whether it can take calls.
+    pub(crate) fn readiness(&self) -> Readiness {
+        let link = self.pool.link();
+        match link.state {
+            BrowserState::Connected | BrowserState::Pending => Readiness::Ready,
+            // While it is tried again it is not yet any better.
+            BrowserState::Connecting | BrowserState::Disconnected if link.given_up => {
+                let message = self.pool.down(None).to_string();
+                Readiness::Failed(StartError::new(message).hint("reconnect_browser tries it now"))
+            }
+            BrowserState::Connecting | BrowserState::Disconnected => Readiness::Starting,
+        }
+    }
+}

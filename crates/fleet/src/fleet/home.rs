@@ -1,0 +1,125 @@
+//! Where a session lives: in a pool or in an attached browser, as its first call says or as the rules have it; and what
+//! those hear who name another place, or cannot get in.
+
+use std::sync::Arc;
+
+use greenroom_core::Owner;
+
+use super::{Inner, Whose};
+use crate::{
+    browsers::NotChosen,
+    error::FleetError,
+    pool::Pool,
+    registry::{Key, Registry},
+    session::{Handle, Home},
+    target::Target,
+};
+
+impl Inner {
+    /// Where a new session of this owner is to live.
+    pub(super) fn home(&self, owner: &Owner, target: &Target) -> Result<Home, FleetError> {
+        let pool = self.pool_for(target)?;
+        if pool.settings().local_only && !owner.is_local() {
+            return Err(FleetError::NotYours { pool: pool.name.to_string(), browser: pool.browser() });
+        }
+        let key = target.instance.as_deref().map(|name| pool.resolve(name)).transpose()?;
+        // A browser is the only instance of its pool; whoever names it waits for it as everybody does.
+        let key = key.filter(|_| !pool.is_attached());
+        Ok(Home { pool, key })
+    }
+
+    /// Where a session lived that has ended, if that is still there.
+    pub(super) fn last_home(&self, registry: &Registry, key: &Key) -> Option<Home> {
+        registry.last_home(key).filter(|home| home.pool.why_removed().is_none()).map(Home::still_there)
+    }
+
+    /// The pool that a call runs in, or why it will not run.
+    pub(super) fn pool_of(
+        &self,
+        owner: &Owner,
+        whose: &Whose,
+        target: &Target,
+    ) -> Result<Arc<Pool>, FleetError> {
+        let Ok((key, _)) = self.key_of(owner, whose) else { return self.pool_for(target) };
+        let registry = self.lock();
+        match registry.sessions.get(&key) {
+            Some(handle) => {
+                self.check_home(&key, handle, target)?;
+                Ok(handle.home.pool.clone())
+            }
+            None => match self.last_home(&registry, &key).filter(|_| *target == Target::default()) {
+                Some(home) => Ok(home.pool),
+                None => self.pool_for(target),
+            },
+        }
+    }
+
+    /// A session stays where it is: whoever names another place hears where that is.
+    pub(super) fn check_home(&self, key: &Key, handle: &Handle, target: &Target) -> Result<(), FleetError> {
+        let Home { pool, key: bound } = &handle.home;
+        let lives_in = handle.shared.state().instance.or(*bound);
+        let elsewhere = || FleetError::Elsewhere {
+            session: key.label(),
+            pool: pool.name.to_string(),
+            browser: pool.browser(),
+            instance: lives_in,
+        };
+        if let Some(name) = &target.pool
+            && self.pool(name)?.name != pool.name
+        {
+            return Err(elsewhere());
+        }
+        if target.browser.is_some() && self.pool_for(target)?.name != pool.name {
+            return Err(elsewhere());
+        }
+        match target.instance.as_deref() {
+            Some(name) if Some(pool.resolve(name)?) != lives_in => Err(elsewhere()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The pool that a call with this target begins in: the one it names, its browser's, or the default one.
+    fn pool_for(&self, target: &Target) -> Result<Arc<Pool>, FleetError> {
+        match (&target.pool, &target.browser) {
+            (Some(_), Some(_)) => Err(NotChosen::Both.into()),
+            (Some(name), None) => self.pool(name).cloned(),
+            (None, None) if self.browsers.is_empty() => {
+                self.pools.first().cloned().ok_or(FleetError::NotChosen(NotChosen::Nowhere))
+            }
+            (None, given) => Ok(self.browsers.choose(given.as_deref())?.pool.clone()),
+        }
+    }
+
+    /// Every pool, those of attached browsers too.
+    pub(super) fn all_pools(&self) -> Vec<Arc<Pool>> {
+        self.pools.iter().cloned().chain(self.browsers.pools()).collect()
+    }
+
+    /// The pool of this name.
+    pub(super) fn pool(&self, name: &str) -> Result<&Arc<Pool>, FleetError> {
+        let found = self.pools.iter().find(|pool| &*pool.name == name);
+        found.ok_or_else(|| FleetError::NoPool {
+            name: name.to_owned(),
+            known: self.pools.iter().map(|pool| pool.name.to_string()).collect(),
+        })
+    }
+
+    /// Adds to a lease that came too late who holds what was waited for, as far as its owner may know.
+    pub(crate) fn with_holders(&self, error: FleetError, home: &Home, owner: &Owner) -> FleetError {
+        let FleetError::Lease(mut late) = error else { return error };
+        let registry = self.lock();
+        let holding = registry.sessions.iter().filter(|(_, handle)| {
+            let instance = handle.shared.state().instance;
+            handle.home.pool.name == home.pool.name
+                && instance.is_some()
+                && home.key.is_none_or(|key| instance == Some(key))
+        });
+        let (own, others): (Vec<_>, Vec<_>) = holding.partition(|(key, _)| key.owner() == owner);
+        late.holders = own.iter().map(|(key, _)| key.label()).collect();
+        late.holders.sort();
+        if !others.is_empty() {
+            late.holders.push(format!("{} of other owners", others.len()));
+        }
+        late.into()
+    }
+}

@@ -1,0 +1,64 @@
+//! The connection to an attached browser, as its place knows it. Others read it; nothing is decided by it.
+
+use std::time::SystemTime;
+
+use tokio::time::Instant;
+
+use super::budget::Trouble;
+use crate::browsers::BrowserState;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    pub(crate) state: BrowserState,
+    /// Why there is none.
+    pub(crate) last_error: Option<String>,
+    /// When one was last tried.
+    pub(crate) last_attempt: Option<SystemTime>,
+    /// When one is tried next, by itself.
+    pub(crate) retry_at: Option<Instant>,
+    /// How many there have been.
+    pub(crate) made: u64,
+    /// A whole series of tries has failed since there was one.
+    pub(crate) given_up: bool,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            state: BrowserState::Pending,
+            last_error: None,
+            last_attempt: None,
+            retry_at: None,
+            made: 0,
+            given_up: false,
+        }
+    }
+}
+
+impl Link {
+    /// One is being made.
+    pub(super) fn tries(&mut self) {
+        (self.state, self.retry_at) = (BrowserState::Connecting, None);
+        self.last_attempt = Some(SystemTime::now());
+    }
+
+    pub(super) fn is_made(&mut self) {
+        (self.state, self.retry_at) = (BrowserState::Connected, None);
+        (self.last_error, self.given_up) = (None, false);
+        self.made += 1;
+    }
+
+    /// There is none, and the next one is tried then; `rests`, if not soon.
+    pub(super) fn failed(&mut self, trouble: Trouble, why: String, again: Option<Instant>, rests: bool) {
+        // Between two tries of a series it is still being connected to.
+        let is_between = trouble == Trouble::Start && !rests;
+        self.state = if is_between { BrowserState::Connecting } else { BrowserState::Disconnected };
+        (self.last_error, self.retry_at) = (Some(why), again);
+        self.given_up |= rests;
+    }
+
+    /// There is none, and there will be none.
+    pub(super) fn is_over(&mut self) {
+        (self.state, self.retry_at) = (BrowserState::Disconnected, None);
+    }
+}

@@ -1,0 +1,249 @@
+//! The life of one instance in its place: it is started, watched while it runs, and stopped when it is lost, told to or
+//! not needed. What comes after it is for the place's task to say, in [`super::tend`].
+
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
+
+use greenroom_core::{BoxFuture, Instance, Lost, StartError, lease::Hope, port::human};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
+};
+
+use super::{
+    Pool, Size,
+    attached::Event,
+    place::{Goal, Orders, Place},
+    tend::{DRAINED, Next, Tended},
+};
+use crate::status::Health;
+
+/// How long an instance may take to start before it counts as failed. A cold disk and two busy cores have been
+/// seen to need 10 s; three times that is not a slow start but a hung one.
+const START: Duration = Duration::from_secs(30);
+
+/// How long an instance may take to end politely before it is killed.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// How long stopping may take in all. Its processes are killed after [`STOP_GRACE`]; what takes longer than this is a
+/// fault, and the place must not be lost to it.
+const STOP: Duration = Duration::from_secs(15);
+
+/// Why an instance that ran does not run any more.
+enum End {
+    Lost(String),
+    Idle,
+    /// Its leases are back.
+    Drained,
+    Closing,
+}
+
+impl Pool {
+    /// An instance, from start to stop. Orders that come while it stops are for the next one.
+    pub(super) async fn live(
+        self: &Arc<Self>,
+        place: &Arc<Place>,
+        orders: &mut watch::Receiver<Orders>,
+        tended: &mut Tended,
+    ) -> Next {
+        let settings = (self.settings().instance)(place.id);
+        self.queue.with(|ledger| ledger.resize(place.id, settings.slots));
+        place.began(settings);
+        let started = match self.start(place).await {
+            ControlFlow::Break(next) => return next,
+            ControlFlow::Continue(started) => started,
+        };
+        self.last_start(started.as_ref().err());
+        self.tell(&Event::Tried { is_made: started.is_ok() });
+        let instance = match started {
+            Ok(instance) => instance,
+            Err(error) => return self.not_started(place, tended, &error),
+        };
+        tracing::info!(pool = %self.name, instance = %place.id, "ready");
+        let up_since = Instant::now();
+        let end = if orders.borrow().goal == Goal::Run {
+            place.came_up(instance.clone());
+            self.change(|ledger| ledger.started(place.id));
+            place.reconnect.report(Ok(()));
+            tended.not_revived = None;
+            self.start_over.notify_waiters();
+            self.keeping.wake.notify_one();
+            self.watch(place, &instance, orders, tended).await
+        } else {
+            // It was told to stop while it started: it lends nothing at all.
+            End::Drained
+        };
+        self.tell(&Event::Ended);
+        let order = *orders.borrow_and_update();
+        let anew = tended.is_told_anew(order);
+        let why_lost = if let End::Lost(why) = &end { Some(why.clone()) } else { None };
+        // Out of the pool before anything else: nobody must be lent what is about to stop.
+        let next = match (end, order.goal) {
+            (End::Closing, _) => Next::Rest,
+            (End::Lost(why), Goal::Run) if !anew => self.lost(place, tended, up_since, why),
+            (End::Idle, Goal::Run) if !anew => {
+                tracing::info!(pool = %self.name, instance = %place.id, "idle, stopping");
+                place.went(Health::Starting, None);
+                Next::Cold
+            }
+            (End::Lost(why), Goal::Leave) => {
+                place.went(Health::Failed, Some(why));
+                self.change(|ledger| ledger.lost(place.id, Hope::None));
+                Next::Leave
+            }
+            (End::Drained | End::Idle, Goal::Leave) => Next::Leave,
+            (End::Lost(_) | End::Drained | End::Idle, Goal::Drain) => {
+                place.went(Health::Failed, Some(DRAINED.to_owned()));
+                self.change(|ledger| ledger.lost(place.id, Hope::None));
+                Next::Rest
+            }
+            // Told to start anew, whether or not its leases were back.
+            (End::Lost(_) | End::Drained | End::Idle, Goal::Run) => {
+                tended.budget.renew();
+                place.went(Health::Starting, None);
+                self.queue.with(|ledger| ledger.starting(place.id));
+                Next::Start
+            }
+        };
+        self.clear_out(|id| id == place.id, why_lost.as_deref()).await;
+        self.keeping.wake.notify_one();
+        if timeout(STOP, instance.stop(STOP_GRACE)).await.is_err() {
+            tracing::error!(pool = %self.name, instance = %place.id, "does not stop; its place goes on without it");
+        }
+        next
+    }
+
+    /// Starts the instance, as one of a few at a time. Breaks off when the pool closes, and when it is told to begin
+    /// anew, which may be because this start hangs.
+    async fn start(
+        self: &Arc<Self>,
+        place: &Arc<Place>,
+    ) -> ControlFlow<Next, Result<Arc<dyn Instance>, StartError>> {
+        let _turn = tokio::select! {
+            turn = self.starts.acquire() => turn,
+            () = self.closing.cancelled() => return ControlFlow::Break(Next::Rest),
+        };
+        let (engine, id) = (place.engine(), place.id);
+        // A task of its own: an adapter that panics takes nothing else along.
+        let mut starting = tokio::spawn(async move { timeout(START, engine.start(id)).await });
+        let started = tokio::select! {
+            started = &mut starting => started,
+            () = place.reconnect.ordered() => {
+                starting.abort();
+                match starting.await {
+                    // It came up in this very moment: that is as good.
+                    Ok(Ok(Ok(instance))) => return ControlFlow::Continue(Ok(instance)),
+                    _ => return ControlFlow::Break(Next::Revive),
+                }
+            }
+            () = self.closing.cancelled() => {
+                starting.abort();
+                // It may have come up in this very moment.
+                if let Ok(Ok(Ok(instance))) = starting.await {
+                    instance.stop(STOP_GRACE).await;
+                }
+                return ControlFlow::Break(Next::Rest);
+            }
+        };
+        ControlFlow::Continue(match started {
+            Ok(Ok(started)) => started,
+            Ok(Err(_)) if self.is_attached() => {
+                Err(StartError::new(format!("it could not be connected to within {}", human(START))))
+            }
+            Ok(Err(_)) => Err(StartError::new("the instance did not start in time")),
+            Err(_) => Err(StartError::new("the engine's adapter panicked")),
+        })
+    }
+
+    /// Returns when the instance is to stop.
+    async fn watch(
+        self: &Arc<Self>,
+        place: &Arc<Place>,
+        instance: &Arc<dyn Instance>,
+        orders: &mut watch::Receiver<Orders>,
+        tended: &mut Tended,
+    ) -> End {
+        let mut lost = instance.lost();
+        let mut health = Box::pin(self.look_after(place, instance));
+        let idle = match self.settings().size {
+            Size::Elastic { idle, .. } => Some(idle),
+            Size::Fixed(_) => None,
+        };
+        let mut retire_at = idle.map(|idle| Instant::now() + idle);
+        let mut draining = false;
+        let mut probe: Option<BoxFuture<'_, Result<(), String>>> = None;
+        loop {
+            let is_empty = || draining && self.queue.with(|ledger| ledger.out(place.id)) == 0;
+            if is_empty() {
+                return End::Drained;
+            }
+            tokio::select! {
+                biased;
+                Ok(lost) = lost.wait_for(Option::is_some) => {
+                    return End::Lost(lost.as_ref().map(ToString::to_string).unwrap_or_default());
+                }
+                () = self.closing.cancelled() => return End::Closing,
+                why = &mut health => {
+                    // Its sessions shall hear of this, not of the stopping that follows.
+                    instance.condemn(Lost::Unwell(why.as_str().into()));
+                    return End::Lost(why);
+                }
+                () = place.reconnect.ordered(), if probe.is_none() => {
+                    probe = Some(Box::pin(self.probe(place, instance)));
+                }
+                answer = answered(&mut probe), if probe.is_some() => {
+                    probe = None;
+                    match answer {
+                        Ok(()) => self.stays_connected(place, tended),
+                        Err(why) => {
+                            instance.condemn(Lost::Unwell(why.as_str().into()));
+                            return End::Lost(why);
+                        }
+                    }
+                }
+                changed = orders.changed() => {
+                    if changed.is_err() {
+                        return End::Closing;
+                    }
+                    let order = *orders.borrow_and_update();
+                    draining = order.goal != Goal::Run || tended.is_news(order);
+                    place.lock().draining = draining;
+                    match draining {
+                        true => self.change(|ledger| ledger.drain(place.id, order.goal == Goal::Run)),
+                        // It was to leave, and is needed after all.
+                        false => self.change(|ledger| ledger.reopen(place.id)),
+                    }
+                }
+                () = place.emptied.notified() => {}
+                () = sleep_until(retire_at.unwrap_or_else(Instant::now)), if retire_at.is_some() => {
+                    let due = idle.map(|idle| place.lock().idle_since + idle);
+                    match due {
+                        Some(due) if due > Instant::now() => retire_at = Some(due),
+                        _ if self.retire(place) => return End::Idle,
+                        _ => retire_at = idle.map(|idle| Instant::now() + idle),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes an instance cold that nobody has a slot of, or left a page in. Not if the others have no room for the spares
+    /// that are to be kept: a new instance would have to be started for them at once.
+    fn retire(&self, place: &Place) -> bool {
+        if self.kept().is_resting_in(place.id) {
+            return false;
+        }
+        let wanted = self.keeping.wanted();
+        self.queue.with(|ledger| {
+            let elsewhere = ledger.room() - ledger.room_in(place.id);
+            elsewhere >= wanted && ledger.retire(place.id)
+        })
+    }
+}
+
+/// Resolves with what is asked for, if anything is.
+async fn answered<T>(question: &mut Option<BoxFuture<'_, T>>) -> T {
+    match question {
+        Some(question) => question.await,
+        None => std::future::pending().await,
+    }
+}

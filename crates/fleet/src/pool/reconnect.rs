@@ -1,0 +1,153 @@
+//! Connecting an attached browser now, whatever its last try came to: the order, how its place carries it out, and how
+//! those who gave it hear what came of it.
+//!
+//! One that is connected and answers stays as it is. Else whatever brings the browser back is done first, which happens
+//! nowhere but here: nothing that somebody else runs is started unasked. Several who order it at once share one try.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::{Instance, port::human};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
+
+use super::{Pool, place::Place, tend::Next, tend::Tended};
+use crate::error::FleetError;
+
+/// How long bringing a browser back may take. A Chromium on a cold disk has been seen to need 10 s until it listens.
+const REVIVE: Duration = Duration::from_secs(30);
+
+/// How long whoever orders it waits in all: what is left of an earlier connection is cleared away (20 s), the browser is
+/// brought back ([`REVIVE`]) and connected to (30 s), each of which has its own limit.
+const WITHIN: Duration = Duration::from_secs(90);
+
+/// Orders to connect now, and what came of them. They are numbered.
+pub(super) struct Reconnect(watch::Sender<State>);
+
+#[derive(Clone)]
+struct State {
+    ordered: u64,
+    /// Up to this one they are being carried out.
+    taken: u64,
+    /// Up to this one they are carried out, the last of them with this outcome.
+    done: u64,
+    outcome: Result<(), String>,
+}
+
+impl Default for Reconnect {
+    fn default() -> Self {
+        Self(watch::Sender::new(State { ordered: 0, taken: 0, done: 0, outcome: Ok(()) }))
+    }
+}
+
+impl Reconnect {
+    /// Orders it, or joins an order that is not yet carried out. Returns its number.
+    fn order(&self) -> u64 {
+        let mut number = 0;
+        self.0.send_modify(|state| {
+            state.ordered = state.ordered.max(state.done + 1);
+            number = state.ordered;
+        });
+        number
+    }
+
+    /// Resolves when there is an order that nobody carries out yet.
+    pub(super) async fn ordered(&self) {
+        // The sender lives as long as this, so it does not fail.
+        let _ = self.0.subscribe().wait_for(|state| state.ordered > state.taken).await;
+    }
+
+    /// What is ordered is being carried out from now on.
+    fn take(&self) {
+        self.0.send_modify(|state| state.taken = state.ordered);
+    }
+
+    /// What was being carried out has come to this. Without an order nobody hears it.
+    pub(super) fn report(&self, outcome: Result<(), String>) {
+        self.0.send_if_modified(|state| {
+            let is_news = state.taken > state.done;
+            if is_news {
+                (state.done, state.outcome) = (state.taken, outcome);
+            }
+            is_news
+        });
+    }
+
+    async fn outcome(&self, order: u64) -> Result<(), String> {
+        let mut states = self.0.subscribe();
+        match states.wait_for(|state| state.done >= order).await {
+            Ok(state) => state.outcome.clone(),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Pool {
+    /// Connects the browser now. Returns when that has come to something.
+    pub(crate) async fn reconnect(self: &Arc<Self>) -> Result<(), FleetError> {
+        self.open();
+        let Some(place) = self.any_place().and_then(|id| self.place(id)) else {
+            return Err(self.why_closed());
+        };
+        let order = place.reconnect.order();
+        let outcome = tokio::select! {
+            outcome = timeout(WITHIN, place.reconnect.outcome(order)) => outcome,
+            () = self.closing.cancelled() => return Err(self.why_closed()),
+        };
+        match outcome {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(why)) => Err(self.down(Some(why))),
+            Err(_) => Err(self.down(Some(format!("not connected within {}", human(WITHIN))))),
+        }
+    }
+
+    /// Asks an instance for a sign of life on behalf of an order.
+    pub(super) async fn probe(&self, place: &Place, instance: &Arc<dyn Instance>) -> Result<(), String> {
+        let limit = place.settings().health_timeout.min(WITHIN);
+        let outcome = super::health::look(instance, limit).await;
+        place.looked_at(outcome.clone());
+        outcome
+    }
+
+    /// The browser is connected and has answered: that is what was ordered.
+    pub(super) fn stays_connected(&self, place: &Place, tended: &mut Tended) {
+        tended.budget.renew();
+        place.reconnect.take();
+        place.reconnect.report(Ok(()));
+    }
+
+    /// Carries an order out for a browser that is not connected: brings it back, if there is a way, and then has it tried.
+    pub(super) async fn revive(self: &Arc<Self>, place: &Arc<Place>, tended: &mut Tended) -> Next {
+        place.reconnect.take();
+        tended.budget.renew();
+        // From now on callers wait for it again.
+        self.queue.with(|ledger| ledger.starting(place.id));
+        place.lock().link.tries();
+        let (began, engine) = (Instant::now(), place.engine());
+        // A task of its own: an adapter that panics takes nothing else along.
+        let mut reviving = tokio::spawn(async move { timeout(REVIVE, engine.revive()).await });
+        let revived = tokio::select! {
+            revived = &mut reviving => revived,
+            () = self.closing.cancelled() => {
+                reviving.abort();
+                return Next::Rest;
+            }
+        };
+        tended.not_revived = match revived {
+            Ok(Ok(Ok(done))) => {
+                if done {
+                    tracing::info!(pool = %self.name, took = ?began.elapsed(), "the browser was started");
+                }
+                None
+            }
+            Ok(Ok(Err(error))) => Some(error.to_string()),
+            Ok(Err(_)) => Some(format!("the browser could not be started within {}", human(REVIVE))),
+            Err(_) => Some("the engine's adapter panicked".to_owned()),
+        };
+        if let Some(why) = &tended.not_revived {
+            tracing::warn!(pool = %self.name, why, "the browser could not be started");
+        }
+        Next::Start
+    }
+}

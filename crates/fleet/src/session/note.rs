@@ -1,0 +1,108 @@
+//! What an agent must hear of its session beside its answer: that it is another browser than before and why, or that it
+//! ends soon. The words say what is true of the browser: some keep their cookies when a session ends.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use greenroom_core::{Lost, port::human};
+
+use crate::browsers::BrowserName;
+
+/// Something an agent must hear with its next answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// The id was used before; its browser is gone and this is another one.
+    Restarted(Ended),
+    /// The same, in a browser that keeps its cookies and logins when a session ends.
+    Reopened(Ended),
+    /// The tab that the last call without a session left is gone.
+    NewTab(NewTab),
+    /// The session ends soon.
+    Expiring(Duration),
+}
+
+impl Note {
+    /// Why the session before this one ended, if it says that.
+    pub fn restarted(&self) -> Option<&Ended> {
+        match self {
+            Self::Restarted(ended) | Self::Reopened(ended) => Some(ended),
+            Self::NewTab(_) | Self::Expiring(_) => None,
+        }
+    }
+}
+
+/// A tab of an attached browser is gone, and this is another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTab {
+    pub browser: Arc<BrowserName>,
+    /// It alone was lost, and not the whole browser.
+    pub is_tab: bool,
+    pub why: String,
+    /// It was one of the browser's own context, which keeps its cookies and logins.
+    pub keeps_logins: bool,
+}
+
+/// Why a session ended without being asked to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    Lost(Lost),
+    Idle(Duration),
+    Lifetime(Duration),
+    /// The server it lived on is gone.
+    Server,
+    /// Whoever owns the process closed it.
+    Evicted,
+    /// The attached browser that it lived in was taken out of the fleet.
+    Removed(Arc<BrowserName>),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Restarted(ended) => {
+                write!(
+                    f,
+                    "session restarted: {ended}; this is a new, empty browser, earlier pages, cookies and refs are gone"
+                )
+            }
+            Self::Reopened(ended) => {
+                write!(
+                    f,
+                    "session restarted: {ended}; its earlier tabs and refs are gone, the browser's cookies and logins are as they were"
+                )
+            }
+            Self::NewTab(new) => new.fmt(f),
+            Self::Expiring(left) => {
+                write!(f, "session ends in {}: call session_renew to keep it", human(*left))
+            }
+        }
+    }
+}
+
+impl fmt::Display for NewTab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { browser, why, .. } = self;
+        match self.is_tab {
+            true => write!(f, "a tab of {browser} was lost: {why}")?,
+            false => write!(f, "{browser} was reconnected: {why}")?,
+        }
+        f.write_str(match self.keeps_logins {
+            true => {
+                "; the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were"
+            }
+            false => "; the tabs, cookies and refs of earlier calls are gone",
+        })
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost(lost) => lost.fmt(f),
+            Self::Idle(after) => write!(f, "it was closed after {} without a call", human(*after)),
+            Self::Lifetime(after) => write!(f, "it reached its maximum lifetime of {}", human(*after)),
+            Self::Server => f.write_str("the greenroom server was restarted"),
+            Self::Evicted => f.write_str("it was closed by hand, by whoever runs greenroom"),
+            Self::Removed(browser) => write!(f, "{browser}, where it lived, was removed"),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Which attached browser a call runs in: by the strict rules, by index or label, by session; and how errors speak of it.
+
+use greenroom_core::Owner;
+use greenroom_fleet::{FleetError, NotChosen, Target, Whose};
+
+use crate::{
+    stage::{LEASE, at, named, settle},
+    yard::{Yard, on, took, url},
+};
+
+/// The four rows of the rules: with one browser `browserIndex` must not be given, with several it must.
+#[tokio::test(start_paused = true)]
+async fn the_four_rows() {
+    const ERROR: &str = "❌ → ERROR";
+    const SUCCESS: &str = "✅ → SUCCESS";
+    let rows = [
+        // Single browser + `browserIndex` specified
+        (1, Some("1"), ERROR, "browserIndex must NOT be specified when only one browser is connected"),
+        // Single browser + no `browserIndex`
+        (1, None, SUCCESS, ""),
+        // Multiple browsers + no `browserIndex`
+        (2, None, ERROR, "browserIndex parameter is required when multiple browsers are connected"),
+        // Multiple browsers + `browserIndex` specified
+        (2, Some("1"), SUCCESS, ""),
+    ];
+    for (browsers, index, outcome, words) in rows {
+        let yard = Yard::new(browsers);
+        let target = Target { browser: index.map(str::to_owned), ..Target::default() };
+        for whose in [Whose::NoOne, named("a")] {
+            let said = yard.stage.call_at(whose, target.clone(), "click").await;
+            match said {
+                Ok(said) => {
+                    assert_eq!((outcome, said.pool.as_str()), (SUCCESS, "browser-1"));
+                    let _ = yard.stage.close("a").await;
+                }
+                Err(error) => assert_eq!((outcome, error.to_string().as_str()), (ERROR, words)),
+            }
+        }
+        let tried = yard.world(1).counts().starts;
+        assert_eq!(tried > 0, outcome == SUCCESS, "nothing is connected for a call that does not run");
+        yard.end().await;
+    }
+}
+
+/// An index or a label names a browser, and nothing else does.
+#[tokio::test(start_paused = true)]
+async fn by_index_or_label() {
+    let yard = Yard::tuned(3, |index, browser| browser.label = (index == 2).then(|| "work".to_owned()));
+    for (name, pool) in [("1", "browser-1"), ("2", "browser-2"), ("work", "browser-2"), ("3", "browser-3")] {
+        assert_eq!(yard.call_on(name, "click").await.unwrap().pool, pool);
+    }
+    for name in ["0", "4", "02", "+2", "WORK", "", "browser-1"] {
+        let error = yard.call_on(name, "click").await.unwrap_err();
+        let words = format!("no such browser: \"{name}\"; there is 1, 2 (\"work\"), 3");
+        assert_eq!(error.to_string(), words);
+        assert!(yard.browser(name).is_err());
+    }
+    assert!(matches!(yard.pool("browser-1"), Err(FleetError::NoPool { .. })), "it is no pool to others");
+    assert_eq!((yard.pools().len(), yard.default_pool(), yard.pool_names().len()), (0, "", 0));
+    yard.end().await;
+}
+
+/// A session is found without its browser, and with any of its names; with another browser it is refused, with where it
+/// lives. With a single browser `browserIndex` is a mistake also for a session that exists.
+#[tokio::test(start_paused = true)]
+async fn a_session_stays_in_its_browser() {
+    let mut yard = Yard::new(1);
+    let call = |target| yard.stage.call_at(named("a"), target, "click");
+    let seat = call(Target::default()).await.unwrap().seat;
+    let only_one = call(on("1")).await.unwrap_err();
+    assert!(matches!(only_one, FleetError::NotChosen(NotChosen::OnlyOne)), "{only_one}");
+
+    yard.add(|(_, browser)| browser.label = Some("work".to_owned())).unwrap();
+    let call = |target| yard.stage.call_at(named("a"), target, "click");
+    for target in [Target::default(), on("1")] {
+        assert_eq!(call(target).await.unwrap().seat, seat);
+    }
+    for name in ["2", "work"] {
+        let error = call(on(name)).await.unwrap_err();
+        assert!(matches!(error, FleetError::Elsewhere { .. }));
+        assert_eq!(error.to_string(), "session \"a\" lives in browser 1");
+    }
+    yard.stage.call_at(named("b"), on("work"), "click").await.unwrap();
+    let error = yard.stage.call_at(named("b"), on("1"), "click").await.unwrap_err();
+    assert_eq!(error.to_string(), "session \"b\" lives in browser 2 (\"work\")");
+    assert!(matches!(call(on("3")).await, Err(FleetError::NotChosen(NotChosen::Unknown { .. }))));
+    yard.end().await;
+}
+
+/// Beside pools, a call that names a pool runs there, one that names nothing runs in a browser, and naming both is a
+/// mistake. Without browsers, naming one is.
+#[tokio::test(start_paused = true)]
+async fn beside_pools() {
+    let mut yard = Yard::beside_a_pool(0);
+    let error = yard.call_on("1", "click").await.unwrap_err();
+    assert_eq!(error.to_string(), "no browser is attached: browserIndex must NOT be specified");
+    assert_eq!(yard.stage.call("a", "click").await.unwrap().pool, "DEFAULT");
+
+    yard.add(|_| {}).unwrap();
+    let call = |whose, target| yard.stage.call_at(whose, target, "click");
+    assert_eq!(call(Whose::NoOne, Target::default()).await.unwrap().pool, "browser-1");
+    assert_eq!(call(named("a"), Target::default()).await.unwrap().pool, "DEFAULT", "where it lives");
+    yard.stage.close("a").await.unwrap();
+    assert_eq!(call(Whose::NoOne, at("DEFAULT", "")).await.unwrap().pool, "DEFAULT");
+    let both = Target { browser: Some("1".to_owned()), ..at("DEFAULT", "") };
+    let error = call(Whose::NoOne, both).await.unwrap_err();
+    assert!(matches!(error, FleetError::NotChosen(NotChosen::Both)), "{error}");
+    let error = call(named("b"), at("browser-1", "")).await.unwrap_err();
+    assert_eq!(error.to_string(), "no such pool: \"browser-1\"; there is \"DEFAULT\"");
+
+    call(named("c"), Target::default()).await.unwrap();
+    let error = call(named("c"), at("DEFAULT", "")).await.unwrap_err();
+    assert_eq!(error.to_string(), "session \"c\" lives in browser 1");
+    yard.end().await;
+}
+
+/// With no pool and no browser left a call says so.
+#[tokio::test(start_paused = true)]
+async fn nowhere() {
+    let yard = Yard::new(1);
+    yard.remove_browser("1").await.unwrap();
+    for whose in [Whose::NoOne, named("a")] {
+        let error = yard.stage.call_at(whose, Target::default(), "click").await.unwrap_err();
+        assert!(matches!(error, FleetError::NotChosen(NotChosen::Nowhere)), "{error}");
+    }
+    let error = yard.stage.call_at(Whose::NoOne, at("ANY", ""), "click").await.unwrap_err();
+    assert_eq!(error.to_string(), "no such pool: \"ANY\"; there is none");
+    yard.end().await;
+}
+
+/// Which pool a call would run in is known beforehand, and so is that it would not run.
+#[tokio::test(start_paused = true)]
+async fn the_pool_of_a_call() {
+    let yard = Yard::new(2);
+    let local = Owner::local();
+    let of = |whose: &Whose, target: &Target| yard.pool_of_call(&local, whose, target);
+    let (any, nobody) = (Target::default(), Whose::NoOne);
+    assert_eq!(of(&nobody, &on("2")).unwrap(), "browser-2");
+    assert!(matches!(of(&nobody, &any), Err(FleetError::NotChosen(NotChosen::Required { .. }))));
+    yard.stage.call_at(named("a"), on("2"), "click").await.unwrap();
+    assert_eq!(of(&named("a"), &any).unwrap(), "browser-2");
+    assert!(matches!(of(&named("a"), &on("1")), Err(FleetError::Elsewhere { .. })));
+    assert_eq!(yard.world(1).counts().starts, 0, "asking starts nothing");
+
+    yard.remove_browser("1").await.unwrap();
+    assert_eq!(of(&nobody, &any).unwrap(), "browser-2");
+    yard.end().await;
+}
+
+/// A browser with its user's logins serves the local owner alone; one with contexts of greenroom's own serves others.
+#[tokio::test(start_paused = true)]
+async fn whose_browser_it_is() {
+    let yard = Yard::tuned(2, |index, browser| {
+        (browser.pool.local_only, browser.label) = (index == 1, Some(format!("b{index}")));
+    });
+    let bob = Owner::new("bob");
+    let error = yard.call_as(&bob, named("a"), on("1")).await.unwrap_err();
+    assert!(matches!(error, FleetError::NotYours { .. }));
+    let words = "browser 1 (\"b1\") has the logins of whoever runs it and belongs to another owner";
+    assert_eq!(error.to_string(), words);
+    yard.call_as(&bob, named("a"), on("2")).await.unwrap();
+    yard.call_as(&Owner::local(), named("a"), on("1")).await.unwrap();
+    yard.end().await;
+}
+
+/// Who waits too long for a browser that others use hears which one it was and who has it.
+#[tokio::test(start_paused = true)]
+async fn a_browser_that_is_taken() {
+    let yard = Yard::new(2);
+    yard.stage.call_at(named("a"), on("2"), "click").await.unwrap();
+    let (error, waited) = took(yard.call_on("2", "click")).await;
+    let error = error.unwrap_err();
+    assert_eq!((error.to_string().as_str(), waited), ("browser 2 was not free within 5 s", LEASE));
+    let FleetError::Lease(late) = error else { panic!("{error}") };
+    assert_eq!((late.leased, late.slots, late.holders), (1, 1, vec!["session \"a\"".to_owned()]));
+    assert_eq!(yard.status(2).leased_slots, 1);
+    yard.end().await;
+}
+
+/// Naming the only instance of a browser is no mistake; it is waited for as everybody does. Another is.
+#[tokio::test(start_paused = true)]
+async fn the_instance_of_a_browser() {
+    let yard = Yard::new(1);
+    let call = |instance: &str| yard.stage.call_at(Whose::NoOne, at("", instance), "click");
+    yard.world(1).fail_start("not yet");
+    call("0").await.unwrap();
+    let error = call("1").await.unwrap_err().to_string();
+    assert_eq!(error, "no such instance in browser 1: \"1\"; there is \"0\"");
+    settle().await;
+    yard.end().await;
+}
+
+/// Several browsers can have a tag, and are found by it in the order of their indices.
+#[tokio::test(start_paused = true)]
+async fn tags() {
+    let yard = Yard::tuned(3, |index, browser| {
+        browser.tags = match index {
+            1 => vec!["work".to_owned(), "eu".to_owned()],
+            2 => vec![],
+            _ => vec!["work".to_owned()],
+        };
+    });
+    let tagged =
+        |tag: &str| yard.browsers_tagged(tag).iter().map(|browser| browser.index).collect::<Vec<_>>();
+    assert_eq!((tagged("work"), tagged("eu"), tagged("wor")), (vec![1, 3], vec![1], vec![]));
+    let browser = yard.browsers_tagged("eu").swap_remove(0);
+    assert_eq!((browser.url, browser.engine.as_str()), (url(1), "fake"));
+    yard.end().await;
+}
+
+/// Two browsers are driven at the same time: a call of each is under way before either is answered, over and over, also
+/// while a third does not answer at all.
+#[tokio::test(start_paused = true)]
+async fn browsers_are_driven_in_parallel() {
+    let yard = Yard::new(3);
+    yard.world(3).starting.shut();
+    let stuck = yard.begin_on("3", "click").await;
+    for round in 1..=20 {
+        let calls = [yard.begin_on("1", "hold").await, yard.begin_on("2", "hold").await];
+        let (one, two) = (yard.world(1).held().await, yard.world(2).held().await);
+        assert_eq!((yard.world(1).counts().calls, yard.world(2).counts().calls), (round, round));
+        assert!(one.is_awaited() && two.is_awaited() && calls.iter().all(|call| !call.is_finished()));
+        // In either order.
+        let (first, second) = if round % 2 == 0 { (one, two) } else { (two, one) };
+        second.answer();
+        first.answer();
+        for (nth, call) in calls.into_iter().enumerate() {
+            let said = call.await.unwrap().unwrap();
+            assert_eq!((said.pool, said.notes), (format!("browser-{}", nth + 1), vec![]));
+        }
+    }
+    assert!(!stuck.is_finished());
+    assert_eq!((yard.world(1).counts().opens, yard.world(2).counts().opens), (1, 1), "each in its one tab");
+    yard.end().await;
+    assert!(stuck.await.unwrap().is_err());
+}

@@ -1,0 +1,368 @@
+//! The connection to an attached browser: when it is made, how often it is tried, and what callers hear meanwhile.
+
+use std::time::Duration;
+
+use greenroom_core::{InstanceId, Lost, StartError};
+use greenroom_fleet::{BrowserState, FleetError, Readiness, Target, Whose};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    agents::Link,
+    fake::{Pulse, World},
+    stage::{HEALTH, LEASE, MS, crash, named, settle, with_instances},
+    yard::{COOLDOWN, SERIES, Yard, browser_in, took, url},
+};
+
+use BrowserState::{Connected, Connecting, Disconnected, Pending};
+
+/// When a connection was tried, counted from the first of these.
+fn tries(world: &World, after: Instant) -> Vec<u128> {
+    let starts = world.starts().into_iter().filter(|(_, at)| *at >= after);
+    starts.map(|(_, at)| (at - after).as_millis()).collect()
+}
+
+/// Nothing is connected until somebody calls; the first call connects, and many first calls make one try. A browser that
+/// is added is not connected by that, whatever its settings say of spares and laziness.
+#[tokio::test(start_paused = true)]
+async fn connected_with_the_first_call() {
+    let yard = Yard::tuned(2, |_, browser| {
+        browser.pool.warm = 3;
+        with_instances(&mut browser.pool, |_, instance| (instance.lazy, instance.slots) = (false, 8));
+    });
+    yard.start();
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!((yard.states(), yard.status(1).last_attempt), (vec![Pending; 2], None));
+    yard.world(1).starting.shut();
+    let mut calls = Vec::new();
+    for id in ["a", "b", "c", "d"] {
+        let target = crate::yard::on("1");
+        calls.push(yard.stage.begin_at(named(id), target, "click").await);
+    }
+    let status = yard.status(1);
+    assert_eq!((status.state, status.waiting, status.last_error), (Connecting, 4, None));
+    assert!(status.last_attempt.is_some());
+    yard.world(1).starting.open();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    let (status, counts) = (yard.status(1), yard.world(1).counts());
+    assert_eq!((status.state, status.slots, status.leased_slots), (Connected, 8, 4));
+    assert_eq!((status.reconnects, status.retry_in, counts.starts, counts.opens), (0, None, 1, 4));
+    assert_eq!((yard.states(), yard.world(2).counts().starts), (vec![Connected, Pending], 0));
+    yard.end().await;
+}
+
+/// A browser that cannot be reached is tried again after 250, 500 and 1,000 ms, and a caller that came first waits for
+/// all of that and then hears the last error. For a minute callers are refused at once, with the error and when it is
+/// tried again; then it is tried again by itself, and so on for ever.
+#[tokio::test(start_paused = true)]
+async fn a_series_and_a_rest() {
+    let yard = Yard::new(1);
+    yard.world(1).break_instance(0);
+    let began = Instant::now();
+    let first = yard.stage.begin_at(Whose::NoOne, Target::default(), "click").await;
+    for _ in 0..6 {
+        assert_eq!(yard.states(), [Connecting]);
+        sleep(SERIES / 7).await;
+    }
+    assert!(yard.status(1).retry_in.is_some_and(|pause| pause < Duration::from_secs(1)));
+    assert_eq!(yard.status(1).last_error.as_deref(), Some("it is broken"));
+    assert!(!first.is_finished(), "not refused at the first failure");
+    let error = first.await.unwrap().unwrap_err();
+    assert_eq!(began.elapsed(), SERIES);
+    assert_eq!(error.to_string(), format!("browser 1 cannot be reached: {}: it is broken", url(1)));
+    let FleetError::BrowserDown { index: 1, retry_in: Some(COOLDOWN), .. } = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(tries(yard.world(1), began), [0, 250, 750, 1750]);
+
+    for round in 0..5 {
+        let status = yard.status(1);
+        assert_eq!((status.state, status.retry_in), (Disconnected, Some(COOLDOWN)), "{round}");
+        sleep(COOLDOWN / 2).await;
+        for whose in [Whose::NoOne, named("a")] {
+            let (outcome, waited) = took(yard.stage.call_at(whose, Target::default(), "click")).await;
+            let FleetError::BrowserDown { why, retry_in, .. } = outcome.unwrap_err() else { panic!() };
+            assert_eq!((why.as_deref(), retry_in), (Some("it is broken"), Some(COOLDOWN / 2)));
+            assert_eq!(waited, Duration::ZERO);
+        }
+        sleep(COOLDOWN / 2 - MS).await;
+        let again = Instant::now() + MS;
+        sleep(MS * 2).await;
+        assert_eq!(yard.states(), [Connecting]);
+        // Whoever comes while it is tried waits for that.
+        let waiting = yard.stage.begin_at(named("a"), Target::default(), "click").await;
+        assert!(matches!(waiting.await.unwrap(), Err(FleetError::BrowserDown { .. })));
+        assert_eq!(tries(yard.world(1), again), [0, 250, 750, 1750]);
+    }
+    yard.world(1).mend();
+    sleep(COOLDOWN).await;
+    settle().await;
+    let status = yard.status(1);
+    assert_eq!((status.state, status.last_error, status.reconnects), (Connected, None, 0));
+    yard.stage.call_at(named("a"), Target::default(), "click").await.unwrap();
+    assert_eq!(yard.watcher().told().restarted, [], "nothing was started");
+    yard.end().await;
+}
+
+/// A call that comes in the middle of a series is served by the try that succeeds.
+#[tokio::test(start_paused = true)]
+async fn served_by_a_later_try() {
+    let yard = Yard::new(1);
+    for _ in 0..3 {
+        yard.world(1).fail_start("connection refused");
+    }
+    let (said, waited) = took(yard.stage.call_loose("click")).await;
+    assert_eq!((said.unwrap().notes, waited), (vec![], SERIES));
+    use Link::{Failed, Made, Tried};
+    let links: Vec<_> = yard.watcher().told().links.into_iter().map(|(_, link)| link).collect();
+    assert_eq!(links, [Failed, Failed, Failed, Tried, Made]);
+    yard.end().await;
+    assert_eq!(yard.watcher().told().links.last(), Some(&(1, Link::Over)));
+}
+
+/// A lost connection shows at once and is made again after a quarter of a second; a call that comes meanwhile waits for
+/// it. One that cannot be made again is tried as a first one is.
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_is_made_again() {
+    let yard = Yard::new(1);
+    yard.stage.call_loose("click").await.unwrap();
+    sleep(COOLDOWN).await;
+    for round in 1..=10 {
+        yard.world(1).lose_instance(InstanceId(0), &crash());
+        assert_eq!(yard.states(), [Disconnected], "before anybody has noticed");
+        assert_eq!(yard.status(1).last_error.as_deref(), Some("the browser ended (signal 9)"));
+        let (said, waited) = took(yard.stage.call_loose("click")).await;
+        assert_eq!((said.unwrap().seat, waited), (round + 1, Duration::from_millis(250)));
+        let status = yard.status(1);
+        assert_eq!((status.state, status.last_error, status.reconnects), (Connected, None, round));
+        sleep(COOLDOWN).await;
+    }
+    yard.world(1).break_instance(0);
+    yard.world(1).lose_instance(InstanceId(0), &crash());
+    let began = Instant::now();
+    settle().await;
+    let status = yard.status(1);
+    assert_eq!((status.state, status.retry_in), (Disconnected, Some(Duration::from_millis(250))));
+    let (error, waited) = took(yard.stage.call_loose("click")).await;
+    assert!(matches!(error, Err(FleetError::BrowserDown { .. })));
+    assert_eq!((waited.as_millis(), tries(yard.world(1), began)), (2000, vec![250, 500, 1000, 2000]));
+    assert_eq!((yard.states(), yard.status(1).retry_in), (vec![Disconnected], Some(COOLDOWN)));
+    yard.end().await;
+}
+
+/// A browser whose connections do not hold is connected to later and later, and after four rests as one does that cannot
+/// be reached: it never keeps a processor busy.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_does_not_hold() {
+    let yard = Yard::new(1);
+    yard.connect_browsers();
+    settle().await;
+    let mut last = Instant::now();
+    for pauses in [[250, 500, 1_000, 60_000]; 3] {
+        for pause in pauses {
+            let starts = yard.world(1).counts().started;
+            yard.world(1).lose_instance(InstanceId(0), &crash());
+            settle().await;
+            let outcome = (pause == 60_000).then_some(yard.stage.call_loose("click")).map(took);
+            if let Some(outcome) = outcome {
+                let (error, waited) = outcome.await;
+                assert!(matches!(error, Err(FleetError::BrowserDown { retry_in: Some(COOLDOWN), .. })));
+                assert_eq!(waited, Duration::ZERO);
+            }
+            yard.world(1).until(|counts| counts.started > starts).await;
+            assert_eq!(last.elapsed().as_millis(), pause);
+            settle().await;
+            last = Instant::now();
+        }
+    }
+    yard.end().await;
+}
+
+/// One browser that lets everybody wait delays no other, also when only one start at a time is allowed. Whoever calls it
+/// waits no longer than for a slot, and hears which one it was.
+#[tokio::test(start_paused = true)]
+async fn a_slow_browser_delays_no_other() {
+    let yard = Yard::of(
+        3,
+        |_, _| {},
+        |settings| {
+            settings.pools.clear();
+            settings.starts_max = 1;
+        },
+    );
+    yard.world(1).starting.shut();
+    yard.world(2).break_instance(0);
+    yard.connect_browsers();
+    settle().await;
+    assert_eq!(yard.states(), [Connecting, Connecting, Connected]);
+    let (error, waited) = took(yard.call_on("1", "click")).await;
+    let words = format!("browser 1 cannot be reached: {}: no connection within 5 s", url(1));
+    assert_eq!((error.unwrap_err().to_string(), waited), (words, LEASE));
+    let ((), waited) = took(async { drop(yard.call_on("3", "click").await.unwrap()) }).await;
+    assert_eq!((waited, yard.states()), (Duration::ZERO, vec![Connecting, Disconnected, Connected]));
+    // A try that hangs ends, too, and is told.
+    sleep(Duration::from_secs(26)).await;
+    assert_eq!(yard.status(1).last_error.as_deref(), Some("it could not be connected to within 30 s"));
+    assert_eq!(yard.world(1).counts().starting, 1, "and the next one hangs as well, alone");
+    yard.end().await;
+}
+
+/// Connecting all connects those that nobody has needed yet, once; one that rests is left alone.
+#[tokio::test(start_paused = true)]
+async fn connect_all() {
+    let yard = Yard::new(3);
+    yard.call_on("1", "click").await.unwrap();
+    yard.world(2).break_instance(0);
+    drop(yard.call_on("2", "click").await.unwrap_err());
+    let began = Instant::now();
+    for _ in 0..3 {
+        yard.connect_browsers();
+        settle().await;
+    }
+    assert_eq!(yard.states(), [Connected, Disconnected, Connected]);
+    assert_eq!([1, 2, 3].map(|nth| yard.world(nth).counts().starts), [1, 4, 1]);
+    assert_eq!((began.elapsed(), yard.world(3).counts().opens), (Duration::ZERO, 0), "no tab is opened");
+    yard.end().await;
+}
+
+/// A browser that gives no sign of life three times in a row is given up and connected to again; one miss is shown.
+#[tokio::test(start_paused = true)]
+async fn a_silent_browser_is_connected_again() {
+    let yard = Yard::new(1);
+    yard.stage.call_loose("click").await.unwrap();
+    yard.world(1).set_pulse(0, Some(Pulse::Unwell));
+    sleep(HEALTH + MS).await;
+    let status = yard.status(1);
+    assert_eq!((status.state, status.last_error.as_deref()), (Connected, Some("it feels faint")));
+    sleep(HEALTH * 2).await;
+    settle().await;
+    assert_eq!(yard.states(), [Disconnected]);
+    yard.world(1).set_pulse(0, None);
+    sleep(Duration::from_millis(250)).await;
+    settle().await;
+    let status = yard.status(1);
+    assert_eq!((status.state, status.reconnects, status.last_error), (Connected, 1, None));
+    yard.end().await;
+}
+
+/// A browser in which no tab can be opened is as good as one that cannot be reached, and so is one that dies while that
+/// is tried.
+#[tokio::test(start_paused = true)]
+async fn no_tab_can_be_opened() {
+    let yard = Yard::new(1);
+    let hint = StartError::new("it has no windows").hint("open one");
+    yard.world(1).fail_open(hint);
+    let error = yard.stage.call_loose("click").await.unwrap_err();
+    let words = format!("browser 1 cannot be reached: {}: it has no windows; open one", url(1));
+    assert_eq!(error.to_string(), words);
+    for _ in 0..2 {
+        yard.world(1).fail_open(Lost::Page("crashed".into()));
+    }
+    let error = yard.stage.call("a", "click").await.unwrap_err();
+    assert!(matches!(error, FleetError::BrowserDown { .. }), "{error}");
+    assert_eq!(yard.stage.call("a", "click").await.unwrap().notes, []);
+    yard.end().await;
+}
+
+/// The fleet is ready as long as a browser is connected or was never needed; it is starting while the first tries go on,
+/// and failed when none could be reached, also while that is tried again.
+#[tokio::test(start_paused = true)]
+async fn readiness() {
+    let yard = Yard::new(2);
+    let is = |wanted: &str| {
+        let readiness = format!("{:?}", yard.readiness());
+        assert!(readiness.starts_with(wanted), "{wanted}: {readiness}");
+    };
+    is("Ready");
+    yard.world(1).break_instance(0);
+    yard.world(2).break_instance(0);
+    yard.connect_browsers();
+    settle().await;
+    is("Starting");
+    sleep(SERIES + MS).await;
+    is("Failed");
+    let Readiness::Failed(error) = yard.readiness() else { panic!() };
+    assert_eq!(error.message, format!("browser 1 cannot be reached: {}: it is broken", url(1)));
+    sleep(COOLDOWN).await;
+    assert_eq!(yard.states(), [Connecting; 2]);
+    is("Failed");
+    yard.world(2).mend();
+    sleep(SERIES).await;
+    is("Ready");
+    yard.world(2).lose_instance(InstanceId(0), &crash());
+    settle().await;
+    is("Starting");
+    sleep(SERIES).await;
+    is("Ready");
+    yard.remove_browser("2").await.unwrap();
+    is("Failed");
+    yard.remove_browser("1").await.unwrap();
+    is("Failed");
+    yard.end().await;
+}
+
+/// Beside a pool, either is enough to be ready.
+#[tokio::test(start_paused = true)]
+async fn readiness_beside_a_pool() {
+    let mut yard = Yard::beside_a_pool(0);
+    assert!(matches!(yard.readiness(), Readiness::Starting));
+    yard.add(|_| {}).unwrap();
+    assert!(matches!(yard.readiness(), Readiness::Ready));
+    yard.world(1).break_instance(0);
+    drop(yard.call_on("1", "click").await);
+    drop(yard.stage.call_loose("click").await.unwrap_err());
+    assert!(matches!(yard.readiness(), Readiness::Starting));
+    yard.start();
+    settle().await;
+    assert!(matches!(yard.readiness(), Readiness::Ready));
+    yard.end().await;
+}
+
+/// A fleet whose browsers are all attached drains and shuts down like any other: calls that run are waited for, those
+/// that wait for a connection are told at once.
+#[tokio::test(start_paused = true)]
+async fn drained_and_shut_down() {
+    let mut yard = Yard::new(2);
+    let running = yard.begin_on("1", "hold").await;
+    let held = yard.world(1).held().await;
+    yard.world(2).starting.shut();
+    let waiting = yard.begin_on("2", "click").await;
+    let draining = tokio::spawn({
+        let fleet = yard.stage.fleet.clone();
+        async move { fleet.drain_calls(Duration::from_secs(60)).await }
+    });
+    assert!(matches!(waiting.await.unwrap(), Err(FleetError::ShuttingDown)));
+    assert!(yard.is_stopping() && !draining.is_finished());
+    held.answer();
+    running.await.unwrap().unwrap();
+    assert!(draining.await.unwrap());
+    assert!(matches!(yard.add(|_| {}), Err(FleetError::ShuttingDown)));
+    assert!(matches!(yard.reconnect_browser("1").await, Err(FleetError::ShuttingDown)));
+    yard.end().await;
+}
+
+/// A browser that is added while everything shuts down is refused, or shut down with the rest.
+#[tokio::test(start_paused = true)]
+async fn added_while_shutting_down() {
+    for turns in 0..40 {
+        let yard = Yard::new(1);
+        yard.stage.call_loose("click").await.unwrap();
+        let ending = tokio::spawn({
+            let fleet = yard.stage.fleet.clone();
+            async move { fleet.shutdown().await }
+        });
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        let world = World::new();
+        let _ = yard.add_browser(|index| browser_in(&world, index));
+        yard.connect_browsers();
+        let called = yard.call_on("2", "click").await;
+        ending.await.unwrap();
+        settle().await;
+        assert!(called.is_err(), "{turns}");
+        world.assert_empty();
+        yard.end().await;
+    }
+}

@@ -1,0 +1,163 @@
+//! What agents hear of browsers that were lost under them: what is gone, and what is not. Never a silent swap.
+
+use std::time::Duration;
+
+use greenroom_core::{InstanceId, Lost, Owner};
+use greenroom_fleet::{Ended, Note, Whose};
+use tokio::time::sleep;
+
+use crate::{
+    fake::Pulse,
+    stage::{HEALTH, IDLE, Said, Stage, crash, named, settle, with_instances},
+    yard::{Yard, on},
+};
+
+/// All that an answer says beside the reply.
+fn notes(said: &Said) -> Vec<String> {
+    said.notes.iter().map(ToString::to_string).collect()
+}
+
+/// A session whose browser was lost says that its tabs are gone, and that cookies and logins are not; once.
+#[tokio::test(start_paused = true)]
+async fn a_session_in_the_users_browser() {
+    let yard = Yard::new(2);
+    yard.stage.call_at(named("a"), on("2"), "click").await.unwrap();
+    yard.world(2).lose_instance(InstanceId(0), &crash());
+    settle().await;
+    let said = yard.stage.call("a", "click").await.unwrap();
+    assert_eq!(said.pool, "browser-2");
+    assert_eq!(
+        notes(&said),
+        [
+            "session restarted: the browser ended (signal 9); its earlier tabs and refs are gone, the browser's cookies and logins are as they were"
+        ]
+    );
+    assert_eq!(yard.stage.call("a", "click").await.unwrap().notes, []);
+    sleep(IDLE * 2).await;
+    let said = yard.stage.call("a", "click").await.unwrap();
+    assert_eq!(said.notes, [Note::Reopened(Ended::Idle(IDLE))]);
+    yard.end().await;
+}
+
+/// In a context of greenroom's own, cookies are gone with the browser, and so it is said.
+#[tokio::test(start_paused = true)]
+async fn a_session_in_a_context_of_its_own() {
+    let yard = Yard::tuned(1, |_, browser| browser.pool.local_only = false);
+    yard.stage.call("a", "click").await.unwrap();
+    yard.world(1).lose_instance(InstanceId(0), &crash());
+    settle().await;
+    let said = yard.stage.call("a", "click").await.unwrap();
+    assert_eq!(said.notes, [Note::Restarted(Ended::Lost(crash()))]);
+    yard.stage.close("a").await.unwrap();
+    yard.stage.call_loose("click").await.unwrap();
+    yard.world(1).lose_instance(InstanceId(0), &crash());
+    let said = yard.stage.call_loose("click").await.unwrap();
+    assert_eq!(
+        notes(&said),
+        [
+            "browser 1 was reconnected: the browser ended (signal 9); the tabs, cookies and refs of earlier calls are gone"
+        ]
+    );
+    yard.end().await;
+}
+
+/// A pool that keeps its browsers' profiles says the same of them.
+#[tokio::test(start_paused = true)]
+async fn a_session_in_a_pool_with_profiles() {
+    let stage = Stage::fixed_with(1, 1, |settings| settings.pools[0].local_only = true).await;
+    stage.call("a", "click").await.unwrap();
+    stage.world.lose_instance(InstanceId(0), &crash());
+    settle().await;
+    assert_eq!(stage.call("a", "click").await.unwrap().notes, [Note::Reopened(Ended::Lost(crash()))]);
+    stage.end().await;
+}
+
+/// The next call without a session hears that the tab its owner left is gone, once, however the browser was lost; and so
+/// it does when a first call failed, or nobody heard it.
+#[tokio::test(start_paused = true)]
+async fn a_tab_that_waited_for_its_owner() {
+    let yard = Yard::new(2);
+    let loose = || yard.call_on("2", "click");
+    let words = "browser 2 was reconnected: the browser ended (signal 9); the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were";
+    assert_eq!(loose().await.unwrap().notes, []);
+    // In the moment of the loss, and when everybody knows of it.
+    for moment in 0..2 {
+        yard.world(2).lose_instance(InstanceId(0), &crash());
+        for _ in 0..moment {
+            settle().await;
+        }
+        assert_eq!(notes(&loose().await.unwrap()), [words], "{moment}");
+        assert_eq!(loose().await.unwrap().notes, [], "once");
+    }
+
+    // The connection cannot be made for a while: who is refused has not heard it.
+    yard.world(2).break_instance(0);
+    yard.world(2).lose_instance(InstanceId(0), &crash());
+    drop(loose().await.unwrap_err());
+    yard.world(2).mend();
+    yard.reconnect_browser("2").await.unwrap();
+    let gone = yard.begin_on("2", "hold").await;
+    let held = yard.world(2).held().await;
+    gone.abort();
+    settle().await;
+    held.answer();
+    settle().await;
+    assert_eq!(notes(&loose().await.unwrap()), [words], "the one before left");
+
+    // One that hears of the loss by its own call needs no telling.
+    let call = yard.begin_on("2", "hold").await;
+    drop(yard.world(2).held().await);
+    yard.world(2).lose_instance(InstanceId(0), &crash());
+    drop(call.await.unwrap().unwrap_err());
+    assert_eq!(loose().await.unwrap().notes, []);
+    yard.end().await;
+}
+
+/// A tab that crashed while it waited is told as such; one whose time was over is not.
+#[tokio::test(start_paused = true)]
+async fn a_tab_that_crashed_alone() {
+    let yard = Yard::new(1);
+    let seat = yard.stage.call_loose("click").await.unwrap().seat;
+    yard.world(1).lose_seat(seat, Lost::Page("oom".into()));
+    settle().await;
+    assert_eq!(yard.world(1).open_seats(), [] as [u64; 0]);
+    let said = yard.stage.call_loose("click").await.unwrap();
+    assert_eq!(
+        notes(&said),
+        [
+            "a tab of browser 1 was lost: the page crashed (oom); the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were"
+        ]
+    );
+    assert_eq!(yard.world(1).counts().starts, 1, "the browser is as it was");
+    sleep(IDLE * 2).await;
+    let later = yard.stage.call_loose("click").await.unwrap();
+    assert_eq!((later.seat, later.notes), (said.seat + 1, vec![]));
+    yard.end().await;
+}
+
+/// A browser that fell silent is told by why it was given up; each owner hears of its own tab.
+#[tokio::test(start_paused = true)]
+async fn each_owner_hears_of_its_own() {
+    let yard = Yard::tuned(1, |_, browser| {
+        browser.pool.local_only = false;
+        with_instances(&mut browser.pool, |_, instance| instance.slots = 3);
+    });
+    let [ann, bob, eve] = ["ann", "bob", "eve"].map(Owner::new);
+    let call = |owner: &Owner| {
+        let (yard, owner) = (yard.clone(), owner.clone());
+        async move { yard.call_as(&owner, Whose::NoOne, crate::stage::at("", "")).await.unwrap() }
+    };
+    let (anns, bobs) = (call(&ann).await, call(&bob).await);
+    assert_eq!((anns.notes.len(), bobs.notes.len()), (0, 0));
+    yard.world(1).set_pulse(0, Some(Pulse::Unwell));
+    sleep(HEALTH * 3 + Duration::from_secs(1)).await;
+    yard.world(1).mend();
+    assert_eq!(call(&eve).await.notes, []);
+    for owner in [&ann, &bob] {
+        let said = notes(&call(owner).await);
+        let words = "browser 1 was reconnected: it did not answer 3 times in a row: it feels faint; ";
+        assert!(said.len() == 1 && said[0].starts_with(words), "{said:?}");
+        assert_eq!(call(owner).await.notes, []);
+    }
+    yard.end().await;
+}

@@ -1,0 +1,238 @@
+//! Reconnecting an attached browser by hand: in every state, once for all who ask, and never without an end.
+
+use std::time::Duration;
+
+use greenroom_core::{InstanceId, Lost};
+use greenroom_fleet::{BrowserState, BrowserStatus, FleetError};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    fake::{Pulse, Revival},
+    stage::{MS, crash, settle},
+    yard::{COOLDOWN, SERIES, Yard, took, url},
+};
+
+use BrowserState::{Connected, Connecting, Disconnected, Pending};
+
+type Task = JoinHandle<Result<BrowserStatus, FleetError>>;
+
+async fn state(task: Task) -> BrowserState {
+    task.await.unwrap().unwrap().state
+}
+
+/// One that is connected and answers stays as it is, with its tabs.
+#[tokio::test(start_paused = true)]
+async fn one_that_answers_stays() {
+    let yard = Yard::new(1);
+    let seat = yard.stage.call("a", "click").await.unwrap().seat;
+    for _ in 0..3 {
+        assert_eq!(yard.reconnect_browser("1").await.unwrap().state, Connected);
+    }
+    let counts = yard.world(1).counts();
+    assert_eq!((counts.starts, counts.pings, counts.revives), (1, 3, 0));
+    let said = yard.stage.call("a", "click").await.unwrap();
+    assert_eq!((said.seat, said.notes), (seat, vec![]));
+    assert!(matches!(yard.reconnect_browser("2").await, Err(FleetError::NotChosen(_))));
+    yard.end().await;
+}
+
+/// One that is connected and does not answer is given up and connected to again, at once.
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_answer_is_connected_again() {
+    for (pulse, takes) in [(Pulse::Unwell, Duration::ZERO), (Pulse::Hangs, Duration::from_secs(5))] {
+        let yard = Yard::new(1);
+        yard.stage.call("a", "click").await.unwrap();
+        yard.world(1).set_pulse(0, Some(pulse));
+        let (status, waited) = took(yard.reconnect_browser("1")).await;
+        let status = status.unwrap();
+        assert_eq!((status.state, status.reconnects, waited), (Connected, 1, takes));
+        let counts = yard.world(1).counts();
+        assert_eq!((counts.starts, counts.stops, counts.revives), (2, 1, 1));
+        yard.world(1).set_pulse(0, None);
+        let said = yard.stage.call("a", "click").await.unwrap();
+        assert!((said.seat, said.restarted().is_some()) == (2, true), "{said:?}");
+        yard.end().await;
+    }
+}
+
+/// One that nobody has needed yet, and one that rests, are connected now. Whatever brings a browser back is done first,
+/// there and nowhere else: neither a first call nor a loss nor the end of a rest does so.
+#[tokio::test(start_paused = true)]
+async fn brought_back_first() {
+    let yard = Yard::new(1);
+    assert_eq!(yard.reconnect_browser("1").await.unwrap().state, Connected);
+    assert_eq!(yard.world(1).counts().revives, 1, "who knows whether it runs");
+    yard.world(1).break_instance(0);
+    yard.world(1).set_revival(Revival::Mends);
+    yard.world(1).lose_instance(InstanceId(0), &crash());
+    drop(yard.stage.call_loose("click").await.unwrap_err());
+    sleep(COOLDOWN * 3).await;
+    assert_eq!(yard.world(1).counts().revives, 1);
+    assert_eq!((yard.world(1).counts().starts > 10, yard.states()), (true, vec![Disconnected]));
+
+    let starts = yard.world(1).counts().starts;
+    let (status, waited) = took(yard.reconnect_browser("1")).await;
+    let status = status.unwrap();
+    assert_eq!((status.state, status.last_error, waited), (Connected, None, Duration::ZERO));
+    assert_eq!((yard.world(1).counts().starts, yard.world(1).counts().revives), (starts + 1, 2));
+    yard.stage.call_loose("click").await.unwrap();
+    yard.end().await;
+}
+
+/// A try that fails is told at once with its error, and the rest of a whole series follows by itself.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_fails() {
+    let yard = Yard::new(1);
+    yard.world(1).break_instance(0);
+    drop(yard.stage.call_loose("click").await.unwrap_err());
+    sleep(COOLDOWN / 2).await;
+    for (revival, words) in [
+        (Revival::Nothing, "it is broken"),
+        (Revival::Fails("no such program: chrome"), "no such program: chrome; it is broken"),
+        (Revival::Fails("panic"), "the engine's adapter panicked; it is broken"),
+    ] {
+        yard.world(1).set_revival(revival);
+        let (began, starts) = (Instant::now(), yard.world(1).counts().starts);
+        let error = yard.reconnect_browser("1").await.unwrap_err();
+        assert_eq!(error.to_string(), format!("browser 1 cannot be reached: {}: {words}", url(1)));
+        let FleetError::BrowserDown { retry_in: Some(retry_in), .. } = error else { panic!("{error:?}") };
+        assert_eq!((retry_in.as_millis(), began.elapsed()), (250, Duration::ZERO));
+        assert_eq!(yard.states(), [Connecting]);
+        sleep(SERIES + MS).await;
+        let status = yard.status(1);
+        assert_eq!((status.state, status.retry_in), (Disconnected, Some(COOLDOWN - MS)), "renewed");
+        assert_eq!(yard.world(1).counts().starts, starts + 4);
+        assert_eq!(status.last_error.as_deref(), Some("it is broken"));
+    }
+    yard.end().await;
+}
+
+/// Those who ask while it is carried out share its one try, also several at once; those who ask later get another.
+#[tokio::test(start_paused = true)]
+async fn several_at_once_are_one() {
+    let yard = Yard::new(1);
+    yard.world(1).reviving.shut();
+    let first = yard.begin_reconnect("1").await;
+    let second = yard.begin_reconnect("1").await;
+    assert_eq!((yard.states(), yard.world(1).counts().starts), (vec![Connecting], 0));
+    yard.world(1).starting.shut();
+    yard.world(1).reviving.open();
+    settle().await;
+    let third = yard.begin_reconnect("1").await;
+    assert!(!first.is_finished() && !second.is_finished() && !third.is_finished());
+    yard.world(1).starting.open();
+    for task in [first, second, third] {
+        assert_eq!(state(task).await, Connected);
+    }
+    let counts = yard.world(1).counts();
+    assert_eq!((counts.revives, counts.starts, counts.pings), (1, 1, 0));
+
+    yard.world(1).break_instance(0);
+    yard.world(1).lose_instance(InstanceId(0), &crash());
+    settle().await;
+    for round in 2..5 {
+        let both = [yard.begin_reconnect("1").await, yard.begin_reconnect("1").await];
+        for (nth, task) in both.into_iter().enumerate() {
+            assert!(matches!(task.await.unwrap(), Err(FleetError::BrowserDown { .. })), "{nth}");
+        }
+        // The second came when the first was done already.
+        assert_eq!(yard.world(1).counts().revives, 1 + (round - 1) * 2);
+    }
+    yard.end().await;
+}
+
+/// Asked for while a series runs, it is tried at once instead of after the pause; a try that hangs is broken off for it,
+/// so that there is never more than one.
+#[tokio::test(start_paused = true)]
+async fn while_a_series_runs() {
+    let yard = Yard::new(1);
+    yard.world(1).break_instance(0);
+    let call =
+        yard.stage.begin_as(&greenroom_core::Owner::local(), greenroom_fleet::Whose::NoOne, "click").await;
+    sleep(Duration::from_millis(800)).await;
+    assert_eq!((yard.states(), yard.world(1).counts().starts), (vec![Connecting], 3));
+    yard.world(1).mend();
+    let (status, waited) = took(yard.reconnect_browser("1")).await;
+    assert_eq!((status.unwrap().state, waited), (Connected, Duration::ZERO));
+    call.await.unwrap().unwrap();
+
+    yard.world(1).lose_instance(InstanceId(0), &crash());
+    yard.world(1).starting.shut();
+    let call = yard.stage.begin("a", "click").await;
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!((yard.states(), yard.world(1).counts().starting), (vec![Connecting], 1), "it hangs");
+    let again = yard.begin_reconnect("1").await;
+    let counts = yard.world(1).counts();
+    assert_eq!((counts.starting, counts.starting_max, counts.revives), (1, 1, 2));
+    yard.world(1).starting.open();
+    assert_eq!(state(again).await, Connected);
+    assert_eq!(call.await.unwrap().unwrap().pool, "browser-1");
+    yard.end().await;
+}
+
+/// Asked for at any moment of a loss, it ends with a browser that is connected, and every call is answered.
+#[tokio::test(start_paused = true)]
+async fn at_any_moment_of_a_loss() {
+    for turns in 0..60 {
+        let yard = Yard::new(1);
+        let call = yard.stage.begin("a", "hold").await;
+        drop(yard.world(1).held().await);
+        yard.world(1).lose_instance(InstanceId(0), &crash());
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        let (status, waited) = took(yard.reconnect_browser("1")).await;
+        let status = status.unwrap();
+        assert_eq!((status.state, status.reconnects, waited), (Connected, 1, Duration::ZERO), "{turns}");
+        let error = call.await.unwrap().unwrap_err();
+        assert!(matches!(error, FleetError::Lost(Lost::Browser { .. })), "{error}");
+        yard.stage.call("a", "click").await.unwrap();
+        assert_eq!(yard.world(1).counts().starting_max, 1);
+        yard.end().await;
+    }
+}
+
+/// Whoever asks is answered, whatever hangs: bringing the browser back, connecting to it, or clearing up after the last
+/// connection.
+#[tokio::test(start_paused = true)]
+async fn it_has_an_end() {
+    let yard = Yard::new(1);
+    yard.world(1).reviving.shut();
+    let (status, waited) = took(yard.reconnect_browser("1")).await;
+    assert_eq!((status.unwrap().state, waited.as_secs()), (Connected, 30));
+
+    yard.world(1).lose_instance(InstanceId(0), &crash());
+    yard.world(1).starting.shut();
+    let (error, waited) = took(yard.reconnect_browser("1")).await;
+    let words = "the browser could not be started within 30 s; it could not be connected to within 30 s";
+    let error = error.unwrap_err().to_string();
+    assert_eq!((error, waited.as_secs()), (format!("browser 1 cannot be reached: {}: {words}", url(1)), 60));
+
+    yard.world(1).starting.open();
+    yard.world(1).reviving.open();
+    yard.reconnect_browser("1").await.unwrap();
+    yard.world(1).stopping.shut();
+    yard.world(1).lose_instance(InstanceId(0), &crash());
+    let (status, waited) = took(yard.reconnect_browser("1")).await;
+    assert_eq!((status.unwrap().state, waited.as_secs()), (Connected, 15));
+    yard.world(1).stopping.open();
+    yard.end().await;
+}
+
+/// Whoever leaves while it is carried out changes nothing; and one who waits when everything ends is told.
+#[tokio::test(start_paused = true)]
+async fn leaving_and_ending() {
+    let yard = Yard::new(2);
+    yard.world(1).reviving.shut();
+    yard.begin_reconnect("1").await.abort();
+    yard.world(1).reviving.open();
+    settle().await;
+    assert_eq!(yard.states(), [Connected, Pending]);
+    yard.world(2).reviving.shut();
+    let waiting = yard.begin_reconnect("2").await;
+    yard.end().await;
+    assert!(matches!(waiting.await.unwrap(), Err(FleetError::ShuttingDown)));
+}

@@ -1,0 +1,250 @@
+//! Browsers come and go while others are used: indices are never used again, sessions end with their browser, and what
+//! was opened there is closed.
+
+use std::time::Duration;
+
+use greenroom_core::{InstanceId, Owner};
+use greenroom_fleet::{BrowserName, BrowserState, Ended, FleetError, NotChosen, Target, Whose};
+use tokio::time::Instant;
+
+use crate::{
+    fake::World,
+    stage::{at, connection, crash, named, settle, with_instances},
+    yard::{Yard, browser_in, on, took, url},
+};
+
+fn indices(yard: &Yard) -> Vec<u32> {
+    yard.browsers().iter().map(|browser| browser.index).collect()
+}
+
+/// A browser is added beside sessions that run; its index is one that no browser ever had, and one that is refused uses
+/// none up.
+#[tokio::test(start_paused = true)]
+async fn indices_are_never_used_again() {
+    let mut yard = Yard::new(2);
+    yard.stage.call_at(named("a"), on("1"), "click").await.unwrap();
+    yard.remove_browser("2").await.unwrap();
+    assert_eq!(yard.add(|_| {}).unwrap(), 3);
+    let label = |label: &str| Some(label.to_owned());
+    assert_eq!(yard.add(|(_, browser)| browser.label = label("work")).unwrap(), 4);
+    let same_url = yard.add(|(_, browser)| browser.url = url(3) + "/").unwrap_err();
+    assert_eq!(same_url.to_string(), format!("\"{}/\" is attached already, as browser 3", url(3)));
+    let same_label = yard.add(|(_, browser)| browser.label = label("work")).unwrap_err();
+    assert_eq!(same_label.to_string(), "\"work\" is attached already, as browser 4");
+    for bad in ["1", "9", "-1", ""] {
+        let error = yard.add(|(_, browser)| browser.label = label(bad)).unwrap_err();
+        assert!(matches!(error, FleetError::BadLabel { .. }), "{error}");
+    }
+    assert_eq!(yard.add(|_| {}).unwrap(), 5);
+    assert_eq!(indices(&yard), [1, 3, 4, 5]);
+    let error = yard.call_on("2", "click").await.unwrap_err();
+    assert_eq!(error.to_string(), "no such browser: \"2\"; there is 1, 3, 4 (\"work\"), 5");
+    assert_eq!(yard.stage.call("a", "click").await.unwrap().notes, []);
+    yard.remove_browser("work").await.unwrap();
+    // What was taken is free again, but for the index.
+    assert_eq!(yard.add(|(_, browser)| browser.label = label("work")).unwrap(), 6);
+    yard.end().await;
+}
+
+/// A browser that is taken out is out at once; its sessions end, with their seats closed before the connection is; calls
+/// that run or wait there are told so; others go on.
+#[tokio::test(start_paused = true)]
+async fn sessions_end_with_their_browser() {
+    let yard = Yard::tuned(2, |index, browser| {
+        browser.label = Some(format!("b{index}"));
+        with_instances(&mut browser.pool, |_, instance| instance.slots = 2);
+    });
+    let other = yard.stage.call_at(named("other"), on("1"), "click").await.unwrap().seat;
+    yard.stage.call_at(named("idle"), on("2"), "click").await.unwrap();
+    let running = yard.stage.begin_at(named("busy"), on("2"), "hold").await;
+    let _held = yard.world(2).held().await;
+    let behind = yard.stage.begin_at(named("busy"), Target::default(), "click").await;
+    let waiting = yard.begin_on("2", "click").await;
+    assert_eq!(yard.status(2).waiting, 1);
+    yard.world(2).closing.shut();
+    let removal = yard.begin_removal("b2").await;
+    assert_eq!(indices(&yard), [1], "at once");
+    assert!(yard.browser("b2").is_err());
+    for call in [running, behind, waiting] {
+        let error = call.await.unwrap().unwrap_err();
+        assert!(matches!(error, FleetError::BrowserRemoved { .. }), "{error}");
+        let words = "browser 2 (\"b2\") was removed: greenroom does not drive it any more";
+        assert_eq!(error.to_string(), words);
+    }
+    assert!(!removal.is_finished(), "its tabs are being closed");
+    assert_eq!((yard.world(2).counts().closes, yard.world(2).counts().stops), (2, 0));
+    yard.world(2).closing.open();
+    let gone = removal.await.unwrap().unwrap();
+    assert_eq!((gone.index, gone.state, gone.leased_slots), (2, BrowserState::Disconnected, 0));
+    yard.world(2).assert_empty();
+    assert_eq!(yard.stage.call("other", "click").await.unwrap().seat, other);
+    yard.end().await;
+}
+
+/// A session of a browser that was taken out begins anew by the usual rules, and says why; one that had ended there
+/// before does not bring it back either.
+#[tokio::test(start_paused = true)]
+async fn an_epitaph_brings_nothing_back() {
+    let yard = Yard::new(3);
+    yard.stage.call_at(named("a"), on("2"), "click").await.unwrap();
+    yard.world(2).lose_instance(InstanceId(0), &crash());
+    settle().await;
+    yard.stage.call_at(connection(1), on("2"), "click").await.unwrap();
+    yard.remove_browser("2").await.unwrap();
+    for whose in [named("a"), connection(1)] {
+        let error = yard.stage.call_at(whose, Target::default(), "click").await.unwrap_err();
+        assert!(matches!(error, FleetError::NotChosen(NotChosen::Required { .. })), "{error}");
+    }
+    let said = yard.stage.call_at(named("a"), on("1"), "click").await.unwrap();
+    assert_eq!((said.pool.as_str(), said.restarted()), ("browser-1", Some(&Ended::Lost(crash()))));
+    yard.stage.close("a").await.unwrap();
+    yard.remove_browser("3").await.unwrap();
+    let said = yard.stage.call_at(connection(1), Target::default(), "click").await.unwrap();
+    let removed = Ended::Removed(BrowserName { index: 2, label: None }.into());
+    assert_eq!((said.pool.as_str(), said.restarted()), ("browser-1", Some(&removed)));
+    assert_eq!(
+        said.notes[0].to_string(),
+        "session restarted: browser 2, where it lived, was removed; its earlier tabs and refs are gone, the browser's cookies and logins are as they were"
+    );
+    yard.world(2).assert_empty();
+    yard.end().await;
+}
+
+/// A removal while the browser is being connected to breaks that off; those who wait for it, by a call or by hand, are
+/// told.
+#[tokio::test(start_paused = true)]
+async fn while_it_connects() {
+    for turns in 0..30 {
+        let yard = Yard::new(2);
+        yard.world(2).starting.shut();
+        let call = yard.begin_on("2", "click").await;
+        let reconnect = yard.begin_reconnect("2").await;
+        if turns % 2 == 0 {
+            yard.world(2).starting.open();
+        }
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        let (status, waited) = took(yard.remove_browser("2")).await;
+        assert_eq!((status.unwrap().state, waited), (BrowserState::Disconnected, Duration::ZERO), "{turns}");
+        // Whichever was faster.
+        if let Err(error) = call.await.unwrap() {
+            assert!(matches!(error, FleetError::BrowserRemoved { .. }), "{turns}: {error}");
+        }
+        if let Err(error) = reconnect.await.unwrap() {
+            assert!(matches!(error, FleetError::BrowserRemoved { .. }), "{turns}: {error}");
+        }
+        yard.world(2).assert_empty();
+        yard.end().await;
+    }
+}
+
+/// A call that comes in the very moment of a removal is served or told so, and opens nothing there afterwards.
+#[tokio::test(start_paused = true)]
+async fn calls_in_the_moment_of_a_removal() {
+    for turns in 0..40 {
+        let yard = Yard::new(2);
+        yard.call_on("2", "click").await.unwrap();
+        let mut calls = Vec::new();
+        for whose in [named("a"), Whose::NoOne, named("b")] {
+            let stage = yard.stage.clone();
+            calls.push(tokio::spawn(async move { stage.call_at(whose, on("2"), "click").await }));
+        }
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        yard.remove_browser("2").await.unwrap();
+        yard.world(2).assert_empty();
+        for call in calls {
+            match call.await.unwrap() {
+                Ok(_) | Err(FleetError::BrowserRemoved { .. }) => {}
+                // It came when there was one browser left, of which none must be named.
+                Err(FleetError::NotChosen(NotChosen::OnlyOne)) => {}
+                Err(error) => panic!("{turns}: {error}"),
+            }
+        }
+        yard.world(2).assert_empty();
+        yard.end().await;
+    }
+}
+
+/// Taken out twice at once, a browser is left once; and whoever asked may leave without harm.
+#[tokio::test(start_paused = true)]
+async fn removed_twice() {
+    let yard = Yard::new(2);
+    yard.stage.call_at(named("a"), on("2"), "click").await.unwrap();
+    yard.world(2).closing.shut();
+    let removal = yard.begin_removal("2").await;
+    let again = yard.remove_browser("2").await.unwrap_err();
+    assert!(matches!(again, FleetError::NotChosen(NotChosen::Unknown { .. })), "{again}");
+    removal.abort();
+    yard.world(2).closing.open();
+    settle().await;
+    yard.world(2).assert_empty();
+    yard.end().await;
+}
+
+/// A browser that does not let go keeps whoever takes it out no longer than a minute, and is left in the end.
+#[tokio::test(start_paused = true)]
+async fn a_removal_has_an_end() {
+    let yard = Yard::new(1);
+    yard.world(1).opening.shut();
+    let call = yard.stage.begin("a", "click").await;
+    yard.world(1).stopping.shut();
+    yard.world(1).closing.shut();
+    let began = Instant::now();
+    yard.remove_browser("1").await.unwrap();
+    assert!(began.elapsed() <= Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(matches!(
+        call.await.unwrap(),
+        Err(FleetError::BrowserRemoved { .. } | FleetError::BrowserDown { .. })
+    ));
+    for gate in [&yard.world(1).opening, &yard.world(1).stopping, &yard.world(1).closing] {
+        gate.open();
+    }
+    yard.end().await;
+}
+
+/// A shutdown in the middle of a removal waits for it: nothing is left behind, whichever came first.
+#[tokio::test(start_paused = true)]
+async fn removed_while_shutting_down() {
+    for turns in 0..40 {
+        let yard = Yard::new(1);
+        yard.stage.call("a", "click").await.unwrap();
+        yard.stage.close("a").await.unwrap();
+        yard.stage.call_loose("click").await.unwrap();
+        let ending = tokio::spawn({
+            let fleet = yard.stage.fleet.clone();
+            async move { fleet.shutdown().await }
+        });
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        let removal = yard.begin_removal("1").await;
+        ending.await.unwrap();
+        yard.world(1).assert_empty();
+        let removed = removal.await.unwrap();
+        assert!(matches!(removed, Ok(_) | Err(FleetError::ShuttingDown)), "{turns}: {removed:?}");
+        yard.end().await;
+    }
+}
+
+/// With the last browser gone, the pool beside it serves those who name nothing, and the index goes on.
+#[tokio::test(start_paused = true)]
+async fn back_to_the_pool() {
+    let yard = Yard::beside_a_pool(1);
+    assert_eq!(yard.stage.call("a", "click").await.unwrap().pool, "browser-1");
+    yard.remove_browser("1").await.unwrap();
+    let said = yard.stage.call("a", "click").await.unwrap();
+    assert_eq!((said.pool.as_str(), said.restarted().is_some()), ("DEFAULT", true));
+    assert!(
+        said.notes[0]
+            .to_string()
+            .ends_with("this is a new, empty browser, earlier pages, cookies and refs are gone")
+    );
+    let world = World::new();
+    assert_eq!(yard.add_browser(|index| browser_in(&world, index)).unwrap().index, 2);
+    let bob = Owner::new("bob");
+    assert!(matches!(yard.call_as(&bob, Whose::NoOne, at("", "")).await, Err(FleetError::NotYours { .. })));
+    yard.end().await;
+}

@@ -1,0 +1,357 @@
+//! Any history of attached browsers: calls that come, wait and leave; browsers that die, cannot be reached, hang or fall
+//! silent; others that are added, removed and reconnected meanwhile.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use greenroom_core::InstanceId;
+use greenroom_fleet::{BrowserState, FleetError, Target, Whose};
+use proptest::{collection::vec, prelude::*, sample::Index};
+use tokio::{task::JoinHandle, time::sleep};
+
+use crate::{
+    fake::{Held, Pulse, Revival, World},
+    stage::{MS, Outcome, at, crash, named, settle, with_instances},
+    yard::{COOLDOWN, SERIES, Yard, on},
+};
+
+/// Browsers that there may be at most in one history.
+const MOST: u32 = 5;
+
+/// Sessions below this are never closed, and their callers never leave: so every new browser they got must be told.
+const FAITHFUL: u8 = 2;
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A call, in one of a few sessions or in none, that names a browser or not; it may be held up, and its caller may
+    /// leave.
+    Call {
+        session: Option<u8>,
+        browser: Option<u32>,
+        hold: bool,
+        leave_after: Option<u8>,
+    },
+    Answer(Index),
+    Close(u8),
+    Lose(u32),
+    LoseSeat(u32, Index),
+    Break(u32),
+    Pulse(u32, Option<bool>),
+    Revival(u32, Option<bool>),
+    Mend(u32),
+    Stall(u32),
+    Go(u32),
+    Reconnect(u32),
+    Remove(u32),
+    Add,
+    ConnectAll,
+    Wait(u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let one = || 1..=MOST;
+    prop_oneof![
+        12 => (
+            prop::option::weighted(0.6, 0..4_u8),
+            prop::option::weighted(0.8, one()),
+            any::<bool>(),
+            prop::option::weighted(0.3, 0..30_u8),
+        )
+            .prop_map(|(session, browser, hold, leave_after)| Step::Call {
+                session,
+                browser,
+                hold,
+                leave_after,
+            }),
+        6 => any::<Index>().prop_map(Step::Answer),
+        2 => (FAITHFUL..4).prop_map(Step::Close),
+        3 => one().prop_map(Step::Lose),
+        1 => (one(), any::<Index>()).prop_map(|(nth, seat)| Step::LoseSeat(nth, seat)),
+        2 => one().prop_map(Step::Break),
+        1 => (one(), prop::option::of(any::<bool>())).prop_map(|(nth, pulse)| Step::Pulse(nth, pulse)),
+        1 => (one(), prop::option::of(any::<bool>())).prop_map(|(nth, works)| Step::Revival(nth, works)),
+        3 => one().prop_map(Step::Mend),
+        1 => one().prop_map(Step::Stall),
+        2 => one().prop_map(Step::Go),
+        3 => one().prop_map(Step::Reconnect),
+        1 => one().prop_map(Step::Remove),
+        2 => Just(Step::Add),
+        1 => Just(Step::ConnectAll),
+        5 => (0..3_000_u16).prop_map(Step::Wait),
+        1 => (3_000..60_000_u16).prop_map(Step::Wait),
+    ]
+}
+
+/// What happened so far, beside what the worlds know.
+struct History {
+    yard: Yard,
+    slots: usize,
+    running: Vec<JoinHandle<Outcome>>,
+    /// Those of sessions whose answers are looked at.
+    faithful: Vec<(u8, JoinHandle<Outcome>)>,
+    held: Vec<Held>,
+    stalled: BTreeSet<u32>,
+    reconnects: usize,
+    orders: Vec<JoinHandle<bool>>,
+    /// Indices that were given.
+    given: u32,
+}
+
+impl History {
+    fn world(&self, nth: u32) -> Option<&World> {
+        (nth <= self.given).then(|| &**self.yard.world(nth))
+    }
+
+    /// What holds whenever everything has come to rest; and what follows where nothing is held up.
+    fn check(&self) {
+        let mut last = 0;
+        for browser in self.yard.browsers() {
+            assert!(browser.index > last && browser.index <= self.given, "{browser:?}");
+            last = browser.index;
+            let (counts, stalled) =
+                (self.yard.world(browser.index).counts(), self.stalled.contains(&browser.index));
+            assert!(browser.leased_slots <= browser.slots, "{browser:?}");
+            let is_connected = browser.state == BrowserState::Connected;
+            assert!(is_connected || browser.leased_slots == 0, "{browser:?}");
+            assert_eq!(browser.state == BrowserState::Pending, counts.starts + counts.revives == 0);
+            assert_eq!(browser.last_attempt.is_none(), browser.state == BrowserState::Pending);
+            assert_eq!(browser.reconnects, counts.started.saturating_sub(1) as u64, "{browser:?} {counts:?}");
+            let is_full = browser.leased_slots == browser.slots;
+            assert!(stalled || !is_connected || browser.waiting == 0 || is_full, "{browser:?}");
+            let rests = browser.state == BrowserState::Disconnected
+                && browser.retry_in.is_some_and(|pause| pause > Duration::from_secs(1));
+            assert!(stalled || !rests || browser.waiting == 0, "somebody waits for nothing: {browser:?}");
+        }
+        let revives: usize = (1..=self.given).map(|nth| self.yard.world(nth).counts().revives).sum();
+        assert!(revives <= self.reconnects, "brought back unasked");
+        for nth in 1..=self.given {
+            let (world, counts) = (self.yard.world(nth), self.yard.world(nth).counts());
+            assert!(counts.starting_max <= 1, "one try at a time: {counts:?}");
+            assert!(counts.seats_max <= self.slots, "a slot is lent twice: {counts:?}");
+            assert_eq!(
+                (counts.dropped, counts.calls_on_lost, world.stopped_twice()),
+                (0, 0, 0),
+                "{counts:?}"
+            );
+        }
+    }
+
+    async fn take_held(&mut self) {
+        for nth in 1..=self.given {
+            while self.yard.world(nth).holds_any().await {
+                self.held.push(self.yard.world(nth).held().await);
+            }
+        }
+    }
+
+    fn add(&mut self) {
+        if self.given >= MOST {
+            return;
+        }
+        let slots = self.slots;
+        let index = self.yard.add(|(_, browser)| {
+            browser.pool.local_only = slots == 1;
+            with_instances(&mut browser.pool, move |_, instance| instance.slots = slots);
+        });
+        assert_eq!(index.unwrap(), self.given + 1);
+        self.given += 1;
+    }
+
+    async fn call(&mut self, session: Option<u8>, browser: Option<u32>, hold: bool, leave_after: Option<u8>) {
+        let whose = session.map_or(Whose::NoOne, |id| named(&id.to_string()));
+        let target = browser.map_or(Target::default(), |index| on(&index.to_string()));
+        let (stage, tool) = (self.yard.stage.clone(), if hold { "hold" } else { "click" });
+        let call = tokio::spawn(async move { stage.call_at(whose, target, tool).await });
+        match (session.filter(|id| *id < FAITHFUL), leave_after) {
+            (Some(id), _) => self.faithful.push((id, call)),
+            (None, None) => self.running.push(call),
+            (None, Some(turns)) => {
+                for _ in 0..turns {
+                    tokio::task::yield_now().await;
+                }
+                call.abort();
+            }
+        }
+    }
+
+    /// Has something done to a browser, beside everything else.
+    fn order(&mut self, nth: u32, removes: bool) {
+        self.reconnects += usize::from(!removes);
+        let (fleet, name) = (self.yard.stage.fleet.clone(), nth.to_string());
+        self.orders.push(tokio::spawn(async move {
+            match removes {
+                true => fleet.remove_browser(&name).await.is_ok(),
+                false => fleet.reconnect_browser(&name).await.is_ok(),
+            }
+        }));
+    }
+
+    async fn play(&mut self, step: Step) {
+        match step {
+            Step::Call { session, browser, hold, leave_after } => {
+                self.call(session, browser, hold, leave_after).await;
+            }
+            Step::Answer(index) if !self.held.is_empty() => {
+                self.held.swap_remove(index.index(self.held.len())).answer();
+            }
+            Step::Answer(_) => {}
+            Step::Close(id) => {
+                let stage = self.yard.stage.clone();
+                tokio::spawn(async move { stage.close(&id.to_string()).await });
+            }
+            Step::Reconnect(nth) => self.order(nth, false),
+            Step::Remove(nth) => self.order(nth, true),
+            Step::Add => self.add(),
+            Step::ConnectAll => self.yard.connect_browsers(),
+            Step::Wait(ms) => {
+                sleep(MS * ms.into()).await;
+                settle().await;
+                self.check();
+            }
+            Step::Stall(nth) | Step::Go(nth) => {
+                let Some(world) = self.world(nth) else { return };
+                let gates = [&world.starting, &world.opening, &world.stopping, &world.reviving];
+                if matches!(step, Step::Stall(_)) {
+                    gates.iter().for_each(|gate| gate.shut());
+                    self.stalled.insert(nth);
+                } else {
+                    gates.iter().for_each(|gate| gate.open());
+                    self.stalled.remove(&nth);
+                }
+            }
+            Step::Lose(nth)
+            | Step::LoseSeat(nth, _)
+            | Step::Break(nth)
+            | Step::Pulse(nth, _)
+            | Step::Revival(nth, _)
+            | Step::Mend(nth) => {
+                if let Some(world) = self.world(nth) {
+                    befall(world, &step);
+                }
+            }
+        }
+    }
+
+    /// Everything is mended and answered: then every call and every order has come to something, and every browser is
+    /// there.
+    async fn finish(mut self) {
+        for nth in 1..=self.given {
+            self.play(Step::Go(nth)).await;
+            self.play(Step::Mend(nth)).await;
+        }
+        for _ in 0..12 {
+            settle().await;
+            self.take_held().await;
+            self.held.drain(..).for_each(Held::answer);
+            sleep((COOLDOWN + SERIES) / 6).await;
+        }
+        settle().await;
+        self.check();
+        let calls = self.running.iter().chain(self.faithful.iter().map(|(_, call)| call));
+        assert!(calls.into_iter().all(JoinHandle::is_finished), "a call was never answered");
+        assert!(self.orders.iter().all(JoinHandle::is_finished), "an order was never carried out");
+        self.check_notes().await;
+        for id in 0..4 {
+            let _ = self.yard.stage.close(&id.to_string()).await;
+        }
+        for browser in self.yard.browsers() {
+            assert!(matches!(browser.state, BrowserState::Pending | BrowserState::Connected), "{browser:?}");
+            let target = match self.yard.browsers().len() {
+                1 => at("", ""),
+                _ => on(&browser.index.to_string()),
+            };
+            self.yard.stage.call_at(Whose::NoOne, target, "click").await.unwrap();
+        }
+        self.yard.end().await;
+    }
+
+    /// A session that was never closed has one browser, or is told of each further one.
+    async fn check_notes(&mut self) {
+        let mut seats: BTreeMap<(u8, String, u64), bool> = BTreeMap::new();
+        for (id, call) in self.faithful.drain(..) {
+            match call.await.unwrap() {
+                Ok(said) => {
+                    *seats.entry((id, said.pool.clone(), said.seat)).or_default() |=
+                        said.restarted().is_some();
+                }
+                Err(
+                    FleetError::BrowserDown { .. }
+                    | FleetError::NotChosen(_)
+                    | FleetError::Elsewhere { .. }
+                    | FleetError::Lease(_)
+                    | FleetError::Lost(_)
+                    | FleetError::NotRun(_)
+                    | FleetError::BrowserRemoved { .. },
+                ) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        for id in 0..FAITHFUL {
+            let untold: Vec<_> = seats.iter().filter(|((of, ..), told)| *of == id && !**told).collect();
+            assert!(untold.len() <= 1, "a silent swap: {untold:?}");
+        }
+    }
+}
+
+/// Something happens in a browser's world.
+fn befall(world: &World, step: &Step) {
+    match step {
+        Step::Lose(_) => world.lose_if_started(InstanceId(0), &crash()),
+        Step::LoseSeat(_, index) => {
+            let open = world.open_seats();
+            if !open.is_empty() {
+                world.lose_if_open(*index.get(&open), crash());
+            }
+        }
+        Step::Break(_) => world.break_instance(0),
+        Step::Pulse(_, hangs) => {
+            world.set_pulse(0, hangs.map(|hangs| if hangs { Pulse::Hangs } else { Pulse::Unwell }));
+        }
+        Step::Revival(_, works) => world.set_revival(match works {
+            None => Revival::Nothing,
+            Some(true) => Revival::Mends,
+            Some(false) => Revival::Fails("no such program"),
+        }),
+        Step::Mend(_) => world.mend(),
+        _ => {}
+    }
+}
+
+async fn play(browsers: u32, slots: usize, steps: Vec<Step>) {
+    let mut history = History {
+        yard: Yard::new(0),
+        slots,
+        running: Vec::new(),
+        faithful: Vec::new(),
+        held: Vec::new(),
+        stalled: BTreeSet::new(),
+        reconnects: 0,
+        orders: Vec::new(),
+        given: 0,
+    };
+    (0..browsers).for_each(|_| history.add());
+    for step in steps {
+        history.take_held().await;
+        history.play(step).await;
+    }
+    history.finish().await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+
+    /// Over any such history there is one try at a time per browser, nothing is brought back unasked, no slot is lent
+    /// twice, nobody waits for what will not come, no session gets another browser without a word, every call and order
+    /// is answered, no index is used twice, and a shutdown leaves nothing.
+    #[test]
+    fn attached_browsers_keep_their_promises(
+        browsers in 0..4_u32,
+        slots in 1..3_usize,
+        steps in vec(step(), 1..80),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(play(browsers, slots, steps));
+    }
+}

@@ -1,0 +1,165 @@
+//! A fleet with attached browsers, each in a fake world of its own, and the short ways in which tests call it.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::Owner;
+use greenroom_fleet::{
+    BrowserSettings, BrowserState, BrowserStatus, Fleet, FleetError, FleetSettings, Retry, Target, Whose,
+    pool_name,
+};
+use tokio::task::JoinHandle;
+
+use crate::{
+    agents::{Counting, FakeAgent},
+    fake::World,
+    stage::{Outcome, Stage, fixed_pool, settings_of, settle, with_instances},
+};
+
+pub const COOLDOWN: Duration = Duration::from_secs(60);
+
+/// What a series of tries takes that fails at once each time.
+pub const SERIES: Duration = Duration::from_millis(250 + 500 + 1000);
+
+#[derive(Clone)]
+pub struct Yard {
+    /// Its own world is that of the pool, if there is one.
+    pub stage: Stage,
+    worlds: Vec<Arc<World>>,
+}
+
+impl std::ops::Deref for Yard {
+    type Target = Fleet;
+
+    fn deref(&self) -> &Fleet {
+        &self.stage.fleet
+    }
+}
+
+pub fn url(index: u32) -> String {
+    format!("http://127.0.0.1:{}", 9220 + index)
+}
+
+/// What a browser in this world is made of: the user's own, with one slot.
+pub fn browser_in(world: &Arc<World>, index: u32) -> BrowserSettings {
+    let mut pool = fixed_pool(world, &pool_name(index), 1, 1);
+    pool.local_only = true;
+    with_instances(&mut pool, |_, instance| {
+        (instance.lazy, instance.retry) = (true, Retry::attached(COOLDOWN));
+    });
+    BrowserSettings { url: url(index), label: None, tags: Vec::new(), engine: "fake".to_owned(), pool }
+}
+
+/// An attached browser, by index or label.
+pub fn on(browser: &str) -> Target {
+    Target { browser: Some(browser.to_owned()), ..Target::default() }
+}
+
+impl Yard {
+    /// So many browsers, and no pool.
+    pub fn new(browsers: u32) -> Self {
+        Self::tuned(browsers, |_, _| {})
+    }
+
+    pub fn tuned(browsers: u32, tune: impl Fn(u32, &mut BrowserSettings)) -> Self {
+        Self::of(browsers, tune, |settings| settings.pools.clear())
+    }
+
+    /// With a pool beside them.
+    pub fn beside_a_pool(browsers: u32) -> Self {
+        Self::of(browsers, |_, _| {}, |_| {})
+    }
+
+    pub fn of(
+        browsers: u32,
+        tune: impl Fn(u32, &mut BrowserSettings),
+        settings: impl FnOnce(&mut FleetSettings),
+    ) -> Self {
+        let world = World::new();
+        let mut made = settings_of(&world, 1, 1);
+        settings(&mut made);
+        let mut yard = Self { stage: Stage::of(made, world), worlds: Vec::new() };
+        for _ in 0..browsers {
+            yard.add(|settings| tune(settings.0, &mut settings.1)).unwrap();
+        }
+        yard
+    }
+
+    /// Adds a browser in a world of its own.
+    pub fn add(&mut self, tune: impl FnOnce(&mut (u32, BrowserSettings))) -> Result<u32, FleetError> {
+        let world = World::new();
+        let added = self.stage.fleet.add_browser(|index| {
+            let mut settings = (index, browser_in(&world, index));
+            tune(&mut settings);
+            settings.1
+        })?;
+        self.worlds.push(world);
+        Ok(added.index)
+    }
+
+    pub fn watcher(&self) -> &Arc<Counting> {
+        &self.stage.watcher
+    }
+
+    /// The world of the browser that was added as the nth.
+    pub fn world(&self, nth: u32) -> &Arc<World> {
+        &self.worlds[nth as usize - 1]
+    }
+
+    pub fn status(&self, index: u32) -> BrowserStatus {
+        self.browser_named(&index.to_string())
+    }
+
+    fn browser_named(&self, name: &str) -> BrowserStatus {
+        self.stage.fleet.browser(name).unwrap()
+    }
+
+    pub fn states(&self) -> Vec<BrowserState> {
+        self.browsers().iter().map(|browser| browser.state).collect()
+    }
+
+    /// A call of the local owner without a session.
+    pub async fn call_on(&self, browser: &str, tool: &str) -> Outcome {
+        self.stage.call_at(Whose::NoOne, on(browser), tool).await
+    }
+
+    pub async fn begin_on(&self, browser: &str, tool: &str) -> JoinHandle<Outcome> {
+        self.stage.begin_at(Whose::NoOne, on(browser), tool).await
+    }
+
+    pub async fn call_as(&self, owner: &Owner, whose: Whose, target: Target) -> Outcome {
+        self.stage.call_for(owner, whose, target, "click", Arc::new(FakeAgent)).await
+    }
+
+    /// Reconnects in a task of its own, as far as that gets by itself.
+    pub async fn begin_reconnect(&self, name: &str) -> JoinHandle<Result<BrowserStatus, FleetError>> {
+        let (fleet, name) = (self.stage.fleet.clone(), name.to_owned());
+        let task = tokio::spawn(async move { fleet.reconnect_browser(&name).await });
+        settle().await;
+        task
+    }
+
+    /// The same of a removal.
+    pub async fn begin_removal(&self, name: &str) -> JoinHandle<Result<BrowserStatus, FleetError>> {
+        let (fleet, name) = (self.stage.fleet.clone(), name.to_owned());
+        let task = tokio::spawn(async move { fleet.remove_browser(&name).await });
+        settle().await;
+        task
+    }
+
+    /// Shuts down and proves that nothing is left behind.
+    pub async fn end(&self) {
+        self.shutdown().await;
+        self.worlds.iter().chain([&self.stage.world]).for_each(|world| world.assert_empty());
+        for browser in self.browsers() {
+            assert_eq!(browser.state, BrowserState::Disconnected);
+            assert_eq!((browser.leased_slots, browser.waiting, browser.retry_in), (0, 0, None));
+        }
+    }
+}
+
+/// How long it takes, by the paused clock.
+pub async fn took<T>(future: impl Future<Output = T>) -> (T, Duration) {
+    let began = tokio::time::Instant::now();
+    let output = future.await;
+    (output, began.elapsed())
+}

@@ -1,0 +1,271 @@
+//! Attached browsers that come and go while greenroom runs: who may add and remove them, and how that is done.
+//!
+//! How a browser is driven and which addresses may be named is not known here: whoever puts the house together hands in
+//! an [`Attach`]. A start command or headers are never taken from here: a command runs as greenroom's user, and only
+//! that user's own configuration may name one.
+
+use std::sync::Arc;
+
+use greenroom_core::{
+    BoxFuture, Engine,
+    settings::{EngineKind, Responses, When},
+};
+use greenroom_fleet::{BrowserSettings, BrowserStatus, FleetError, pool_name};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::Gateway;
+
+/// How many browsers may be attached when another one is asked for. Each costs an engine's process, some 100 MB; nobody
+/// drives more by hand, and an agent that asks for more has lost count.
+const BROWSERS_MAX: usize = 64;
+
+/// How long a label or a tag may be: a word or two, which stand in every list.
+const NAME_CHARS_MAX: usize = 64;
+
+/// How many tags a browser may have: ten are many, and each stands in every list.
+const TAGS_MAX: usize = 16;
+
+/// A browser that somebody asks for, as it is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// The debugger's address: `http://host:port`, or `ws://…`.
+    pub url: String,
+    /// A second name beside its index.
+    #[serde(default)]
+    pub label: Option<String>,
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Unless it is said, what the configuration has.
+    #[serde(default)]
+    pub engine: Option<Driver>,
+}
+
+/// An engine that attaches to browsers. Any other needs a command, which only an operator may give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Driver {
+    Playwright,
+    Devtools,
+}
+
+impl From<Driver> for EngineKind {
+    fn from(driver: Driver) -> Self {
+        match driver {
+            Driver::Playwright => Self::Playwright,
+            Driver::Devtools => Self::Devtools,
+        }
+    }
+}
+
+/// A browser to take on.
+pub struct Attachment {
+    pub settings: BrowserSettings,
+    /// Whom to ask for its tools.
+    pub engine: Arc<dyn Engine>,
+    /// What agents get of its answers, if that is said of it.
+    pub responses: Option<Responses>,
+}
+
+/// Makes the attachment, once its index is known.
+pub type Prepared = Box<dyn FnOnce(u32) -> Attachment + Send>;
+
+/// Knows how browsers are driven.
+pub trait Attach: Send + Sync {
+    /// How to drive this browser, or why it may not be attached. Nothing is connected by that.
+    fn prepare(&self, asked: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>>;
+}
+
+/// Why a browser may not be attached: what it says of itself cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct AttachError {
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl AttachError {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Who may change which browsers are attached, and who knows how.
+#[derive(Clone)]
+pub struct Attaching {
+    pub changes: When,
+    /// Browsers were configured at the start.
+    pub configured: bool,
+    /// `None` where no browser can be attached at all.
+    pub by: Option<Arc<dyn Attach>>,
+}
+
+impl Attaching {
+    /// Nobody may.
+    pub fn none() -> Self {
+        Self { changes: When::Off, configured: false, by: None }
+    }
+
+    /// Whether somebody may who is this user on this machine, or is not.
+    pub(crate) fn allows(&self, here: bool) -> bool {
+        self.by.is_some()
+            && match self.changes {
+                When::On => true,
+                When::Off => false,
+                When::Auto => here && self.configured,
+            }
+    }
+}
+
+/// Why a browser was not attached.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotAttached {
+    /// Whoever asks may not, or nobody here can.
+    #[error("browsers cannot be attached or removed here")]
+    NotAllowed,
+    #[error(transparent)]
+    Refused(#[from] AttachError),
+    #[error("too many browsers are attached: {BROWSERS_MAX}")]
+    TooMany,
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+}
+
+impl Gateway {
+    /// Takes a browser on, so that calls can name it. Nothing is connected by that.
+    pub fn attach(&self, make: impl FnOnce(u32) -> Attachment) -> Result<BrowserStatus, FleetError> {
+        let mut made = None;
+        let status = self.fleet.add_browser(|index| {
+            let Attachment { settings, engine, responses } = make(index);
+            made = Some((engine, responses));
+            settings
+        })?;
+        if let Some((engine, responses)) = made {
+            self.policy.also_unsafe(engine.unsafe_tools());
+            self.recall.responds(&pool_name(status.index), responses);
+            self.catalog.add_browser(&status, engine);
+        }
+        Ok(status)
+    }
+
+    /// Attaches a browser that somebody asks for and connects it. One that cannot be connected is not kept: it would
+    /// only make everybody say which one they mean.
+    pub(crate) async fn connect_browser(&self, asked: Asked) -> Result<BrowserStatus, NotAttached> {
+        let by = self.attaching.by.as_ref().ok_or(NotAttached::NotAllowed)?;
+        check(&asked)?;
+        if self.fleet.browsers().len() >= BROWSERS_MAX {
+            return Err(NotAttached::TooMany);
+        }
+        let status = self.attach(by.prepare(asked).await?)?;
+        let index = status.index.to_string();
+        match self.fleet.reconnect_browser(&index).await {
+            Ok(status) => {
+                self.catalog.complete().await;
+                Ok(status)
+            }
+            Err(error) => {
+                // It may have been taken out by somebody else meanwhile.
+                let _ = self.detach(status.index).await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Takes a browser out and leaves it as it was. Returns when greenroom has left it.
+    pub(crate) async fn detach(&self, index: u32) -> Result<BrowserStatus, FleetError> {
+        let name = index.to_string();
+        self.fleet.browser(&name)?;
+        self.catalog.remove_browser(index);
+        self.recall.responds(&pool_name(index), None);
+        self.metrics.forget_browser(index);
+        self.fleet.remove_browser(&name).await
+    }
+}
+
+/// What is wrong with a browser whatever its address is.
+fn check(asked: &Asked) -> Result<(), AttachError> {
+    if asked.url.contains('|') {
+        let message = "a start command cannot be given here: `|` in the URL";
+        let hint = "leave it out; the operator can give one with `--browserUrl` or in the configuration file";
+        return Err(AttachError::new(message).hint(hint));
+    }
+    if let Some(label) = &asked.label {
+        name("label", label)?;
+    }
+    if asked.tags.len() > TAGS_MAX {
+        return Err(AttachError::new(format!("too many `tags`: at most {TAGS_MAX}")));
+    }
+    asked.tags.iter().try_for_each(|tag| name("tags", tag))
+}
+
+fn name(what: &str, given: &str) -> Result<(), AttachError> {
+    let length = given.chars().count();
+    if !(1..=NAME_CHARS_MAX).contains(&length) || given.trim() != given || given.contains(char::is_control) {
+        let message = format!("`{what}` must be 1 to {NAME_CHARS_MAX} printable characters");
+        return Err(AttachError::new(message));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Never;
+
+    impl Attach for Never {
+        fn prepare(&self, _: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>> {
+            Box::pin(async { Err(AttachError::new("never")) })
+        }
+    }
+
+    /// `auto` is for those of this machine where browsers were configured, `on` for everybody, `off` for nobody; and
+    /// nobody may where nobody knows how.
+    #[test]
+    fn who_may() {
+        let may = |changes, configured, here| {
+            Attaching { changes, configured, by: Some(Arc::new(Never)) }.allows(here)
+        };
+        for (changes, configured, here, expected) in [
+            (When::Auto, true, true, true),
+            (When::Auto, true, false, false),
+            (When::Auto, false, true, false),
+            (When::On, false, false, true),
+            (When::Off, true, true, false),
+        ] {
+            assert_eq!(may(changes, configured, here), expected, "{changes:?} {configured} {here}");
+        }
+        assert!(!Attaching { changes: When::On, ..Attaching::none() }.allows(true));
+    }
+
+    /// What cannot be a browser's name is refused by what is wrong with it, and a start command by why.
+    #[test]
+    fn what_is_asked_for() {
+        let plain = Asked { url: "http://127.0.0.1:9222".to_owned(), ..Asked::default() };
+        let label = |label: &str| Asked { label: Some(label.to_owned()), ..plain.clone() };
+        let tags = |count: usize| Asked { tags: vec!["a".to_owned(); count], ..plain.clone() };
+        for fine in [plain.clone(), label("my work 2"), tags(TAGS_MAX), label(&"ä".repeat(NAME_CHARS_MAX))] {
+            assert_eq!(check(&fine), Ok(()), "{fine:?}");
+        }
+        let with_command = Asked { url: "http://127.0.0.1:9222|chrome".to_owned(), ..plain.clone() };
+        for (odd, says) in [
+            (with_command, "start command"),
+            (label(""), "`label` must be 1 to 64"),
+            (label(" a"), "`label` must be"),
+            (label("a\nb"), "printable"),
+            (label(&"x".repeat(NAME_CHARS_MAX + 1)), "`label` must be"),
+            (tags(TAGS_MAX + 1), "at most 16"),
+            (Asked { tags: vec![String::new()], ..plain.clone() }, "`tags` must be"),
+        ] {
+            let refused = check(&odd).unwrap_err();
+            assert!(refused.message.contains(says), "{odd:?}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Attached browsers as programs see them: the answer of `list_browsers`, of `/api/browsers` and of the control socket,
+//! field for field. What another version does not say is empty here, so that versions can ask each other.
+
+use greenroom_core::time::timestamp_ms;
+use greenroom_fleet::{BrowserStatus, Fleet, pool_name};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// All attached browsers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Browsers {
+    pub browsers: Vec<Browser>,
+}
+
+/// An attached browser.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Browser {
+    /// From 1 on; never used again for another one.
+    pub index: u32,
+    /// The debugger's address.
+    pub url: String,
+    pub label: Option<String>,
+    pub tags: Vec<String>,
+    /// Which engine drives it.
+    pub engine: String,
+    /// `pending`, `connecting`, `connected` or `disconnected`.
+    pub state: String,
+    /// Why the last attempt to connect it failed, or how the connection was lost.
+    pub last_error: Option<String>,
+    /// When a connection was last tried.
+    pub last_attempt: Option<String>,
+    /// When it is tried again by itself.
+    pub retry_in_seconds: Option<u64>,
+    /// How often the connection was made again.
+    pub reconnects: u64,
+    /// How many sessions live there.
+    pub sessions: usize,
+    pub slots: usize,
+    pub leased_slots: usize,
+    /// Callers that wait for it.
+    pub waiting: usize,
+}
+
+impl Browsers {
+    pub(crate) fn of(fleet: &Fleet) -> Self {
+        Self { browsers: fleet.browsers().into_iter().map(|status| Browser::of(fleet, status)).collect() }
+    }
+}
+
+impl Browser {
+    pub(crate) fn of(fleet: &Fleet, status: BrowserStatus) -> Self {
+        let pool = pool_name(status.index);
+        Self {
+            index: status.index,
+            state: status.state.as_str().to_owned(),
+            last_attempt: status.last_attempt.map(timestamp_ms),
+            // A second that has begun has yet to pass.
+            retry_in_seconds: status.retry_in.map(|left| left.as_secs_f64().ceil() as u64),
+            sessions: fleet.list_all().iter().filter(|(_, session)| session.pool == pool).count(),
+            url: status.url,
+            label: status.label,
+            tags: status.tags,
+            engine: status.engine,
+            last_error: status.last_error,
+            reconnects: status.reconnects,
+            slots: status.slots,
+            leased_slots: status.leased_slots,
+            waiting: status.waiting,
+        }
+    }
+
+    /// `[1] http://127.0.0.1:9222 - connected (work; tags: a, b)`.
+    pub(crate) fn line(&self) -> String {
+        let label = self.label.clone();
+        let tags =
+            Some(self.tags.join(", ")).filter(|tags| !tags.is_empty()).map(|tags| format!("tags: {tags}"));
+        let names: Vec<_> = label.into_iter().chain(tags).collect();
+        let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join("; ")) };
+        format!("[{}] {} - {}{names}", self.index, self.url, self.state)
+    }
+
+    /// What is wrong with the connection, and when it is tried again; `None` when nothing is.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let error = self.last_error.as_ref().filter(|_| self.state != "connected")?;
+        let again =
+            self.retry_in_seconds.map(|seconds| format!("; tried again in {seconds} s")).unwrap_or_default();
+        Some(format!("browser {}: {error}{again}", self.index))
+    }
+}
+
+/// The index of the attached browser that a pool of this name is.
+pub(crate) fn index_of(pool: &str) -> Option<u32> {
+    pool.strip_prefix("browser-")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pool of a browser is known by its name, and no other pool is taken for one.
+    #[test]
+    fn pools_of_browsers() {
+        for index in [1, 64] {
+            assert_eq!(index_of(&pool_name(index)), Some(index));
+        }
+        for other in ["DEFAULT", "browser-", "browser-x", "BROWSER-1"] {
+            assert_eq!(index_of(other), None, "{other}");
+        }
+    }
+
+    /// A browser is one line, with its names behind its state; what is wrong with it is told apart from that.
+    #[test]
+    fn lines() {
+        let plain = Browser {
+            index: 2,
+            url: "http://127.0.0.1:9223".to_owned(),
+            state: "connected".to_owned(),
+            last_error: Some("refused".to_owned()),
+            ..Browser::default()
+        };
+        assert_eq!(plain.line(), "[2] http://127.0.0.1:9223 - connected");
+        assert_eq!(plain.trouble(), None, "it is connected again");
+        let tags = vec!["a".to_owned(), "b".to_owned()];
+        let named = Browser { label: Some("work".to_owned()), tags: tags.clone(), ..plain.clone() };
+        assert_eq!(named.line(), "[2] http://127.0.0.1:9223 - connected (work; tags: a, b)");
+        let down = Browser { state: "disconnected".to_owned(), tags, retry_in_seconds: Some(7), ..plain };
+        assert_eq!(down.line(), "[2] http://127.0.0.1:9223 - disconnected (tags: a, b)");
+        assert_eq!(down.trouble().unwrap(), "browser 2: refused; tried again in 7 s");
+    }
+}

@@ -1,0 +1,73 @@
+//! Where tools come from: pools, and attached browsers, each of which is a pool of its own to the fleet. What each is
+//! called when somebody is told where a tool is.
+
+use std::{fmt, sync::Arc};
+
+use greenroom_core::{Engine, Toolset};
+use greenroom_fleet::{BrowserName, BrowserStatus};
+
+/// A pool or an attached browser, as far as tools are concerned.
+#[derive(Clone)]
+pub struct Source {
+    /// Its name in the fleet.
+    pub pool: Arc<str>,
+    pub engine: Arc<dyn Engine>,
+    /// Whether callers can choose among its instances.
+    pub several: bool,
+}
+
+/// What callers call a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Pool(Arc<str>),
+    Browser(BrowserName),
+}
+
+impl Place {
+    pub(crate) fn is_pool(&self) -> bool {
+        matches!(self, Self::Pool(_))
+    }
+
+    /// Of an attached browser.
+    pub(crate) fn index(&self) -> Option<u32> {
+        match self {
+            Self::Pool(_) => None,
+            Self::Browser(name) => Some(name.index),
+        }
+    }
+}
+
+/// `pool "FIREFOX"`, `browser 2`, `browser 2 ("work")`.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pool(name) => write!(f, "pool \"{name}\""),
+            Self::Browser(name) => name.fmt(f),
+        }
+    }
+}
+
+/// A source, and what is known of it.
+pub(super) struct Known {
+    pub(super) source: Source,
+    pub(super) place: Place,
+    /// Of an attached browser: whether it has tags.
+    pub(super) tagged: bool,
+    /// What it offers, as far as that is known.
+    pub(super) set: Option<Toolset>,
+}
+
+impl Known {
+    pub(super) fn pool(source: Source) -> Self {
+        Self { place: Place::Pool(source.pool.clone()), source, tagged: false, set: None }
+    }
+
+    pub(super) fn browser(source: Source, status: &BrowserStatus) -> Self {
+        let name = BrowserName { index: status.index, label: status.label.clone() };
+        Self { place: Place::Browser(name), source, tagged: !status.tags.is_empty(), set: None }
+    }
+
+    pub(super) fn is_called(&self, pool: &str) -> bool {
+        *self.source.pool == *pool
+    }
+}

@@ -1,0 +1,119 @@
+//! Figures of attached browsers, by index and label. Counted by index; the label is looked up when somebody asks, and
+//! of a browser that was removed nothing is shown: whoever may attach them could otherwise make labels without end.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+};
+
+use greenroom_fleet::{BrowserState, BrowserStatus};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+use super::set;
+
+/// By index, what was counted and how it ended.
+type Counted = BTreeMap<u32, BTreeMap<(Figure, &'static str), u64>>;
+
+/// What is counted of each, and how it is shown.
+#[derive(Default)]
+pub(super) struct Browsers {
+    counted: Mutex<Counted>,
+    states: Family<InState, Gauge>,
+    leased: Family<OfBrowser, Gauge>,
+    waiting: Family<OfBrowser, Gauge>,
+    reconnects: Family<OfBrowser, Counter>,
+    attempts: Family<Ended, Counter>,
+    calls: Family<Ended, Counter>,
+}
+
+/// What can be counted, each by how it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Figure {
+    Attempt,
+    Call,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfBrowser {
+    browser: u32,
+    label: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InState {
+    browser: u32,
+    label: String,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    browser: u32,
+    label: String,
+    outcome: &'static str,
+}
+
+const STATES: [BrowserState; 4] =
+    [BrowserState::Pending, BrowserState::Connecting, BrowserState::Connected, BrowserState::Disconnected];
+
+impl Browsers {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let all = Self::default();
+        registry.register("browser_state", "1 for the state of an attached browser", all.states.clone());
+        registry.register("browser_slots_leased", "Slots of it that are lent", all.leased.clone());
+        registry.register("browser_waiting", "Callers that wait for it", all.waiting.clone());
+        registry.register("browser_reconnects", "Connections made again", all.reconnects.clone());
+        registry.register("browser_attempts", "Attempts to connect it that have ended", all.attempts.clone());
+        registry.register("browser_calls", "Calls of engine tools there", all.calls.clone());
+        all
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn count(&self, index: u32, figure: Figure, outcome: &'static str) {
+        *self.counted().entry(index).or_default().entry((figure, outcome)).or_default() += 1;
+    }
+
+    pub(super) fn forget(&self, index: u32) {
+        self.counted().remove(&index);
+    }
+
+    /// Shows what is counted of these, and how they are.
+    pub(super) fn look(&self, browsers: &[BrowserStatus]) {
+        let Self { states, leased, waiting, reconnects, attempts, calls, .. } = self;
+        states.clear();
+        for gauges in [leased, waiting] {
+            gauges.clear();
+        }
+        reconnects.clear();
+        for counters in [attempts, calls] {
+            counters.clear();
+        }
+        let counted = self.counted();
+        for status in browsers {
+            let (browser, label) = (status.index, status.label.clone().unwrap_or_default());
+            let of = OfBrowser { browser, label: label.clone() };
+            for state in STATES {
+                let in_state = InState { browser, label: label.clone(), state: state.as_str() };
+                set(&states.get_or_create(&in_state), usize::from(state == status.state));
+            }
+            set(&leased.get_or_create(&of), status.leased_slots);
+            set(&waiting.get_or_create(&of), status.waiting);
+            reconnects.get_or_create(&of).inner().store(status.reconnects, Ordering::Relaxed);
+            for ((figure, outcome), count) in counted.get(&browser).into_iter().flatten() {
+                let family = match figure {
+                    Figure::Attempt => attempts,
+                    Figure::Call => calls,
+                };
+                let ended = Ended { browser, label: label.clone(), outcome };
+                family.get_or_create(&ended).inner().store(*count, Ordering::Relaxed);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What goes wrong with attached browsers, and with tools that a place does not have.
+
+use greenroom_fleet::FleetError;
+
+use super::Failure;
+use crate::{Gateway, attach::NotAttached, catalog::Place};
+
+impl Failure {
+    /// The place that a call is for has other tools.
+    pub(crate) fn tool_not_there(tool: &str, place: &Place, others: &[&Place]) -> Self {
+        let names = |others: &[&Place]| others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        if place.is_pool() && others.iter().all(|other| other.is_pool()) {
+            // Where there are only pools, one word says so.
+            let others = names(others).replace("pool ", "");
+            return Self::new(
+                "tool_not_in_pool",
+                format!("{place} has no tool \"{tool}\"; it is in {others}"),
+            )
+            .hint(
+                "name such a pool with `browser_pool`, and a `sessionId` that does not live in another one",
+            );
+        }
+        let code = if place.is_pool() { "tool_not_in_pool" } else { "tool_not_in_browser" };
+        let message =
+            format!("{place} has no tool \"{tool}\": its engine is another one; it is in {}", names(others));
+        Self::new(code, message).hint(
+            "name a browser that has it with `browserIndex`, or a pool with `browser_pool`, and a `sessionId` that does not live elsewhere",
+        )
+    }
+
+    /// There are no pools, and the last browser was removed.
+    pub(crate) fn nothing_attached(tool: &str) -> Self {
+        Self::new("no_browser", format!("no browser is attached, so there is no tool \"{tool}\""))
+            .hint("connect_browser attaches one, where that is allowed")
+    }
+
+    /// No browser has such a tag.
+    pub(crate) fn no_such_tag(tag: &str, known: &[&str]) -> Self {
+        let known = known.iter().map(|tag| format!("\"{tag}\"")).collect::<Vec<_>>().join(", ");
+        let there_is =
+            if known.is_empty() { "no browser has a tag".to_owned() } else { format!("there is {known}") };
+        Self::new("no_such_tag", format!("no such tag: \"{tag}\"; {there_is}"))
+            .hint("list_browsers shows them")
+    }
+
+    /// A tag and a place name browsers in two ways.
+    pub(crate) fn tag_and_place(place: &str) -> Self {
+        Self::new(
+            "invalid_arguments",
+            format!("`browserTag` and `{place}` name browsers in two ways: give one of them"),
+        )
+    }
+
+    /// A browser was asked for by hand and still cannot be reached.
+    pub(crate) fn not_reconnected(gateway: &Gateway, error: &FleetError) -> Self {
+        let failure = Self::of(gateway, error);
+        match error {
+            FleetError::BrowserDown { .. } => {
+                failure.hint("start that browser with its debugger on, at this address, then reconnect it")
+            }
+            _ => failure,
+        }
+    }
+
+    /// Why a browser was not attached, or not removed.
+    pub(crate) fn not_attached(gateway: &Gateway, error: &NotAttached) -> Self {
+        let failure = |code| Self::new(code, error.to_string());
+        match error {
+            NotAttached::NotAllowed => failure("changes_refused").hint(
+                "the operator decides who may, with `attach.changes`, or adds browsers to the configuration",
+            ),
+            NotAttached::Refused(refused) => match &refused.hint {
+                Some(hint) => failure("bad_browser").hint(hint),
+                None => failure("bad_browser"),
+            },
+            NotAttached::TooMany => failure("too_many_browsers").hint("disconnect_browser removes one"),
+            NotAttached::Fleet(error) => {
+                let failure = Self::not_reconnected(gateway, error);
+                match error {
+                    FleetError::BrowserDown { .. } => Self {
+                        message: format!("{}; it was not attached", failure.message),
+                        hint: Some("start that browser with its debugger on, at this address".to_owned()),
+                        ..failure
+                    },
+                    _ => failure,
+                }
+            }
+        }
+    }
+}

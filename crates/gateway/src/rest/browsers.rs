@@ -1,0 +1,89 @@
+//! `/api/browsers`: attached browsers, and commands to them: connect one again, attach one, let one go. The last two are
+//! for those who may change which there are.
+
+use axum::{Json, body::Body, extract::State, http::HeaderMap};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Desk, Door, Problem, body,
+    input::Named,
+    problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
+};
+use crate::{
+    attach::{Asked, NotAttached},
+    browsers::{Browser, Browsers},
+};
+
+pub(super) fn routes() -> OpenApiRouter<Desk> {
+    OpenApiRouter::new()
+        .routes(routes!(list, attach))
+        .routes(routes!(show, detach))
+        .routes(routes!(reconnect))
+}
+
+/// All attached browsers
+#[utoipa::path(get, operation_id = "list_browsers", path = "/browsers", tag = "browsers", responses((status = 200, body = Browsers)))]
+async fn list(State(desk): Door) -> Json<Browsers> {
+    Json(Browsers::of(&desk.gateway.fleet))
+}
+
+/// One browser
+///
+/// By its index, or by its label.
+#[utoipa::path(
+    get, operation_id = "show_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
+    responses((status = 200, body = Browser), BadRequest, NotFound)
+)]
+async fn show(State(desk): Door, Named(name): Named) -> Result<Json<Browser>, Problem> {
+    let fleet = &desk.gateway.fleet;
+    Ok(Json(Browser::of(fleet, fleet.browser(&name)?)))
+}
+
+/// Connects a browser now
+///
+/// Whatever its last attempt came to. If it does not answer, it is started, where its operator said how. One that is
+/// connected and answers stays as it is.
+#[utoipa::path(
+    post, operation_id = "reconnect_browser", path = "/browsers/{index}/reconnect", tag = "browsers", params(("index" = String, Path)),
+    responses((status = 200, body = Browser), BadRequest, NotFound, Unavailable)
+)]
+async fn reconnect(State(desk): Door, Named(name): Named) -> Result<Json<Browser>, Problem> {
+    let fleet = &desk.gateway.fleet;
+    Ok(Json(Browser::of(fleet, fleet.reconnect_browser(&name).await?)))
+}
+
+/// Attaches a running browser
+///
+/// One that cannot be connected is not kept.
+#[utoipa::path(
+    post, operation_id = "connect_browser", path = "/browsers", tag = "browsers", request_body = Asked,
+    responses((status = 200, body = Browser), BadRequest, Forbidden, Conflict, TooBig, NotJson, Unavailable)
+)]
+async fn attach(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<Browser>, Problem> {
+    if !desk.changes {
+        return Err(NotAttached::NotAllowed.into());
+    }
+    let asked = body::read::<Asked>(&headers, body, body::COMMAND).await?;
+    let Some(asked) = asked else {
+        return Err(Problem::bad_body("the body must say which: `{\"url\": \"http://127.0.0.1:9222\"}`"));
+    };
+    let status = desk.gateway.connect_browser(asked).await?;
+    Ok(Json(Browser::of(&desk.gateway.fleet, status)))
+}
+
+/// Lets a browser go
+///
+/// Its sessions end, and it runs on as it was.
+#[utoipa::path(
+    delete, operation_id = "disconnect_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
+    responses((status = 200, body = Browser), BadRequest, Forbidden, NotFound, Unavailable)
+)]
+async fn detach(State(desk): Door, Named(name): Named) -> Result<Json<Browser>, Problem> {
+    if !desk.changes {
+        return Err(NotAttached::NotAllowed.into());
+    }
+    let fleet = &desk.gateway.fleet;
+    let index = fleet.browser(&name)?.index;
+    let left = desk.gateway.detach(index).await?;
+    Ok(Json(Browser::of(fleet, left)))
+}

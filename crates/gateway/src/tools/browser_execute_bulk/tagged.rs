@@ -1,0 +1,139 @@
+//! The same commands in every attached browser with a tag: all browsers at once, one lease in each. A browser that is
+//! down fails alone; a mistake in a command is told before any of them is touched.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::join_all;
+use greenroom_core::raw::encode;
+use greenroom_fleet::{BrowserStatus, Target, Whose};
+use serde::Serialize;
+
+use super::{
+    Arguments,
+    steps::{self, Done, Outcome, Place},
+    teller,
+};
+use crate::{
+    catalog::{BROWSER, INSTANCE, Listed, POOL, SESSION_ID},
+    rescue::Failure,
+    route::Selected,
+    tools::{Context, Said},
+    whose,
+};
+
+/// What the commands came to everywhere.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct All<'a> {
+    success: bool,
+    browser_tag: &'a str,
+    browsers: Vec<There>,
+}
+
+/// What they came to in one browser.
+#[derive(Debug, Serialize)]
+struct There {
+    #[serde(rename = "browserIndex")]
+    index: u32,
+    label: Option<String>,
+    #[serde(flatten)]
+    came_to: CameTo,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum CameTo {
+    Outcome(Outcome),
+    /// Nothing ran there.
+    Failed {
+        success: bool,
+        error: String,
+    },
+}
+
+pub(super) async fn run(
+    context: &Context<'_>,
+    listed: &Listed,
+    arguments: &Arguments,
+    tag: &str,
+) -> Result<Said, Failure> {
+    if let Some(place) = named(&context.selected) {
+        return Err(Failure::tag_and_place(place));
+    }
+    let all = context.gateway.fleet.browsers();
+    let several = all.len() > 1;
+    let (tagged, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|browser| has(browser, tag));
+    if tagged.is_empty() {
+        let mut known: Vec<&str> =
+            others.iter().flat_map(|browser| &browser.tags).map(String::as_str).collect();
+        known.sort_unstable();
+        known.dedup();
+        return Err(Failure::no_such_tag(tag, &known));
+    }
+    // The only browser there is must not be named.
+    let target = |browser: &BrowserStatus| Target {
+        browser: several.then(|| browser.index.to_string()),
+        ..Target::default()
+    };
+    let targets: Vec<_> = tagged.iter().map(target).collect();
+    let mut ready = Vec::with_capacity(tagged.len());
+    for target in &targets {
+        let at = Place { whose: &Whose::NoOne, target };
+        ready.push((at, steps::check(context, listed, &arguments.commands, at).await?));
+    }
+    let tell = teller(context, arguments.commands.len() * tagged.len());
+    let done = Arc::new(Mutex::new(0));
+    let run = |(at, steps)| {
+        let (tell, done) = (tell.clone(), done.clone());
+        let progress = Arc::new(move |_| {
+            // Counted and told in one: progress must increase.
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            *done += 1;
+            tell(*done);
+        });
+        steps::run(context, arguments, at, steps, progress)
+    };
+    let ended = join_all(ready.into_iter().map(run)).await;
+    let mut notes = Vec::new();
+    let there = |(browser, ended): (BrowserStatus, Result<Done, Failure>)| {
+        let came_to = match ended {
+            Ok(done) => {
+                let own = whose::notes(context.caller, &Whose::NoOne, done.notes, None);
+                let own = own.into_iter().chain(done.not_recorded);
+                notes.extend(own.map(|note| format!("browser {}: {note}", browser.index)));
+                CameTo::Outcome(done.outcome)
+            }
+            Err(failure) => CameTo::Failed { success: false, error: failure.text() },
+        };
+        There { index: browser.index, label: browser.label, came_to }
+    };
+    let browsers: Vec<_> = tagged.into_iter().zip(ended).map(there).collect();
+    let success = browsers.iter().all(There::is_success);
+    let structured = encode(&All { success, browser_tag: tag, browsers });
+    Ok(Said { text: structured.get().to_owned(), structured: Some(structured), notes, failed: !success })
+}
+
+fn has(browser: &BrowserStatus, tag: &str) -> bool {
+    browser.tags.iter().any(|own| own == tag)
+}
+
+/// A place or a session that is named beside the tag.
+fn named(selected: &Selected) -> Option<&'static str> {
+    let Target { pool, instance, browser } = &selected.target;
+    let named = [
+        (SESSION_ID, selected.session.is_some()),
+        (BROWSER, browser.is_some()),
+        (POOL, pool.is_some()),
+        (INSTANCE, instance.is_some()),
+    ];
+    named.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+}
+
+impl There {
+    fn is_success(&self) -> bool {
+        match &self.came_to {
+            CameTo::Outcome(outcome) => outcome.success,
+            CameTo::Failed { success, .. } => *success,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `connect_browser`: attaches a running browser by its debugger's address. Shown to those who may, refused to others.
+
+use greenroom_core::settings::EngineKind;
+use serde_json::json;
+
+use super::{BARE, OwnTool, Said};
+use crate::{
+    attach::{Asked, NotAttached},
+    browsers::Browser,
+    rescue::Failure,
+};
+
+pub(super) const TOOL: OwnTool = OwnTool {
+    name: "connect_browser",
+    description: "Attach a running browser by its debugger URL",
+    schema: || {
+        json!({
+            "properties": {
+                "url": { "type": "string", "description": "http://host:port or ws://…" },
+                "label": { "type": "string" },
+                "tags": { "type": "array", "items": { "type": "string" } },
+                "engine": { "enum": [EngineKind::Playwright.as_str(), EngineKind::Devtools.as_str()] },
+            },
+            "required": ["url"],
+        })
+    },
+    usable: |gateway, is_here| gateway.attaching.allows(is_here),
+    run: |context| {
+        Box::pin(async move {
+            let gateway = context.gateway;
+            let asked: Asked = context.arguments()?;
+            let attached = match gateway.attaching.allows(context.caller.is_here) {
+                true => gateway.connect_browser(asked).await,
+                false => Err(NotAttached::NotAllowed),
+            };
+            let status = attached.map_err(|error| Failure::not_attached(gateway, &error))?;
+            Ok(Said::text(Browser::of(&gateway.fleet, status).line()))
+        })
+    },
+    ..BARE
+};

@@ -1,0 +1,25 @@
+//! `disconnect_browser`: lets an attached browser go. It runs on as it was; its index is not used again.
+
+use super::{BARE, OwnTool, Said};
+use crate::{attach::NotAttached, catalog::Browsers, rescue::Failure};
+
+pub(super) const TOOL: OwnTool = OwnTool {
+    name: "disconnect_browser",
+    description: "Let an attached browser go; it runs on",
+    browser: true,
+    usable: |gateway, is_here| {
+        gateway.attaching.allows(is_here) && gateway.catalog.shown().browsers != Browsers::None
+    },
+    run: |context| {
+        Box::pin(async move {
+            let gateway = context.gateway;
+            if !gateway.attaching.allows(context.caller.is_here) {
+                return Err(Failure::not_attached(gateway, &NotAttached::NotAllowed));
+            }
+            let index = context.browser()?.index;
+            let left = gateway.detach(index).await.map_err(|error| Failure::of(gateway, &error))?;
+            Ok(Said::text(format!("browser {index} is no longer attached: {}", left.url)))
+        })
+    },
+    ..BARE
+};

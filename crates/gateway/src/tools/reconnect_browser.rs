@@ -1,0 +1,22 @@
+//! `reconnect_browser`: connects an attached browser now, whatever its last attempt came to, and has it started if its
+//! operator said how. One that is connected and answers stays as it is.
+
+use super::{BARE, OwnTool, Said, has_browsers};
+use crate::{browsers::Browser, rescue::Failure};
+
+pub(super) const TOOL: OwnTool = OwnTool {
+    name: "reconnect_browser",
+    description: "Connect an attached browser again now",
+    browser: true,
+    usable: has_browsers,
+    run: |context| {
+        Box::pin(async move {
+            let (gateway, fleet) = (context.gateway, &context.gateway.fleet);
+            let index = context.browser()?.index.to_string();
+            let again = fleet.reconnect_browser(&index).await;
+            let status = again.map_err(|error| Failure::not_reconnected(gateway, &error))?;
+            Ok(Said::text(Browser::of(fleet, status).line()))
+        })
+    },
+    ..BARE
+};
