@@ -232,6 +232,8 @@ pub struct Tool {
 #[derive(Debug, Clone, Default)]
 pub struct Toolset {
     pub tools: Vec<Tool>,
+    /// What else it has, as it said in the handshake: its MCP capabilities. `None` if nobody asked.
+    pub capabilities: Option<Raw>,
 }
 
 /// What the observer knows of a seat's current page.

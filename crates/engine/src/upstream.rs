@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -115,7 +115,12 @@ impl Upstream {
         let current = Arc::new(Current(Mutex::new(agent.clone())));
         let (passed_on, heard) = watch::channel(0);
         let partial = !may_be_asked_all(agent.as_ref());
-        let offers = tools_changed.map(|told| Offers { told, partial, had: Arc::default() });
+        let offers = tools_changed.map(|told| Offers {
+            told,
+            partial,
+            had: Arc::default(),
+            capabilities: Arc::default(),
+        });
         let task = Pump {
             peer: peer.clone(),
             agent: current.clone(),
@@ -126,6 +131,9 @@ impl Upstream {
         let mut pump = JoinSet::new();
         pump.spawn(task.run(inbound));
         let server = initialize(&peer, capabilities(agent.as_ref())).await?;
+        if let Some(offers) = &offers {
+            let _ = offers.capabilities.set(server.capabilities);
+        }
         Ok(Self {
             peer,
             agent: current,
@@ -205,6 +213,7 @@ impl Upstream {
 /// What a handshake brings.
 pub(crate) struct Server {
     pub(crate) logging: bool,
+    pub(crate) capabilities: Raw,
 }
 
 /// `initialize`, within its deadline.
@@ -232,7 +241,8 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server,
             "the engine speaks protocol revision `{version}`, which greenroom does not"
         )));
     }
-    Ok(Server { logging: answer.capabilities.get("logging").is_some() })
+    let capabilities = answer.capabilities;
+    Ok(Server { logging: capabilities.get("logging").is_some(), capabilities: capabilities.to_raw() })
 }
 
 /// Awaits an answer for as long as an engine may take.
@@ -293,8 +303,9 @@ pub(crate) async fn tools_of(process: Process, pipes: Pipes, grace: Duration) ->
 /// only for clients that can be asked something.
 pub(crate) async fn ask_for_tools(peer: &Peer) -> Result<Toolset, Failed> {
     let all = json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } });
-    initialize(peer, encode(&all)).await?;
-    list_tools(peer).await
+    let server = initialize(peer, encode(&all)).await?;
+    let tools = list_tools(peer).await?;
+    Ok(Toolset { capabilities: Some(server.capabilities), ..tools })
 }
 
 /// All pages of the engine's tool list.
@@ -325,7 +336,7 @@ pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, Failed> {
         }
         match page.next_cursor {
             Some(next) => cursor = Some(next),
-            None => return Ok(Toolset { tools }),
+            None => return Ok(Toolset { tools, capabilities: None }),
         }
     }
     Err(bad(&format!("it has more than {TOOL_PAGES_MAX} pages")))
@@ -416,6 +427,8 @@ struct Offers {
     partial: bool,
     /// The names of the last list. One that is gone from the next is gone for everybody.
     had: Arc<Mutex<Vec<Arc<str>>>>,
+    /// What else the engine has, once it has said so.
+    capabilities: Arc<OnceLock<Raw>>,
 }
 
 /// Asks the engine for its tools, tells of them, and returns their names.
@@ -428,6 +441,7 @@ async fn look(peer: Arc<Peer>, offers: Offers, at_start: bool) -> Vec<Arc<str>> 
                 names.clone(),
             );
             let partial = offers.partial && had.iter().all(|name| names.contains(name));
+            let tools = Toolset { capabilities: offers.capabilities.get().cloned(), ..tools };
             (offers.told)(Offer { tools, at_start, partial });
             names
         }

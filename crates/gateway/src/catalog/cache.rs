@@ -16,6 +16,8 @@ struct Kept {
     /// The whole fingerprint: file names are too short for it.
     fingerprint: String,
     tools: Vec<Raw>,
+    #[serde(default)]
+    capabilities: Option<Raw>,
 }
 
 pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
@@ -39,13 +41,15 @@ pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
         let Named { name } = serde_json::from_str(definition.get()).ok()?;
         Some(Tool { name, definition })
     };
-    kept.tools.into_iter().map(tool).collect::<Option<Vec<_>>>().map(|tools| Toolset { tools })
+    let tools = kept.tools.into_iter().map(tool).collect::<Option<Vec<_>>>()?;
+    Some(Toolset { tools, capabilities: kept.capabilities })
 }
 
 /// Written whole or not at all, for this user only: a temporary file is 0600 and keeps that when renamed.
 pub(super) fn write(folder: &Path, fingerprint: &str, set: &Toolset) -> io::Result<()> {
     let tools = set.tools.iter().map(|tool| tool.definition.clone()).collect();
-    let kept = Kept { fingerprint: fingerprint.to_owned(), tools };
+    let (fingerprint_text, capabilities) = (fingerprint.to_owned(), set.capabilities.clone());
+    let kept = Kept { fingerprint: fingerprint_text, tools, capabilities };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut part = tempfile::NamedTempFile::new_in(folder)?;
     part.write_all(&serde_json::to_vec(&kept)?)?;
@@ -74,12 +78,14 @@ mod tests {
     fn lists_come_back() {
         let folder = tempfile::tempdir().unwrap();
         let definition = greenroom_core::raw::parse(r#"{"name":"t", "n": 1.50}"#.to_owned()).unwrap();
-        let set = Toolset { tools: vec![Tool { name: "t".into(), definition }] };
+        let capabilities = greenroom_core::raw::parse(r#"{"prompts":{}}"#.to_owned()).ok();
+        let set = Toolset { tools: vec![Tool { name: "t".into(), definition }], capabilities };
         write(folder.path(), "one", &set).unwrap();
         assert_eq!(
             read(folder.path(), "one").unwrap().tools[0].definition.get(),
             r#"{"name":"t", "n": 1.50}"#
         );
+        assert_eq!(read(folder.path(), "one").unwrap().capabilities.unwrap().get(), r#"{"prompts":{}}"#);
         assert!(read(folder.path(), "two").is_none());
         let path = file(folder.path(), "one");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use greenroom_core::{Engine, StartError, Tool, Toolset, settings::Scope};
+use greenroom_core::{Engine, Fields, StartError, Tool, Toolset, settings::Scope};
 use tokio::sync::watch;
 
 pub(crate) use arguments::Checker;
@@ -87,6 +87,14 @@ impl Catalog {
         let state = self.lock();
         let first = state.sources.iter().find(|known| matches!(known.place, Place::Pool(_)))?;
         Some((first.source.pool.clone(), first.source.engine.clone()))
+    }
+
+    /// What the default pool's engine has beside tools, as far as that is known: its MCP capabilities.
+    pub(crate) fn default_capabilities(&self) -> Option<Fields> {
+        let (pool, engine) = self.default_pool()?;
+        let known = self.lock().sources.iter().find(|known| known.is_called(&pool))?.set.clone();
+        let set = known.or_else(|| cache::read(&self.folder, &engine.fingerprint()))?;
+        Fields::open(set.capabilities.as_deref()?).ok()
     }
 
     /// The parameters that greenroom shows.
@@ -260,11 +268,13 @@ fn joined(known: &Toolset, said: &Toolset) -> Toolset {
     let mut tools: Vec<_> = known.tools.iter().map(|tool| of(&tool.name).unwrap_or(tool).clone()).collect();
     let is_new = |tool: &&Tool| known.tools.iter().all(|known| known.name != tool.name);
     tools.extend(said.tools.iter().filter(is_new).cloned());
-    Toolset { tools }
+    Toolset { tools, capabilities: said.capabilities.clone().or_else(|| known.capabilities.clone()) }
 }
 
 fn same(one: &Toolset, other: &Toolset) -> bool {
-    let texts =
-        |set: &Toolset| set.tools.iter().map(|tool| tool.definition.get().to_owned()).collect::<Vec<_>>();
+    let texts = |set: &Toolset| {
+        let tools = set.tools.iter().map(|tool| tool.definition.get().to_owned());
+        tools.chain(set.capabilities.as_ref().map(|raw| raw.get().to_owned())).collect::<Vec<_>>()
+    };
     texts(one) == texts(other)
 }

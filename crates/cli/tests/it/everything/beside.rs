@@ -139,3 +139,24 @@ async fn a_named_session() {
     let wrong = client.request("prompts/list", json!({ "_meta": { "greenroom/sessionId": "" } })).await;
     assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
 }
+
+/// What the server has is promised in the handshake, once it was asked: not more, and in its own words. Looking at a list
+/// holds nobody's slot.
+#[tokio::test]
+async fn promises() {
+    let (stage, _server) = super::behind(By::Command).await;
+    let first = stage.client_with(super::capabilities()).await;
+    first.request("prompts/list", json!({})).await;
+    let sessions: Value =
+        serde_json::from_str(&text_of(&first.call("session_list", json!({})).await)).unwrap();
+    assert_eq!(sessions["sessions"], json!([]), "{sessions}");
+
+    let second = stage.spawn();
+    let promised = second.initialize(crate::front::stage::NEWEST, super::capabilities()).await;
+    let promised = &promised["result"]["capabilities"];
+    assert_eq!(promised["prompts"], json!({ "listChanged": true }));
+    assert_eq!(promised["resources"], json!({ "subscribe": true, "listChanged": true }));
+    assert_eq!(promised["completions"], json!({}));
+    assert_eq!(promised["tasks"]["requests"]["tools"]["call"], json!({}));
+    assert_eq!(promised["tools"], json!({ "listChanged": true }), "greenroom's own");
+}
