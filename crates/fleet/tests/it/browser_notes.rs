@@ -128,6 +128,10 @@ async fn a_tab_that_crashed_alone() {
             "a tab of browser 1 was lost: the page crashed (oom); the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were"
         ]
     );
+    // And in the moment of the crash.
+    yard.world(1).lose_seat(said.seat, Lost::Page("oom".into()));
+    let said = yard.stage.call_loose("click").await.unwrap();
+    assert!(matches!(said.notes[..], [Note::NewTab(_)]), "{said:?}");
     assert_eq!(yard.world(1).counts().starts, 1, "the browser is as it was");
     sleep(IDLE * 2).await;
     let later = yard.stage.call_loose("click").await.unwrap();
