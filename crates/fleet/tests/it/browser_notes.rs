@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::{
     fake::Pulse,
-    stage::{HEALTH, IDLE, Said, Stage, crash, named, settle, with_instances},
+    stage::{HEALTH, IDLE, Said, Stage, at, crash, named, settle, with_instances},
     yard::{Yard, on},
 };
 
@@ -139,6 +139,21 @@ async fn a_tab_that_crashed_alone() {
     yard.end().await;
 }
 
+/// A tab that is lost in the moment in which its call is answered is told with the next one.
+#[tokio::test(start_paused = true)]
+async fn a_tab_that_was_lost_with_the_answer() {
+    let yard = Yard::new(1);
+    let call = yard.stage.begin_at(Whose::NoOne, at("", ""), "hold").await;
+    let held = yard.world(1).held().await;
+    yard.world(1).lose_when_looked_at(held.seat);
+    held.answer();
+    let said = call.await.unwrap().unwrap();
+    assert_eq!((said.seat, said.notes), (1, vec![]));
+    let said = yard.stage.call_loose("click").await.unwrap();
+    assert!(matches!(said.notes[..], [Note::NewTab(_)]), "{said:?}");
+    yard.end().await;
+}
+
 /// A browser that fell silent is told by why it was given up; each owner hears of its own tab.
 #[tokio::test(start_paused = true)]
 async fn each_owner_hears_of_its_own() {
@@ -149,7 +164,7 @@ async fn each_owner_hears_of_its_own() {
     let [ann, bob, eve] = ["ann", "bob", "eve"].map(Owner::new);
     let call = |owner: &Owner| {
         let (yard, owner) = (yard.clone(), owner.clone());
-        async move { yard.call_as(&owner, Whose::NoOne, crate::stage::at("", "")).await.unwrap() }
+        async move { yard.call_as(&owner, Whose::NoOne, at("", "")).await.unwrap() }
     };
     let (anns, bobs) = (call(&ann).await, call(&bob).await);
     assert_eq!((anns.notes.len(), bobs.notes.len()), (0, 0));
