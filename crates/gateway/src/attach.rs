@@ -12,6 +12,7 @@ use greenroom_core::{
 };
 use greenroom_fleet::{BrowserSettings, BrowserStatus, FleetError, pool_name};
 use serde::Deserialize;
+use tokio::runtime::Handle;
 use utoipa::ToSchema;
 
 use crate::Gateway;
@@ -163,16 +164,18 @@ impl Gateway {
         if self.fleet.browsers().len() >= BROWSERS_MAX {
             return Err(NotAttached::TooMany);
         }
-        let status = self.attach(by.prepare(asked)?)?;
-        let index = status.index.to_string();
-        match self.fleet.reconnect_browser(&index).await {
+        let index = self.attach(by.prepare(asked)?)?.index;
+        let mut undecided = Undecided { gateway: self, index: Some(index) };
+        let connected = self.fleet.reconnect_browser(&index.to_string()).await;
+        undecided.index = None;
+        match connected {
             Ok(status) => {
                 self.catalog.complete().await;
                 Ok(status)
             }
             Err(error) => {
                 // It may have been taken out by somebody else meanwhile.
-                let _ = self.detach(status.index).await;
+                let _ = self.detach(index).await;
                 Err(error.into())
             }
         }
@@ -182,10 +185,34 @@ impl Gateway {
     pub(crate) async fn detach(&self, index: u32) -> Result<BrowserStatus, FleetError> {
         let name = index.to_string();
         self.fleet.browser(&name)?;
+        self.forget(index);
+        self.fleet.remove_browser(&name).await
+    }
+
+    fn forget(&self, index: u32) {
         self.catalog.remove_browser(index);
         self.recall.responds(&pool_name(index), None);
         self.metrics.forget_browser(index);
-        self.fleet.remove_browser(&name).await
+    }
+}
+
+/// A browser of which it is not known yet whether it is kept. Dropping this lets it go: whoever asked for it has left.
+struct Undecided<'a> {
+    gateway: &'a Gateway,
+    /// `None` once it is known.
+    index: Option<u32>,
+}
+
+impl Drop for Undecided<'_> {
+    fn drop(&mut self) {
+        let Some(index) = self.index else { return };
+        self.gateway.forget(index);
+        let fleet = self.gateway.fleet.clone();
+        // Where nothing runs any more the fleet has left everything already.
+        if let Ok(runtime) = Handle::try_current() {
+            // It may have been taken out by somebody else meanwhile.
+            runtime.spawn(async move { fleet.remove_browser(&index.to_string()).await.map(drop) });
+        }
     }
 }
 

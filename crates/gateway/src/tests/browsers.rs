@@ -320,6 +320,25 @@ async fn browsers_come_and_go() {
     );
 }
 
+/// A browser that somebody asked for and did not wait for is not kept: nobody else has to say which one they mean.
+#[tokio::test(start_paused = true)]
+async fn a_browser_that_nobody_waits_for() {
+    let client = attached(&[], &[ONE]);
+    client.shown().await;
+    let asked = client.call("connect_browser", json!({"url": "http://hangs/"}));
+    assert!(timeout(Duration::from_millis(1), asked).await.is_err(), "it never answers");
+    // The clock stands still while anything can be done: steps are counted instead.
+    for _ in 0..1_000 {
+        if client.gateway.fleet.browsers().len() == 1 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(client.ran("t", json!({})).await, "browser-1/0 t");
+    let shown = client.parameters("t").await;
+    assert_eq!(shown["properties"].get("browserIndex"), None, "{shown}");
+}
+
 /// Commands run in every browser with the tag, in all of them at the same time, and each says what came of it.
 #[tokio::test]
 async fn a_tag_is_driven_in_parallel() {
@@ -420,6 +439,21 @@ async fn browsers_are_counted() {
     assert!(!text.contains("browser-2"), "it is no pool to those who count: {text}");
     client.ran("disconnect_browser", json!({"browserIndex": 2})).await;
     assert!(!shown().contains(r#"browser="2""#), "{}", shown());
+}
+
+/// Whoever asks whether a browser can be had hears of attached ones: one is enough, and with none it is told why.
+#[tokio::test(start_paused = true)]
+async fn readiness() {
+    let down = Attached { down: true, ..ONE };
+    let mixed = attached(&[], &[down, TWO]);
+    assert_eq!(mixed.gateway.readiness(), Ok(()), "nobody has needed them yet");
+    mixed.fails("t", json!({"browserIndex": 1})).await;
+    assert_eq!(mixed.gateway.readiness(), Ok(()), "the other one can be had");
+    let none = attached(&[], &[down]);
+    none.fails("t", json!({})).await;
+    let why = none.gateway.readiness().unwrap_err();
+    assert!(why.starts_with("browser 1 cannot be reached: http://127.0.0.1:9222"), "{why}");
+    assert!(why.contains("hint: reconnect_browser"), "{why}");
 }
 
 /// The most tokens that either tokenizer makes of a text.
