@@ -79,8 +79,6 @@ impl BrowserSettings {
             name: pool_name(index),
             is_default: false,
             size: Size::Fixed(1),
-            // Nothing is opened unasked in a browser that somebody uses.
-            warm: 0,
             ..self.pool.clone()
         };
         let attached = Attached::new(self.name(index), self.url.clone());

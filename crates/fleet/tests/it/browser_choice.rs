@@ -191,6 +191,13 @@ async fn the_instance_of_a_browser() {
     call("0").await.unwrap();
     let error = call("1").await.unwrap_err().to_string();
     assert_eq!(error, "no such instance in browser 1: \"1\"; there is \"0\"");
+    // Also of a session that has not begun yet.
+    yard.world(1).opening.shut();
+    let first = yard.stage.begin_at(named("a"), at("", "0"), "click").await;
+    let second = yard.stage.begin_at(named("a"), at("", "0"), "click").await;
+    yard.world(1).opening.open();
+    first.await.unwrap().unwrap();
+    second.await.unwrap().unwrap();
     settle().await;
     yard.end().await;
 }

@@ -154,6 +154,9 @@ async fn while_a_series_runs() {
         yard.stage.begin_as(&greenroom_core::Owner::local(), greenroom_fleet::Whose::NoOne, "click").await;
     sleep(Duration::from_millis(800)).await;
     assert_eq!((yard.states(), yard.world(1).counts().starts), (vec![Connecting], 3));
+    drop(yard.reconnect_browser("1").await.unwrap_err());
+    sleep(SERIES - MS).await;
+    assert_eq!((yard.states(), yard.world(1).counts().starts), (vec![Connecting], 6), "a whole series");
     yard.world(1).mend();
     let (status, waited) = took(yard.reconnect_browser("1")).await;
     assert_eq!((status.unwrap().state, waited), (Connected, Duration::ZERO));
@@ -166,7 +169,7 @@ async fn while_a_series_runs() {
     assert_eq!((yard.states(), yard.world(1).counts().starting), (vec![Connecting], 1), "it hangs");
     let again = yard.begin_reconnect("1").await;
     let counts = yard.world(1).counts();
-    assert_eq!((counts.starting, counts.starting_max, counts.revives), (1, 1, 2));
+    assert_eq!((counts.starting, counts.starting_max, counts.revives), (1, 1, 3));
     yard.world(1).starting.open();
     assert_eq!(state(again).await, Connected);
     assert_eq!(call.await.unwrap().unwrap().pool, "browser-1");
