@@ -10,7 +10,7 @@ use greenroom_core::{
     BoxFuture,
     lease::Strategy,
     net,
-    settings::{AttachedBrowser, EngineKind, Settings, browser_label, browser_tags, browser_url},
+    settings::{AttachedBrowser, EngineKind, Settings},
 };
 use greenroom_engine::{Endpoint, ports::Ours};
 use greenroom_fleet::{BrowserSettings, InstanceSettings, PoolSettings, Retry, Size, pool_name};
@@ -31,13 +31,11 @@ pub struct Attacher {
 impl Attach for Attacher {
     fn prepare(&self, asked: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>> {
         Box::pin(async move {
-            let url = browser_url(&asked.url).map_err(AttachError::new)?;
             let mut pool = self.settings.attached().map_err(AttachError::new)?;
             if let Some(engine) = asked.engine {
                 pool.engine = EngineKind::from(engine);
             }
-            let label = asked.label.as_deref().map(browser_label).transpose().map_err(AttachError::new)?;
-            let tags = browser_tags(asked.tags.iter().map(String::as_str)).map_err(AttachError::new)?;
+            let Asked { url, label, tags, .. } = asked;
             let browser = AttachedBrowser { label, tags, ..AttachedBrowser::at(url, pool) };
             let endpoint = self.look_at(endpoint(&browser)).await?;
             let (settings, engines) = (self.settings.clone(), self.engines.clone());
