@@ -263,7 +263,10 @@ mod tests {
     fn what_is_asked_for() {
         let plain = Asked { url: "http://127.0.0.1:9222".to_owned(), ..Asked::default() };
         let label = |label: &str| Asked { label: Some(label.to_owned()), ..plain.clone() };
-        let tags = |tags: &[&str]| Asked { tags: tags.iter().map(|tag| (*tag).to_owned()).collect(), ..plain.clone() };
+        let tags = |tags: &[&str]| Asked {
+            tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            ..plain.clone()
+        };
         for fine in [plain.clone(), label("my work 2"), tags(&["a", "b"])] {
             assert_eq!(read(fine.clone()), Ok(fine));
         }
