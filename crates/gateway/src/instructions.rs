@@ -52,6 +52,9 @@ fn compose(
         Scope::Connection => {
             "Calls without sessionId share this connection's one browser, so sub-agents on one connection must each give their own."
         }
+        Scope::Call if pools.is_empty() => {
+            "A call without sessionId borrows its browser for itself and finds its tab again next time; an id holds the browser until session_close."
+        }
         Scope::Call => {
             "A call without sessionId borrows any free browser, which may be another one next time; give an id to keep pages and logins."
         }

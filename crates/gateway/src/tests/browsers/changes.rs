@@ -69,7 +69,7 @@ async fn browsers_come_and_go() {
         (json!({"url": "http://127.0.0.1:1|chrome"}), "bad_browser", "start command"),
         (json!({"url": "http://forbidden/"}), "bad_browser", "may not be attached"),
         (json!({"url": "http://nobody/"}), "browser_down", "nobody answers; it was not attached"),
-        (json!({"url": "http://127.0.0.1:1", "label": "7"}), "bad_label", "number"),
+        (json!({"url": "http://127.0.0.1:1", "label": "7"}), "bad_browser", "number"),
         (json!({"url": "http://127.0.0.1:1", "headers": {}}), "invalid_arguments", "headers"),
         (json!({"url": "http://127.0.0.1:1", "engine": "custom"}), "invalid_arguments", "custom"),
     ] {

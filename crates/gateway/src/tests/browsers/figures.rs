@@ -85,6 +85,7 @@ async fn browsers_are_cheap() {
     assert!(more <= 60, "{more} tokens");
     let only = instructions::text(&attached(&[], &[ONE]).gateway);
     assert!(only.starts_with("greenroom drives browsers that people already run"), "{only}");
+    assert!(only.contains("finds its tab again next time") && !only.contains("any free browser"), "{only}");
     assert!(only.contains("Up to 1 session;") && only.contains("list_browsers"), "{only}");
     assert!(!instructions::text(&none.gateway).contains("list_browsers"));
 }
