@@ -179,9 +179,11 @@ impl Observer {
 }
 
 impl Observer {
-    /// Opens a tab in the browser's own context, and says which it is. It is nobody's yet.
+    /// Opens a tab in the browser's own context, behind the one that its user looks at, and says which it is. It is
+    /// nobody's yet.
     pub(crate) async fn open_tab(&self) -> Result<String, greenroom_cdp::Error> {
-        let made = self.client.call("Target.createTarget", &json!({ "url": "about:blank" })).await?;
+        let params = json!({ "url": "about:blank", "background": true });
+        let made = self.client.call("Target.createTarget", &params).await?;
         serde_json::from_str(made.get()).map(|Made { target_id }| target_id).map_err(|error| {
             let why = format!("a new tab has no name: {error}");
             greenroom_cdp::Closed::Protocol(why.into()).into()

@@ -31,6 +31,13 @@ async fn a_guest_leaves_all_as_it_was() {
     let look = "JSON.stringify([window.marked, innerWidth, innerHeight, navigator.userAgent, document.cookie, history.length, String(setTimeout), String(requestAnimationFrame)])";
     let seen = browser.evaluate(mine, look).await;
 
+    let mut front = before[0].id.clone();
+    for tab in &before {
+        if browser.evaluate(&tab.id, "document.visibilityState").await == "visible" {
+            front.clone_from(&tab.id);
+        }
+    }
+
     let mut guest = Guest::attach(browser.endpoint()).await;
     assert_eq!(browser.tabs().await.len(), 3, "one more");
     assert_eq!(guest.seat.view().borrow().tabs, 1);
@@ -42,6 +49,13 @@ async fn a_guest_leaves_all_as_it_was() {
     assert_eq!(urls(&now).len(), 3, "{now:?}");
     assert!(before.iter().all(|tab| now.contains(tab)), "{now:?}");
     assert_eq!(guest.seat.view().borrow().url, site.url("/title?t=visited"));
+    // The user still looks at the same tab; the guest's, behind it, is drawn all the same.
+    assert_eq!(browser.evaluate(&front, "document.visibilityState").await, "visible");
+    guest.call("browser_take_screenshot", json!({})).await;
+    guest
+        .evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+        .await;
+    assert_eq!(browser.evaluate(&front, "document.visibilityState").await, "visible");
     // Its window is as big as the user's.
     let size = guest.evaluate("() => [innerWidth, innerHeight, String(navigator.userAgent)].join()").await;
     let sizes: Value = serde_json::from_str(seen.as_str().unwrap()).unwrap();
