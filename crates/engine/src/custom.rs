@@ -16,7 +16,7 @@ use crate::{
     process::{Listen, Pipes, Process},
     run_folder::RunFolder,
     seat_folder::SeatFolder,
-    stdio::{Driven, Kind, ProcessSeat, Processes},
+    stdio::{Kind, ProcessSeat, Processes, SeatBrowser},
     upstream::{self, ToolsChanged},
 };
 
@@ -80,7 +80,7 @@ impl Kind for CustomEngine {
     fn spawn<'a>(
         &'a self,
         _: &'a Path,
-        _: Option<&'a Driven>,
+        _: Option<&'a SeatBrowser>,
     ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>> {
         Box::pin(self.start_process())
     }

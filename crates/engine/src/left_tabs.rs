@@ -16,7 +16,7 @@ use crate::{
     run_folder::{RunFolder, make_private},
 };
 
-/// An instance's list, in its folder: a line for each tab, a word and the tab's id.
+/// An instance's list, in its folder: a line for each tab, and each context, a word and its id.
 pub(crate) const LIST: &str = "tabs";
 
 /// Where the lists of nobody are, beside the run folders. It is nobody's run folder: those begin with a number.
@@ -29,9 +29,21 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many lists are looked at. Each is one sudden end; with more than these something else is wrong.
 const LISTS_MAX: usize = 256;
 
+/// How lines begin that name a context.
+const CONTEXT: &str = "context";
+
 /// The tabs of a list.
 pub(crate) fn ids(list: &str) -> Vec<String> {
-    list.lines().filter_map(|line| line.split_once(' ')).map(|(_, id)| id.to_owned()).collect()
+    words(list).filter(|(word, _)| *word != CONTEXT).map(|(_, id)| id.to_owned()).collect()
+}
+
+/// The contexts of a list: those that were made for tabs in it.
+pub(crate) fn contexts(list: &str) -> Vec<String> {
+    words(list).filter(|(word, _)| *word == CONTEXT).map(|(_, id)| id.to_owned()).collect()
+}
+
+fn words(list: &str) -> impl Iterator<Item = (&str, &str)> {
+    list.lines().filter_map(|line| line.split_once(' '))
 }
 
 /// Keeps the lists of a run folder whose owner is dead, before the folder goes.

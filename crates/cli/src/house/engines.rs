@@ -68,7 +68,7 @@ impl Engines {
                 tools_changed: self.tools_changed(name),
             }),
             EngineKind::Devtools => Arc::new(DevtoolsEngine {
-                options: Arc::new(self.devtools(settings, name, pool, id)),
+                options: Arc::new(DevtoolsOptions { attach, ..self.devtools(settings, name, pool, id) }),
                 launcher: self.launcher.clone(),
                 run: self.run.clone(),
                 ports: self.ports.clone(),
@@ -114,6 +114,7 @@ impl Engines {
             data_folder: settings.data_dir.clone(),
             node: settings.node.clone(),
             places: self.places.clone(),
+            attach: None,
             slots: pool.slots,
             headless: pool.headless,
             browser: Wanted::from(pool.browser),

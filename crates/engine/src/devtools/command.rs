@@ -1,12 +1,15 @@
 //! The engine's command lines, and what it must not do: report usage, look for updates, send addresses of pages to
 //! others, or read anybody's configuration.
 
-use std::path::Path;
+use std::{ffi::OsString, io, path::Path};
 
 use greenroom_core::StartError;
+use serde_json::{Map, Value, json};
 
 use super::DevtoolsOptions;
-use crate::{install::DEVTOOLS, launcher::Spec, node};
+use crate::{
+    endpoint::Endpoint, install::DEVTOOLS, launcher::Spec, left_tabs::LIST, node, run_folder::write_whole,
+};
 
 /// Flags of every start.
 const FLAGS: [&str; 4] = [
@@ -29,6 +32,14 @@ const VARIABLES: [&str; 3] = [
 /// Where the engine keeps what it writes by itself, below the seat's folder.
 const TEMPORARY: &str = "tmp";
 
+/// Below an instance's folder: what Node must know and nobody may read off its command line.
+const CONFIG: &str = "engine.json";
+
+const KEEPER: (&str, &str) = ("keeper.mjs", include_str!("keeper.mjs"));
+
+/// The part of the engine that the keeper changes, beside the folder of what Node runs.
+const CONTEXT: &str = "McpContext.js";
+
 /// The engine without a browser: it has tools to tell of, and none of them works.
 pub(super) fn plain(options: &DevtoolsOptions) -> Result<Spec, StartError> {
     let cli = DEVTOOLS.locate(&options.data_folder)?.cli;
@@ -37,13 +48,13 @@ pub(super) fn plain(options: &DevtoolsOptions) -> Result<Spec, StartError> {
     Ok(VARIABLES.into_iter().fold(spec, |spec, name| spec.env(name, "1")))
 }
 
-/// The engine for a seat, attached to a browser.
-pub(super) fn attached(options: &DevtoolsOptions, endpoint: &str, folder: &Path) -> Result<Spec, StartError> {
+/// The engine for a seat, without a browser yet.
+pub(super) fn attached(options: &DevtoolsOptions, folder: &Path) -> Result<Spec, StartError> {
     let temporary = folder.join(TEMPORARY);
     std::fs::create_dir_all(&temporary).map_err(|error| {
         StartError::new(format!("cannot make a folder for the engine: {error}: `{}`", temporary.display()))
     })?;
-    let mut spec = plain(options)?.arg("--wsEndpoint").arg(endpoint);
+    let mut spec = plain(options)?;
     for (flag, origins) in
         [("--allowedUrlPattern", &options.allowed_origins), ("--blockedUrlPattern", &options.blocked_origins)]
     {
@@ -53,6 +64,56 @@ pub(super) fn attached(options: &DevtoolsOptions, endpoint: &str, folder: &Path)
     }
     // It may always write into the folder for temporary files, so that must be the seat's own too.
     Ok(spec.env("TMPDIR", temporary).folder(folder))
+}
+
+/// Has the engine attach to a browser of greenroom's own.
+pub(super) fn attach(spec: Spec, address: &str) -> Spec {
+    spec.arg("--wsEndpoint").arg(address)
+}
+
+/// Has the engine attach to somebody else's browser. Its address and headers may be secrets, so they are in a file that
+/// only this user can read.
+pub(super) fn configure(
+    spec: Spec,
+    address: &str,
+    endpoint: &Endpoint,
+    instance: &Path,
+) -> Result<Spec, StartError> {
+    let headers: Map<String, Value> =
+        endpoint.sent_headers().into_iter().map(|(name, value)| (name, value.into())).collect();
+    let mut config = json!({ "wsEndpoint": address });
+    if !headers.is_empty() {
+        // It takes a text here, as on its command line.
+        config["wsHeaders"] = Value::Object(headers).to_string().into();
+    }
+    let path = instance.join(CONFIG);
+    write_whole(&path, config.to_string().as_bytes()).map_err(|error| {
+        StartError::new(format!("cannot write to the data folder: {error}: `{}`", path.display()))
+    })?;
+    Ok(spec.arg("--config").arg(path))
+}
+
+/// Writes the script that keeps the engine to its own tabs into an instance's folder.
+pub(super) fn write_keeper(instance: &Path) -> io::Result<()> {
+    std::fs::write(instance.join(KEEPER.0), KEEPER.1)
+}
+
+/// Has the engine load it, before all else.
+pub(super) fn keep(
+    mut spec: Spec,
+    options: &DevtoolsOptions,
+    instance: &Path,
+    tab: &str,
+) -> Result<Spec, StartError> {
+    let cli = DEVTOOLS.locate(&options.data_folder)?.cli;
+    let context = cli.parent().and_then(Path::parent).unwrap_or(&cli).join(CONTEXT);
+    let mut script = OsString::from("--import=");
+    script.push(instance.join(KEEPER.0));
+    spec.args.insert(0, script);
+    Ok(spec
+        .env("GREENROOM_ENGINE", context)
+        .env("GREENROOM_TAB", tab)
+        .env("GREENROOM_TABS", instance.join(LIST)))
 }
 
 /// An origin as a pattern of addresses. A host alone stands for every scheme and port.
@@ -66,7 +127,7 @@ fn pattern(origin: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{ffi::OsString, fs};
+    use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
     use crate::browser::{Places, System};
@@ -101,7 +162,7 @@ mod tests {
     fn nothing_is_reported() {
         let (data, options) = machine();
         let asked = plain(&options).unwrap();
-        let attached = attached(&options, "ws://127.0.0.1:1/x", data.path()).unwrap();
+        let attached = attach(attached(&options, data.path()).unwrap(), "ws://127.0.0.1:1/x");
         for spec in [&asked, &attached] {
             assert!(line(spec).starts_with(&FLAGS.join(" ")), "{spec:?}");
             for name in VARIABLES {
@@ -115,7 +176,7 @@ mod tests {
     #[test]
     fn temporary_files_are_the_seats() {
         let (data, options) = machine();
-        let spec = attached(&options, "ws://127.0.0.1:1/x", data.path()).unwrap();
+        let spec = attached(&options, data.path()).unwrap();
         let temporary = data.path().join(TEMPORARY);
         assert!(temporary.is_dir());
         assert!(spec.env.iter().any(|(key, value)| key == "TMPDIR" && *value == *temporary.as_os_str()));
@@ -135,5 +196,29 @@ mod tests {
         ] {
             assert_eq!(pattern(origin), expected);
         }
+    }
+
+    /// What may be secret of somebody's browser is in a file that nobody else can read, and not on the command line.
+    #[test]
+    fn secrets_are_not_on_the_command_line() {
+        let (data, options) = machine();
+        let endpoint = Endpoint {
+            url: "http://ann:pass-word@h:1?token=tok-en".to_owned(),
+            headers: vec![("X-Key".to_owned(), "head-er".to_owned())],
+            start_command: Vec::new(),
+        };
+        let address = "ws://h:1/devtools/browser/x?token=tok-en";
+        let spec =
+            configure(attached(&options, data.path()).unwrap(), address, &endpoint, data.path()).unwrap();
+        let spec = keep(spec, &options, data.path(), "TAB").unwrap();
+        for secret in ["tok-en", "head-er", "pass-word", "YW5uOnBhc3Mtd29yZA"] {
+            assert!(!format!("{spec:?}").contains(secret), "{secret}");
+        }
+        let path = data.path().join(CONFIG);
+        let config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(config["wsEndpoint"], address);
+        let headers: Value = serde_json::from_str(config["wsHeaders"].as_str().unwrap()).unwrap();
+        assert_eq!(headers, json!({ "authorization": "Basic YW5uOnBhc3Mtd29yZA==", "X-Key": "head-er" }));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

@@ -1,9 +1,11 @@
-//! The devtools engine: Google's `chrome-devtools-mcp`, attached to a Chromium that greenroom started.
+//! The devtools engine: Google's `chrome-devtools-mcp`, attached to a Chromium that greenroom started, or to one that
+//! somebody else did ([`attached`]).
 //!
 //! It knows one browser and serves one client, so each seat has a Node and a Chromium of its own, of which all contexts
 //! are the seat's; see [`crate::stdio`]. Its tools pass as they are. What it would tell others is off: usage statistics,
 //! update checks, the addresses of pages.
 
+mod attached;
 mod command;
 mod console;
 mod data;
@@ -29,7 +31,7 @@ use crate::{
     process::{Listen, Pipes, Process},
     run_folder::RunFolder,
     seat_folder::SeatFolder,
-    stdio::{Driven, Kind, ProcessSeat, Processes},
+    stdio::{Base, Kind, ProcessSeat, Processes, SeatBrowser},
     upstream::{self, ToolsChanged},
 };
 
@@ -140,7 +142,19 @@ impl Engine for DevtoolsEngine {
             self.options.check()?;
             // Whatever is missing is named before anything is started.
             command::plain(&self.options)?;
-            Processes::start(Box::new(self.clone()), self.options.slots).await
+            match &self.options.attach {
+                Some(endpoint) => attached::start(self.clone(), endpoint.clone()).await,
+                None => Processes::start(Box::new(self.clone()), self.options.slots).await,
+            }
+        })
+    }
+
+    fn revive(&self) -> BoxFuture<'_, Result<bool, StartError>> {
+        Box::pin(async move {
+            match &self.options.attach {
+                Some(endpoint) => endpoint.revive(&self.launcher).await,
+                None => Ok(false),
+            }
         })
     }
 
@@ -151,21 +165,22 @@ impl Engine for DevtoolsEngine {
 }
 
 impl Kind for DevtoolsEngine {
-    fn browser<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Result<Option<Driven>, StartError>> {
+    fn browser<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(async move {
             let (spec, downloads) = (self.chromium()?, folder.join(files::DOWNLOADS));
-            Driven::start(&self.launcher, &self.run, &self.ports, &spec, &downloads).await.map(Some)
+            let base = Base::start(&self.launcher, &self.run, &self.ports, &spec).await?;
+            SeatBrowser::whole(base, &spec, &downloads).await.map(Some)
         })
     }
 
     fn spawn<'a>(
         &'a self,
         folder: &'a Path,
-        browser: Option<&'a Driven>,
+        browser: Option<&'a SeatBrowser>,
     ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>> {
         Box::pin(async move {
             let browser = browser.ok_or_else(|| StartError::new("there is no browser to attach to"))?;
-            let spec = command::attached(&self.options, browser.endpoint(), folder)?;
+            let spec = command::attach(command::attached(&self.options, folder)?, browser.address());
             self.start_node(spec).await
         })
     }

@@ -1,10 +1,13 @@
 //! What can be set about the devtools engine and its browser.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use greenroom_core::StartError;
 
-use crate::browser::{Places, Wanted};
+use crate::{
+    browser::{Places, Wanted},
+    endpoint::Endpoint,
+};
 
 /// What can be set about the engine and its browser.
 #[derive(Debug, Clone)]
@@ -12,6 +15,8 @@ pub struct DevtoolsOptions {
     pub data_folder: PathBuf,
     pub node: Option<PathBuf>,
     pub places: Places,
+    /// The running browser that is attached to. greenroom then starts none, and what belongs to a start has no meaning.
+    pub attach: Option<Arc<Endpoint>>,
     /// How many seats an instance has. With one the instance is its Node and its browser.
     pub slots: usize,
     pub headless: bool,
@@ -38,6 +43,7 @@ impl DevtoolsOptions {
             data_folder,
             node: None,
             places,
+            attach: None,
             slots: 1,
             headless: true,
             browser: Wanted::Any,
@@ -55,6 +61,13 @@ impl DevtoolsOptions {
     }
 
     pub(super) fn check(&self) -> Result<(), StartError> {
+        if self.slots > 1 && self.attach.is_some() {
+            return Err(StartError::new(format!(
+                "a browser that is attached to has one slot, not {}",
+                self.slots
+            ))
+            .hint("set `slots` to 1: its tabs share their cookies"));
+        }
         if self.slots > 1 && !self.isolated {
             return Err(StartError::new(format!("such a browser has one slot, not {}", self.slots))
                 .hint("set `slots` to 1, or `isolated` to true: two browsers cannot share a profile"));

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, BoxFuture, Call, Fields, Lost, Reply, Seat, View};
+use greenroom_core::{Agent, BoxFuture, Call, Fields, Lost, Raw, Reply, Seat, View, raw::parse};
 use tokio::sync::watch;
 
 use super::{
@@ -18,10 +18,14 @@ use super::{
     text,
 };
 use crate::{
-    answer::{OWN_WAIT_MAX, failed},
+    answer::{OWN_WAIT_MAX, failed, failure},
+    endpoint::Endpoint,
     stdio::ProcessSeat,
     workspace::Place,
 };
+
+/// The tool that hands over files, which its browser reads.
+const UPLOAD: &str = "upload_file";
 
 /// The tool that ends what [`shape::BEGINS`] began.
 const ENDS: &str = "screencast_stop";
@@ -39,12 +43,22 @@ pub(super) struct DevtoolsSeat {
     recordings: HashMap<String, Vec<Outgoing>>,
     /// Downloads that were told of.
     downloaded: HashSet<OsString>,
+    /// Whether the browser is on this machine, and can be handed files of it.
+    is_here: bool,
+    /// Where the browser is, if somebody else runs it.
+    endpoint: Option<Arc<Endpoint>>,
 }
 
 impl DevtoolsSeat {
     pub(super) fn new(seat: ProcessSeat, options: Arc<DevtoolsOptions>) -> Self {
         let (recordings, downloaded) = (HashMap::new(), HashSet::new());
-        Self { seat: Box::new(seat), options, serial: 0, recordings, downloaded }
+        let (is_here, endpoint) = (true, None);
+        Self { seat: Box::new(seat), options, serial: 0, recordings, downloaded, is_here, endpoint }
+    }
+
+    /// The same in somebody else's browser.
+    pub(super) fn of(self, endpoint: Arc<Endpoint>, is_here: bool) -> Self {
+        Self { is_here, endpoint: Some(endpoint), ..self }
     }
 
     /// The seat's folder by its real path, which is how the engine names what is in it.
@@ -55,6 +69,10 @@ impl DevtoolsSeat {
 
     async fn run(&mut self, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
         self.serial += 1;
+        if &*call.tool == UPLOAD && !self.is_here {
+            let why = "files of this machine cannot be handed to a browser on another one";
+            return Ok(failed("file_refused", why));
+        }
         let folder = self.folder().await;
         let place = Place { folder: &folder, data: &self.options.data_folder };
         let mut outgoing = match files::bring_in(&mut call, &place, self.serial, agent.as_ref()).await {
@@ -68,7 +86,10 @@ impl DevtoolsSeat {
         if &*tool == ENDS {
             outgoing = self.recordings.remove(&page).unwrap_or_default();
         }
-        let reply = self.seat.call(call, agent).await?;
+        let mut reply = self.seat.call(call, agent).await?;
+        if let Some(endpoint) = &self.endpoint {
+            reply.body = without_secrets(endpoint, reply.body);
+        }
         let downloads = files::downloads(&folder, &mut self.downloaded).await;
         let answer = Answer {
             tool: &tool,
@@ -105,6 +126,15 @@ impl Seat for DevtoolsSeat {
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
         self.seat.close()
     }
+}
+
+/// What the engine says of a connection that failed may name what is secret of it.
+fn without_secrets(endpoint: &Endpoint, body: Result<Raw, Raw>) -> Result<Raw, Raw> {
+    if !endpoint.has_secrets() || failure(&body).is_ok() {
+        return body;
+    }
+    let hide = |raw: Raw| parse(endpoint.without_secrets(raw.get())).unwrap_or(raw);
+    body.map(hide).map_err(hide)
 }
 
 /// Navigations and waits may say themselves how long they take, in milliseconds.

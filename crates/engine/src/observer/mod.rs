@@ -181,8 +181,8 @@ impl Observer {
 impl Observer {
     /// Opens a tab in the browser's own context, behind the one that its user looks at, and says which it is. It is
     /// nobody's yet.
-    pub(crate) async fn open_tab(&self) -> Result<String, greenroom_cdp::Error> {
-        let params = json!({ "url": "about:blank", "background": true });
+    pub(crate) async fn open_tab(&self, url: &str) -> Result<String, greenroom_cdp::Error> {
+        let params = json!({ "url": url, "background": true });
         let made = self.client.call("Target.createTarget", &params).await?;
         serde_json::from_str(made.get()).map(|Made { target_id }| target_id).map_err(|error| {
             let why = format!("a new tab has no name: {error}");

@@ -15,16 +15,12 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    PlaywrightEngine, STOP_GRACE,
-    driven::{Driven, EXIT},
-    own_tabs,
-    pulse::Pulse,
-    seat::PlaywrightSeat,
-    server::Server,
+    PlaywrightEngine, STOP_GRACE, command, own_tabs, pulse::Pulse, seat::PlaywrightSeat, server::Server,
     settle, start_node, window, with_temp,
 };
 use crate::{
     browser::Wanted,
+    driven::{Driven, EXIT},
     launcher::Spec,
     loss::{declare, explain},
     observer::Observer,
@@ -66,15 +62,15 @@ pub(super) struct Shared {
 impl PlaywrightInstance {
     pub(super) async fn start(engine: PlaywrightEngine, wanted: Wanted) -> Result<Self, StartError> {
         // Everything that can be missing is looked for before anything is started.
-        let command = engine.command()?;
+        let spec = engine.command()?;
         let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
         write_scripts(&engine, folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
-        let (browser, observer) = Driven::get(&engine, wanted).await?;
+        let (browser, observer) = engine.browser(wanted).await?;
         let node = if engine.options.own_node {
             None
         } else {
-            let command = in_folder(&engine, command, folder.path());
-            match Server::start(&engine, command, &browser, folder.path()).await {
+            let spec = in_folder(&engine, spec, folder.path());
+            match Server::start(&engine, spec, &browser, folder.path()).await {
                 Ok(node) => Some(node),
                 Err(error) => {
                     browser.stop(STOP_GRACE).await;
@@ -211,7 +207,7 @@ impl Shared {
             return Ok((Arc::new(self.answer(handshake).await?), None));
         }
         let spec = in_folder(&self.engine, self.engine.command()?, self.folder.path()).pipes();
-        let spec = self.browser.configure(spec, self.folder.path())?;
+        let spec = command::attach(spec, &self.browser, self.folder.path())?;
         let (process, pipes, _) = start_node(&self.engine.launcher, spec).await?;
         let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
         let upstream = explain(&process, Upstream::open(peer, inbound, folder, agent, changed)).await?;
@@ -303,7 +299,7 @@ impl Instance for PlaywrightInstance {
             self.shared.tasks.wait().await;
             if self.shared.engine.options.has_own_tabs() {
                 let Shared { observer, engine, folder, .. } = &*self.shared;
-                own_tabs::leave(observer, &engine.run, folder.path()).await;
+                crate::own_tabs::leave(observer, &engine.run, folder.path()).await;
             }
             self.shared.folder.clear().await;
         })

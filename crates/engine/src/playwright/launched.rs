@@ -22,7 +22,7 @@ use crate::{
     profile::{Profile, unusable},
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
-    stdio::{Driven, Kind, ProcessSeat, Processes},
+    stdio::{Kind, ProcessSeat, Processes, SeatBrowser},
     upstream::ToolsChanged,
 };
 
@@ -56,7 +56,7 @@ impl Kind for Launched {
     fn spawn<'a>(
         &'a self,
         _: &'a Path,
-        _: Option<&'a Driven>,
+        _: Option<&'a SeatBrowser>,
     ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>> {
         Box::pin(async move {
             let (options, folder) = (&self.engine.options, self.folder.path());

@@ -9,7 +9,6 @@ mod command;
 mod console;
 mod context;
 mod data;
-mod driven;
 mod files;
 mod instance;
 mod launched;
@@ -32,8 +31,10 @@ use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError,
 use crate::{
     browser::{self, Wanted},
     chromium::{ChromiumSpec, OwnContext},
+    driven::Driven,
     install,
     launcher::{Launcher, Spec},
+    observer::Observer,
     ports::Ports,
     process::{Listen, Process},
     run_folder::RunFolder,
@@ -71,6 +72,17 @@ impl PlaywrightEngine {
             command::starting(&self.options, self.proxy)
         } else {
             command::attached(&self.options)
+        }
+    }
+
+    /// Starts the browser, or finds it, and observes it.
+    async fn browser(&self, wanted: Wanted) -> Result<(Driven, Observer), StartError> {
+        match &self.options.attach {
+            Some(endpoint) => Driven::attach(endpoint, &self.run, &self.ports).await,
+            None => {
+                let spec = self.chromium(wanted)?;
+                Driven::start(&self.launcher, &self.run, &self.ports, &spec).await
+            }
         }
     }
 

@@ -6,8 +6,9 @@ use greenroom_core::{StartError, port::human};
 use greenroom_mcp::link::http::Endpoint;
 use tokio::time::timeout;
 
-use super::{PlaywrightEngine, driven::Driven, start_node};
+use super::{PlaywrightEngine, command, start_node};
 use crate::{
+    driven::Driven,
     launcher::Spec,
     loss::explain,
     ports::PortGuard,
@@ -32,7 +33,7 @@ pub(super) struct Server {
 impl Server {
     pub(super) async fn start(
         engine: &PlaywrightEngine,
-        command: Spec,
+        spec: Spec,
         browser: &Driven,
         folder: &Path,
     ) -> Result<Self, StartError> {
@@ -41,8 +42,7 @@ impl Server {
             // The port is closed to browsers before anything listens there, so it is chosen here and not by Node.
             let port = free_port().map_err(|error| StartError::new(format!("no free port: {error}")))?;
             let guard = engine.ports.hold(port).map_err(|error| unwritable(&engine.run, &error))?;
-            let spec = browser
-                .configure(command.clone(), folder)?
+            let spec = command::attach(spec.clone(), browser, folder)?
                 .args(["--host", "127.0.0.1", "--port"])
                 .arg(port.to_string())
                 // The engine would end a session whose pings go unanswered; we watch it ourselves.

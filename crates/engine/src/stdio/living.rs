@@ -11,9 +11,9 @@ use std::{
 
 use greenroom_core::{Lost, Nobody, Raw, Unwell, raw::encode};
 use serde_json::json;
-use tokio::{sync::watch, time::timeout};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 
-use super::{CLOSE, Driven};
+use super::{CLOSE, SeatBrowser};
 use crate::{
     loss::{declare, lost_with},
     process::Process,
@@ -32,7 +32,7 @@ pub(crate) struct Living {
     process: Process,
     pub(super) upstream: Upstream,
     pub(super) folder: SeatFolder,
-    pub(super) driven: Option<Driven>,
+    pub(super) browser: Option<SeatBrowser>,
     /// What was said first: how the process or its browser ended, or why they are to.
     lost: watch::Sender<Option<Lost>>,
     has_close: bool,
@@ -42,6 +42,8 @@ pub(crate) struct Living {
     dismissed: AtomicBool,
     /// Whether a ping has not been answered.
     unanswered: AtomicBool,
+    /// Follows the browser.
+    _watcher: JoinSet<()>,
 }
 
 impl Living {
@@ -49,21 +51,18 @@ impl Living {
         process: Process,
         upstream: Upstream,
         folder: SeatFolder,
-        driven: Option<Driven>,
+        browser: Option<SeatBrowser>,
         has_close: bool,
     ) -> Self {
         let (dismissed, unanswered) = (AtomicBool::new(false), AtomicBool::new(false));
         let (lost, busy) = (lost_with(&process), watch::Sender::new(false));
-        if let Some(mut browser) = driven.as_ref().map(Driven::lost) {
+        let mut watcher = JoinSet::new();
+        if let Some(gone) = browser.as_ref().map(SeatBrowser::lost) {
             let lost = lost.clone();
-            // Ends with the browser, or with whoever holds it.
-            tokio::spawn(async move {
-                if let Ok(Some(why)) = browser.wait_for(Option::is_some).await.map(|why| why.clone()) {
-                    declare(&lost, why);
-                }
-            });
+            watcher.spawn(async move { declare(&lost, gone.await) });
         }
-        Self { process, upstream, folder, driven, lost, has_close, busy, dismissed, unanswered }
+        let _watcher = watcher;
+        Self { process, upstream, folder, browser, lost, has_close, busy, dismissed, unanswered, _watcher }
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -71,7 +70,7 @@ impl Living {
     }
 
     pub(super) fn browser_pid(&self) -> Option<u32> {
-        self.driven.as_ref().map(Driven::pid)
+        self.browser.as_ref().and_then(SeatBrowser::pid)
     }
 
     pub(super) fn name(&self) -> &str {
@@ -119,8 +118,8 @@ impl Living {
         };
         self.unanswered.store(false, Ordering::Relaxed);
         let unwell = |gone| Unwell(format!("the engine is unwell: {gone}: process {}", self.pid()).into());
-        let answer = match (answer, &self.driven) {
-            (Ok(()), Some(driven)) => driven.ping().await,
+        let answer = match (answer, &self.browser) {
+            (Ok(()), Some(browser)) => browser.ping().await,
             (answer, _) => answer.map_err(unwell),
         };
         // One that was asked to end is not asked for more.
@@ -130,11 +129,11 @@ impl Living {
     pub(super) fn silent(&self) -> Option<Arc<str>> {
         let unanswered = self.unanswered.load(Ordering::Relaxed);
         let engine = unanswered.then(|| format!("the engine did not answer: process {}", self.pid()).into());
-        engine.or_else(|| self.driven.as_ref()?.silent())
+        engine.or_else(|| self.browser.as_ref()?.silent())
     }
 
-    /// Ends the process in order: its browser is closed, then it is asked to end, then it is made to. A browser that
-    /// greenroom started for it comes last.
+    /// Ends the process in order: its browser is closed, or its own tabs in one, then it is asked to end, then it is made
+    /// to. A browser that greenroom started for it comes last.
     pub(super) async fn end(&self) {
         self.dismissed.store(true, Ordering::Relaxed);
         if self.has_close && self.runs() {
@@ -155,9 +154,12 @@ impl Living {
     /// Ends the process: politely within `grace`, then by force.
     pub(super) async fn stop(&self, grace: Duration) {
         self.dismissed.store(true, Ordering::Relaxed);
+        if let Some(browser) = &self.browser {
+            browser.leave().await;
+        }
         self.process.stop(grace).await;
-        if let Some(driven) = &self.driven {
-            driven.stop(grace).await;
+        if let Some(browser) = &self.browser {
+            browser.stop(grace).await;
         }
         self.folder.clear().await;
     }

@@ -3,10 +3,10 @@
 //!
 //! With one slot the instance *is* its process: it is started with the instance, so that a command that does not work
 //! fails the start, and its end is the instance's. With more, a process is started for each seat. Either way a process
-//! serves one seat and ends with it. Some come with a browser that greenroom starts for them and watches ([`Driven`]);
-//! in others there is none that it could watch.
+//! serves one seat and ends with it. Some come with a browser that greenroom sees into ([`SeatBrowser`]); where that is
+//! somebody else's, the instance is the browser, and processes come and go with its seats.
 
-mod driven;
+mod browser;
 mod living;
 mod seat;
 
@@ -28,7 +28,7 @@ use crate::{
     upstream::{ToolsChanged, Upstream},
 };
 
-pub(crate) use driven::Driven;
+pub(crate) use browser::{Base, SeatBrowser};
 pub(crate) use living::Living;
 pub(crate) use seat::ProcessSeat;
 
@@ -37,16 +37,40 @@ pub(crate) const CLOSE: &str = "browser_close";
 
 /// What the processes of one engine are.
 pub(crate) trait Kind: Send + Sync + 'static {
-    /// The browser that a process is to drive for a seat with this folder, where greenroom starts one for it.
-    fn browser<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, Result<Option<Driven>, StartError>> {
+    /// Whether an instance with one slot is its process. Otherwise processes come with seats.
+    fn is_process(&self) -> bool {
+        true
+    }
+    /// What of a browser a process is to drive for a seat with this folder, where greenroom sees into it.
+    fn browser<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(std::future::ready(Ok(None)))
     }
     /// Starts a process for a seat with this folder, and with this browser.
     fn spawn<'a>(
         &'a self,
         folder: &'a Path,
-        browser: Option<&'a Driven>,
+        browser: Option<&'a SeatBrowser>,
     ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>>;
+    /// Makes sure that a process that has shaken hands is ready for its seat.
+    fn prepare<'a>(&'a self, _upstream: &'a Upstream) -> BoxFuture<'a, Result<(), StartError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    /// Resolves when the instance is lost whatever its processes do.
+    fn ended(&self) -> BoxFuture<'_, Lost> {
+        Box::pin(std::future::pending())
+    }
+    /// Why the instance is gone, if it is, whatever its processes do.
+    fn gone(&self) -> BoxFuture<'_, Option<Lost>> {
+        Box::pin(std::future::ready(None))
+    }
+    /// Waits for a sign of life of what the instance has beside its processes.
+    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    /// Who did not answer that.
+    fn silent(&self) -> Option<Arc<str>> {
+        None
+    }
     fn folder(&self) -> Result<SeatFolder, StartError>;
     fn tools_changed(&self) -> Option<ToolsChanged>;
     /// Whether a process that was told of nobody serves this agent as well as one that was told of it.
@@ -62,11 +86,16 @@ pub(crate) trait Kind: Send + Sync + 'static {
 }
 
 /// A running instance.
-pub(crate) struct Processes(Arc<Shared>);
+pub(crate) struct Processes {
+    shared: Arc<Shared>,
+    /// Waits for what the instance has beside its processes.
+    _watcher: JoinSet<()>,
+}
 
 struct Shared {
     kind: Box<dyn Kind>,
-    slots: usize,
+    /// Whether the instance is its process.
+    is_process: bool,
     lost: watch::Sender<Option<Lost>>,
     /// Set by the first process that was looked at. A command can mean another program than it did when its tool list
     /// was kept, so the first process of an instance is asked.
@@ -80,20 +109,24 @@ struct Shared {
 
 impl Processes {
     pub(crate) async fn start(kind: Box<dyn Kind>, slots: usize) -> Result<Arc<dyn Instance>, StartError> {
+        let is_process = slots == 1 && kind.is_process();
         let shared = Arc::new(Shared {
             kind,
-            slots,
+            is_process,
             lost: watch::Sender::new(None),
             has_close: OnceLock::new(),
             ready: Mutex::default(),
             living: Mutex::default(),
             tasks: TaskTracker::new(),
         });
-        if slots == 1 {
+        if is_process {
             let ready = shared.bring_up(Arc::new(Nobody)).await?;
             *shared.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
         }
-        Ok(Arc::new(Self(shared)))
+        let mut watcher = JoinSet::new();
+        let watched = shared.clone();
+        watcher.spawn(async move { watched.lose(watched.kind.ended().await) });
+        Ok(Arc::new(Self { shared, _watcher: watcher }))
     }
 }
 
@@ -101,18 +134,21 @@ impl Shared {
     /// Starts a process, and the browser for it if it needs one, and shakes hands with it.
     async fn bring_up(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<Living>, StartError> {
         let folder = self.kind.folder()?;
-        let driven = self.kind.browser(folder.path()).await?;
+        let browser = self.kind.browser(folder.path()).await?;
         let connected = async {
-            let (process, pipes) = self.kind.spawn(folder.path(), driven.as_ref()).await?;
+            let (process, pipes) = self.kind.spawn(folder.path(), browser.as_ref()).await?;
             let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
             let handshake = Upstream::open(peer, inbound, folder.path(), agent, self.kind.tools_changed());
-            Ok((explain(&process, handshake).await?, process))
+            let upstream = explain(&process, handshake).await?;
+            explain(&process, self.kind.prepare(&upstream)).await?;
+            Ok((upstream, process))
         };
         let (upstream, process) = match connected.await {
             Ok(connected) => connected,
             Err(error) => {
-                if let Some(driven) = driven {
-                    driven.stop(Duration::ZERO).await;
+                if let Some(browser) = browser {
+                    browser.leave().await;
+                    browser.stop(Duration::ZERO).await;
                 }
                 return Err(error);
             }
@@ -124,7 +160,7 @@ impl Shared {
             let _ = self.has_close.set(has_close);
         }
         let has_close = self.has_close.get().copied().unwrap_or_default();
-        let living = Arc::new(Living::new(process, upstream, folder, driven, has_close));
+        let living = Arc::new(Living::new(process, upstream, folder, browser, has_close));
         let mut all = self.living.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|living| living.strong_count() > 0);
         all.push(Arc::downgrade(&living));
@@ -144,12 +180,16 @@ impl Shared {
         match self.bring_up(agent).await {
             Ok(living) => Ok(living),
             // The instance is its process: without one it is no more, and another may do.
-            Err(error) if self.slots == 1 => {
+            Err(error) if self.is_process => {
                 let lost = Lost::Unwell(error.message.into());
                 self.lose(lost.clone());
                 Err(lost.into())
             }
-            Err(error) => Err(error.into()),
+            // A seat that fails on a dying instance fails because of it.
+            Err(error) => match self.kind.gone().await {
+                Some(lost) => Err(lost.into()),
+                None => Err(error.into()),
+            },
         }
     }
 
@@ -181,7 +221,7 @@ async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>,
     let Some(living) = living.upgrade().filter(|living| !living.is_dismissed()) else { return };
     tracing::warn!(process = living.name(), pid = living.pid(), %why, "ended unasked");
     let is_page = matches!(why, Lost::Page(_));
-    if let Some(instance) = instance.upgrade().filter(|instance| instance.slots == 1 && !is_page) {
+    if let Some(instance) = instance.upgrade().filter(|instance| instance.is_process && !is_page) {
         instance.lose(why);
     }
 }
@@ -189,7 +229,7 @@ async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>,
 impl Instance for Processes {
     fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
         Box::pin(async move {
-            let shared = &self.0;
+            let shared = &self.shared;
             // Whoever stops the instance waits until this is over.
             let _opening = shared.tasks.token();
             let living = tokio::select! {
@@ -208,53 +248,53 @@ impl Instance for Processes {
     }
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        self.0.lost.subscribe()
+        self.shared.lost.subscribe()
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
         Box::pin(async move {
             let mut pings = JoinSet::new();
-            for living in self.0.living() {
-                let beside_calls = self.0.kind.answers_beside_calls();
+            for living in self.shared.living() {
+                let beside_calls = self.shared.kind.answers_beside_calls();
                 pings.spawn(async move { living.ping(beside_calls).await });
             }
             while let Some(answer) = pings.join_next().await {
                 answer.unwrap_or_else(|_| Err(Unwell("the engine's adapter panicked".into())))?;
             }
-            Ok(())
+            self.shared.kind.ping().await
         })
     }
 
     fn silent(&self) -> Option<Arc<str>> {
-        self.0.living().iter().find_map(|living| living.silent())
+        self.shared.living().iter().find_map(|living| living.silent()).or_else(|| self.shared.kind.silent())
     }
 
     fn condemn(&self, why: Lost) {
-        self.0.lose(why.clone());
-        for living in self.0.living() {
+        self.shared.lose(why.clone());
+        for living in self.shared.living() {
             living.condemn(why.clone());
         }
     }
 
     fn process_ids(&self) -> Vec<u32> {
         let (nodes, browsers): (Vec<_>, Vec<_>) =
-            self.0.living().iter().map(|living| (living.pid(), living.browser_pid())).unzip();
+            self.shared.living().iter().map(|living| (living.pid(), living.browser_pid())).unzip();
         nodes.into_iter().chain(browsers.into_iter().flatten()).collect()
     }
 
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            self.0.lose(Lost::Shutdown);
+            self.shared.lose(Lost::Shutdown);
             // Held until the end: dropped here, it would be killed.
-            let _ready = self.0.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let _ready = self.shared.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut ends = JoinSet::new();
-            for living in self.0.living() {
+            for living in self.shared.living() {
                 ends.spawn(async move { living.stop(grace).await });
             }
             ends.join_all().await;
-            self.0.tasks.close();
-            self.0.tasks.wait().await;
-            self.0.kind.stopped().await;
+            self.shared.tasks.close();
+            self.shared.tasks.wait().await;
+            self.shared.kind.stopped().await;
         })
     }
 }

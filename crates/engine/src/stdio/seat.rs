@@ -6,7 +6,7 @@ use std::{path::Path, pin::pin, sync::Arc, time::Duration};
 use greenroom_core::{Agent, BoxFuture, Call, Lost, Reply, Seat, View};
 use tokio::{sync::watch, time::timeout};
 
-use super::{Driven, Living};
+use super::{Living, SeatBrowser};
 use crate::{answer::failure, loss::settle};
 
 /// How long what a process said before it ended may take to be read. It is in a pipe of this machine.
@@ -29,7 +29,7 @@ impl Drop for Busy<'_> {
 
 impl ProcessSeat {
     pub(super) fn new(living: Arc<Living>) -> Self {
-        let view = living.driven.as_ref().map(Driven::view);
+        let view = living.browser.as_ref().map(SeatBrowser::view);
         Self { living, view: view.unwrap_or_else(|| watch::Sender::new(View::default()).subscribe()) }
     }
 
@@ -58,14 +58,14 @@ impl ProcessSeat {
             },
         };
         let gone = match answer {
-            Ok(body) => match &self.living.driven {
+            Ok(body) => match &self.living.browser {
                 None => return Ok(body.into()),
-                Some(driven) if failure(&body).is_ok() => {
-                    driven.refresh().await;
+                Some(browser) if failure(&body).is_ok() => {
+                    browser.refresh().await;
                     return Ok(body.into());
                 }
                 // An engine reports a dead browser or page as an ordinary failure. Ask the browser whether it was.
-                Some(driven) => return driven.gone().await.map_or_else(|| Ok(body.into()), Err),
+                Some(browser) => return browser.gone().await.map_or_else(|| Ok(body.into()), Err),
             },
             Err(gone) => gone,
         };

@@ -42,7 +42,7 @@ const SECRET_NAMES: [&str; 22] = [
 ];
 
 /// Members that describe the element that a value is meant for.
-const DESCRIPTIONS: [&str; 4] = ["element", "name", "target", "selector"];
+const DESCRIPTIONS: [&str; 5] = ["element", "name", "target", "selector", "uid"];
 
 /// Members that hold such a value.
 const VALUES: [&str; 3] = ["text", "value", "values"];
@@ -232,6 +232,12 @@ mod tests {
         check(r#"{"iban":"DE12"}"#, &["IBAN"], r#"{"iban":"[redacted]"}"#, &["DE12"]);
         check(r#"{"target":"e77","text":"1234"}"#, &[], r#"{"target":"e77","text":"[redacted]"}"#, &["1234"]);
         check(r#"{"target":"e7","text":"1234"}"#, &[], r#"{"target":"e7","text":"1234"}"#, &[]);
+        check(
+            r#"{"elements":[{"uid":"e7","value":"ann"},{"uid":"e77","value":"hunter2"}]}"#,
+            &[],
+            r#"{"elements":[{"uid":"e7","value":"ann"},{"uid":"e77","value":"[redacted]"}]}"#,
+            &["hunter2"],
+        );
     }
 
     /// A tool that is about secrets has its values forgotten.

@@ -1,7 +1,8 @@
 //! A text as a tree of lines: a line's children stand deeper below it.
 //!
 //! No format is asked for: whatever is indented has this form, and a text without indentation is a list. The only thing
-//! known of snapshots is that a line begins with `- ` and a role, by which children are told apart in kinds.
+//! known of snapshots is that a line begins with `- ` and a role, or with `uid=…` and a role, by which children are told
+//! apart in kinds.
 //! Called by [`super::cut`] and [`super::diff`].
 
 /// A line and its place in the tree.
@@ -98,9 +99,16 @@ impl<'a> Open<'a> {
 
 /// The role of a snapshot's node; any other line is of the kind without a name.
 fn kind(line: &str) -> &str {
-    let Some(node) = line.trim_start_matches([' ', '\t']).strip_prefix("- ") else { return "" };
-    let node = node.trim_start_matches(['\'', '"']);
-    node.split([' ', ':']).next().unwrap_or_default()
+    let line = line.trim_start_matches([' ', '\t']);
+    if let Some(node) = line.strip_prefix("- ") {
+        return node.trim_start_matches(['\'', '"']).split([' ', ':']).next().unwrap_or_default();
+    }
+    match line.strip_prefix("uid=").and_then(|node| node.split_once(' ')) {
+        // What has no role is text, in quotes.
+        Some((_, node)) if node.starts_with('"') => "text",
+        Some((_, node)) => node.split(' ').next().unwrap_or_default(),
+        None => "",
+    }
 }
 
 #[cfg(test)]
@@ -139,6 +147,21 @@ deepest
             (0, None, Some(7), 0, 1),
         ];
         assert_eq!(places, expected);
+    }
+
+    /// Nodes are told apart by their roles, in whatever form they are written.
+    #[test]
+    fn kinds() {
+        for (line, expected) in [
+            ("  - button \"Go\" [ref=e1]", "button"),
+            ("- 'link \"a: b\"':", "link"),
+            ("  uid=1_4 button \"Go\"", "button"),
+            ("uid=1_3 \"some text\"", "text"),
+            ("uid=1_3 form", "form"),
+            ("plain", ""),
+        ] {
+            assert_eq!(kind(line), expected, "{line}");
+        }
     }
 
     /// Children of too many kinds are counted together, so that they can be folded at all.

@@ -1,26 +1,13 @@
-//! The tabs of a seat in a browser whose other tabs are somebody else's.
-//!
-//! A seat there opens a tab of its own before anything else, drives only that one and those it opens, unless its agent
-//! selects another, and closes none but these. The engine knows no such thing, so a script in its process,
-//! `keeper.cjs`, keeps it to them; see there. Both sides tell each other in a file which tabs these are: `opened ID` by
-//! us, `own ID` by the script. A later greenroom finds it when this one was killed ([`left_tabs`]).
+//! How the engine is kept to its own tabs in a browser whose other tabs are somebody else's: by a script in its process,
+//! `keeper.cjs`; see there, and [`crate::own_tabs`].
 
-use std::{
-    fs,
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
-use greenroom_core::{Raw, StartError, raw::encode};
+use greenroom_core::{Raw, raw::encode};
 use serde_json::json;
 
 use super::settle;
-use crate::{
-    launcher::Spec,
-    left_tabs::{self, LIST, ids},
-    observer::{Leave, Observer, Scope},
-    run_folder::{RunFolder, private_file},
-};
+use crate::launcher::Spec;
 
 const KEEPER: (&str, &str) = ("keeper.cjs", include_str!("keeper.cjs"));
 
@@ -32,76 +19,6 @@ pub(super) fn write(instance: &Path) -> io::Result<()> {
 /// Has the engine load it. The scripts by which pages settle are put into own tabs only, by this one.
 pub(super) fn configure(spec: Spec, set: Option<std::time::Duration>, instance: &Path) -> Spec {
     settle::fixed(spec, Some(set.unwrap_or(settle::LONGEST))).arg("--init-page").arg(instance.join(KEEPER.0))
-}
-
-/// The tabs of one seat.
-pub(super) struct OwnTabs {
-    list: PathBuf,
-    scope: u64,
-    /// How much of the list has been read.
-    read: u64,
-    leave: Leave,
-}
-
-impl OwnTabs {
-    /// Opens the first one. The engine finds it there when it connects to the browser.
-    pub(super) async fn open(observer: &Observer, instance: &Path) -> Result<(Self, String), StartError> {
-        let failed = |error: greenroom_cdp::Error| StartError::new(format!("cannot open a tab: {error}"));
-        let scope = observer.nothing_yet();
-        let others = observer.others(&Scope::Own(scope)).await.map_err(failed)?;
-        // A browser that has no tab needs none.
-        let leave = if others == 0 { Leave::Nothing } else { Leave::SomeTab };
-        let tab = observer.open_tab().await.map_err(failed)?;
-        observer.own(scope, vec![tab.clone()]).await;
-        let mut own = Self { list: instance.join(LIST), scope, read: 0, leave };
-        if let Err(error) = own.note(&tab) {
-            own.close(observer).await.map_err(failed)?;
-            return Err(StartError::new(format!("cannot write to the data folder: {error}")));
-        }
-        Ok((own, tab))
-    }
-
-    fn note(&self, tab: &str) -> io::Result<()> {
-        let mut list = private_file().create(true).append(true).open(&self.list)?;
-        list.write_all(format!("opened {tab}\n").as_bytes())
-    }
-
-    pub(super) fn scope(&self) -> Scope {
-        Scope::Own(self.scope)
-    }
-
-    /// Whether the engine keeps to a tab.
-    pub(super) fn is_kept(&self, tab: &str) -> bool {
-        let list = fs::read_to_string(&self.list).unwrap_or_default();
-        list.lines().any(|line| line.strip_prefix("own ") == Some(tab))
-    }
-
-    /// Takes note of tabs that the engine has made. Cheap when there are none.
-    pub(super) async fn look(&mut self, observer: &Observer) {
-        let length = fs::metadata(&self.list).map_or(0, |list| list.len());
-        if length == self.read {
-            return;
-        }
-        self.read = length;
-        let list = fs::read_to_string(&self.list).unwrap_or_default();
-        observer.own(self.scope, ids(&list)).await;
-    }
-
-    /// Closes them, and returns when they are gone.
-    pub(super) async fn close(&mut self, observer: &Observer) -> Result<(), greenroom_cdp::Error> {
-        self.look(observer).await;
-        observer.close_tabs(&self.scope(), self.leave).await
-    }
-}
-
-/// Makes sure, at the end of an instance, that no tab of any seat stays; or that the next one closes it.
-pub(super) async fn leave(observer: &Observer, run: &RunFolder, instance: &Path) {
-    let list = instance.join(LIST);
-    let Ok(text) = fs::read_to_string(&list) else { return };
-    if let Err(error) = observer.close_left(&ids(&text)).await {
-        tracing::debug!(%error, "tabs stay behind in a browser");
-        left_tabs::keep(run.path(), &list);
-    }
 }
 
 /// What the engine answers to `browser_close`, recorded. It is not asked here: it would take leave of the browser.

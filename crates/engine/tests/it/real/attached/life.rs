@@ -313,14 +313,14 @@ async fn what_is_lost_is_closed() {
 }
 
 /// A browser's debugger behind a door that opens only to those who say all these lines.
-struct Door {
-    port: u16,
+pub struct Door {
+    pub port: u16,
     passed: Arc<AtomicUsize>,
     cut: watch::Sender<()>,
 }
 
 impl Door {
-    async fn open(behind: u16, lines: &'static [&'static str]) -> Self {
+    pub async fn open(behind: u16, lines: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (port, passed) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
         let (count, cut) = (passed.clone(), watch::Sender::new(()));
@@ -354,7 +354,7 @@ impl Door {
         self.cut.send_replace(());
     }
 
-    fn passed(&self) -> usize {
+    pub fn passed(&self) -> usize {
         self.passed.load(Ordering::Relaxed)
     }
 }

@@ -1,8 +1,8 @@
 //! Browsers that somebody else runs: [`Guest`] is greenroom in one of them.
 
-mod life;
+pub(super) mod life;
 mod tabs;
-mod user;
+pub(super) mod user;
 
 use std::sync::Arc;
 

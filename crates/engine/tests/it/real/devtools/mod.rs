@@ -3,6 +3,7 @@
 
 mod answers;
 mod files;
+mod guest;
 mod lives;
 mod quiet;
 

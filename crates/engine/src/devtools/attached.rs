@@ -1,0 +1,158 @@
+//! Browsers that somebody else runs, driven by the devtools engine.
+//!
+//! The instance is greenroom's own connection to the browser; Node comes with a seat, of which there is one at a time. It
+//! has tabs of its own, the first of which is there before Node is, and a script in Node keeps it to these: `keeper.mjs`.
+//! Page tools name their page, so no call lands in a tab that was not meant; to name another one is the agent's wish.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use greenroom_core::{
+    Agent, BoxFuture, Instance, Lost, Nobody, Seat, StartError, Unwell, port::human, raw::encode,
+};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::{DevtoolsEngine, command, seat::DevtoolsSeat};
+use crate::{
+    answer::{failure, first_text},
+    endpoint::Endpoint,
+    own_tabs,
+    process::{Pipes, Process},
+    run_folder::{Scratch, unwritable},
+    seat_folder::SeatFolder,
+    stdio::{Base, Kind, ProcessSeat, Processes, SeatBrowser},
+    upstream::{ToolsChanged, Upstream},
+};
+
+/// How long the engine may take to connect to the browser. Usual is a tenth of a second; it takes hold of every tab before
+/// it answers, so that one that hangs is enough to hold it up.
+const CONNECT: Duration = Duration::from_secs(15);
+
+/// Where a seat's first tab begins: the tab can be told by it, by people too.
+const FIRST: &str = "about:blank#greenroom";
+
+struct Attached {
+    engine: DevtoolsEngine,
+    endpoint: Arc<Endpoint>,
+    base: Arc<Base>,
+    /// The list of own tabs, and what Node must know and nobody else.
+    folder: Scratch,
+}
+
+/// Attaches to a browser. Nothing of it is touched until a seat is opened.
+pub(super) async fn start(
+    engine: DevtoolsEngine,
+    endpoint: Arc<Endpoint>,
+) -> Result<Arc<dyn Instance>, StartError> {
+    let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
+    command::write_keeper(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
+    let base = Arc::new(Base::attach(&endpoint, &engine.run, &engine.ports).await?);
+    Processes::start(Box::new(Attached { engine, endpoint, base, folder }), 1).await
+}
+
+impl Kind for Attached {
+    fn is_process(&self) -> bool {
+        false
+    }
+
+    fn browser<'a>(&'a self, _: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
+        Box::pin(async move {
+            let browser = SeatBrowser::among(self.base.clone(), self.folder.path(), FIRST).await?;
+            Ok(Some(browser))
+        })
+    }
+
+    fn spawn<'a>(
+        &'a self,
+        folder: &'a Path,
+        browser: Option<&'a SeatBrowser>,
+    ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>> {
+        Box::pin(async move {
+            let tab = browser.and_then(SeatBrowser::first_tab);
+            let tab = tab.ok_or_else(|| StartError::new("there is no tab for the seat"))?;
+            let spec = command::attached(&self.engine.options, folder)?;
+            let spec = command::keep(spec, &self.engine.options, self.folder.path(), tab)?;
+            let spec =
+                command::configure(spec, self.base.driven().address(), &self.endpoint, self.folder.path())?;
+            self.engine.start_node(spec).await
+        })
+    }
+
+    /// The engine connects to the browser with its first call, and must then have the seat's own tab before it.
+    fn prepare<'a>(&'a self, upstream: &'a Upstream) -> BoxFuture<'a, Result<(), StartError>> {
+        Box::pin(async move {
+            let list = encode(&json!({ "name": "list_pages", "arguments": {} }));
+            let listed = timeout(CONNECT, upstream.call(&list, Arc::new(Nobody))).await.map_err(|_| {
+                StartError::new(format!(
+                    "the engine could not take hold of the browser within {}",
+                    human(CONNECT)
+                ))
+                .hint("a tab there may hang, or show a dialog that waits for an answer")
+            })?;
+            let body = listed.map_err(|gone| StartError::new(gone.to_string()))?;
+            failure(&body).map_err(|text| {
+                let text = self.endpoint.without_secrets(&text);
+                StartError::new(format!("the engine cannot use the browser: {text}"))
+            })?;
+            let text = body.ok().and_then(|body| first_text(body.get())).unwrap_or_default();
+            let is_first = |line: &str| line.ends_with("[selected]") && line.contains(FIRST);
+            match text.lines().any(is_first) {
+                true => Ok(()),
+                false => Err(StartError::new("the engine does not keep to a tab of its own")),
+            }
+        })
+    }
+
+    fn ended(&self) -> BoxFuture<'_, Lost> {
+        let mut lost = self.base.lost();
+        Box::pin(async move {
+            let why = lost.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+            why.unwrap_or(Lost::Shutdown)
+        })
+    }
+
+    fn gone(&self) -> BoxFuture<'_, Option<Lost>> {
+        Box::pin(self.base.gone())
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+        Box::pin(self.base.ping())
+    }
+
+    fn silent(&self) -> Option<Arc<str>> {
+        self.base.silent()
+    }
+
+    fn folder(&self) -> Result<SeatFolder, StartError> {
+        self.engine.folder()
+    }
+
+    fn tools_changed(&self) -> Option<ToolsChanged> {
+        None
+    }
+
+    fn suits(&self, _: &dyn Agent) -> bool {
+        true
+    }
+
+    fn has_close(&self) -> Option<bool> {
+        Some(false)
+    }
+
+    fn answers_beside_calls(&self) -> bool {
+        true
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            own_tabs::leave(self.base.observer(), &self.engine.run, self.folder.path()).await;
+            self.folder.clear().await;
+        })
+    }
+
+    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
+        let is_here = self.base.observer().local_port().is_some();
+        let seat = DevtoolsSeat::new(seat, self.engine.options.clone()).of(self.endpoint.clone(), is_here);
+        Box::new(seat)
+    }
+}

@@ -1,0 +1,131 @@
+//! The browser behind an instance or a seat: a Chromium that greenroom started, or one that somebody else did.
+//!
+//! Both have a debugger and an observer. One of ours ends when it is told to, and its exit explains its end; of another's
+//! we see only that its debugger is gone, and we never end it.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::{Lost, StartError};
+use tokio::time::timeout;
+
+use crate::{
+    chromium::{Chromium, ChromiumSpec},
+    endpoint::Endpoint,
+    launcher::Launcher,
+    left_tabs,
+    observer::Observer,
+    ports::{PortGuard, Ports},
+    process::Process,
+    run_folder::{RunFolder, unwritable},
+};
+
+/// How long a dying browser may take until its exit is seen. Its debugger's connection ends at the same moment,
+/// and whoever saw that waits here for the better explanation.
+pub(crate) const EXIT: Duration = Duration::from_secs(2);
+
+/// How long a browser of which nothing came may take to end by itself once asked.
+const STOP_GRACE: Duration = Duration::from_millis(500);
+
+pub(crate) enum Driven {
+    Ours(Chromium),
+    Attached(Attached),
+}
+
+/// A browser that is not ours.
+pub(crate) struct Attached {
+    pub(crate) endpoint: Arc<Endpoint>,
+    /// Where it was reached.
+    address: String,
+    /// Its debugger is as closed to browsers as our own are.
+    _port: Option<PortGuard>,
+}
+
+impl Driven {
+    /// Starts a browser and observes it.
+    pub(crate) async fn start(
+        launcher: &Launcher,
+        run: &RunFolder,
+        ports: &Ports,
+        spec: &ChromiumSpec,
+    ) -> Result<(Self, Observer), StartError> {
+        let chromium = Chromium::start(launcher, run, ports, spec).await?;
+        match Observer::connect(&chromium.endpoint).await {
+            Ok(observer) => Ok((Self::Ours(chromium), observer)),
+            Err(error) => {
+                chromium.stop(STOP_GRACE).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Finds a browser that runs already and observes it. What another greenroom left behind in it goes.
+    pub(crate) async fn attach(
+        endpoint: &Arc<Endpoint>,
+        run: &RunFolder,
+        ports: &Ports,
+    ) -> Result<(Self, Observer), StartError> {
+        let address = endpoint.reach().await?;
+        let observer = Observer::attach(endpoint, &address).await?;
+        left_tabs::close(run, &observer).await;
+        let port = observer.local_port().map(|port| ports.hold(port)).transpose();
+        let port = port.map_err(|error| unwritable(run, &error))?;
+        let attached = Attached { endpoint: endpoint.clone(), address, _port: port };
+        Ok((Self::Attached(attached), observer))
+    }
+
+    /// The WebSocket address of its debugger.
+    pub(crate) fn address(&self) -> &str {
+        match self {
+            Self::Ours(chromium) => &chromium.endpoint,
+            Self::Attached(attached) => &attached.address,
+        }
+    }
+
+    /// Resolves with why it is gone.
+    pub(crate) async fn ended(&self, observer: &Observer) -> Lost {
+        match self {
+            Self::Ours(chromium) => {
+                let browser = chromium.process();
+                let exit = async {
+                    let exit = browser.wait();
+                    tokio::pin!(exit);
+                    tokio::select! {
+                        status = &mut exit => Some(status),
+                        () = observer.ended() => timeout(EXIT, exit).await.ok(),
+                    }
+                };
+                match exit.await {
+                    Some(status) => Lost::Browser { status, stderr_tail: Arc::default() },
+                    None => Lost::Protocol("the browser's debugger is gone".into()),
+                }
+            }
+            Self::Attached(Attached { endpoint, .. }) => {
+                observer.ended().await;
+                let status = format!("its debugger at {} is gone", endpoint.shown());
+                Lost::Browser { status: status.into(), stderr_tail: Arc::default() }
+            }
+        }
+    }
+
+    /// Its process, if it is ours.
+    pub(crate) fn process(&self) -> Option<&Process> {
+        match self {
+            Self::Ours(chromium) => Some(chromium.process()),
+            Self::Attached(_) => None,
+        }
+    }
+
+    /// Ends it, if it is ours.
+    pub(crate) async fn stop(&self, grace: Duration) {
+        if let Self::Ours(chromium) = self {
+            chromium.stop(grace).await;
+        }
+    }
+
+    pub(crate) fn attached(&self) -> Option<&Attached> {
+        match self {
+            Self::Attached(attached) => Some(attached),
+            Self::Ours(_) => None,
+        }
+    }
+}

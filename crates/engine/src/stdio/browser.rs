@@ -1,0 +1,280 @@
+//! The browser that a process drives, where greenroom can see it: one that was started for the seat, with everything in
+//! it, or one that somebody else runs, in which the seat has tabs of its own.
+//!
+//! [`Base`] is the browser with greenroom's own connection to it, [`SeatBrowser`] what of it is one seat's. What a seat
+//! looks at is known from the observer, and a browser or page that died is noticed by exit and observer, never by what
+//! the engine says. One of ours comes before its process and ends after it; of another's only own tabs are closed.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use greenroom_core::{Lost, StartError, Unwell, View};
+use tokio::{
+    sync::{Mutex, watch},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{
+    chromium::ChromiumSpec,
+    driven::{Driven, EXIT},
+    endpoint::Endpoint,
+    launcher::Launcher,
+    loss::declare,
+    observer::{Observer, Scope, Watched},
+    own_tabs::OwnTabs,
+    ports::Ports,
+    run_folder::RunFolder,
+};
+
+/// How long own tabs may take to close. A page that hangs takes half a second; with the grace of a process this stays
+/// below the five seconds that a seat has to close.
+const TABS: Duration = Duration::from_millis(2_500);
+
+/// A browser and greenroom's own connection to it.
+pub(crate) struct Base {
+    shared: Arc<Shared>,
+    /// Waits for the end of the browser.
+    _watcher: JoinSet<()>,
+}
+
+struct Shared {
+    driven: Driven,
+    observer: Observer,
+    /// How the browser ended.
+    lost: watch::Sender<Option<Lost>>,
+    /// Whether a ping has not been answered.
+    unanswered: AtomicBool,
+}
+
+impl Base {
+    pub(crate) async fn start(
+        launcher: &Launcher,
+        run: &RunFolder,
+        ports: &Ports,
+        spec: &ChromiumSpec,
+    ) -> Result<Self, StartError> {
+        Ok(Self::new(Driven::start(launcher, run, ports, spec).await?))
+    }
+
+    pub(crate) async fn attach(
+        endpoint: &Arc<Endpoint>,
+        run: &RunFolder,
+        ports: &Ports,
+    ) -> Result<Self, StartError> {
+        Ok(Self::new(Driven::attach(endpoint, run, ports).await?))
+    }
+
+    fn new((driven, observer): (Driven, Observer)) -> Self {
+        let (lost, unanswered) = (watch::Sender::new(None), AtomicBool::new(false));
+        let shared = Arc::new(Shared { driven, observer, lost, unanswered });
+        let mut watcher = JoinSet::new();
+        let watched = shared.clone();
+        watcher.spawn(async move {
+            let lost = watched.driven.ended(&watched.observer).await;
+            // What a browser last said may be a page's words, so no agent hears it; the log does.
+            if let Some(process) = watched.driven.process()
+                && watched.lost.borrow().is_none()
+            {
+                tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
+            }
+            declare(&watched.lost, lost);
+        });
+        Self { shared, _watcher: watcher }
+    }
+
+    pub(crate) fn driven(&self) -> &Driven {
+        &self.shared.driven
+    }
+
+    pub(crate) fn observer(&self) -> &Observer {
+        &self.shared.observer
+    }
+
+    /// Becomes `Some` when the browser has ended, or can no longer be observed.
+    pub(crate) fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        self.shared.lost.subscribe()
+    }
+
+    /// Why it is gone, if it is: asks the browser itself, since its end may not have been seen yet.
+    pub(crate) async fn gone(&self) -> Option<Lost> {
+        let mut lost = self.lost();
+        if self.observer().sync().await.is_some() {
+            return lost.borrow().clone();
+        }
+        // Whoever watches over it takes up to `EXIT` itself.
+        match timeout(2 * EXIT, lost.wait_for(Option::is_some)).await {
+            Ok(Ok(lost)) => lost.clone(),
+            Ok(Err(_)) | Err(_) => Some(Lost::Protocol("the browser's debugger is gone".into())),
+        }
+    }
+
+    /// Waits for a sign of life.
+    pub(crate) async fn ping(&self) -> Result<(), Unwell> {
+        self.shared.unanswered.store(true, Ordering::Relaxed);
+        let answer = self.observer().ping().await;
+        self.shared.unanswered.store(false, Ordering::Relaxed);
+        answer.map_err(|error| Unwell(format!("the browser is unwell: {error}{}", self.which()).into()))
+    }
+
+    pub(crate) fn silent(&self) -> Option<Arc<str>> {
+        let unanswered = self.shared.unanswered.load(Ordering::Relaxed);
+        unanswered.then(|| format!("the browser did not answer{}", self.which()).into())
+    }
+
+    fn pid(&self) -> Option<u32> {
+        self.driven().process().map(crate::process::Process::pid)
+    }
+
+    /// For messages: which process it is.
+    fn which(&self) -> String {
+        self.pid().map(|pid| format!(": process {pid}")).unwrap_or_default()
+    }
+
+    /// Ends the browser if it is ours: politely within `grace`, then by force.
+    pub(crate) async fn stop(&self, grace: Duration) {
+        declare(&self.shared.lost, Lost::Shutdown);
+        self.driven().stop(grace).await;
+    }
+}
+
+/// What of a browser is one seat's.
+pub(crate) struct SeatBrowser {
+    base: Arc<Base>,
+    /// The seat's tabs, where others are not its own, and the first of them.
+    tabs: Option<(Mutex<OwnTabs>, String)>,
+    view: watch::Receiver<View>,
+    crashed: watch::Receiver<Option<Lost>>,
+}
+
+impl SeatBrowser {
+    /// All of a browser that was started for the seat. It gets a first, empty tab unless it has windows, which have one,
+    /// and downloads into this folder.
+    pub(crate) async fn whole(base: Base, spec: &ChromiumSpec, downloads: &Path) -> Result<Self, StartError> {
+        let observer = base.observer();
+        let seen = async {
+            if spec.headless {
+                let failed = |error| StartError::new(format!("the browser opens no tab: {error}"));
+                let tab = observer.open_tab(EMPTY).await.map_err(failed)?;
+                observer.resize(&tab, spec.window).await;
+            }
+            if let Err(error) = observer.downloads_to(downloads).await {
+                tracing::debug!(%error, "the browser does not say where downloads go");
+            }
+            observer.watch(&Scope::Browser).await.ok_or_else(|| StartError::new("the browser is gone"))
+        };
+        match seen.await {
+            Ok(Watched { view, crashed }) => Ok(Self { base: Arc::new(base), tabs: None, view, crashed }),
+            Err(error) => {
+                base.stop(Duration::ZERO).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Tabs of its own among somebody else's. The first one is opened at this address; the list of them is in this folder.
+    pub(crate) async fn among(base: Arc<Base>, folder: &Path, url: &str) -> Result<Self, StartError> {
+        let (mut own, tab) = OwnTabs::open(base.observer(), folder, url).await?;
+        match base.observer().watch(&own.scope()).await {
+            Some(Watched { view, crashed }) => {
+                Ok(Self { base, tabs: Some((Mutex::new(own), tab)), view, crashed })
+            }
+            None => {
+                let _ = own.close(base.observer()).await;
+                Err(StartError::new("the browser is gone"))
+            }
+        }
+    }
+
+    /// The address of its debugger.
+    pub(crate) fn address(&self) -> &str {
+        self.base.driven().address()
+    }
+
+    /// The tab that was opened for the seat among somebody else's.
+    pub(crate) fn first_tab(&self) -> Option<&str> {
+        self.tabs.as_ref().map(|(_, first)| first.as_str())
+    }
+
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.base.pid()
+    }
+
+    /// Resolves when its seat can take no more calls because of it.
+    pub(super) fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
+        let (mut browser, mut crashed) = (self.base.lost(), self.crashed.clone());
+        async move {
+            let first = async |lost: &mut watch::Receiver<Option<Lost>>| {
+                let why = lost.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+                match why {
+                    Some(why) => why,
+                    // Nobody tells any more: whoever held the browser is gone.
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                why = first(&mut browser) => why,
+                why = first(&mut crashed) => why,
+            }
+        }
+    }
+
+    pub(super) fn view(&self) -> watch::Receiver<View> {
+        self.view.clone()
+    }
+
+    /// Takes note of new tabs, and looks at all pages anew: their titles may have changed unannounced.
+    pub(super) async fn refresh(&self) {
+        self.look().await;
+        self.base.observer().refresh().await;
+    }
+
+    async fn look(&self) {
+        if let Some((tabs, _)) = &self.tabs {
+            tabs.lock().await.look(self.base.observer()).await;
+        }
+    }
+
+    /// Why the seat is gone, if it is: asks the browser itself, since what happened may not have been seen yet.
+    pub(super) async fn gone(&self) -> Option<Lost> {
+        self.look().await;
+        let gone = self.base.gone().await;
+        gone.or_else(|| self.crashed.borrow().clone())
+    }
+
+    pub(super) async fn ping(&self) -> Result<(), Unwell> {
+        self.base.ping().await
+    }
+
+    pub(super) fn silent(&self) -> Option<Arc<str>> {
+        self.base.silent()
+    }
+
+    /// Closes own tabs among somebody else's, before all else: whoever the browser belongs to sees them. What cannot be
+    /// closed now is closed with the instance.
+    pub(super) async fn leave(&self) {
+        let Some((tabs, _)) = &self.tabs else { return };
+        let mut tabs = tabs.lock().await;
+        let observer = self.base.observer();
+        if !matches!(timeout(TABS, tabs.close(observer)).await, Ok(Ok(()))) {
+            tracing::debug!("own tabs stay open for now");
+        }
+        observer.forget(&tabs.scope()).await;
+    }
+
+    /// Ends a browser that was started for the seat.
+    pub(super) async fn stop(&self, grace: Duration) {
+        if self.tabs.is_none() {
+            self.base.stop(grace).await;
+        }
+    }
+}
+
+/// Where a tab begins that nothing was asked of yet.
+pub(crate) const EMPTY: &str = "about:blank";
