@@ -15,7 +15,7 @@ use greenroom_core::StartError;
 
 use crate::{
     left_tabs::{self, LIST, contexts, ids},
-    observer::{Leave, Observer, Scope},
+    observer::{Leave, Observer, Scope, TabPlace},
     run_folder::{RunFolder, private_file},
 };
 
@@ -34,13 +34,14 @@ impl OwnTabs {
         observer: &Observer,
         instance: &Path,
         url: &str,
+        place: TabPlace,
     ) -> Result<(Self, String), StartError> {
         let failed = |error: greenroom_cdp::Error| StartError::new(format!("cannot open a tab: {error}"));
         let scope = observer.nothing_yet();
         let others = observer.others(&Scope::Own(scope)).await.map_err(failed)?;
         // A browser that has no tab needs none.
         let leave = if others == 0 { Leave::Nothing } else { Leave::SomeTab };
-        let tab = observer.open_tab(url).await.map_err(failed)?;
+        let tab = observer.open_tab(url, place).await.map_err(failed)?;
         observer.own(scope, vec![tab.clone()]).await;
         let mut own = Self { list: instance.join(LIST), scope, read: 0, leave };
         if let Err(error) = own.note(&tab) {

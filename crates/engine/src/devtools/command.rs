@@ -218,7 +218,7 @@ mod tests {
         let config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         assert_eq!(config["wsEndpoint"], address);
         let headers: Value = serde_json::from_str(config["wsHeaders"].as_str().unwrap()).unwrap();
-        assert_eq!(headers, json!({ "authorization": "Basic YW5uOnBhc3Mtd29yZA==", "X-Key": "head-er" }));
+        assert_eq!(headers, json!({ "Authorization": "Basic YW5uOnBhc3Mtd29yZA==", "X-Key": "head-er" }));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

@@ -87,6 +87,14 @@ pub(crate) struct Contexts {
     pub(crate) default: Option<String>,
 }
 
+/// Where a new tab opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TabPlace {
+    InFront,
+    /// Behind the one that the browser's user looks at. It is not drawn there, unless its engine sees to that.
+    Behind,
+}
+
 impl Observer {
     /// Observes a browser of greenroom's own.
     pub(crate) async fn connect(address: &str) -> Result<Self, StartError> {
@@ -179,10 +187,9 @@ impl Observer {
 }
 
 impl Observer {
-    /// Opens a tab in the browser's own context, behind the one that its user looks at, and says which it is. It is
-    /// nobody's yet.
-    pub(crate) async fn open_tab(&self, url: &str) -> Result<String, greenroom_cdp::Error> {
-        let params = json!({ "url": url, "background": true });
+    /// Opens a tab in the browser's own context, and says which it is. It is nobody's yet.
+    pub(crate) async fn open_tab(&self, url: &str, place: TabPlace) -> Result<String, greenroom_cdp::Error> {
+        let params = json!({ "url": url, "background": place == TabPlace::Behind });
         let made = self.client.call("Target.createTarget", &params).await?;
         serde_json::from_str(made.get()).map(|Made { target_id }| target_id).map_err(|error| {
             let why = format!("a new tab has no name: {error}");

@@ -353,6 +353,20 @@ fn what_comes_from_the_pool() {
     );
 }
 
+/// Options of the engine that all others have are left out of a browser with another one, unless it says them itself.
+#[test]
+fn options_of_another_engine() {
+    let with = |more: &str| {
+        written(&format!(
+            "[pool]\ntimeout_settle = 0\ncaps = [\"pdf\"]\n[[browsers]]\nurl = \"http://127.0.0.1:1\"\n[[browsers]]\nurl = \"http://127.0.0.1:2\"\nengine = \"devtools\"\n{more}"
+        ))
+    };
+    let all = browsers(&with(""));
+    assert_eq!(all[0].pool.timeout_settle, Some(Duration::ZERO));
+    assert_eq!((all[1].pool.timeout_settle, all[1].pool.caps.len()), (None, 0));
+    assert!(problems(&with("timeout_settle = 0"))[0].contains("`timeout_settle`"));
+}
+
 /// A browser that is attached to at run time starts from `[pool]` too, or it is said why it cannot.
 #[test]
 fn at_run_time() {

@@ -130,7 +130,7 @@ const PLAYWRIGHTS: [&str; 9] = [
 ];
 
 /// Settings that were made and have no meaning under the devtools engine.
-pub(super) fn playwrights(pool: &Pool) -> Vec<&'static str> {
+pub(in crate::settings) fn playwrights(pool: &Pool) -> Vec<&'static str> {
     let changed = PLAYWRIGHTS.into_iter().filter(|key| is_changed(key, pool));
     changed.filter(|_| pool.engine == EngineKind::Devtools).collect()
 }
