@@ -31,7 +31,7 @@ mod stdio;
 mod upstream;
 mod workspace;
 
-pub use custom::CustomEngine;
+pub use custom::{CustomEngine, CustomServer};
 pub use devtools::{DevtoolsEngine, DevtoolsOptions};
 pub use endpoint::Endpoint;
 pub use playwright::{PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions};

@@ -161,8 +161,8 @@ impl Upstream {
         let said = self.peer.handed_on();
         let _ = self.heard.clone().wait_for(|heard| *heard >= said).await;
         match answer {
-            // Too big is this call's trouble alone; the session goes on.
-            Err(error @ Gone::TooBig { .. }) => {
+            // What is too big, or refused, is this call's trouble alone; the session goes on.
+            Err(error @ (Gone::TooBig { .. } | Gone::Refused(_))) => {
                 Ok(Err(RpcError::new(greenroom_mcp::error::SERVER, error.to_string()).to_raw()))
             }
             other => other,
@@ -179,6 +179,11 @@ impl Upstream {
 
     pub(crate) async fn close(&self) {
         self.peer.close().await;
+    }
+
+    /// Resolves when the connection is closed.
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.peer.closed()
     }
 }
 
@@ -254,14 +259,16 @@ fn capabilities(agent: &dyn Agent) -> Raw {
 /// Asks an engine that was started for its tools, and ends it.
 pub(crate) async fn tools_of(process: Process, pipes: Pipes, grace: Duration) -> Result<Toolset, StartError> {
     let (peer, _inbound) = child::connect(pipes.stdin, pipes.stdout);
-    let listed = async {
-        initialize(&peer, encode(&json!({}))).await?;
-        list_tools(&peer).await
-    };
-    let listed = explain(&process, listed).await;
+    let listed = explain(&process, ask_for_tools(&peer)).await;
     drop(peer);
     process.stop(grace).await;
     listed
+}
+
+/// Shakes hands on a fresh connection and asks for the tools.
+pub(crate) async fn ask_for_tools(peer: &Peer) -> Result<Toolset, Failed> {
+    initialize(peer, encode(&json!({}))).await?;
+    list_tools(peer).await
 }
 
 /// All pages of the engine's tool list.

@@ -12,9 +12,9 @@ use std::{
 };
 
 use greenroom_core::{Raw, raw::encode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::JoinSet,
 };
 
@@ -87,9 +87,16 @@ impl Peer {
 
     /// The handshake: `initialize`, then `notifications/initialized`. Returns the server's whole answer.
     pub async fn initialize(&self, hello: &Hello) -> Result<Result<Raw, Raw>, Gone> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Agreed {
+            protocol_version: String,
+        }
         let answer = self.request("initialize", Some(&encode(hello))).await?;
-        if answer.is_ok() {
-            self.link.initialized(hello.protocol_version);
+        if let Ok(result) = &answer {
+            let agreed =
+                serde_json::from_str(result.get()).map(|Agreed { protocol_version }| protocol_version);
+            self.link.initialized(agreed.unwrap_or_else(|_| hello.protocol_version.to_owned()));
             self.link.listen(&self.dispatch).await?;
             self.notify("notifications/initialized", None).await?;
         }
@@ -100,6 +107,15 @@ impl Peer {
     /// counted when the answer is there.
     pub fn handed_on(&self) -> u64 {
         self.dispatch.handed_on.load(Ordering::Acquire)
+    }
+
+    /// Resolves when the connection is closed: nothing will come any more.
+    pub fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut closed = self.dispatch.closed.subscribe();
+        async move {
+            // Without a sender the connection is gone too.
+            let _ = closed.wait_for(|closed| *closed).await;
+        }
     }
 
     /// Says goodbye where the transport has a word for it. How long to wait for a server that hangs is the
@@ -131,6 +147,7 @@ pub(crate) struct Dispatch {
     next_id: AtomicU64,
     inbound: mpsc::Sender<Inbound>,
     handed_on: AtomicU64,
+    closed: watch::Sender<bool>,
 }
 
 /// A waiter's entry; dropping it (answered or not) removes the entry.
@@ -149,10 +166,8 @@ impl Dispatch {
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<Inbound>) {
         let (inbound, receiver) = mpsc::channel(INBOUND_QUEUE);
         let waiting = Mutex::new(Some(HashMap::new()));
-        (
-            Arc::new(Self { waiting, next_id: AtomicU64::new(1), inbound, handed_on: AtomicU64::new(0) }),
-            receiver,
-        )
+        let (next_id, handed_on, closed) = (AtomicU64::new(1), AtomicU64::new(0), watch::Sender::new(false));
+        (Arc::new(Self { waiting, next_id, inbound, handed_on, closed }), receiver)
     }
 
     fn expect(self: &Arc<Self>) -> (Waiter, oneshot::Receiver<Answer>) {
@@ -184,6 +199,7 @@ impl Dispatch {
     /// Nothing will come any more: every waiter learns it.
     pub(crate) fn close(&self) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.closed.send_replace(true);
     }
 
     pub(crate) async fn line(&self, line: Line) {

@@ -1,10 +1,18 @@
-//! Server-sent events, as far as MCP uses them: the `data` of each event.
+//! Server-sent events, as far as MCP uses them: the `data` of each event, and what it takes to go on after a break.
+
+use std::time::Duration;
+
+/// The longest id of an event that is remembered. Those in use have some forty bytes; one that is longer than this cannot
+/// be asked for again.
+const ID_BYTES_MAX: usize = 1_024;
 
 /// Takes a stream apart into the data of its events. Feed it chunks as they arrive.
 pub struct Events {
     line: Vec<u8>,
     data: Vec<u8>,
     bytes_max: usize,
+    last_id: Option<String>,
+    retry: Option<Duration>,
 }
 
 /// An event over the limit. The stream cannot be read on: its rest belongs to that event.
@@ -13,7 +21,23 @@ pub struct TooBig;
 
 impl Events {
     pub fn new(bytes_max: usize) -> Self {
-        Self { line: Vec::new(), data: Vec::new(), bytes_max }
+        Self { line: Vec::new(), data: Vec::new(), bytes_max, last_id: None, retry: None }
+    }
+
+    /// The id of the last event that had one: after a break the stream goes on behind it.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// How long the server wants to be left alone after a break, if it said so.
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// The stream broke off. What was half there comes again.
+    pub fn broke_off(&mut self) {
+        self.line.clear();
+        self.data.clear();
     }
 
     /// Takes a chunk and returns the data of every event that it completes.
@@ -45,12 +69,26 @@ impl Events {
         if line.is_empty() {
             return (!self.data.is_empty()).then(|| std::mem::take(&mut self.data));
         }
-        let data = line.strip_prefix(b"data:")?;
-        let data = data.strip_prefix(b" ").unwrap_or(data);
-        if !self.data.is_empty() {
-            self.data.push(b'\n');
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let (field, value) = line.split_at(colon);
+        let value = value.strip_prefix(b": ").or_else(|| value.strip_prefix(b":")).unwrap_or(value);
+        match field {
+            b"data" => {
+                if !self.data.is_empty() {
+                    self.data.push(b'\n');
+                }
+                self.data.extend_from_slice(value);
+            }
+            b"id" => {
+                let id = String::from_utf8(value.to_vec()).ok();
+                self.last_id = id.filter(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX);
+            }
+            b"retry" => {
+                let ms = std::str::from_utf8(value).ok().and_then(|ms| ms.parse().ok());
+                self.retry = ms.map(Duration::from_millis).or(self.retry);
+            }
+            _ => {}
         }
-        self.data.extend_from_slice(data);
         None
     }
 }
@@ -87,6 +125,18 @@ mod tests {
             out.extend(events.feed(tail).unwrap());
             assert_eq!(out, [b"a\nb".to_vec(), b"c".to_vec()]);
         }
+    }
+
+    /// After a break it is known where to go on, and when; what was half there is forgotten.
+    #[test]
+    fn a_break() {
+        let mut events = Events::new(100);
+        assert_eq!(events.feed(b"id: 7\nretry: 250\ndata: a\n\ndata: hal").unwrap(), [b"a".to_vec()]);
+        assert_eq!((events.last_id(), events.retry()), (Some("7"), Some(Duration::from_millis(250))));
+        events.broke_off();
+        assert_eq!(events.feed(b"data: half\nid: 8\n\n").unwrap(), [b"half".to_vec()]);
+        assert_eq!(events.last_id(), Some("8"));
+        events.feed(format!("id: {}\n\n", "x".repeat(99)).as_bytes()).unwrap_err();
     }
 
     /// An event over the limit is an error, not a growing buffer.

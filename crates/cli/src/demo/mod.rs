@@ -150,7 +150,7 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     async fn play(&self) -> anyhow::Result<Outcome> {
-        let front = Endpoint::new(self.front.parse().context("the front's own URL cannot be read")?);
+        let front = Endpoint::new(self.front.parse().context("the front's own URL cannot be read")?)?;
         let mut agents: Vec<_> = self.roles.iter().map(|role| Agent::new(*role, &front)).collect();
         self.show.opening(agents.len(), &self.shop, &self.front)?;
         let (mut start, mut began) = (Duration::ZERO, Instant::now());

@@ -12,8 +12,8 @@ use greenroom_core::{
     settings::{Browser, EngineKind, Pool, Settings},
 };
 use greenroom_engine::{
-    CustomEngine, DevtoolsEngine, DevtoolsOptions, Endpoint, Offer, PlaywrightBrowser, PlaywrightEngine,
-    PlaywrightOptions, ToolsChanged,
+    CustomEngine, CustomServer, DevtoolsEngine, DevtoolsOptions, Endpoint, Offer, PlaywrightBrowser,
+    PlaywrightEngine, PlaywrightOptions, ToolsChanged,
     browser::{Places, Wanted},
     launcher::Launcher,
     ports::Ports,
@@ -75,20 +75,14 @@ impl Engines {
                 proxy: self.proxy(pool),
                 tools_changed: self.tools_changed(name),
             }),
-            EngineKind::Custom => {
-                let (program, args) = pool
-                    .command
-                    .split_first()
-                    .map_or_else(Default::default, |(program, args)| (PathBuf::from(program), args.to_vec()));
-                Arc::new(CustomEngine {
-                    program,
-                    args,
-                    slots: pool.slots,
-                    launcher: self.launcher.clone(),
-                    run: self.run.clone(),
-                    tools_changed: self.tools_changed(name),
-                })
-            }
+            EngineKind::Custom => Arc::new(CustomEngine {
+                server: server(pool),
+                slots: pool.slots,
+                launcher: self.launcher.clone(),
+                run: self.run.clone(),
+                ports: self.ports.clone(),
+                tools_changed: self.tools_changed(name),
+            }),
         }
     }
 
@@ -172,6 +166,17 @@ impl Engines {
             extension: pool.extension,
             wsl_windows: pool.wsl_windows,
         }
+    }
+}
+
+/// The server of a custom engine: the settings are checked to have one of both.
+fn server(pool: &Pool) -> CustomServer {
+    match (&pool.url, pool.command.split_first()) {
+        (Some(url), _) => CustomServer::Url(url.clone()),
+        (None, Some((program, args))) => {
+            CustomServer::Command { program: PathBuf::from(program), args: args.to_vec() }
+        }
+        (None, None) => CustomServer::Command { program: PathBuf::new(), args: Vec::new() },
     }
 }
 

@@ -17,10 +17,9 @@ use crate::{
     answer::{failure, first_text},
     endpoint::Endpoint,
     own_tabs,
-    process::{Pipes, Process},
     run_folder::{Scratch, unwritable},
     seat_folder::SeatFolder,
-    stdio::{Base, Kind, ProcessSeat, Processes, SeatBrowser},
+    stdio::{Base, Connection, Kind, ProcessSeat, Processes, SeatBrowser},
     upstream::{ToolsChanged, Upstream},
 };
 
@@ -62,11 +61,11 @@ impl Kind for Attached {
         })
     }
 
-    fn spawn<'a>(
+    fn connect<'a>(
         &'a self,
         folder: &'a Path,
         browser: Option<&'a SeatBrowser>,
-    ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>> {
+    ) -> BoxFuture<'a, Result<Connection, StartError>> {
         Box::pin(async move {
             let tab = browser.and_then(SeatBrowser::first_tab);
             let tab = tab.ok_or_else(|| StartError::new("there is no tab for the seat"))?;
@@ -74,7 +73,7 @@ impl Kind for Attached {
             let spec = command::keep(spec, &self.engine.options, self.folder.path(), tab)?;
             let spec =
                 command::configure(spec, self.base.driven().address(), &self.endpoint, self.folder.path())?;
-            self.engine.start_node(spec).await
+            self.engine.start_node(spec).await.map(Into::into)
         })
     }
 

@@ -31,7 +31,7 @@ use crate::{
     process::{Listen, Pipes, Process},
     run_folder::RunFolder,
     seat_folder::SeatFolder,
-    stdio::{Base, Kind, ProcessSeat, Processes, SeatBrowser},
+    stdio::{Base, Connection, Kind, ProcessSeat, Processes, SeatBrowser},
     upstream::{self, ToolsChanged},
 };
 
@@ -173,15 +173,15 @@ impl Kind for DevtoolsEngine {
         })
     }
 
-    fn spawn<'a>(
+    fn connect<'a>(
         &'a self,
         folder: &'a Path,
         browser: Option<&'a SeatBrowser>,
-    ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>> {
+    ) -> BoxFuture<'a, Result<Connection, StartError>> {
         Box::pin(async move {
             let browser = browser.ok_or_else(|| StartError::new("there is no browser to attach to"))?;
             let spec = command::attach(command::attached(&self.options, folder)?, browser.address());
-            self.start_node(spec).await
+            self.start_node(spec).await.map(Into::into)
         })
     }
 

@@ -18,11 +18,10 @@ use super::{
     start_node, with_temp,
 };
 use crate::{
-    process::{Pipes, Process},
     profile::{Profile, unusable},
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
-    stdio::{Kind, ProcessSeat, Processes, SeatBrowser},
+    stdio::{Connection, Kind, ProcessSeat, Processes, SeatBrowser},
     upstream::ToolsChanged,
 };
 
@@ -53,11 +52,11 @@ pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>,
 }
 
 impl Kind for Launched {
-    fn spawn<'a>(
+    fn connect<'a>(
         &'a self,
         _: &'a Path,
         _: Option<&'a SeatBrowser>,
-    ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>> {
+    ) -> BoxFuture<'a, Result<Connection, StartError>> {
         Box::pin(async move {
             let (options, folder) = (&self.engine.options, self.folder.path());
             let spec = self.engine.command()?.pipes();
@@ -68,7 +67,7 @@ impl Kind for Launched {
                 with_temp(settle::configure(spec, options.timeout_settle, folder), folder)
             };
             let (process, pipes, _) = start_node(&self.engine.launcher, spec).await?;
-            Ok((process, pipes))
+            Ok((process, pipes).into())
         })
     }
 

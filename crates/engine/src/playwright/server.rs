@@ -63,7 +63,10 @@ impl Server {
                     let uri = format!("{address}/mcp").parse().map_err(|_| {
                         StartError::new(format!("the engine listens on a strange address: `{address}`"))
                     })?;
-                    return Ok(Self { process, endpoint: Endpoint::new(uri), _pipes: pipes, _port: guard });
+                    let endpoint = Endpoint::new(uri).map_err(|error| {
+                        StartError::new(format!("the engine cannot be spoken to: {error}"))
+                    })?;
+                    return Ok(Self { process, endpoint, _pipes: pipes, _port: guard });
                 }
                 Err(error) => last = error,
             }

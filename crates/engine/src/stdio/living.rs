@@ -1,5 +1,5 @@
-//! One process that serves a seat, or waits for one, with its browser where greenroom started that: asked for a sign of
-//! life, and ended in order.
+//! One process, or one session with a server, that serves a seat or waits for one, with its browser where greenroom sees
+//! that: asked for a sign of life, and ended in order.
 
 use std::{
     sync::{
@@ -10,6 +10,7 @@ use std::{
 };
 
 use greenroom_core::{Lost, Nobody, Raw, Unwell, raw::encode};
+use greenroom_mcp::Gone;
 use serde_json::json;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
@@ -28,8 +29,12 @@ const FAREWELL: Duration = Duration::from_millis(2_500);
 /// How long a process may take to end by itself once asked.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
+/// How long a server that is not ours may take to end a session. Usual are milliseconds; from far away some more.
+const GOODBYE: Duration = Duration::from_secs(2);
+
 pub(crate) struct Living {
-    process: Process,
+    /// `None` for a server that is not ours.
+    process: Option<Process>,
     pub(super) upstream: Upstream,
     pub(super) folder: SeatFolder,
     pub(super) browser: Option<SeatBrowser>,
@@ -48,15 +53,23 @@ pub(crate) struct Living {
 
 impl Living {
     pub(super) fn new(
-        process: Process,
+        process: Option<Process>,
         upstream: Upstream,
         folder: SeatFolder,
         browser: Option<SeatBrowser>,
         has_close: bool,
     ) -> Self {
         let (dismissed, unanswered) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (lost, busy) = (lost_with(&process), watch::Sender::new(false));
+        let lost = process.as_ref().map_or_else(|| watch::Sender::new(None), lost_with);
+        let busy = watch::Sender::new(false);
         let mut watcher = JoinSet::new();
+        if process.is_none() {
+            let (lost, closed) = (lost.clone(), upstream.closed());
+            watcher.spawn(async move {
+                closed.await;
+                declare(&lost, Lost::Protocol(Gone::Closed.to_string().into()));
+            });
+        }
         if let Some(gone) = browser.as_ref().map(SeatBrowser::lost) {
             let lost = lost.clone();
             watcher.spawn(async move { declare(&lost, gone.await) });
@@ -65,8 +78,13 @@ impl Living {
         Self { process, upstream, folder, browser, lost, has_close, busy, dismissed, unanswered, _watcher }
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.process.pid()
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+
+    /// For messages: which process it is.
+    fn which(&self) -> String {
+        self.pid().map(|pid| format!(": process {pid}")).unwrap_or_default()
     }
 
     pub(super) fn browser_pid(&self) -> Option<u32> {
@@ -74,11 +92,21 @@ impl Living {
     }
 
     pub(super) fn name(&self) -> &str {
-        self.process.name()
+        self.process.as_ref().map_or("server", Process::name)
     }
 
     pub(super) fn runs(&self) -> bool {
-        self.process.exit().borrow().is_none()
+        match &self.process {
+            Some(process) => process.exit().borrow().is_none(),
+            None => self.is_well(),
+        }
+    }
+
+    /// A session without a process is lost with its connection; nothing else will tell.
+    pub(super) fn connection_broke(&self, gone: &Gone) {
+        if self.process.is_none() {
+            declare(&self.lost, Lost::Protocol(gone.to_string().into()));
+        }
     }
 
     /// Whether nothing is known to be wrong with it.
@@ -117,7 +145,7 @@ impl Living {
             answer = self.upstream.ping() => answer,
         };
         self.unanswered.store(false, Ordering::Relaxed);
-        let unwell = |gone| Unwell(format!("the engine is unwell: {gone}: process {}", self.pid()).into());
+        let unwell = |gone| Unwell(format!("the engine is unwell: {gone}{}", self.which()).into());
         let answer = match (answer, &self.browser) {
             (Ok(()), Some(browser)) => browser.ping().await,
             (answer, _) => answer.map_err(unwell),
@@ -128,7 +156,7 @@ impl Living {
 
     pub(super) fn silent(&self) -> Option<Arc<str>> {
         let unanswered = self.unanswered.load(Ordering::Relaxed);
-        let engine = unanswered.then(|| format!("the engine did not answer: process {}", self.pid()).into());
+        let engine = unanswered.then(|| format!("the engine did not answer{}", self.which()).into());
         engine.or_else(|| self.browser.as_ref()?.silent())
     }
 
@@ -138,14 +166,15 @@ impl Living {
         self.dismissed.store(true, Ordering::Relaxed);
         if self.has_close && self.runs() {
             let close = close();
+            let mut lost = self.lost();
             let closed = timeout(FAREWELL, async {
                 tokio::select! {
-                    _ = self.process.wait() => {}
+                    _ = lost.wait_for(Option::is_some) => {}
                     _ = self.upstream.call(&close, Arc::new(Nobody)) => {}
                 }
             });
             if closed.await.is_err() {
-                tracing::debug!(process = self.name(), pid = self.pid(), "does not close its browser");
+                tracing::debug!(engine = self.name(), pid = self.pid(), "does not close its browser");
             }
         }
         self.stop(STOP_GRACE).await;
@@ -157,7 +186,12 @@ impl Living {
         if let Some(browser) = &self.browser {
             browser.leave().await;
         }
-        self.process.stop(grace).await;
+        match &self.process {
+            Some(process) => process.stop(grace).await,
+            None => {
+                let _ = timeout(GOODBYE, self.upstream.close()).await;
+            }
+        }
         if let Some(browser) = &self.browser {
             browser.stop(grace).await;
         }

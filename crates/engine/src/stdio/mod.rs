@@ -1,5 +1,6 @@
 //! Instances whose seats are processes, spoken to over stdio: the devtools engine, every custom engine that is started by
-//! command, and a playwright engine that starts its browser itself.
+//! command, and a playwright engine that starts its browser itself. And those whose seats are sessions with a server that
+//! runs already, which differ in that no process of ours is behind them: custom engines by address.
 //!
 //! With one slot the instance *is* its process: it is started with the instance, so that a command that does not work
 //! fails the start, and its end is the instance's. With more, a process is started for each seat. Either way a process
@@ -17,15 +18,21 @@ use std::{
 };
 
 use greenroom_core::{Agent, BoxFuture, Instance, Lost, Nobody, OpenError, Seat, StartError, Unwell};
-use greenroom_mcp::link::child;
-use tokio::{sync::watch, task::JoinSet};
+use greenroom_mcp::{
+    Inbound, Peer,
+    link::{child, http},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
 use tokio_util::task::TaskTracker;
 
 use crate::{
     loss::{declare, explain},
     process::{Pipes, Process},
     seat_folder::SeatFolder,
-    upstream::{ToolsChanged, Upstream},
+    upstream::{Failed, ToolsChanged, Upstream},
 };
 
 pub(crate) use browser::{Base, SeatBrowser};
@@ -34,6 +41,28 @@ pub(crate) use seat::ProcessSeat;
 
 /// The tool that closes a browser, where an engine has one of that name.
 pub(crate) const CLOSE: &str = "browser_close";
+
+/// A connection to an engine on which nothing has been said yet.
+pub(crate) struct Connection {
+    peer: Peer,
+    inbound: mpsc::Receiver<Inbound>,
+    /// What is at its other end, if it is ours.
+    process: Option<Process>,
+}
+
+impl From<(Process, Pipes)> for Connection {
+    fn from((process, pipes): (Process, Pipes)) -> Self {
+        let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
+        Self { peer, inbound, process: Some(process) }
+    }
+}
+
+impl From<&http::Endpoint> for Connection {
+    fn from(server: &http::Endpoint) -> Self {
+        let (peer, inbound) = server.connect();
+        Self { peer, inbound, process: None }
+    }
+}
 
 /// What the processes of one engine are.
 pub(crate) trait Kind: Send + Sync + 'static {
@@ -45,12 +74,16 @@ pub(crate) trait Kind: Send + Sync + 'static {
     fn browser<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(std::future::ready(Ok(None)))
     }
-    /// Starts a process for a seat with this folder, and with this browser.
-    fn spawn<'a>(
+    /// Starts a process for a seat with this folder, and with this browser; or reaches the server for it.
+    fn connect<'a>(
         &'a self,
         folder: &'a Path,
         browser: Option<&'a SeatBrowser>,
-    ) -> BoxFuture<'a, Result<(Process, Pipes), StartError>>;
+    ) -> BoxFuture<'a, Result<Connection, StartError>>;
+    /// Says which server it is that could not be had.
+    fn unreachable(&self, error: StartError) -> StartError {
+        error
+    }
     /// Makes sure that a process that has shaken hands is ready for its seat.
     fn prepare<'a>(&'a self, _upstream: &'a Upstream) -> BoxFuture<'a, Result<(), StartError>> {
         Box::pin(std::future::ready(Ok(())))
@@ -136,11 +169,18 @@ impl Shared {
         let folder = self.kind.folder()?;
         let browser = self.kind.browser(folder.path()).await?;
         let connected = async {
-            let (process, pipes) = self.kind.spawn(folder.path(), browser.as_ref()).await?;
-            let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
-            let handshake = Upstream::open(peer, inbound, folder.path(), agent, self.kind.tools_changed());
-            let upstream = explain(&process, handshake).await?;
-            explain(&process, self.kind.prepare(&upstream)).await?;
+            let Connection { peer, inbound, process } =
+                self.kind.connect(folder.path(), browser.as_ref()).await?;
+            let handshake = async {
+                let changed = self.kind.tools_changed();
+                let upstream = Upstream::open(peer, inbound, folder.path(), agent, changed).await?;
+                self.kind.prepare(&upstream).await?;
+                Ok::<_, Failed>(upstream)
+            };
+            let upstream = match &process {
+                Some(process) => explain(process, handshake).await?,
+                None => handshake.await.map_err(|failed| self.kind.unreachable(failed.into()))?,
+            };
             Ok((upstream, process))
         };
         let (upstream, process) = match connected.await {
@@ -219,7 +259,7 @@ async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>,
     let Ok(Some(why)) = lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) else { return };
     // One that nobody holds any more was killed.
     let Some(living) = living.upgrade().filter(|living| !living.is_dismissed()) else { return };
-    tracing::warn!(process = living.name(), pid = living.pid(), %why, "ended unasked");
+    tracing::warn!(engine = living.name(), pid = living.pid(), %why, "ended unasked");
     let is_page = matches!(why, Lost::Page(_));
     if let Some(instance) = instance.upgrade().filter(|instance| instance.is_process && !is_page) {
         instance.lose(why);
@@ -277,9 +317,9 @@ impl Instance for Processes {
     }
 
     fn process_ids(&self) -> Vec<u32> {
-        let (nodes, browsers): (Vec<_>, Vec<_>) =
-            self.shared.living().iter().map(|living| (living.pid(), living.browser_pid())).unzip();
-        nodes.into_iter().chain(browsers.into_iter().flatten()).collect()
+        let living = self.shared.living();
+        let engines = living.iter().filter_map(|living| living.pid());
+        engines.chain(living.iter().filter_map(|living| living.browser_pid())).collect()
     }
 
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {

@@ -69,6 +69,7 @@ impl ProcessSeat {
             },
             Err(gone) => gone,
         };
+        self.living.connection_broke(&gone);
         Err(settle(&mut lost, gone).await)
     }
 }

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{Call, Engine, InstanceId, Lost, OpenError};
+use greenroom_engine::{CustomEngine, CustomServer};
 use greenroom_testkit::{
     PATIENCE, eventually,
     process::{Signal, alive, signal, wait_gone},
@@ -12,6 +13,12 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::stage::{Askable, Stage, call, open, pid, start};
+
+/// A script with the arguments that the fake engine would get.
+fn with_log(stage: &Stage, name: &str, script: &str) -> CustomServer {
+    let CustomServer::Command { args, .. } = stage.custom(1, &[]).server else { panic!("by command") };
+    CustomServer::Command { program: stage.script(name, script), args }
+}
 
 /// With one slot the process is started with the instance and serves the first seat; the next seat has another.
 #[tokio::test]
@@ -58,7 +65,8 @@ async fn a_broken_command_fails_the_start() {
     let error = dying.start(InstanceId(0)).await.err().unwrap();
     assert!(error.message.contains("exit status: 1") && error.message.contains("no license"), "{error}");
 
-    let missing = greenroom_engine::CustomEngine { program: "/nowhere/engine".into(), ..dying };
+    let server = CustomServer::Command { program: "/nowhere/engine".into(), args: Vec::new() };
+    let missing = CustomEngine { server, ..dying };
     let error = missing.start(InstanceId(0)).await.err().unwrap();
     assert!(error.message.contains("cannot start `/nowhere/engine`") && error.hint.is_some(), "{error}");
 }
@@ -139,8 +147,7 @@ async fn a_stop_does_not_miss_a_seat_that_is_being_opened() {
         pid_file.display(),
         fake.display()
     );
-    let engine =
-        greenroom_engine::CustomEngine { program: stage.script("engine", &script), ..stage.custom(2, &[]) };
+    let engine = CustomEngine { server: with_log(&stage, "engine", &script), ..stage.custom(2, &[]) };
     let instance = start(&engine).await;
     let opening = tokio::spawn({
         let instance = instance.clone();
@@ -184,7 +191,8 @@ async fn a_command_that_no_longer_works() {
         let stage = Stage::new();
         let script = format!("exec {}", greenroom_testkit::fake_engine_path().display());
         let program = stage.script("engine", &script);
-        let engine = greenroom_engine::CustomEngine { program, args: Vec::new(), ..stage.custom(slots, &[]) };
+        let server = CustomServer::Command { program, args: Vec::new() };
+        let engine = CustomEngine { server, ..stage.custom(slots, &[]) };
         let instance = start(&engine).await;
         open(&instance).await.close().await;
         stage.script("engine", "echo 'no license' >&2; exit 1");

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
 use greenroom_core::{Agent, BoxFuture, Call, Engine, Instance, InstanceId, NoAnswer, Nobody, Raw, Seat};
-use greenroom_engine::{CustomEngine, launcher::Launcher, run_folder::RunFolder};
+use greenroom_engine::{CustomEngine, CustomServer, launcher::Launcher, ports::Ports, run_folder::RunFolder};
 use greenroom_testkit::{EngineLog, Gate, fake_engine_path};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -47,11 +47,11 @@ impl Stage {
         let log = self.log().path().display().to_string();
         let args = ["--log", &log].into_iter().chain(flags.iter().copied()).map(ToOwned::to_owned).collect();
         CustomEngine {
-            program: fake_engine_path(),
-            args,
+            server: CustomServer::Command { program: fake_engine_path(), args },
             slots,
             launcher: self.launcher.clone(),
             run: self.run.clone(),
+            ports: Ports::new(&self.run),
             tools_changed: Arc::new(|_| {}),
         }
     }

@@ -1,10 +1,13 @@
 //! MCP over streamable HTTP, as a client: POST for what we send, a GET stream for what the server sends on its
 //! own accord, DELETE to end the session.
 //!
-//! Answers come back on their POST, as JSON or as an event stream in which the server may first ask and tell.
+//! Answers come back on their POST, as JSON or as an event stream in which the server may first ask and tell. A stream
+//! that breaks off is taken up again where it broke, if its server numbers its events; so servers can be far away. One
+//! that has no GET stream is content without.
 
 use std::{
-    sync::{Arc, OnceLock},
+    io,
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
@@ -12,9 +15,11 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{
     Method, Request, Response, StatusCode, Uri,
-    body::Incoming,
+    body::{Frame, Incoming},
     header::{ACCEPT, CONTENT_TYPE, HeaderValue},
+    http::uri::Scheme,
 };
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
@@ -22,7 +27,9 @@ use hyper_util::{
 use tokio::{
     sync::{Mutex, mpsc},
     task::JoinSet,
+    time::sleep,
 };
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 use super::Link;
 use crate::{
@@ -33,6 +40,7 @@ use crate::{
 
 const SESSION: &str = "mcp-session-id";
 const REVISION: &str = "mcp-protocol-version";
+const LAST_EVENT: &str = "last-event-id";
 
 /// A refusal says a sentence; more of it is not read.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -41,18 +49,38 @@ const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 /// packet; a new connection to a server on this machine costs less than waiting longer.
 const STREAM_END: Duration = Duration::from_millis(20);
 
+/// How long a connection may take to come about. A machine that is there answers within a second, from far away too.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long to wait before a stream that broke off is taken up again, unless the server says; it doubles with each failure
+/// in a row. A break on the way is mended at once, and a server that was restarted knows nothing of the session any more:
+/// after two seconds nothing is won.
+const RESUME_AFTER: Duration = Duration::from_millis(250);
+const RESUME_AFTER_MAX: Duration = Duration::from_secs(10);
+const RESUMES_MAX: usize = 3;
+
 /// One HTTP client, shared by all sessions with one server, so that they share its connections.
 #[derive(Clone)]
 pub struct Endpoint {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     uri: Uri,
 }
 
 impl Endpoint {
-    pub fn new(uri: Uri) -> Self {
+    /// A server at this address. For `https://` the certificates that this machine trusts are read.
+    pub fn new(uri: Uri) -> io::Result<Self> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        Self { client: Client::builder(TokioExecutor::new()).build(connector), uri }
+        connector.set_connect_timeout(Some(CONNECT));
+        connector.enforce_http(false);
+        let builder = HttpsConnectorBuilder::new();
+        let builder = if uri.scheme() == Some(&Scheme::HTTPS) {
+            builder.with_provider_and_native_roots(ring::default_provider())?
+        } else {
+            builder.with_tls_config(nobody_trusted()?)
+        };
+        let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
+        Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), uri })
     }
 
     /// A new session with the server. It exists there once [`Peer::initialize`] succeeded.
@@ -68,16 +96,30 @@ impl Endpoint {
     }
 }
 
+/// For servers that are spoken to without encryption: their connector never asks.
+fn nobody_trusted() -> io::Result<ClientConfig> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?;
+    Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+}
+
 pub(crate) struct Http {
     endpoint: Endpoint,
     session: OnceLock<HeaderValue>,
-    revision: OnceLock<&'static str>,
+    revision: OnceLock<String>,
     /// Reads the GET stream; ends with the session.
     listener: Mutex<JoinSet<()>>,
 }
 
+/// A stream of events, and what was asked for in it.
+struct Stream {
+    body: Incoming,
+    events: Events,
+}
+
 impl Http {
-    pub(crate) fn initialized(&self, revision: &'static str) {
+    pub(crate) fn initialized(&self, revision: String) {
         let _ = self.revision.set(revision);
     }
 
@@ -96,7 +138,11 @@ impl Http {
             let _ = self.session.set(session.clone());
         }
         let Some(id) = expects else { return Ok(()) };
-        self.read(response, Some(id), to).await?;
+        if is_stream(&response) {
+            self.read_stream(response, id, to).await?;
+        } else {
+            read_whole(response, to).await?;
+        }
         // The stream ended; if the answer was not in it, it will not come.
         to.fail(id, Gone::Closed);
         Ok(())
@@ -105,22 +151,13 @@ impl Http {
     /// Opens the stream of what the server sends on its own accord. Returns once it is open, so that nothing
     /// the server sends from now on is missed.
     pub(crate) async fn listen(self: &Arc<Self>, to: &Arc<Dispatch>) -> Result<(), Gone> {
-        let response =
-            self.send(self.request(Method::GET).header(ACCEPT, "text/event-stream"), Bytes::new()).await?;
-        let (http, to) = (Arc::downgrade(self), to.clone());
-        self.listener.lock().await.spawn(async move {
-            let mut body = response.into_body();
-            let mut events = Events::new(MESSAGE_BYTES_MAX);
-            while http.strong_count() > 0 {
-                let Some(Ok(frame)) = body.frame().await else { break };
-                let Some(chunk) = frame.data_ref() else { continue };
-                let Ok(complete) = events.feed(chunk) else { break };
-                for event in complete {
-                    to.text(&event).await;
-                }
-            }
-            to.close();
-        });
+        let opened = match self.open_stream(None).await {
+            Ok(body) => Stream { body, events: Events::new(MESSAGE_BYTES_MAX) },
+            // A server that has nothing to say of its own accord may have no such stream.
+            Err(NoStream::Ever) => return Ok(()),
+            Err(NoStream::Now | NoStream::Over) => return Err(Gone::Closed),
+        };
+        self.listener.lock().await.spawn(follow(Arc::downgrade(self), opened, to.clone()));
         Ok(())
     }
 
@@ -139,9 +176,21 @@ impl Http {
             request = request.header(SESSION, session);
         }
         if let Some(revision) = self.revision.get() {
-            request = request.header(REVISION, *revision);
+            request = request.header(REVISION, revision);
         }
         request
+    }
+
+    async fn exchange(
+        &self,
+        request: hyper::http::request::Builder,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Gone> {
+        let request = request.body(Full::new(body)).map_err(|error| Gone::Refused(error.to_string()))?;
+        self.endpoint.client.request(request).await.map_err(|error| {
+            tracing::debug!(%error, "the engine cannot be reached");
+            Gone::Closed
+        })
     }
 
     async fn send(
@@ -149,14 +198,11 @@ impl Http {
         request: hyper::http::request::Builder,
         body: Bytes,
     ) -> Result<Response<Incoming>, Gone> {
-        let request = request.body(Full::new(body)).map_err(|error| Gone::Refused(error.to_string()))?;
-        let response = self.endpoint.client.request(request).await.map_err(|error| {
-            tracing::debug!(%error, "the engine cannot be reached");
-            Gone::Closed
-        })?;
+        let response = self.exchange(request, body).await?;
         match response.status() {
             status if status.is_success() => Ok(response),
-            StatusCode::NOT_FOUND => Err(Gone::Closed),
+            // A session that the server does not know is over. Without one, there is no server here.
+            StatusCode::NOT_FOUND if self.session.get().is_some() => Err(Gone::Closed),
             status => {
                 let body =
                     http_body_util::Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
@@ -167,43 +213,125 @@ impl Http {
         }
     }
 
-    /// Dispatches everything in a response's body, until the answer to `until` was among it.
-    async fn read(
+    /// Opens a stream of events, or takes one up again behind an event.
+    async fn open_stream(&self, behind: Option<&str>) -> Result<Incoming, NoStream> {
+        let mut request = self.request(Method::GET).header(ACCEPT, "text/event-stream");
+        if let Some(id) = behind {
+            request = request.header(LAST_EVENT, id);
+        }
+        let response = self.exchange(request, Bytes::new()).await.map_err(|_| NoStream::Now)?;
+        match response.status() {
+            status if status.is_success() && is_stream(&response) => Ok(response.into_body()),
+            StatusCode::METHOD_NOT_ALLOWED => Err(NoStream::Ever),
+            status if status.is_success() => Err(NoStream::Ever),
+            StatusCode::TOO_MANY_REQUESTS => Err(NoStream::Now),
+            status if status.is_server_error() => Err(NoStream::Now),
+            _ => Err(NoStream::Over),
+        }
+    }
+
+    /// Dispatches everything in a stream, until the answer to `id` was among it.
+    async fn read_stream(
         &self,
         response: Response<Incoming>,
-        until: Option<u64>,
+        id: u64,
         to: &Arc<Dispatch>,
     ) -> Result<(), Gone> {
-        let is_stream = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-        let mut events = Events::new(MESSAGE_BYTES_MAX);
-        let mut whole = Vec::new();
-        let mut body = response.into_body();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| Gone::Closed)?;
-            let Some(chunk) = frame.data_ref() else { continue };
-            if is_stream {
-                for event in events.feed(chunk).map_err(|_| Gone::TooBig { bytes: MESSAGE_BYTES_MAX })? {
-                    to.text(&event).await;
-                }
-                if until.is_some_and(|id| !to.waits(id)) {
+        let mut stream = Stream { body: response.into_body(), events: Events::new(MESSAGE_BYTES_MAX) };
+        loop {
+            while let Some(Ok(frame)) = stream.body.frame().await {
+                stream.dispatch(&frame, to).await?;
+                if !to.waits(id) {
                     // What remains is the end of the stream. Read it, so that the connection can be used
                     // again; a server that keeps the stream open loses the connection instead.
-                    let end = async { while let Some(Ok(_)) = body.frame().await {} };
+                    let end = async { while let Some(Ok(_)) = stream.body.frame().await {} };
                     let _ = tokio::time::timeout(STREAM_END, end).await;
                     return Ok(());
                 }
-            } else if whole.len() + chunk.len() > MESSAGE_BYTES_MAX {
-                return Err(Gone::TooBig { bytes: MESSAGE_BYTES_MAX });
-            } else {
-                whole.extend_from_slice(chunk);
             }
+            // Without a number nobody knows where to go on.
+            if stream.events.last_id().is_none() {
+                return Ok(());
+            }
+            self.resume(&mut stream).await?;
         }
-        if !whole.is_empty() {
-            to.text(&whole).await;
+    }
+
+    /// Takes a stream up again that broke off, after the pause that its server wants.
+    async fn resume(&self, stream: &mut Stream) -> Result<(), Gone> {
+        stream.events.broke_off();
+        let mut pause = stream.events.retry().unwrap_or(RESUME_AFTER).min(RESUME_AFTER_MAX);
+        for _ in 0..RESUMES_MAX {
+            sleep(pause).await;
+            match self.open_stream(stream.events.last_id()).await {
+                Ok(body) => {
+                    stream.body = body;
+                    return Ok(());
+                }
+                Err(NoStream::Now) => {}
+                Err(NoStream::Ever | NoStream::Over) => return Err(Gone::Closed),
+            }
+            pause = (2 * pause).min(RESUME_AFTER_MAX);
+        }
+        Err(Gone::Closed)
+    }
+}
+
+/// Why there is no stream of events.
+enum NoStream {
+    /// The server has no such thing.
+    Ever,
+    /// It cannot be reached, or not yet.
+    Now,
+    /// It knows nothing of this session.
+    Over,
+}
+
+impl Stream {
+    async fn dispatch(&mut self, frame: &Frame<Bytes>, to: &Arc<Dispatch>) -> Result<(), Gone> {
+        let Some(chunk) = frame.data_ref() else { return Ok(()) };
+        for event in self.events.feed(chunk).map_err(|_| Gone::TooBig { bytes: MESSAGE_BYTES_MAX })? {
+            to.text(&event).await;
         }
         Ok(())
     }
+}
+
+/// Reads what the server sends on its own accord, for as long as the session lives.
+async fn follow(http: Weak<Http>, mut stream: Stream, to: Arc<Dispatch>) {
+    loop {
+        while let Some(Ok(frame)) = stream.body.frame().await {
+            if http.strong_count() == 0 || stream.dispatch(&frame, &to).await.is_err() {
+                return to.close();
+            }
+        }
+        let Some(http) = http.upgrade() else { return to.close() };
+        if let Err(error) = http.resume(&mut stream).await {
+            tracing::debug!(%error, "the engine's stream ended");
+            return to.close();
+        }
+    }
+}
+
+fn is_stream(response: &Response<Incoming>) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+}
+
+/// Dispatches an answer that is no stream.
+async fn read_whole(response: Response<Incoming>, to: &Arc<Dispatch>) -> Result<(), Gone> {
+    let mut whole = Vec::new();
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Gone::Closed)?;
+        let Some(chunk) = frame.data_ref() else { continue };
+        if whole.len() + chunk.len() > MESSAGE_BYTES_MAX {
+            return Err(Gone::TooBig { bytes: MESSAGE_BYTES_MAX });
+        }
+        whole.extend_from_slice(chunk);
+    }
+    if !whole.is_empty() {
+        to.text(&whole).await;
+    }
+    Ok(())
 }

@@ -29,7 +29,7 @@ impl Link {
         }
     }
 
-    pub(crate) fn initialized(&self, revision: &'static str) {
+    pub(crate) fn initialized(&self, revision: String) {
         if let Self::Http(http) = self {
             http.initialized(revision);
         }

@@ -7,7 +7,7 @@ fn show(columns: Option<usize>, colour: bool) -> Show {
 }
 
 fn agents() -> Vec<Agent> {
-    let front = Endpoint::new("http://127.0.0.1:1/mcp".parse().unwrap());
+    let front = Endpoint::new("http://127.0.0.1:1/mcp".parse().unwrap()).unwrap();
     let agent = |role: Role| {
         let mut agent = Agent::new(role, &front);
         (agent.pages, agent.calls, agent.busy) = (3, 6, Duration::from_millis(1_230));

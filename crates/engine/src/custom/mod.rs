@@ -1,0 +1,90 @@
+//! The custom engine: any MCP server, started by a command and spoken to over stdio, or found at an address over HTTP.
+//!
+//! Each seat is a process of its own, or a session of its own with the server; see [`crate::stdio`]. How far apart sessions
+//! of one server are is the server's affair.
+
+mod command;
+mod remote;
+
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+
+use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset};
+
+use crate::{
+    launcher::Launcher,
+    ports::Ports,
+    run_folder::RunFolder,
+    stdio::Processes,
+    upstream::{self, ToolsChanged},
+};
+
+use command::ByCommand;
+use remote::Remote;
+
+/// A server to be started, or to be reached.
+#[derive(Clone)]
+pub struct CustomEngine {
+    pub server: CustomServer,
+    /// How many seats an instance has. With one the instance is its process, or its session.
+    pub slots: usize,
+    pub launcher: Launcher,
+    pub run: Arc<RunFolder>,
+    pub ports: Ports,
+    pub tools_changed: ToolsChanged,
+}
+
+/// Where the server is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum CustomServer {
+    Command {
+        program: PathBuf,
+        args: Vec<String>,
+    },
+    /// At `http://` or `https://`. What follows a `?` may be a secret.
+    Url(String),
+}
+
+impl Engine for CustomEngine {
+    fn fingerprint(&self) -> String {
+        match &self.server {
+            CustomServer::Command { program, args } => {
+                format!("custom {} {}", program.display(), args.join(" "))
+            }
+            CustomServer::Url(url) => format!("custom {url}"),
+        }
+    }
+
+    fn unsafe_tools(&self) -> BTreeSet<&'static str> {
+        BTreeSet::new()
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
+        Box::pin(async move {
+            match &self.server {
+                CustomServer::Command { program, args } => command::tools(self, program, args).await,
+                CustomServer::Url(url) => Remote::find(self.clone(), url)?.tools().await,
+            }
+        })
+    }
+
+    fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
+        Box::pin(async move {
+            match &self.server {
+                CustomServer::Command { program, args } => {
+                    let kind =
+                        ByCommand { engine: self.clone(), program: program.clone(), args: args.clone() };
+                    Processes::start(Box::new(kind), self.slots).await
+                }
+                CustomServer::Url(url) => {
+                    Processes::start(Box::new(Remote::find(self.clone(), url)?), self.slots).await
+                }
+            }
+        })
+    }
+
+    /// A server hears once, in the handshake, what it may ask. One that was told of nobody must not serve an agent
+    /// that could be asked.
+    fn spare_suits(&self, agent: &dyn Agent) -> bool {
+        !upstream::may_be_asked(agent)
+    }
+}
