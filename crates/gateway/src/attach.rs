@@ -75,11 +75,18 @@ pub struct AttachError {
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
+    /// It is only not there now.
+    pub down: bool,
 }
 
 impl AttachError {
+    /// Nobody answers there.
+    pub fn down(message: impl Into<String>) -> Self {
+        Self { down: true, ..Self::new(message) }
+    }
+
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None }
+        Self { message: message.into(), hint: None, down: false }
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -151,13 +158,8 @@ impl Gateway {
     pub(crate) async fn connect_browser(&self, asked: Asked) -> Result<BrowserStatus, NotAttached> {
         let by = self.attaching.by.as_ref().ok_or(NotAttached::NotAllowed)?;
         let asked = read(asked)?;
-        let attached = self.fleet.browsers();
-        if attached.len() >= BROWSERS_MAX {
+        if self.fleet.browsers().len() >= BROWSERS_MAX {
             return Err(NotAttached::TooMany);
-        }
-        // Before it is looked at: the debugger of one that is attached is closed to greenroom's own browsers.
-        if let Some(other) = attached.iter().find(|browser| browser.url == asked.url) {
-            return Err(FleetError::BrowserExists { name: asked.url, index: other.index }.into());
         }
         let index = self.attach(by.prepare(asked).await?)?.index;
         let mut undecided = Undecided { gateway: self, index: Some(index) };
@@ -181,13 +183,15 @@ impl Gateway {
         let name = index.to_string();
         self.fleet.browser(&name)?;
         self.forget(index);
-        self.fleet.remove_browser(&name).await
+        let left = self.fleet.remove_browser(&name).await;
+        // Calls that still ran in it were counted until now.
+        self.metrics.forget_browser(index);
+        left
     }
 
     fn forget(&self, index: u32) {
         self.catalog.remove_browser(index);
         self.recall.responds(&pool_name(index), None);
-        self.metrics.forget_browser(index);
     }
 }
 
@@ -202,11 +206,14 @@ impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         let Some(index) = self.index else { return };
         self.gateway.forget(index);
-        let fleet = self.gateway.fleet.clone();
+        let (fleet, metrics) = (self.gateway.fleet.clone(), self.gateway.metrics.clone());
         // Where nothing runs any more the fleet has left everything already.
         if let Ok(runtime) = Handle::try_current() {
             // It may have been taken out by somebody else meanwhile.
-            runtime.spawn(async move { fleet.remove_browser(&index.to_string()).await.map(drop) });
+            runtime.spawn(async move {
+                let _ = fleet.remove_browser(&index.to_string()).await;
+                metrics.forget_browser(index);
+            });
         }
     }
 }

@@ -129,6 +129,7 @@ fn attachment(index: u32, browser: Attached) -> Attachment {
     };
     let engine = Arc::new(Says(pool));
     let settings = BrowserSettings {
+        address: url.to_owned(),
         url: url.to_owned(),
         label: label.map(ToOwned::to_owned),
         tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),

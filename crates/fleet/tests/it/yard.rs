@@ -46,7 +46,14 @@ pub fn browser_in(world: &Arc<World>, index: u32) -> BrowserSettings {
     with_instances(&mut pool, |_, instance| {
         (instance.lazy, instance.retry) = (true, Retry::attached(COOLDOWN));
     });
-    BrowserSettings { url: url(index), label: None, tags: Vec::new(), engine: "fake".to_owned(), pool }
+    BrowserSettings {
+        url: url(index),
+        address: url(index),
+        label: None,
+        tags: Vec::new(),
+        engine: "fake".to_owned(),
+        pool,
+    }
 }
 
 /// An attached browser, by index or label.

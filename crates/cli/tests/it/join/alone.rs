@@ -27,6 +27,18 @@ async fn standalone() {
     assert_eq!(pids, expected);
 }
 
+/// Whoever names a browser on the command line gets that one, whatever runs.
+#[tokio::test]
+async fn with_a_browser_named() {
+    let stage = Stage::new();
+    let _server = stage.serve().await;
+    let url = format!("http://{}", greenroom_testkit::nobody());
+    let client = stage.launch(&["mcp", "--engine", "playwright", "--browserUrl", &url]).spawn();
+    client.initialize(NEWEST, json!({})).await;
+    let listed = text_of(&client.call("list_browsers", json!({})).await);
+    assert!(listed.contains(&url), "{listed}");
+}
+
 /// `--server URL` joins the one at this URL, from a home that knows of none.
 #[tokio::test]
 async fn by_url() {

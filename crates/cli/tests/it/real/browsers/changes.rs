@@ -116,5 +116,4 @@ async fn off_over_http() {
         server.stop().await;
     }
     assert!(theirs.runs());
-    let _ = Attached::start;
 }
