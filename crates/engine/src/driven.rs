@@ -67,7 +67,7 @@ impl Driven {
         let address = endpoint.reach().await?;
         let observer = Observer::attach(endpoint, &address).await?;
         left_tabs::close(run, &observer).await;
-        let port = observer.local_port().map(|port| ports.hold(port)).transpose();
+        let port = observer.local_port().map(|port| ports.hold_theirs(port)).transpose();
         let port = port.map_err(|error| unwritable(run, &error))?;
         let attached = Attached { endpoint: endpoint.clone(), address, _port: port };
         Ok((Self::Attached(attached), observer))

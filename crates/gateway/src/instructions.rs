@@ -85,9 +85,13 @@ fn compose(
     }
     text.push_str(". If an answer says `session restarted`, ");
     text.push_str(if pools.is_empty() { "its tabs are gone" } else { "the page and logins are gone" });
-    text.push_str(
-        ": begin again. session_close frees a browser you no longer need, and removes what it downloaded.",
-    );
+    text.push_str(match pools {
+        // Downloads are the browser's there.
+        [] => ": begin again. session_close frees a browser you no longer need.",
+        _ => {
+            ": begin again. session_close frees a browser you no longer need, and removes what it downloaded."
+        }
+    });
     if recalls {
         text.push_str(RECALL);
         if responses == Responses::Refs {

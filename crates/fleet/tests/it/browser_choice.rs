@@ -241,3 +241,20 @@ async fn browsers_are_driven_in_parallel() {
     yard.end().await;
     assert!(stuck.await.unwrap().is_err());
 }
+
+/// Two addresses that look the same without their secrets are two browsers; the same one twice is refused.
+#[tokio::test(start_paused = true)]
+async fn secrets_tell_browsers_apart() {
+    let mut yard = Yard::new(0);
+    let at = |address: &'static str| {
+        move |(_, settings): &mut (u32, greenroom_fleet::BrowserSettings)| {
+            settings.url = "wss://browsers.example/?***".to_owned();
+            settings.address = address.to_owned();
+        }
+    };
+    yard.add(at("wss://browsers.example/?token=a")).unwrap();
+    yard.add(at("wss://browsers.example/?token=b")).unwrap();
+    let twice = yard.add(at("wss://browsers.example/?token=b")).unwrap_err();
+    assert_eq!(twice.to_string(), "\"wss://browsers.example/?***\" is attached already, as browser 2");
+    yard.end().await;
+}
