@@ -310,12 +310,14 @@ async fn what_would_change_the_browser_is_refused() {
     });
     let data = super::data_folder();
     type Change = fn(&mut PlaywrightOptions);
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 8] = [
         ("`user_agent`", |options| options.user_agent = Some("x".to_owned())),
         ("`ignore_https_errors`", |options| options.ignore_https_errors = true),
         ("`allowed_origins`", |options| options.allowed_origins.push("http://x".to_owned())),
         ("`blocked_origins`", |options| options.blocked_origins.push("http://x".to_owned())),
         ("`init_script`", |options| options.init_scripts.push("/dev/null".into())),
+        ("`caps`", |options| options.caps.push("network".to_owned())),
+        ("`caps`", |options| options.caps.push("devtools".to_owned())),
         ("`extension`", |options| options.extension = true),
     ];
     for (key, change) in changes {
