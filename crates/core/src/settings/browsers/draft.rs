@@ -153,6 +153,9 @@ fn tidy(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
         }
     }
     *pool = whole.pool;
+    if !pool.isolated && !is_own("caps") {
+        pool.caps.retain(|cap| !cap.reaches_all_tabs());
+    }
 }
 
 /// What is wrong between browsers.

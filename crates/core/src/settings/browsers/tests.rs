@@ -313,6 +313,15 @@ fn conflicts() {
                 == 1
         );
     }
+    for caps in ["caps = ['network']", "caps = ['pdf', 'devtools']"] {
+        let found = with(caps);
+        assert!(found.len() == 1 && found[0].contains("`caps` is set"), "{found:?}");
+        assert!(found[0].contains("but `isolated` is `false`"), "{found:?}");
+        let isolated = format!("[[browsers]]\nurl = 'http://a:1'\nisolated = true\n{caps}");
+        assert!(!browsers(&written(&isolated))[0].pool.caps.is_empty());
+    }
+    let fine = "[[browsers]]\nurl = 'http://a:1'\ncaps = ['storage', 'pdf']";
+    assert_eq!(browsers(&written(fine))[0].pool.caps.len(), 2);
     for key in ["storage_state = '/x'", "device = 'iPhone 15'"] {
         assert_eq!(with(key).len(), 1, "{key}");
     }
@@ -343,6 +352,9 @@ fn what_comes_from_the_pool() {
     assert_eq!((pool.viewport_size.width, pool.executable_path), (1280, None));
     let isolated = browsers(&with("user_agent = 'x'\nisolated = true\nslots = 3")).remove(0).pool;
     assert_eq!((isolated.user_agent.as_deref(), isolated.slots), (Some("x"), 3));
+    let caps =
+        |more: &str| browsers(&with(&format!("caps = ['pdf', 'network']\n{more}"))).remove(0).pool.caps;
+    assert_eq!((caps("").len(), caps("isolated = true").len()), (1, 2));
     let wall = problems(&with("blocked_origins = ['evil.example']"));
     assert!(wall[0].starts_with("browser 1: `blocked_origins` is `[\"evil.example\"]` (from /project/greenroom.toml), but `isolated`"), "{wall:?}");
     let custom = problems(&with("engine = 'custom'\ncommand = ['x']"));
