@@ -155,7 +155,7 @@ impl Gateway {
 
     /// Attaches a browser that somebody asks for and connects it. One that cannot be connected is not kept: it would
     /// only make everybody say which one they mean.
-    pub(crate) async fn connect_browser(&self, asked: Asked) -> Result<BrowserStatus, NotAttached> {
+    pub(crate) async fn connect_browser(&self, asked: &Asked) -> Result<BrowserStatus, NotAttached> {
         let by = self.attaching.by.as_ref().ok_or(NotAttached::NotAllowed)?;
         let asked = read(asked)?;
         if self.fleet.browsers().len() >= BROWSERS_MAX {
@@ -219,7 +219,7 @@ impl Drop for Undecided<'_> {
 }
 
 /// What somebody asks for, read by the same rules as the configuration.
-fn read(asked: Asked) -> Result<Asked, AttachError> {
+fn read(asked: &Asked) -> Result<Asked, AttachError> {
     if asked.url.contains('|') {
         let message = "a start command cannot be given here: `|` in the URL";
         let hint = "leave it out; the operator can give one with `--browserUrl` or in the configuration file";
@@ -230,7 +230,7 @@ fn read(asked: Asked) -> Result<Asked, AttachError> {
         url: browser_url(&asked.url).map_err(of("url"))?,
         label: asked.label.as_deref().map(browser_label).transpose().map_err(of("label"))?,
         tags: browser_tags(asked.tags.iter().map(String::as_str)).map_err(of("tags"))?,
-        ..asked
+        engine: asked.engine,
     })
 }
 
@@ -275,7 +275,7 @@ mod tests {
             ..plain.clone()
         };
         for fine in [plain.clone(), label("my work 2"), tags(&["a", "b"])] {
-            assert_eq!(read(fine.clone()), Ok(fine));
+            assert_eq!(read(&fine), Ok(fine));
         }
         let url = |url: &str| Asked { url: url.to_owned(), ..plain.clone() };
         for (odd, says) in [
@@ -287,7 +287,7 @@ mod tests {
             (label(&"x".repeat(65)), "`label`: expected"),
             (tags(&[""]), "`tags`: expected"),
         ] {
-            let refused = read(odd.clone()).unwrap_err();
+            let refused = read(&odd).unwrap_err();
             assert!(refused.message.contains(says), "{odd:?}: {refused}");
         }
     }
