@@ -23,6 +23,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[derive(Clone)]
 pub struct Call {
     pub tool: Arc<str>,
+    /// The MCP method: `tools/call`, or what else an engine that is a server is asked for.
+    pub method: &'static str,
     pub params: Raw,
     /// Who writes it down before it runs.
     pub scribe: Option<Arc<dyn Scribe>>,
@@ -30,7 +32,7 @@ pub struct Call {
 
 impl Call {
     pub fn new(tool: impl Into<Arc<str>>, params: Raw) -> Self {
-        Self { tool: tool.into(), params, scribe: None }
+        Self { tool: tool.into(), method: "tools/call", params, scribe: None }
     }
 
     /// Has it written down, now that its session is known. It must not run before that is done.
@@ -262,6 +264,10 @@ pub trait Engine: Send + Sync {
     /// evaluation. `None` when there is none in it.
     fn data(&self, _tool: &str, _result: &str, _snapshot: Option<&str>) -> Option<serde_json::Value> {
         None
+    }
+    /// Whether it is an MCP server of somebody else's, that may have prompts and resources beside its tools.
+    fn is_server(&self) -> bool {
+        false
     }
     /// Asks the engine for its tools, without a browser.
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>>;

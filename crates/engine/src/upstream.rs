@@ -38,13 +38,16 @@ const HANDSHAKE: Duration = Duration::from_secs(20);
 /// How many pages a tool list may have before it counts as endless.
 const TOOL_PAGES_MAX: usize = 100;
 
-/// A tool list, and how long it is good for.
+/// A tool list, how long it is good for, and for whom.
 #[derive(Debug)]
-pub enum Offer {
-    /// Of an engine that has just started: the next one will offer the same.
-    AtStart(Toolset),
-    /// Of an engine that announced a change while it ran: the change may be gone with it.
-    Announced(Toolset),
+pub struct Offer {
+    pub tools: Toolset,
+    /// Whether the engine has just started: then the next one will offer the same. A change that it announced while it
+    /// ran may be gone with it.
+    pub at_start: bool,
+    /// Whether tools may be missing that others would be offered: the agent's client can be asked less than an engine may
+    /// want to ask.
+    pub partial: bool,
 }
 
 /// Told of every tool list that an engine offers, equal ones too.
@@ -80,7 +83,7 @@ pub(crate) struct Upstream {
     /// Whether the engine takes `logging/setLevel`, and the level it was last told.
     logging: bool,
     level: Mutex<Option<String>>,
-    tools_changed: Option<ToolsChanged>,
+    offers: Option<Offers>,
     /// How many messages the pump has passed on.
     heard: watch::Receiver<u64>,
     _pump: JoinSet<()>,
@@ -111,11 +114,13 @@ impl Upstream {
         let peer = Arc::new(peer);
         let current = Arc::new(Current(Mutex::new(agent.clone())));
         let (passed_on, heard) = watch::channel(0);
+        let partial = !may_be_asked_all(agent.as_ref());
+        let offers = tools_changed.map(|told| Offers { told, partial, had: Arc::default() });
         let task = Pump {
             peer: peer.clone(),
             agent: current.clone(),
             folder: folder.to_owned(),
-            tools_changed: tools_changed.clone(),
+            offers: offers.clone(),
             passed_on,
         };
         let mut pump = JoinSet::new();
@@ -126,7 +131,7 @@ impl Upstream {
             agent: current,
             logging: server.logging,
             level: Mutex::default(),
-            tools_changed,
+            offers,
             heard,
             _pump: pump,
         })
@@ -134,8 +139,8 @@ impl Upstream {
 
     /// Looks at the tools of an engine that has just started, before a call can change them, and returns their names.
     pub(crate) async fn look_at_tools(&self) -> Vec<Arc<str>> {
-        match self.tools_changed.clone() {
-            Some(changed) => look(self.peer.clone(), changed, Offer::AtStart).await,
+        match self.offers.clone() {
+            Some(offers) => look(self.peer.clone(), offers, true).await,
             None => Vec::new(),
         }
     }
@@ -148,6 +153,16 @@ impl Upstream {
 
     /// Passes a `tools/call` on and returns the engine's answer, untouched.
     pub(crate) async fn call(&self, params: &Raw, agent: Arc<dyn Agent>) -> Result<Result<Raw, Raw>, Gone> {
+        self.ask("tools/call", params, agent).await
+    }
+
+    /// Passes a request on, on behalf of an agent, and returns the engine's answer, untouched.
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        params: &Raw,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Result<Raw, Raw>, Gone> {
         let level = agent.log_level();
         self.agent.set(agent);
         if self.logging
@@ -156,7 +171,7 @@ impl Upstream {
         {
             self.peer.request("logging/setLevel", Some(&encode(&json!({ "level": level })))).await?.ok();
         }
-        let answer = self.peer.request("tools/call", Some(params)).await;
+        let answer = self.peer.request(method, Some(params)).await;
         // What the engine said before its answer reaches the agent before it, too. Without a pump nothing does.
         let said = self.peer.handed_on();
         let _ = self.heard.clone().wait_for(|heard| *heard >= said).await;
@@ -239,15 +254,24 @@ const ASKABLE: [&str; 2] = ["elicitation", "sampling"];
 
 /// Whether an engine could ask this agent anything.
 pub(crate) fn may_be_asked(agent: &dyn Agent) -> bool {
-    let offered = agent.capabilities().and_then(|raw| Fields::open(&raw).ok()).unwrap_or_default();
+    let offered = offered(agent);
     ASKABLE.iter().any(|name| offered.get(name).is_some())
+}
+
+fn may_be_asked_all(agent: &dyn Agent) -> bool {
+    let offered = offered(agent);
+    ASKABLE.iter().all(|name| offered.get(name).is_some())
+}
+
+fn offered(agent: &dyn Agent) -> Fields {
+    agent.capabilities().and_then(|raw| Fields::open(&raw).ok()).unwrap_or_default()
 }
 
 /// Roots are greenroom's; what an engine may ask of the agent is what the agent's client offers.
 fn capabilities(agent: &dyn Agent) -> Raw {
     let mut ours = Fields::default();
     ours.set("roots", encode(&json!({})));
-    let theirs = agent.capabilities().and_then(|raw| Fields::open(&raw).ok()).unwrap_or_default();
+    let theirs = offered(agent);
     for name in ASKABLE {
         if let Some(capability) = theirs.get(name) {
             ours.set(name, capability.to_owned());
@@ -265,9 +289,11 @@ pub(crate) async fn tools_of(process: Process, pipes: Pipes, grace: Duration) ->
     listed
 }
 
-/// Shakes hands on a fresh connection and asks for the tools.
+/// Shakes hands on a fresh connection and asks for the tools: all that any agent could be offered. Some servers have tools
+/// only for clients that can be asked something.
 pub(crate) async fn ask_for_tools(peer: &Peer) -> Result<Toolset, Failed> {
-    initialize(peer, encode(&json!({}))).await?;
+    let all = json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } });
+    initialize(peer, encode(&all)).await?;
     list_tools(peer).await
 }
 
@@ -310,7 +336,7 @@ struct Pump {
     peer: Arc<Peer>,
     agent: Arc<Current>,
     folder: PathBuf,
-    tools_changed: Option<ToolsChanged>,
+    offers: Option<Offers>,
     /// Counts the messages that are dealt with.
     passed_on: watch::Sender<u64>,
 }
@@ -331,8 +357,8 @@ impl Pump {
                 None => return,
                 Some(Inbound::Notification { method, params }) => match method.as_str() {
                     "notifications/tools/list_changed" => {
-                        if let Some(changed) = self.tools_changed.clone() {
-                            let looking = look(self.peer.clone(), changed, Offer::Announced);
+                        if let Some(offers) = self.offers.clone() {
+                            let looking = look(self.peer.clone(), offers, false);
                             asking.spawn(async move { drop(looking.await) });
                         }
                     }
@@ -383,12 +409,26 @@ async fn pass_on(peer: Arc<Peer>, agent: Arc<dyn Agent>, id: Id, method: String,
     }
 }
 
+/// Who is told of tool lists, and what to think of them.
+#[derive(Clone)]
+struct Offers {
+    told: ToolsChanged,
+    partial: bool,
+    /// The names of the last list. One that is gone from the next is gone for everybody.
+    had: Arc<Mutex<Vec<Arc<str>>>>,
+}
+
 /// Asks the engine for its tools, tells of them, and returns their names.
-async fn look(peer: Arc<Peer>, changed: ToolsChanged, offer: fn(Toolset) -> Offer) -> Vec<Arc<str>> {
+async fn look(peer: Arc<Peer>, offers: Offers, at_start: bool) -> Vec<Arc<str>> {
     match list_tools(&peer).await.map_err(StartError::from) {
         Ok(tools) => {
-            let names = tools.tools.iter().map(|tool| tool.name.clone()).collect();
-            changed(offer(tools));
+            let names: Vec<_> = tools.tools.iter().map(|tool| tool.name.clone()).collect();
+            let had = std::mem::replace(
+                &mut *offers.had.lock().unwrap_or_else(PoisonError::into_inner),
+                names.clone(),
+            );
+            let partial = offers.partial && had.iter().all(|name| names.contains(name));
+            (offers.told)(Offer { tools, at_start, partial });
             names
         }
         Err(error) => {

@@ -7,6 +7,7 @@
 mod attach;
 mod browsers;
 mod call;
+mod carried;
 pub mod catalog;
 mod connection;
 pub mod control;

@@ -18,6 +18,9 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{Gateway, rest::whole_record};
 
+/// How the addresses of all of them begin.
+pub(crate) const OWN: &str = "greenroom://";
+
 const BLOBS: &str = "greenroom://blobs/";
 const RECORDS: &str = "greenroom://records/";
 

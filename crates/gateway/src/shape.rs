@@ -215,7 +215,7 @@ fn splice(body: Raw, edits: &[(Range<usize>, String)]) -> Raw {
 }
 
 /// Says by what name a result is kept, and what else there is to say, where programs look. No other byte is changed.
-fn with_meta(result: Raw, ref_id: Option<&RefId>, notes: &[String]) -> Raw {
+pub(crate) fn with_meta(result: Raw, ref_id: Option<&RefId>, notes: &[String]) -> Raw {
     let mut members: Vec<(&str, Value)> = ref_id.map(|id| (REF_ID, json!(id))).into_iter().collect();
     if !notes.is_empty() {
         members.push((NOTES, json!(notes)));

@@ -96,9 +96,10 @@ impl Engines {
         let (told, pool) = (self.catalog.clone(), name.clone());
         Arc::new(move |offer| {
             let Some(catalog) = told.get().and_then(Weak::upgrade) else { return };
-            match offer {
-                Offer::AtStart(set) => catalog.offered(&pool, &set),
-                Offer::Announced(set) => catalog.announced(&pool, &set),
+            let Offer { tools, at_start, partial } = offer;
+            match at_start {
+                true => catalog.offered(&pool, &tools, partial),
+                false => catalog.announced(&pool, &tools, partial),
             }
         })
     }

@@ -14,6 +14,7 @@ mod control;
 mod db;
 mod docs;
 mod doctor;
+mod everything;
 mod front;
 mod graph;
 mod http;

@@ -58,6 +58,10 @@ impl Engine for CustomEngine {
         BTreeSet::new()
     }
 
+    fn is_server(&self) -> bool {
+        true
+    }
+
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         Box::pin(async move {
             match &self.server {

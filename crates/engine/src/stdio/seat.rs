@@ -42,7 +42,7 @@ impl ProcessSeat {
         self.living.busy.send_replace(true);
         let _busy = Busy(&self.living.busy);
         let mut lost = self.living.lost();
-        let mut answer = pin!(self.living.upstream.call(&call.params, agent));
+        let mut answer = pin!(self.living.upstream.ask(call.method, &call.params, agent));
         let ended = async { lost.wait_for(Option::is_some).await.ok().and_then(|lost| lost.clone()) };
         let first = tokio::select! {
             biased;

@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use greenroom_core::{Engine, StartError, Toolset, settings::Scope};
+use greenroom_core::{Engine, StartError, Tool, Toolset, settings::Scope};
 use tokio::sync::watch;
 
 pub(crate) use arguments::Checker;
@@ -82,6 +82,13 @@ impl Catalog {
             .map(|known| known.source.engine.clone())
     }
 
+    /// The default pool and its engine, if there is a pool at all.
+    pub(crate) fn default_pool(&self) -> Option<(Arc<str>, Arc<dyn Engine>)> {
+        let state = self.lock();
+        let first = state.sources.iter().find(|known| matches!(known.place, Place::Pool(_)))?;
+        Some((first.source.pool.clone(), first.source.engine.clone()))
+    }
+
     /// The parameters that greenroom shows.
     pub(crate) fn shown(&self) -> Arc<Shown> {
         self.lock().shown.clone()
@@ -106,18 +113,30 @@ impl Catalog {
     }
 
     /// An engine that has just started offers this list: the next one will, too. So it is kept on disk, and clients
-    /// hear of it if they were shown another one.
-    pub fn offered(&self, pool: &str, set: &Toolset) {
+    /// hear of it if they were shown another one. A `partial` list may lack tools that others are offered: those stay.
+    pub fn offered(&self, pool: &str, set: &Toolset, partial: bool) {
         let Some(engine) = self.engine(pool) else { return };
         let fingerprint = engine.fingerprint();
-        if !cache::read(&self.folder, &fingerprint).is_some_and(|kept| same(&kept, set)) {
+        let kept = cache::read(&self.folder, &fingerprint);
+        let set = &match &kept {
+            Some(kept) if partial => joined(kept, set),
+            _ => set.clone(),
+        };
+        if !kept.is_some_and(|kept| same(&kept, set)) {
             self.keep(&fingerprint, set);
         }
         self.changed(set, |known| known.is_called(pool) || known.source.engine.fingerprint() == fingerprint);
     }
 
-    /// A running engine announced a list. Clients hear of it only if they were shown another one.
-    pub fn announced(&self, pool: &str, set: &Toolset) {
+    /// A running engine announced a list. Clients hear of it only if they were shown another one. A `partial` list may lack
+    /// tools that others are offered: those stay.
+    pub fn announced(&self, pool: &str, set: &Toolset, partial: bool) {
+        let known = {
+            let state = self.lock();
+            let known = state.sources.iter().find(|known| known.is_called(pool));
+            known.and_then(|known| known.set.clone()).filter(|_| partial)
+        };
+        let set = &known.map_or_else(|| set.clone(), |known| joined(&known, set));
         self.changed(set, |known| known.is_called(pool));
     }
 
@@ -233,6 +252,15 @@ fn rebuild(state: &mut State) -> Arc<Listed> {
     let listed = Arc::new(Listed::new(&state.sources, state.shown.clone()));
     state.listed = Some(listed.clone());
     listed
+}
+
+/// What is known, with what is newly said of it.
+fn joined(known: &Toolset, said: &Toolset) -> Toolset {
+    let of = |name: &str| said.tools.iter().find(|tool| *tool.name == *name);
+    let mut tools: Vec<_> = known.tools.iter().map(|tool| of(&tool.name).unwrap_or(tool).clone()).collect();
+    let is_new = |tool: &&Tool| known.tools.iter().all(|known| known.name != tool.name);
+    tools.extend(said.tools.iter().filter(is_new).cloned());
+    Toolset { tools }
 }
 
 fn same(one: &Toolset, other: &Toolset) -> bool {

@@ -137,7 +137,7 @@ async fn one_engine_that_cannot_be_asked() {
     assert_eq!(elsewhere(&listed, "pdf", "X"), None, "nobody knows");
     some.list().await.unwrap();
     assert_eq!(broken.asked.load(Ordering::Relaxed), 1, "not asked again with every call");
-    some.offered("X", &set(&[("find", "")]));
+    some.offered("X", &set(&[("find", "")]), false);
     let listed = some.list().await.unwrap();
     assert_eq!(names(&listed), ["click", "pdf", "find"]);
     assert_eq!(elsewhere(&listed, "pdf", "X"), Some(vec![r#"pool "C""#.to_owned()]), "now it is known");
@@ -153,7 +153,7 @@ async fn changes_are_compared() {
     let changes = catalog.changes();
     let count = || *changes.borrow();
     let newer = set(&[("click", ""), ("find", ""), ("hover", "")]);
-    catalog.announced("F", &newer);
+    catalog.announced("F", &newer, false);
     assert_eq!(count(), 0, "nobody was shown a list yet");
     let listed = catalog.list().await.unwrap();
     assert_eq!(
@@ -162,15 +162,15 @@ async fn changes_are_compared() {
         "as the running engine said, not as on disk"
     );
     assert_eq!(firefox.asked.load(Ordering::Relaxed), 0);
-    catalog.announced("F", &newer);
+    catalog.announced("F", &newer, false);
     assert_eq!(count(), 0, "the same again");
-    catalog.announced("F", &set(&[("click", r#""x":{}"#), ("find", ""), ("hover", "")]));
+    catalog.announced("F", &set(&[("click", r#""x":{}"#), ("find", ""), ("hover", "")]), false);
     assert_eq!(count(), 0, "C's click is the one that is shown");
-    catalog.announced("F", &set(&[("click", ""), ("find", "")]));
+    catalog.announced("F", &set(&[("click", ""), ("find", "")]), false);
     assert_eq!(count(), 1);
-    catalog.offered("C", &set(&[("click", ""), ("pdf", "")]));
+    catalog.offered("C", &set(&[("click", ""), ("pdf", "")]), false);
     assert_eq!(count(), 2);
-    catalog.announced("elsewhere", &newer);
+    catalog.announced("elsewhere", &newer, false);
     assert_eq!(count(), 2);
 }
 
@@ -277,4 +277,23 @@ async fn pools_beside_browsers() {
     let listed = catalog.list().await.unwrap();
     assert!(!listed.get("click").unwrap().1.shown.get().contains("Pool"));
     assert!(!listed.differs(listed.get("click").unwrap().1));
+}
+
+/// A list in which tools may be missing takes none away, and adds and changes what it has.
+#[tokio::test]
+async fn partial_lists() {
+    let asks = lists("asks", Some(&[("click", ""), ("ask", "")]));
+    let (catalog, _folder) = catalog(&[("F", &asks)]);
+    catalog.list().await.unwrap();
+    let changes = catalog.changes();
+    for (set, partial, expected) in [
+        (set(&[("click", "")]), true, vec!["click", "ask"]),
+        (set(&[("click", ""), ("find", "")]), true, vec!["click", "ask", "find"]),
+        (set(&[("click", "")]), false, vec!["click"]),
+    ] {
+        catalog.offered("F", &set, partial);
+        catalog.announced("F", &set, partial);
+        assert_eq!(names(&catalog.list().await.unwrap()), expected);
+    }
+    assert_eq!(*changes.borrow(), 2, "the first list told nothing new");
 }

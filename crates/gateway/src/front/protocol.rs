@@ -15,6 +15,7 @@ use super::stateless;
 use crate::{
     Gateway,
     call::{self, Caller},
+    carried::{self, Carried},
     connection::{ConnectedAgent, Connection},
     instructions,
     outlet::{Outlet, Reply, Way},
@@ -59,6 +60,10 @@ impl Protocol {
             Ok(Message::Request { id, method, params }) => {
                 if stateless::is_one(params.as_deref()) {
                     return self.stateless(id, &method, params.as_deref(), way).await;
+                }
+                let carried = Carried::of(&self.gateway, &method).filter(|_| self.introduced());
+                if let Some(carried) = carried {
+                    return self.carry(id, carried, params, way).await;
                 }
                 let of_resources = resources::Asked::of(&method).filter(|_| self.introduced());
                 match (method.as_str(), of_resources) {
@@ -137,9 +142,11 @@ impl Protocol {
         let revision = Revision::negotiate(&wanted);
         self.connection.introduced(params.get("capabilities").map(ToOwned::to_owned));
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Introduced(revision);
+        let mut capabilities = server_capabilities(&self.gateway);
+        carried::declare(&self.gateway, &mut capabilities);
         Ok(encode(&json!({
             "protocolVersion": revision.as_str(),
-            "capabilities": server_capabilities(&self.gateway),
+            "capabilities": capabilities,
             "serverInfo": server_info(),
             "instructions": instructions::text(&self.gateway),
         })))
@@ -194,17 +201,33 @@ impl Protocol {
         self.spawn(id, way, work).await;
     }
 
-    async fn call(&self, id: Id, params: Option<Raw>, way: &Way) {
+    fn caller(&self, params: Option<&RawValue>, way: &Way) -> Caller {
         let connection = self.connection.clone();
-        let (outlet, waiting) = (way.outlet.clone(), Waiting::of(params.as_deref()));
+        let (outlet, waiting) = (way.outlet.clone(), Waiting::of(params));
         let agent = ConnectedAgent { connection: connection.clone(), outlet, waiting };
-        let caller = Caller {
+        Caller {
             owner: connection.owner.clone(),
             is_here: connection.reach.is_here(),
             connection: Some(connection),
             agent: Arc::new(agent),
             is_program: false,
+        }
+    }
+
+    /// What the engine has beside tools.
+    async fn carry(&self, id: Id, carried: Carried, params: Option<Raw>, way: &Way) {
+        let (caller, gateway, turn) =
+            (self.caller(params.as_deref(), way), self.gateway.clone(), self.turns.take());
+        let unanswered = self.gateway.answering.token();
+        let work = async move {
+            let body = carried.run(&gateway, &caller, params.as_deref(), turn).await;
+            (body, Some(unanswered))
         };
+        self.spawn(id, way, work).await;
+    }
+
+    async fn call(&self, id: Id, params: Option<Raw>, way: &Way) {
+        let caller = self.caller(params.as_deref(), way);
         let (gateway, turn) = (self.gateway.clone(), self.turns.take());
         let unanswered = self.gateway.answering.token();
         let work = async move {

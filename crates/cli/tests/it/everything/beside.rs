@@ -1,0 +1,141 @@
+//! What the server has beside tools: prompts, completions, resources, subscriptions, tasks.
+
+use greenroom_testkit::{Client, text_of};
+use serde_json::{Value, json};
+
+use super::{Both, By, EACH, ask};
+
+/// Prompts, their arguments and completions of these arrive as they are, and mistakes as the server tells them.
+#[tokio::test]
+async fn prompts_and_completions() {
+    for by in EACH {
+        let both = Both::raw(by).await;
+        let reference = json!({ "type": "ref/prompt", "name": "completable-prompt" });
+        for (method, params) in [
+            ("prompts/list", json!({})),
+            ("prompts/get", json!({ "name": "simple-prompt" })),
+            ("prompts/get", json!({ "name": "args-prompt", "arguments": { "city": "Ulm", "state": "BW" } })),
+            ("prompts/get", json!({ "name": "no-such-prompt" })),
+            ("prompts/get", json!({ "name": "args-prompt", "arguments": {} })),
+            (
+                "completion/complete",
+                json!({ "ref": reference, "argument": { "name": "department", "value": "E" } }),
+            ),
+            (
+                "completion/complete",
+                json!({
+                    "ref": reference,
+                    "argument": { "name": "name", "value": "" },
+                    "context": { "arguments": { "department": "Sales" } },
+                }),
+            ),
+        ] {
+            let (through, direct) =
+                (ask(&both.through, method, &params).await, ask(&both.direct, method, &params).await);
+            assert_eq!(through, direct, "{by:?}: {method} {params}");
+        }
+    }
+}
+
+/// Resources are listed behind greenroom's own and read by their addresses: static ones, templates, and those that a call
+/// of the same session has made.
+#[tokio::test]
+async fn resources() {
+    for by in EACH {
+        let both = Both::raw(by).await;
+        let made = json!({ "name": "a.gz", "data": "data:text/plain,hello" });
+        let link = both.through.call("gzip-file-as-resource", made.clone()).await;
+        assert_eq!(link["result"]["content"][0]["uri"], "demo://resource/session/a.gz");
+        both.direct.call("gzip-file-as-resource", made).await;
+
+        for (method, list) in
+            [("resources/list", "resources"), ("resources/templates/list", "resourceTemplates")]
+        {
+            let ours = all(&both.through, method, list).await;
+            let theirs = all(&both.direct, method, list).await;
+            let own = ours.iter().filter(|one| one.to_string().contains("greenroom://")).count();
+            assert_eq!(&ours[own..], &theirs[..], "{by:?}: {method}");
+        }
+        for uri in [
+            "demo://resource/static/document/features.md",
+            "demo://resource/session/a.gz",
+            "demo://resource/dynamic/text/nothing",
+            "nonsense://x",
+        ] {
+            let params = json!({ "uri": uri });
+            let through = ask(&both.through, "resources/read", &params).await;
+            assert_eq!(through, ask(&both.direct, "resources/read", &params).await, "{by:?}: {uri}");
+        }
+        let own = json!({ "uri": "greenroom://records/00000000-0000-7000-8000-000000000000" });
+        let refused = ask(&both.through, "resources/read", &own).await;
+        assert!(refused.contains("no such resource"), "{refused}");
+    }
+}
+
+/// All pages of a list.
+async fn all(client: &Client, method: &str, list: &str) -> Vec<Value> {
+    let (mut all, mut params) = (Vec::new(), json!({}));
+    loop {
+        let page = client.request(method, params).await["result"].clone();
+        all.extend(page[list].as_array().unwrap_or_else(|| panic!("{page}")).iter().cloned());
+        match page.get("nextCursor") {
+            Some(cursor) => params = json!({ "cursor": cursor }),
+            None => return all,
+        }
+    }
+}
+
+/// News of a resource that was subscribed to reach the client.
+#[tokio::test]
+async fn subscriptions() {
+    let both = Both::raw(By::Url).await;
+    let uri = "demo://resource/dynamic/text/1";
+    for client in [&both.through, &both.direct] {
+        assert_eq!(client.request("resources/subscribe", json!({ "uri": uri })).await["result"], json!({}));
+        client.call("toggle-subscriber-updates", json!({})).await;
+        let news = client.next_notification("notifications/resources/updated").await;
+        assert_eq!(news["params"]["uri"], uri);
+        assert_eq!(client.request("resources/unsubscribe", json!({ "uri": uri })).await["result"], json!({}));
+    }
+}
+
+/// A call that becomes a task is followed to its end, in the session in which it was made.
+#[tokio::test]
+async fn tasks() {
+    let both = Both::raw(By::Command).await;
+    let mut results = Vec::new();
+    for client in [&both.through, &both.direct] {
+        let call = json!({
+            "name": "simulate-research-query",
+            "arguments": { "topic": "rust" },
+            "task": { "ttl": 60_000 },
+        });
+        let made = client.request("tools/call", call).await;
+        let task = made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
+        let listed = client.request("tasks/list", json!({})).await;
+        assert_eq!(listed["result"]["tasks"][0]["taskId"], *task);
+        let status = client.request("tasks/get", json!({ "taskId": task })).await;
+        assert_eq!(status["result"]["taskId"], *task);
+        let result = client.request("tasks/result", json!({ "taskId": task })).await;
+        results.push(text_of(&result).lines().next().unwrap().to_owned());
+    }
+    assert_eq!(results[0], results[1]);
+    assert!(!results[0].is_empty());
+}
+
+/// A session that is named keeps its resources to itself, and is asked for them by its name.
+#[tokio::test]
+async fn a_named_session() {
+    let both = Both::raw(By::Url).await;
+    let client = &both.through;
+    let made = json!({ "name": "own.gz", "data": "data:text/plain,hello", "sessionId": "own" });
+    client.call("gzip-file-as-resource", made).await;
+    let uri = "demo://resource/session/own.gz";
+    let elsewhere = client.request("resources/read", json!({ "uri": uri })).await;
+    assert!(elsewhere.get("error").is_some(), "{elsewhere}");
+    let meta = json!({ "greenroom/sessionId": "own" });
+    let here = client.request("resources/read", json!({ "uri": uri, "_meta": meta })).await;
+    assert_eq!(here["result"]["contents"][0]["uri"], uri, "{here}");
+    let wrong = client.request("prompts/list", json!({ "_meta": { "greenroom/sessionId": "" } })).await;
+    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+}

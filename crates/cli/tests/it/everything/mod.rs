@@ -1,0 +1,145 @@
+//! The reference MCP server that has every feature, behind greenroom as a custom engine, by command and by address: what
+//! it has arrives as it does when it is spoken to directly.
+//!
+//! [`Both`] is a client of each: one of the server itself, one of greenroom before it.
+
+mod asked;
+mod beside;
+mod life;
+mod tools;
+
+use std::{path::PathBuf, process::Stdio};
+
+use greenroom_testkit::{Client, Launch, PATIENCE, within};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+use crate::{
+    front::stage::{NEWEST, Stage},
+    sdk::part::installed,
+};
+
+/// How greenroom reaches the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Command,
+    Url,
+}
+
+const EACH: [By; 2] = [By::Command, By::Url];
+
+/// Where the server is.
+fn path() -> String {
+    let path: PathBuf =
+        installed().join("everything/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    assert!(path.is_file(), "the reference server is not installed: run `make test`");
+    path.display().to_string()
+}
+
+/// A client that can be asked everything.
+fn capabilities() -> Value {
+    json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } })
+}
+
+/// The server itself, and greenroom before it.
+struct Both {
+    direct: Client,
+    through: Client,
+    _stage: Stage,
+    _server: Option<Served>,
+}
+
+impl Both {
+    /// With settings for greenroom.
+    async fn with(by: By, settings: &[(&str, &str)]) -> Self {
+        let direct = Launch::new("node").args([&path()]).spawn();
+        direct.initialize(NEWEST, capabilities()).await;
+        let (stage, server) = behind(by).await;
+        let stage = settings.iter().fold(stage, |stage, (key, value)| stage.set(key, value));
+        let through = stage.client_with(capabilities()).await;
+        Self { direct, through, _stage: stage, _server: server }
+    }
+
+    async fn raw(by: By) -> Self {
+        Self::with(by, &[("responses", "raw")]).await
+    }
+}
+
+/// A place to play with the server behind greenroom.
+async fn behind(by: By) -> (Stage, Option<Served>) {
+    match by {
+        By::Command => (Stage::new().command(&["node", &path()]), None),
+        By::Url => {
+            let served = Served::start(0).await;
+            let stage = Stage::new().command(&[]).set("pool.url", &served.url());
+            (stage, Some(served))
+        }
+    }
+}
+
+/// The server, over HTTP.
+struct Served {
+    child: Child,
+    port: u16,
+}
+
+impl Served {
+    /// On this port, or a free one.
+    async fn start(port: u16) -> Self {
+        // It takes a port, and says of none which it got; so one is chosen that is free now.
+        let port = match port {
+            0 => std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port(),
+            port => port,
+        };
+        let mut child = Command::new("node")
+            .args([&path(), "streamableHttp"])
+            .env("PORT", port.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        within(PATIENCE, async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if line.contains("listening on port") {
+                    return;
+                }
+            }
+            panic!("the server does not listen");
+        })
+        .await;
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Self { child, port }
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port)
+    }
+}
+
+/// A response line without its envelope, and without the name that greenroom keeps it by.
+fn body(line: &str) -> String {
+    let mut response: serde_json::Map<String, Value> = serde_json::from_str(line).unwrap();
+    response.shift_remove("id");
+    response.shift_remove("jsonrpc");
+    let is_empty = match response.get_mut("result").and_then(|result| result.get_mut("_meta")) {
+        Some(Value::Object(meta)) => {
+            meta.shift_remove("greenroom/ref_id");
+            meta.is_empty()
+        }
+        _ => false,
+    };
+    if let Some(Value::Object(result)) = response.get_mut("result").filter(|_| is_empty) {
+        result.shift_remove("_meta");
+    }
+    Value::Object(response).to_string()
+}
+
+async fn ask(client: &Client, method: &str, params: &Value) -> String {
+    body(&client.start(method, params.clone()).await.line().await)
+}

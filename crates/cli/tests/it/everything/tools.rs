@@ -1,0 +1,153 @@
+//! Tools: how they are listed, and what they answer.
+
+use serde_json::{Value, json};
+
+use super::{Both, By, EACH, ask, capabilities};
+use crate::front::stage::{NEWEST, Stage};
+
+/// Every tool is listed as the server describes it, those too that it has only for clients that can be asked; greenroom
+/// adds `sessionId` in front of their own parameters, and its own tools behind them. Before anything was called, and after.
+#[tokio::test]
+async fn tools_are_listed_as_they_are() {
+    for by in EACH {
+        let both = Both::raw(by).await;
+        let theirs: Value = serde_json::from_str(&ask(&both.direct, "tools/list", &json!({})).await).unwrap();
+        let theirs = theirs["result"]["tools"].as_array().unwrap();
+        let names: Vec<_> = theirs.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert!(names.contains(&"trigger-sampling-request") && names.contains(&"trigger-url-elicitation"));
+        for _ in 0..2 {
+            let ours: Value =
+                serde_json::from_str(&ask(&both.through, "tools/list", &json!({})).await).unwrap();
+            let ours = ours["result"]["tools"].as_array().unwrap();
+            for (ours, theirs) in ours.iter().zip(theirs) {
+                let mut ours = ours.clone();
+                let added =
+                    ours["inputSchema"]["properties"].as_object_mut().unwrap().shift_remove("sessionId");
+                assert!(added.is_some(), "{by:?}: {ours}");
+                let mut theirs = theirs.clone();
+                // One without parameters says so in one of two ways.
+                if theirs["inputSchema"].get("properties").is_none() {
+                    theirs["inputSchema"]["properties"] = json!({});
+                }
+                assert_eq!(ours.to_string(), theirs.to_string(), "{by:?}");
+            }
+            assert_eq!(ours[theirs.len()]["name"], "session_list", "{by:?}");
+            both.through.call("echo", json!({ "message": "x" })).await;
+        }
+    }
+}
+
+/// Every kind of answer is the server's own: text, images, annotations, resource links, embedded resources, structured
+/// content, failures and errors.
+#[tokio::test]
+async fn answers_arrive_as_they_are() {
+    for by in EACH {
+        let both = Both::raw(by).await;
+        for (tool, arguments) in [
+            ("echo", json!({ "message": "plain \u{e4} \"quoted\"\n" })),
+            ("get-sum", json!({ "a": 0.1, "b": 0.2 })),
+            ("get-tiny-image", json!({})),
+            ("get-annotated-message", json!({ "messageType": "error", "includeImage": true })),
+            ("get-annotated-message", json!({ "messageType": "success" })),
+            ("get-annotated-message", json!({ "messageType": "debug" })),
+            ("get-resource-links", json!({ "count": 10 })),
+            ("get-structured-content", json!({ "location": "New York" })),
+            (
+                "gzip-file-as-resource",
+                json!({ "name": "a.gz", "data": "data:text/plain,hello", "outputType": "resource" }),
+            ),
+            (
+                "gzip-file-as-resource",
+                json!({ "name": "b.gz", "data": "data:text/plain,hello", "outputType": "resourceLink" }),
+            ),
+            ("get-resource-reference", json!({ "resourceType": "Text", "resourceId": 0.5 })),
+            ("simulate-research-query", json!({ "topic": "x" })),
+        ] {
+            let params = json!({ "name": tool, "arguments": arguments });
+            let (through, direct) = (
+                ask(&both.through, "tools/call", &params).await,
+                ask(&both.direct, "tools/call", &params).await,
+            );
+            assert_eq!(through, direct, "{by:?}: {tool} {arguments}");
+        }
+        // What it makes of the time of day differs by that.
+        for kind in ["Text", "Blob"] {
+            let params = json!({ "name": "get-resource-reference", "arguments": { "resourceType": kind, "resourceId": 3 } });
+            let through = timeless(&ask(&both.through, "tools/call", &params).await);
+            assert_eq!(through, timeless(&ask(&both.direct, "tools/call", &params).await), "{by:?}: {kind}");
+            assert_eq!(through["result"]["content"][1]["type"], "resource");
+        }
+        let retry = json!({ "name": "trigger-url-elicitation", "arguments": { "url": "https://a.example/", "errorPath": true } });
+        let (through, direct) =
+            (ask(&both.through, "tools/call", &retry).await, ask(&both.direct, "tools/call", &retry).await);
+        assert!(through.contains(r#""code":-32042"#), "{through}");
+        assert_eq!(without_ids(&through), without_ids(&direct), "{by:?}: an error with its data");
+    }
+}
+
+/// With what greenroom adds by default, all that the server said is still there, in its place.
+#[tokio::test]
+async fn what_is_added_comes_last() {
+    let both = Both::with(By::Command, &[]).await;
+    for (tool, arguments) in [
+        ("get-tiny-image", json!({})),
+        ("get-annotated-message", json!({ "messageType": "error", "includeImage": true })),
+        ("get-structured-content", json!({ "location": "Chicago" })),
+        ("get-resource-links", json!({ "count": 2 })),
+    ] {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let parse = |text: String| -> Value { serde_json::from_str(&text).unwrap() };
+        let through = parse(ask(&both.through, "tools/call", &params).await)["result"].clone();
+        let direct = parse(ask(&both.direct, "tools/call", &params).await)["result"].clone();
+        let parts = direct["content"].as_array().unwrap();
+        assert_eq!(&through["content"].as_array().unwrap()[..parts.len()], parts, "{tool}");
+        assert_eq!(through["structuredContent"], direct["structuredContent"], "{tool}");
+    }
+}
+
+/// A client that cannot be asked is not asked; what the server has for everybody works.
+#[tokio::test]
+async fn a_client_that_cannot_be_asked() {
+    for by in EACH {
+        let (stage, _server) = super::behind(by).await;
+        let client = stage.client_with(json!({})).await;
+        let sum = client.call("get-sum", json!({ "a": 1, "b": 2 })).await;
+        assert_eq!(sum["result"]["content"][0]["text"], "The sum of 1 and 2 is 3.");
+        let refused = client.call("trigger-sampling-request", json!({ "prompt": "x" })).await;
+        assert!(refused.to_string().contains("trigger-sampling-request"), "{refused}");
+        assert!(refused.get("error").is_some() || refused["result"]["isError"] == true, "{refused}");
+    }
+}
+
+/// A server that cannot be reached is named, and what may be secret of its address is not.
+#[tokio::test]
+async fn a_server_that_is_not_there() {
+    let stage = Stage::new().command(&[]).set("pool.url", "http://127.0.0.1:9/mcp?key=sesame-99");
+    let client = stage.spawn();
+    client.initialize(NEWEST, capabilities()).await;
+    let listed = client.request("tools/list", json!({})).await;
+    let text = listed["error"]["message"].as_str().unwrap();
+    assert!(text.contains("the MCP server at http://127.0.0.1:9/mcp?… cannot be used"), "{text}");
+    assert!(!text.contains("sesame-99"), "{text}");
+}
+
+fn timeless(body: &str) -> Value {
+    let mut body: Value = serde_json::from_str(body).unwrap();
+    let resource = &mut body["result"]["content"][1]["resource"];
+    for key in ["text", "blob"] {
+        if let Some(value) = resource.get_mut(key) {
+            assert!(value.as_str().unwrap().len() > 20);
+            *value = json!("made");
+        }
+    }
+    body
+}
+
+/// Without the ids that the server makes up.
+fn without_ids(body: &str) -> Value {
+    let mut body: Value = serde_json::from_str(body).unwrap();
+    for asked in body["error"]["data"]["elicitations"].as_array_mut().unwrap() {
+        assert!(asked["elicitationId"].take().is_string());
+    }
+    body
+}
