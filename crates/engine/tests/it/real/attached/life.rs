@@ -157,9 +157,28 @@ async fn its_port_is_closed_to_browsers() {
     let guest = Guest::attach(Arc::new(endpoint(format!("http://localhost:{}", browser.port)))).await;
     let ports = guest.engine.ports.clone();
     assert!(ports.contains(browser.port));
+    assert!(!ports.is_ours(browser.port), "it can be attached to again");
     guest.leave().await;
     assert!(!ports.contains(browser.port));
     browser.kill().await;
+}
+
+/// A port that has come to be greenroom's own is not attached to, by whatever name, and is not even spoken to.
+#[tokio::test]
+async fn own_ports_are_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (data, port) = (data_folder(), listener.local_addr().unwrap().port());
+    for name in ["127.0.0.1", "localhost"] {
+        let engine = attached(&data, Arc::new(endpoint(format!("http://{name}:{port}"))), |_| {});
+        let _own = engine.ports.hold(port).unwrap();
+        let error = within(PATIENCE, engine.start(InstanceId(0))).await.err().unwrap();
+        assert!(
+            error.message.starts_with(&format!("port {port} of this machine is greenroom's own")),
+            "{error}"
+        );
+    }
+    let connected = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
+    assert!(connected.is_err(), "nobody has come");
 }
 
 /// A start command brings a browser back that is gone, which is attached to then and outlives whoever started it. One that
