@@ -88,11 +88,11 @@ impl OwnTabs {
     }
 }
 
-/// Makes sure, at the end of an instance, that no tab of any seat stays; or that the next one closes it.
+/// Makes sure, at the end of an instance, that no tab or context of any seat stays; or that the next one closes it.
 pub(crate) async fn leave(observer: &Observer, run: &RunFolder, instance: &Path) {
     let list = instance.join(LIST);
     let Ok(text) = fs::read_to_string(&list) else { return };
-    if let Err(error) = observer.close_left(&ids(&text)).await {
+    if let Err(error) = left_tabs::close_listed(observer, &text).await {
         tracing::debug!(%error, "tabs stay behind in a browser");
         left_tabs::keep(run.path(), &list);
     }

@@ -36,7 +36,7 @@ const COMMANDS: usize = 64;
 /// How long an answer may wait for the titles of its pages. Usual is half a millisecond.
 const REFRESH: Duration = Duration::from_millis(250);
 
-/// How long tabs that were left behind may take to close. A page that hangs takes half a second.
+/// How long tabs that were left behind may take to close, and contexts to go. A page that hangs takes half a second.
 const CLOSE_LEFT: Duration = Duration::from_secs(2);
 
 /// What of a browser a seat follows.
@@ -251,6 +251,24 @@ impl Observer {
         let closed = timeout(CLOSE_LEFT, closed).await.map_err(late);
         self.forget(&scope).await;
         closed?
+    }
+
+    /// Disposes of those of these contexts that are there, within [`CLOSE_LEFT`], and says how many these were.
+    pub(crate) async fn dispose_left(&self, contexts: &[String]) -> Result<usize, greenroom_cdp::Error> {
+        if contexts.is_empty() {
+            return Ok(0);
+        }
+        let disposed = async {
+            let gone = || greenroom_cdp::Error::from(greenroom_cdp::Closed::ByBrowser);
+            let Contexts { made, .. } = self.sync().await.ok_or_else(gone)?;
+            let there: Vec<_> = contexts.iter().filter(|context| made.contains(*context)).collect();
+            for context in &there {
+                self.dispose(context).await;
+            }
+            Ok(there.len())
+        };
+        let late = |_| greenroom_cdp::Error::NoAnswer { method: "Target.disposeBrowserContext".to_owned() };
+        timeout(CLOSE_LEFT, disposed).await.map_err(late)?
     }
 
     /// Stops following pages.

@@ -149,6 +149,23 @@ async fn what_is_opened_belongs_to_its_opener() {
     browser.kill().await;
 }
 
+/// A seat that nobody waits for any more leaves nothing behind, though its tab was open already.
+#[tokio::test]
+async fn an_unwanted_seat_leaves_nothing() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/title?t=home")).await;
+    let before = browser.tabs().await;
+    let guest = Guest::attach(browser.endpoint()).await;
+    tokio::select! {
+        biased;
+        _ = browser.until(|tabs| tabs.len() == 2) => {}
+        _ = guest.instance.open(Arc::new(Nobody)) => panic!("the tab comes first"),
+    }
+    browser.until(|tabs| tabs == before).await;
+    guest.leave().await;
+    browser.kill().await;
+}
+
 /// The browser's last tab is not closed by its agent, and leaves an empty one behind when the seat closes it: a browser with
 /// windows would end with it.
 #[tokio::test]
