@@ -1,4 +1,4 @@
-//! A thin Chrome DevTools Protocol client: one WebSocket, calls out, replies and events in. [`discover`] finds that
+//! A thin Chrome DevTools Protocol client: one WebSocket, calls out, replies and events in. [`discover()`] finds that
 //! WebSocket where only the debugger's address is known.
 //!
 //! A reply finds its call by id, never by order, so a call that was given up shifts nothing. Results and

@@ -58,16 +58,20 @@ impl Driven {
         }
     }
 
-    /// Finds a browser that runs already and observes it. What another greenroom left behind in it goes.
+    /// Finds a browser that runs already and observes it. What another greenroom left behind in it goes. Refuses a port
+    /// of greenroom's own: it may be asked again much later, when one of our browsers has got that port.
     pub(crate) async fn attach(
         endpoint: &Arc<Endpoint>,
         run: &RunFolder,
         ports: &Ports,
     ) -> Result<(Self, Observer), StartError> {
+        // Before anything is said to it, and again by the port that was really reached, whatever its name.
+        not_ours(endpoint, endpoint.local_port(), ports)?;
         let address = endpoint.reach().await?;
         let observer = Observer::attach(endpoint, &address).await?;
+        not_ours(endpoint, observer.local_port(), ports)?;
         left_tabs::close(run, &observer).await;
-        let port = observer.local_port().map(|port| ports.hold(port)).transpose();
+        let port = observer.local_port().map(|port| ports.hold_theirs(port)).transpose();
         let port = port.map_err(|error| unwritable(run, &error))?;
         let attached = Attached { endpoint: endpoint.clone(), address, _port: port };
         Ok((Self::Attached(attached), observer))
@@ -126,6 +130,17 @@ impl Driven {
         match self {
             Self::Attached(attached) => Some(attached),
             Self::Ours(_) => None,
+        }
+    }
+}
+
+fn not_ours(endpoint: &Endpoint, port: Option<u16>, ports: &Ports) -> Result<(), StartError> {
+    match port.filter(|port| ports.is_ours(*port)) {
+        None => Ok(()),
+        Some(port) => {
+            let shown = endpoint.shown();
+            Err(StartError::new(format!("port {port} of this machine is greenroom's own now: `{shown}`"))
+                .hint("start the browser with another --remote-debugging-port, and correct this browser's address"))
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::{fmt, net::IpAddr, time::Duration};
 
 use greenroom_cdp::{Client, Unreachable};
-use greenroom_core::{StartError, port::human};
+use greenroom_core::{StartError, port::human, raw::encode};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::launcher::{Launcher, Spec};
@@ -61,9 +61,14 @@ impl Endpoint {
         self.secrets().next().is_some()
     }
 
-    /// A text of somebody else's without the secrets of this endpoint.
+    /// A text of somebody else's without the secrets of this endpoint, also as they stand in JSON.
     pub(crate) fn without_secrets(&self, text: &str) -> String {
-        self.secrets().fold(text.to_owned(), |text, secret| text.replace(&secret, "…"))
+        self.secrets().fold(text.to_owned(), |text, secret| {
+            let escaped = encode(&secret);
+            // The quotes around it are not part of it.
+            let inner = escaped.get().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+            text.replace(inner.unwrap_or(&secret), "…").replace(&secret, "…")
+        })
     }
 
     /// The address without its secrets, for messages.

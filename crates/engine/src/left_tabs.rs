@@ -1,4 +1,4 @@
-//! Tabs of greenroom's that stay behind in browsers of somebody else's, when it could not close them: it was killed, or
+//! Tabs of greenroom's, and contexts made for them, that stay behind in browsers of somebody else's, when it could not close them: it was killed, or
 //! the browser could not be reached any more.
 //!
 //! While an instance lives its list of tabs stands in its own folder. When nobody can close them the list is moved to a
@@ -69,16 +69,21 @@ pub(crate) fn keep(run: &Path, list: &Path) {
 pub(crate) async fn close(run: &RunFolder, observer: &Observer) {
     let Some(folder) = run.path().parent().map(|runs| runs.join(LEFT)) else { return };
     for list in lists(&folder) {
-        let tabs = ids(&fs::read_to_string(&list).unwrap_or_default());
-        match observer.close_left(&tabs).await {
+        match close_listed(observer, &fs::read_to_string(&list).unwrap_or_default()).await {
             Ok(0) if !is_old(&list) => {}
             Ok(closed) => {
-                tracing::info!(closed, "closed tabs that were left behind in a browser");
+                tracing::info!(closed, "closed tabs and contexts that were left behind in a browser");
                 let _ = fs::remove_file(&list);
             }
             Err(error) => tracing::debug!(%error, "cannot close tabs that were left behind"),
         }
     }
+}
+
+/// Closes what of a list is in this browser, its contexts last, and says how many tabs and contexts these were.
+pub(crate) async fn close_listed(observer: &Observer, list: &str) -> Result<usize, greenroom_cdp::Error> {
+    let tabs = observer.close_left(&ids(list)).await?;
+    Ok(tabs + observer.dispose_left(&contexts(list)).await?)
 }
 
 fn lists(folder: &Path) -> Vec<PathBuf> {

@@ -15,7 +15,7 @@ use greenroom_core::StartError;
 
 use crate::{
     left_tabs::{self, LIST, contexts, ids},
-    observer::{Leave, Observer, Scope},
+    observer::{Leave, Observer, Scope, TabPlace},
     run_folder::{RunFolder, private_file},
 };
 
@@ -34,13 +34,14 @@ impl OwnTabs {
         observer: &Observer,
         instance: &Path,
         url: &str,
+        place: TabPlace,
     ) -> Result<(Self, String), StartError> {
         let failed = |error: greenroom_cdp::Error| StartError::new(format!("cannot open a tab: {error}"));
         let scope = observer.nothing_yet();
         let others = observer.others(&Scope::Own(scope)).await.map_err(failed)?;
         // A browser that has no tab needs none.
         let leave = if others == 0 { Leave::Nothing } else { Leave::SomeTab };
-        let tab = observer.open_tab(url).await.map_err(failed)?;
+        let tab = observer.open_tab(url, place).await.map_err(failed)?;
         observer.own(scope, vec![tab.clone()]).await;
         let mut own = Self { list: instance.join(LIST), scope, read: 0, leave };
         if let Err(error) = own.note(&tab) {
@@ -87,11 +88,11 @@ impl OwnTabs {
     }
 }
 
-/// Makes sure, at the end of an instance, that no tab of any seat stays; or that the next one closes it.
+/// Makes sure, at the end of an instance, that no tab or context of any seat stays; or that the next one closes it.
 pub(crate) async fn leave(observer: &Observer, run: &RunFolder, instance: &Path) {
     let list = instance.join(LIST);
     let Ok(text) = fs::read_to_string(&list) else { return };
-    if let Err(error) = observer.close_left(&ids(&text)).await {
+    if let Err(error) = left_tabs::close_listed(observer, &text).await {
         tracing::debug!(%error, "tabs stay behind in a browser");
         left_tabs::keep(run.path(), &list);
     }

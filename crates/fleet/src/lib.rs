@@ -1,4 +1,5 @@
-//! The fleet: a pool that lends slots of instances, and sessions that hold them.
+//! The fleet: pools that lend slots of instances, attached browsers that are pools of their own, and sessions that hold
+//! slots.
 //!
 //! It sees engines through the ports of `greenroom-core` only and starts no process itself. Each session is a
 //! task that owns its seat; each instance has a task that watches it; everything else is a plain mutex held for

@@ -8,23 +8,14 @@ use std::sync::Arc;
 
 use greenroom_core::{
     BoxFuture, Engine,
-    settings::{EngineKind, Responses, When},
+    settings::{BROWSERS_MAX, EngineKind, Responses, When, browser_label, browser_tags, browser_url},
 };
 use greenroom_fleet::{BrowserSettings, BrowserStatus, FleetError, pool_name};
 use serde::Deserialize;
+use tokio::runtime::Handle;
 use utoipa::ToSchema;
 
 use crate::Gateway;
-
-/// How many browsers may be attached when another one is asked for. Each costs an engine's process, some 100 MB; nobody
-/// drives more by hand, and an agent that asks for more has lost count.
-const BROWSERS_MAX: usize = 64;
-
-/// How long a label or a tag may be: a word or two, which stand in every list.
-const NAME_CHARS_MAX: usize = 64;
-
-/// How many tags a browser may have: ten are many, and each stands in every list.
-const TAGS_MAX: usize = 16;
 
 /// A browser that somebody asks for, as it is written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
@@ -84,11 +75,18 @@ pub struct AttachError {
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
+    /// It is only not there now.
+    pub down: bool,
 }
 
 impl AttachError {
+    /// Nobody answers there.
+    pub fn down(message: impl Into<String>) -> Self {
+        Self { down: true, ..Self::new(message) }
+    }
+
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None }
+        Self { message: message.into(), hint: None, down: false }
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -157,22 +155,24 @@ impl Gateway {
 
     /// Attaches a browser that somebody asks for and connects it. One that cannot be connected is not kept: it would
     /// only make everybody say which one they mean.
-    pub(crate) async fn connect_browser(&self, asked: Asked) -> Result<BrowserStatus, NotAttached> {
+    pub(crate) async fn connect_browser(&self, asked: &Asked) -> Result<BrowserStatus, NotAttached> {
         let by = self.attaching.by.as_ref().ok_or(NotAttached::NotAllowed)?;
-        check(&asked)?;
+        let asked = read(asked)?;
         if self.fleet.browsers().len() >= BROWSERS_MAX {
             return Err(NotAttached::TooMany);
         }
-        let status = self.attach(by.prepare(asked).await?)?;
-        let index = status.index.to_string();
-        match self.fleet.reconnect_browser(&index).await {
+        let index = self.attach(by.prepare(asked).await?)?.index;
+        let mut undecided = Undecided { gateway: self, index: Some(index) };
+        let connected = self.fleet.reconnect_browser(&index.to_string()).await;
+        undecided.index = None;
+        match connected {
             Ok(status) => {
                 self.catalog.complete().await;
                 Ok(status)
             }
             Err(error) => {
                 // It may have been taken out by somebody else meanwhile.
-                let _ = self.detach(status.index).await;
+                let _ = self.detach(index).await;
                 Err(error.into())
             }
         }
@@ -182,36 +182,56 @@ impl Gateway {
     pub(crate) async fn detach(&self, index: u32) -> Result<BrowserStatus, FleetError> {
         let name = index.to_string();
         self.fleet.browser(&name)?;
+        self.forget(index);
+        let left = self.fleet.remove_browser(&name).await;
+        // Calls that still ran in it were counted until now.
+        self.metrics.forget_browser(index);
+        left
+    }
+
+    fn forget(&self, index: u32) {
         self.catalog.remove_browser(index);
         self.recall.responds(&pool_name(index), None);
-        self.metrics.forget_browser(index);
-        self.fleet.remove_browser(&name).await
     }
 }
 
-/// What is wrong with a browser whatever its address is.
-fn check(asked: &Asked) -> Result<(), AttachError> {
+/// A browser of which it is not known yet whether it is kept. Dropping this lets it go: whoever asked for it has left.
+struct Undecided<'a> {
+    gateway: &'a Gateway,
+    /// `None` once it is known.
+    index: Option<u32>,
+}
+
+impl Drop for Undecided<'_> {
+    fn drop(&mut self) {
+        let Some(index) = self.index else { return };
+        self.gateway.forget(index);
+        let (fleet, metrics) = (self.gateway.fleet.clone(), self.gateway.metrics.clone());
+        // Where nothing runs any more the fleet has left everything already.
+        if let Ok(runtime) = Handle::try_current() {
+            // It may have been taken out by somebody else meanwhile.
+            runtime.spawn(async move {
+                let _ = fleet.remove_browser(&index.to_string()).await;
+                metrics.forget_browser(index);
+            });
+        }
+    }
+}
+
+/// What somebody asks for, read by the same rules as the configuration.
+fn read(asked: &Asked) -> Result<Asked, AttachError> {
     if asked.url.contains('|') {
         let message = "a start command cannot be given here: `|` in the URL";
         let hint = "leave it out; the operator can give one with `--browserUrl` or in the configuration file";
         return Err(AttachError::new(message).hint(hint));
     }
-    if let Some(label) = &asked.label {
-        name("label", label)?;
-    }
-    if asked.tags.len() > TAGS_MAX {
-        return Err(AttachError::new(format!("too many `tags`: at most {TAGS_MAX}")));
-    }
-    asked.tags.iter().try_for_each(|tag| name("tags", tag))
-}
-
-fn name(what: &str, given: &str) -> Result<(), AttachError> {
-    let length = given.chars().count();
-    if !(1..=NAME_CHARS_MAX).contains(&length) || given.trim() != given || given.contains(char::is_control) {
-        let message = format!("`{what}` must be 1 to {NAME_CHARS_MAX} printable characters");
-        return Err(AttachError::new(message));
-    }
-    Ok(())
+    let of = |what: &'static str| move |why: String| AttachError::new(format!("`{what}`: {why}"));
+    Ok(Asked {
+        url: browser_url(&asked.url).map_err(of("url"))?,
+        label: asked.label.as_deref().map(browser_label).transpose().map_err(of("label"))?,
+        tags: browser_tags(asked.tags.iter().map(String::as_str)).map_err(of("tags"))?,
+        engine: asked.engine,
+    })
 }
 
 #[cfg(test)]
@@ -250,21 +270,24 @@ mod tests {
     fn what_is_asked_for() {
         let plain = Asked { url: "http://127.0.0.1:9222".to_owned(), ..Asked::default() };
         let label = |label: &str| Asked { label: Some(label.to_owned()), ..plain.clone() };
-        let tags = |count: usize| Asked { tags: vec!["a".to_owned(); count], ..plain.clone() };
-        for fine in [plain.clone(), label("my work 2"), tags(TAGS_MAX), label(&"ä".repeat(NAME_CHARS_MAX))] {
-            assert_eq!(check(&fine), Ok(()), "{fine:?}");
+        let tags = |tags: &[&str]| Asked {
+            tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            ..plain.clone()
+        };
+        for fine in [plain.clone(), label("my work 2"), tags(&["a", "b"])] {
+            assert_eq!(read(&fine), Ok(fine));
         }
-        let with_command = Asked { url: "http://127.0.0.1:9222|chrome".to_owned(), ..plain.clone() };
+        let url = |url: &str| Asked { url: url.to_owned(), ..plain.clone() };
         for (odd, says) in [
-            (with_command, "start command"),
-            (label(""), "`label` must be 1 to 64"),
-            (label(" a"), "`label` must be"),
-            (label("a\nb"), "printable"),
-            (label(&"x".repeat(NAME_CHARS_MAX + 1)), "`label` must be"),
-            (tags(TAGS_MAX + 1), "at most 16"),
-            (Asked { tags: vec![String::new()], ..plain.clone() }, "`tags` must be"),
+            (url("http://127.0.0.1:9222|chrome"), "start command"),
+            (url("file:///etc/passwd"), "`url`: expected"),
+            (label("7"), "`label`: expected a name"),
+            (label(""), "`label`: expected"),
+            (label("a\nb"), "`label`: expected"),
+            (label(&"x".repeat(65)), "`label`: expected"),
+            (tags(&[""]), "`tags`: expected"),
         ] {
-            let refused = check(&odd).unwrap_err();
+            let refused = read(&odd).unwrap_err();
             assert!(refused.message.contains(says), "{odd:?}: {refused}");
         }
     }

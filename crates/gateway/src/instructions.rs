@@ -52,6 +52,9 @@ fn compose(
         Scope::Connection => {
             "Calls without sessionId share this connection's one browser, so sub-agents on one connection must each give their own."
         }
+        Scope::Call if pools.is_empty() => {
+            "A call without sessionId borrows its browser for itself and finds its tab again next time; an id holds the browser until session_close."
+        }
         Scope::Call => {
             "A call without sessionId borrows any free browser, which may be another one next time; give an id to keep pages and logins."
         }
@@ -82,9 +85,13 @@ fn compose(
     }
     text.push_str(". If an answer says `session restarted`, ");
     text.push_str(if pools.is_empty() { "its tabs are gone" } else { "the page and logins are gone" });
-    text.push_str(
-        ": begin again. session_close frees a browser you no longer need, and removes what it downloaded.",
-    );
+    text.push_str(match pools {
+        // Downloads are the browser's there.
+        [] => ": begin again. session_close frees a browser you no longer need.",
+        _ => {
+            ": begin again. session_close frees a browser you no longer need, and removes what it downloaded."
+        }
+    });
     if recalls {
         text.push_str(RECALL);
         if responses == Responses::Refs {

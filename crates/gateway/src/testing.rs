@@ -38,6 +38,8 @@ pub(crate) struct Pool {
     pub(crate) lease_timeout: Duration,
     /// Whether its instances can be started.
     pub(crate) works: bool,
+    /// Their start takes for ever.
+    pub(crate) hangs: bool,
     /// Where calls of the tool `meet` wait until enough of them are inside.
     pub(crate) meeting: Option<&'static Barrier>,
 }
@@ -50,6 +52,7 @@ pub(crate) const BUILT_IN: Pool = Pool {
     slots: 4,
     lease_timeout: DAY,
     works: true,
+    hangs: false,
     meeting: None,
 };
 
@@ -121,10 +124,12 @@ fn attachment(index: u32, browser: Attached) -> Attachment {
         slots: 1,
         lease_timeout: DAY,
         works: !down,
+        hangs: url.contains("hangs"),
         meeting,
     };
     let engine = Arc::new(Says(pool));
     let settings = BrowserSettings {
+        address: url.to_owned(),
         url: url.to_owned(),
         label: label.map(ToOwned::to_owned),
         tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
@@ -135,7 +140,7 @@ fn attachment(index: u32, browser: Attached) -> Attachment {
 }
 
 /// Attaches whatever it is asked for, but for addresses that have `forbidden` in them; nobody answers where there is
-/// `nobody`.
+/// `nobody`, and where there is `hangs` nobody ever knows.
 struct Fakes;
 
 impl Attach for Fakes {
@@ -221,8 +226,13 @@ impl Engine for Says {
 
     fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
         let instance: Arc<dyn Instance> = Arc::new(Running(self.0, id));
-        let works = self.0.works;
-        Box::pin(async move { if works { Ok(instance) } else { Err(StartError::new("nobody answers")) } })
+        let Pool { works, hangs, .. } = self.0;
+        Box::pin(async move {
+            if hangs {
+                std::future::pending::<()>().await;
+            }
+            if works { Ok(instance) } else { Err(StartError::new("nobody answers")) }
+        })
     }
 
     fn spare_suits(&self, _: &dyn Agent) -> bool {

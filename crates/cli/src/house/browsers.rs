@@ -10,17 +10,24 @@ use greenroom_core::{
     BoxFuture,
     lease::Strategy,
     net,
-    settings::{AttachedBrowser, EngineKind, Settings, browser_label, browser_tags, browser_url},
+    settings::{AttachedBrowser, EngineKind, Settings},
 };
 use greenroom_engine::{Endpoint, ports::Ours};
 use greenroom_fleet::{BrowserSettings, InstanceSettings, PoolSettings, Retry, Size, pool_name};
 use greenroom_gateway::{Asked, Attach, AttachError, Attachment, Prepared};
-use tokio::{net::lookup_host, time::timeout};
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::timeout,
+};
 
 use super::engines::Engines;
 
 /// How long a name may take to be looked up. Usual are milliseconds.
 const LOOKUP: Duration = Duration::from_secs(5);
+
+/// How long one of several addresses of a name may take to answer. A machine that is there takes milliseconds, one on
+/// another continent a few hundred.
+const CONNECT: Duration = Duration::from_secs(2);
 
 /// Takes in browsers while the house stands.
 pub struct Attacher {
@@ -31,15 +38,22 @@ pub struct Attacher {
 impl Attach for Attacher {
     fn prepare(&self, asked: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>> {
         Box::pin(async move {
-            let url = browser_url(&asked.url).map_err(AttachError::new)?;
             let mut pool = self.settings.attached().map_err(AttachError::new)?;
             if let Some(engine) = asked.engine {
                 pool.engine = EngineKind::from(engine);
             }
-            let label = asked.label.as_deref().map(browser_label).transpose().map_err(AttachError::new)?;
-            let tags = browser_tags(asked.tags.iter().map(String::as_str)).map_err(AttachError::new)?;
+            if pool.engine == EngineKind::Devtools && pool.isolated {
+                let message = "the devtools engine has no contexts of its own, and `pool.isolated` is set";
+                return Err(AttachError::new(message).hint("leave `engine` out, or say `playwright`"));
+            }
+            let Asked { url, label, tags, .. } = asked;
             let browser = AttachedBrowser { label, tags, ..AttachedBrowser::at(url, pool) };
             let endpoint = self.look_at(endpoint(&browser)).await?;
+            // One that nobody can reach must not make everybody say which one they mean.
+            endpoint
+                .check()
+                .await
+                .map_err(|error| AttachError { hint: error.hint, ..AttachError::down(error.message) })?;
             let (settings, engines) = (self.settings.clone(), self.engines.clone());
             Ok(Box::new(move |index| attachment(&settings, &browser, endpoint, &engines, index)) as Prepared)
         })
@@ -66,8 +80,16 @@ impl Attacher {
             let target = net::Target { host: host.clone(), address: *address, port };
             net::judge(&target, &ours).map_err(|blocked| refused(&blocked))?;
         }
-        let address = addresses.first().ok_or_else(|| refused(&"its name has no address"))?;
-        Ok(endpoint.pinned(*address))
+        let first = addresses.first().ok_or_else(|| refused(&"its name has no address"))?;
+        // A name may have several, of which a debugger listens at one: `localhost` is two on most machines.
+        let mut answers = None;
+        for address in addresses.iter().filter(|_| addresses.len() > 1) {
+            if let Ok(Ok(_)) = timeout(CONNECT, TcpStream::connect((*address, port))).await {
+                answers = Some(address);
+                break;
+            }
+        }
+        Ok(endpoint.pinned(*answers.unwrap_or(first)))
     }
 }
 
@@ -137,6 +159,7 @@ fn attachment(
     };
     let settings = BrowserSettings {
         url: browser.shown_url(),
+        address: browser.url.clone(),
         label: label.clone(),
         tags: tags.clone(),
         engine: pool.engine.to_string(),

@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "URL", conflicts_with = "standalone")]
     pub server: Option<String>,
 
-    /// Join no server: bring browsers of its own
+    /// Join no server: bring browsers of its own. So it is where --browserUrl or --wsEndpoint names one
     #[arg(long)]
     pub standalone: bool,
 }
@@ -51,8 +51,11 @@ pub async fn run(
         return join(resolved, surroundings, place, first, stop).await;
     }
     let place = Place::DataFolder(resolved.settings.data_dir.clone());
+    // Whoever names a browser here wants that one, which the server may not know.
+    let names_browsers = (0..resolved.settings.browsers.len())
+        .any(|at| matches!(resolved.browser_origin(at), Origin::Flag(_)));
     // A server that left its mark may be just ending, or hang; then this process does without it.
-    if !args.standalone && place.has_server() {
+    if !args.standalone && !names_browsers && place.has_server() {
         let first = tokio::select! {
             first = place.connect() => first,
             () = stop.cancelled() => return Ok(ExitCode::SUCCESS),

@@ -4,6 +4,8 @@
 mod rules;
 mod subject;
 
+pub(super) use rules::playwrights;
+
 use std::collections::BTreeSet;
 
 use self::subject::{Of, Subject};

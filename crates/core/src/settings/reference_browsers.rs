@@ -63,7 +63,8 @@ pub(super) fn section() -> String {
     };
     let (fitting, isolated) = (of(|fit| fit == Fit::Yes), of(|fit| fit == Fit::Isolated));
     page += &format!("\nOf the keys of `[pool]` it takes {fitting}; with `isolated` also {isolated}, ");
-    page += "which belong to a context and would otherwise reach the tabs of whoever uses the browser.\n";
+    page += "which belong to a context and would otherwise reach the tabs of whoever uses the browser; ";
+    page += "so do `network` and `devtools` of `caps`.\n";
     page += "The others are refused, each with its reason:\n\n| Key | Why not |\n|---|---|\n";
     for key in Key::all().filter(|key| key.name() != "url") {
         if let Some(Fit::No(why)) = fit(key.name()) {

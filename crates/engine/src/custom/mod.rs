@@ -9,6 +9,7 @@ mod remote;
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset};
+use sha2::{Digest, Sha256};
 
 use crate::{
     launcher::Launcher,
@@ -50,7 +51,8 @@ impl Engine for CustomEngine {
             CustomServer::Command { program, args } => {
                 format!("custom {} {}", program.display(), args.join(" "))
             }
-            CustomServer::Url(url) => format!("custom {url}"),
+            // It is written to disk, and what may be secret in the address is not.
+            CustomServer::Url(url) => format!("custom {} {}", greenroom_cdp::shown(url), digest(url)),
         }
     }
 
@@ -91,4 +93,9 @@ impl Engine for CustomEngine {
     fn spare_suits(&self, agent: &dyn Agent) -> bool {
         !upstream::may_be_asked(agent)
     }
+}
+
+/// Tells addresses apart that differ in their secrets.
+fn digest(url: &str) -> String {
+    Sha256::digest(url.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, BoxFuture, Call, Fields, Lost, Raw, Reply, Seat, View, raw::parse};
+use greenroom_core::{Agent, BoxFuture, Call, Fields, Lost, Reply, Seat, View};
 use tokio::sync::watch;
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
     text,
 };
 use crate::{
-    answer::{OWN_WAIT_MAX, failed, failure},
+    answer::{OWN_WAIT_MAX, failed, without_secrets},
     endpoint::Endpoint,
     stdio::ProcessSeat,
     workspace::Place,
@@ -126,15 +126,6 @@ impl Seat for DevtoolsSeat {
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
         self.seat.close()
     }
-}
-
-/// What the engine says of a connection that failed may name what is secret of it.
-fn without_secrets(endpoint: &Endpoint, body: Result<Raw, Raw>) -> Result<Raw, Raw> {
-    if !endpoint.has_secrets() || failure(&body).is_ok() {
-        return body;
-    }
-    let hide = |raw: Raw| parse(endpoint.without_secrets(raw.get())).unwrap_or(raw);
-    body.map(hide).map_err(hide)
 }
 
 /// Navigations and waits may say themselves how long they take, in milliseconds.

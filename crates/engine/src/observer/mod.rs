@@ -36,7 +36,7 @@ const COMMANDS: usize = 64;
 /// How long an answer may wait for the titles of its pages. Usual is half a millisecond.
 const REFRESH: Duration = Duration::from_millis(250);
 
-/// How long tabs that were left behind may take to close. A page that hangs takes half a second.
+/// How long tabs that were left behind may take to close, and contexts to go. A page that hangs takes half a second.
 const CLOSE_LEFT: Duration = Duration::from_secs(2);
 
 /// What of a browser a seat follows.
@@ -85,6 +85,14 @@ pub(crate) struct Contexts {
     /// The browser's own, of its profile. Older browsers do not name it.
     #[serde(rename = "defaultBrowserContextId")]
     pub(crate) default: Option<String>,
+}
+
+/// Where a new tab opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TabPlace {
+    InFront,
+    /// Behind the one that the browser's user looks at. It is not drawn there, unless its engine sees to that.
+    Behind,
 }
 
 impl Observer {
@@ -180,8 +188,9 @@ impl Observer {
 
 impl Observer {
     /// Opens a tab in the browser's own context, and says which it is. It is nobody's yet.
-    pub(crate) async fn open_tab(&self, url: &str) -> Result<String, greenroom_cdp::Error> {
-        let made = self.client.call("Target.createTarget", &json!({ "url": url })).await?;
+    pub(crate) async fn open_tab(&self, url: &str, place: TabPlace) -> Result<String, greenroom_cdp::Error> {
+        let params = json!({ "url": url, "background": place == TabPlace::Behind });
+        let made = self.client.call("Target.createTarget", &params).await?;
         serde_json::from_str(made.get()).map(|Made { target_id }| target_id).map_err(|error| {
             let why = format!("a new tab has no name: {error}");
             greenroom_cdp::Closed::Protocol(why.into()).into()
@@ -242,6 +251,24 @@ impl Observer {
         let closed = timeout(CLOSE_LEFT, closed).await.map_err(late);
         self.forget(&scope).await;
         closed?
+    }
+
+    /// Disposes of those of these contexts that are there, within [`CLOSE_LEFT`], and says how many these were.
+    pub(crate) async fn dispose_left(&self, contexts: &[String]) -> Result<usize, greenroom_cdp::Error> {
+        if contexts.is_empty() {
+            return Ok(0);
+        }
+        let disposed = async {
+            let gone = || greenroom_cdp::Error::from(greenroom_cdp::Closed::ByBrowser);
+            let Contexts { made, .. } = self.sync().await.ok_or_else(gone)?;
+            let there: Vec<_> = contexts.iter().filter(|context| made.contains(*context)).collect();
+            for context in &there {
+                self.dispose(context).await;
+            }
+            Ok(there.len())
+        };
+        let late = |_| greenroom_cdp::Error::NoAnswer { method: "Target.disposeBrowserContext".to_owned() };
+        timeout(CLOSE_LEFT, disposed).await.map_err(late)?
     }
 
     /// Stops following pages.

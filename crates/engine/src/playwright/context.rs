@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{instance::Shared, shape::failure};
 use crate::{
-    observer::{Leave, Scope, Watched},
+    observer::{Leave, Scope, TabPlace, Watched},
     own_tabs::OwnTabs,
     upstream::Upstream,
 };
@@ -72,7 +72,8 @@ impl Shared {
         upstream: &Upstream,
         agent: Arc<dyn Agent>,
     ) -> Result<(Context, Watched), StartError> {
-        let (own, tab) = OwnTabs::open(&self.observer, self.folder.path(), "about:blank").await?;
+        let (own, tab) =
+            OwnTabs::open(&self.observer, self.folder.path(), "about:blank", TabPlace::Behind).await?;
         let watched = self.observer.watch(&own.scope()).await;
         let watched = watched.ok_or_else(|| StartError::new("the browser is gone"))?;
         let kept = self.list_tabs(upstream, agent).await.and_then(|()| match own.is_kept(&tab) {

@@ -15,6 +15,9 @@ use crate::{
     endpoint::Endpoint,
 };
 
+/// Caps whose tools reach every tab of a context: routes and offline mode; recordings, traces and videos.
+const OF_ALL_TABS: [&str; 2] = ["network", "devtools"];
+
 /// What can be set about the engine and its browser.
 #[derive(Debug, Clone)]
 pub struct PlaywrightOptions {
@@ -169,15 +172,23 @@ impl PlaywrightOptions {
             ("allowed_origins", !self.allowed_origins.is_empty()),
             ("blocked_origins", !self.blocked_origins.is_empty()),
             ("init_script", !self.init_scripts.is_empty()),
+            ("caps", self.caps.iter().any(|cap| OF_ALL_TABS.contains(&cap.as_str()))),
         ];
         match everywhere.iter().find(|(_, is_set)| self.has_own_tabs() && *is_set) {
             Some((key, _)) => Err(StartError::new(format!(
                 "`{key}` would hold for all tabs of a browser that is attached to, also those of its user"
             ))
-            .hint(format!("take `{key}` out of this browser's settings, or set `isolated` to true"))),
+            .hint(match *key {
+                "caps" => format!("take {} out of `caps`, or set `isolated` to true", all_tabs()),
+                _ => format!("take `{key}` out of this browser's settings, or set `isolated` to true"),
+            })),
             None => Ok(()),
         }
     }
+}
+
+fn all_tabs() -> String {
+    OF_ALL_TABS.map(|cap| format!("`{cap}`")).join(" and ")
 }
 
 /// What a storage state must have; the engine reads more of it.

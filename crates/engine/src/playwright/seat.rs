@@ -18,7 +18,10 @@ use super::{
     own_tabs,
     shape::{failed, failure, own_wait, shape},
 };
-use crate::{loss::settle, observer::Watched, process::Process, seat_folder::SeatFolder, upstream::Upstream};
+use crate::{
+    answer::without_secrets, loss::settle, observer::Watched, process::Process, seat_folder::SeatFolder,
+    upstream::Upstream,
+};
 
 /// How long the engine may take to end one MCP session: usual are milliseconds. One that needs longer may hang.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -149,9 +152,10 @@ impl PlaywrightSeat {
             Ok(why) = lost.wait_for(Option::is_some) => return Err(why.clone().unwrap_or(Lost::Shutdown)),
             answer = self.upstream.call(&call.params, agent) => answer,
         };
-        let body = match body {
-            Ok(body) => body,
-            Err(gone) => return Err(settle(&mut lost, gone).await),
+        let body = match (body, self.instance.browser.attached()) {
+            (Ok(body), Some(attached)) => without_secrets(&attached.endpoint, body),
+            (Ok(body), None) => body,
+            (Err(gone), _) => return Err(settle(&mut lost, gone).await),
         };
         if let Some(Context::Tabs(own)) = &mut self.context {
             own.look(&self.instance.observer).await;

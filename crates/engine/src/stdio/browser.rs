@@ -27,7 +27,7 @@ use crate::{
     endpoint::Endpoint,
     launcher::Launcher,
     loss::declare,
-    observer::{Observer, Scope, Watched},
+    observer::{Observer, Scope, TabPlace, Watched},
     own_tabs::OwnTabs,
     ports::Ports,
     run_folder::RunFolder,
@@ -161,7 +161,7 @@ impl SeatBrowser {
         let seen = async {
             if spec.headless {
                 let failed = |error| StartError::new(format!("the browser opens no tab: {error}"));
-                let tab = observer.open_tab(EMPTY).await.map_err(failed)?;
+                let tab = observer.open_tab(EMPTY, TabPlace::InFront).await.map_err(failed)?;
                 observer.resize(&tab, spec.window).await;
             }
             if let Err(error) = observer.downloads_to(downloads).await {
@@ -180,7 +180,7 @@ impl SeatBrowser {
 
     /// Tabs of its own among somebody else's. The first one is opened at this address; the list of them is in this folder.
     pub(crate) async fn among(base: Arc<Base>, folder: &Path, url: &str) -> Result<Self, StartError> {
-        let (mut own, tab) = OwnTabs::open(base.observer(), folder, url).await?;
+        let (mut own, tab) = OwnTabs::open(base.observer(), folder, url, TabPlace::InFront).await?;
         match base.observer().watch(&own.scope()).await {
             Some(Watched { view, crashed }) => {
                 Ok(Self { base, tabs: Some((Mutex::new(own), tab)), view, crashed })

@@ -23,7 +23,7 @@ use greenroom_mcp::{
     link::{child, http},
 };
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinSet,
 };
 use tokio_util::task::TaskTracker;
@@ -167,7 +167,7 @@ impl Shared {
     /// Starts a process, and the browser for it if it needs one, and shakes hands with it.
     async fn bring_up(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<Living>, StartError> {
         let folder = self.kind.folder()?;
-        let browser = self.kind.browser(folder.path()).await?;
+        let browser = self.browser(folder.path()).await?;
         let connected = async {
             let Connection { peer, inbound, process } =
                 self.kind.connect(folder.path(), browser.as_ref()).await?;
@@ -181,9 +181,15 @@ impl Shared {
                 Some(process) => explain(process, handshake).await?,
                 None => handshake.await.map_err(|failed| self.kind.unreachable(failed.into()))?,
             };
+            if self.has_close.get().is_none() {
+                let listed = upstream.look_at_tools().await;
+                let has_close =
+                    self.kind.has_close().unwrap_or_else(|| listed.iter().any(|name| &**name == CLOSE));
+                let _ = self.has_close.set(has_close);
+            }
             Ok((upstream, process))
         };
-        let (upstream, process) = match connected.await {
+        let (upstream, process) = match self.unless_lost(connected).await {
             Ok(connected) => connected,
             Err(error) => {
                 if let Some(browser) = browser {
@@ -193,12 +199,6 @@ impl Shared {
                 return Err(error);
             }
         };
-        if self.has_close.get().is_none() {
-            let listed = upstream.look_at_tools().await;
-            let has_close =
-                self.kind.has_close().unwrap_or_else(|| listed.iter().any(|name| &**name == CLOSE));
-            let _ = self.has_close.set(has_close);
-        }
         let has_close = self.has_close.get().copied().unwrap_or_default();
         let living = Arc::new(Living::new(process, upstream, folder, browser, has_close));
         let mut all = self.living.lock().unwrap_or_else(PoisonError::into_inner);
@@ -207,6 +207,42 @@ impl Shared {
         drop(all);
         self.tasks.spawn(follow(Arc::downgrade(self), living.lost(), Arc::downgrade(&living)));
         Ok(living)
+    }
+
+    /// What of a browser is for a seat. One that greenroom starts ends with whoever gives it up; in somebody else's a tab
+    /// would stay, so that this is not given up half-way. Each step of it has its own limit.
+    async fn browser(&self, folder: &Path) -> Result<Option<SeatBrowser>, StartError> {
+        let browser = self.kind.browser(folder);
+        if self.kind.is_process() { self.unless_lost(browser).await } else { browser.await }
+    }
+
+    /// Gives something up when the instance is lost.
+    async fn unless_lost<T>(
+        &self,
+        work: impl Future<Output = Result<T, StartError>>,
+    ) -> Result<T, StartError> {
+        tokio::select! {
+            biased;
+            lost = self.until_lost() => Err(StartError::new(lost.to_string())),
+            done = work => done,
+        }
+    }
+
+    /// A seat, whole: whoever wants it may be gone meanwhile, and then it has to be closed.
+    async fn open(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Box<dyn Seat>, OpenError> {
+        let served = self.serve(agent).await;
+        // A seat that fails on a lost instance fails because of it; and a loss did not find a process that was just
+        // about to be listed.
+        let lost = self.lost.borrow().clone();
+        match (served, lost) {
+            (Ok(living), None) => Ok(self.kind.seat(ProcessSeat::new(living))),
+            (Ok(living), Some(lost)) => {
+                living.end().await;
+                Err(lost.into())
+            }
+            (Err(_), Some(lost)) => Err(lost.into()),
+            (Err(error), None) => Err(error),
+        }
     }
 
     /// The process for a seat: the one that waits for it, or a new one.
@@ -269,21 +305,22 @@ async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>,
 impl Instance for Processes {
     fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
         Box::pin(async move {
-            let shared = &self.shared;
-            // Whoever stops the instance waits until this is over.
-            let _opening = shared.tasks.token();
-            let living = tokio::select! {
-                biased;
-                lost = shared.until_lost() => return Err(lost.into()),
-                living = shared.serve(agent) => living?,
-            };
-            // A loss since then did not find this process if it came just before it was listed.
-            let lost = shared.lost.borrow().clone();
+            let lost = self.shared.lost.borrow().clone();
             if let Some(lost) = lost {
-                living.end().await;
                 return Err(lost.into());
             }
-            Ok(shared.kind.seat(ProcessSeat::new(living)))
+            let (deliver, opened) = oneshot::channel();
+            let shared = self.shared.clone();
+            // Whoever stops the instance waits until this is over.
+            self.shared.tasks.spawn(async move {
+                if let Err(Ok(unwanted)) = deliver.send(shared.open(agent).await) {
+                    unwanted.close().await;
+                }
+            });
+            match opened.await {
+                Ok(opened) => opened,
+                Err(_) => Err(StartError::new("the engine's adapter panicked").into()),
+            }
         })
     }
 

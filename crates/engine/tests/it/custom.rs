@@ -42,6 +42,20 @@ async fn with_one_slot_the_instance_is_its_process() {
     assert_eq!(stage.log().count("start"), 2);
 }
 
+/// What stands for a server on disk tells addresses apart, and does not show what may be secret in them.
+#[test]
+fn fingerprints_hold_no_secrets() {
+    let stage = Stage::new();
+    let of = |url: &str| {
+        let server = CustomServer::Url(url.to_owned());
+        CustomEngine { server, ..stage.custom(1, &[]) }.fingerprint()
+    };
+    let (one, other) = (of("http://ann:pw1@a:1/mcp?key=s3cret"), of("http://ann:pw1@a:1/mcp?key=0ther"));
+    assert_ne!(one, other);
+    assert_eq!(one, of("http://ann:pw1@a:1/mcp?key=s3cret"));
+    assert!(one.contains("a:1/mcp") && !one.contains("s3cret") && !one.contains("pw1"), "{one}");
+}
+
 /// A process that was told of nobody does not serve an agent that can be asked: it is replaced.
 #[tokio::test]
 async fn an_agent_that_can_be_asked_gets_its_own_process() {

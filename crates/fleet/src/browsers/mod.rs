@@ -29,8 +29,10 @@ pub use status::{BrowserState, BrowserStatus};
 /// A browser to attach to.
 #[derive(Clone)]
 pub struct BrowserSettings {
-    /// Where it is, as its operator wrote it, without secrets.
+    /// Where it is, without secrets, for lists.
     pub url: String,
+    /// Where it is, secrets too. Two with the same address are one browser; it is never shown.
+    pub address: String,
     pub label: Option<String>,
     pub tags: Vec<String>,
     /// Which engine drives it, for lists.
@@ -66,8 +68,8 @@ struct Registry {
 
 impl BrowserSettings {
     /// Whether the two are the same browser, as far as their addresses tell.
-    fn is_at(&self, url: &str) -> bool {
-        self.url.trim_end_matches('/') == url.trim_end_matches('/')
+    fn is_at(&self, address: &str) -> bool {
+        self.address.trim_end_matches('/') == address.trim_end_matches('/')
     }
 
     fn name(&self, index: u32) -> BrowserName {
@@ -79,8 +81,6 @@ impl BrowserSettings {
             name: pool_name(index),
             is_default: false,
             size: Size::Fixed(1),
-            // Nothing is opened unasked in a browser that somebody uses.
-            warm: 0,
             ..self.pool.clone()
         };
         let attached = Attached::new(self.name(index), self.url.clone());
@@ -112,6 +112,7 @@ impl Browsers {
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().entries.is_empty()
     }
+
     /// Takes a browser on. What it is made of may depend on its index.
     pub(crate) fn add(
         &self,
@@ -129,7 +130,7 @@ impl Browsers {
         }
         for other in registry.entries.values() {
             let label = settings.label.as_ref().filter(|_| other.settings.label == settings.label);
-            let taken = if other.settings.is_at(&settings.url) { Some(&settings.url) } else { label };
+            let taken = if other.settings.is_at(&settings.address) { Some(&settings.url) } else { label };
             if let Some(name) = taken {
                 return Err(FleetError::BrowserExists { name: name.clone(), index: other.index });
             }

@@ -72,10 +72,9 @@ impl Inner {
         if target.browser.is_some() && self.pool_for(target)?.name != pool.name {
             return Err(elsewhere());
         }
-        match target.instance.as_deref() {
-            Some(name) if Some(pool.resolve(name)?) != lives_in => Err(elsewhere()),
-            _ => Ok(()),
-        }
+        let named = target.instance.as_deref().map(|name| pool.resolve(name)).transpose()?;
+        // A browser is the only instance of its pool.
+        if named.is_some() && named != lives_in && !pool.is_attached() { Err(elsewhere()) } else { Ok(()) }
     }
 
     /// The pool that a call with this target begins in: the one it names, its browser's, or the default one.

@@ -93,9 +93,6 @@ impl Inner {
         if self.closing.is_cancelled() {
             return Err(FleetError::ShuttingDown);
         }
-        if let Some(removed) = home.pool.why_removed() {
-            return Err(removed);
-        }
         if !registry.sessions.contains_key(key) {
             let handle = self.begin(registry, key, home);
             registry.sessions.insert(key.clone(), handle);

@@ -68,7 +68,8 @@ impl Pool {
         link
     }
 
-    /// Begins to connect a browser that nobody has needed yet.
+    /// Begins to connect a browser that nobody has needed yet. No spares are kept: nothing is opened unasked in a browser
+    /// that somebody uses.
     pub(crate) fn connect_now(self: &Arc<Self>) {
         self.open();
         // What is wanted for a spare starts an instance that is cold, whether or not it comes to a spare.

@@ -18,9 +18,12 @@ pub(super) const WINDOW: Duration = Duration::from_secs(300);
 /// The longest pause. Only a budget far above the usual three comes near it.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// So many connections in a row that did not hold for as long as a rest, and the next one waits for a rest. Each costs an
-/// engine's start, which a browser that comes and goes must not cause several times a second.
+/// So many connections in a row that did not hold, and the next one waits for a rest. Each costs an engine's start, which a
+/// browser that comes and goes must not cause several times a second.
 const LOSSES_MAX: u32 = 3;
+
+/// A connection that held for so long was a good one, also where the rest is longer.
+const HELD: Duration = Duration::from_secs(60);
 
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +87,7 @@ impl Budget {
             Trouble::Loss { held } => {
                 // It had been reached: a new series begins.
                 self.failures = 0;
-                self.losses = if held >= cooldown { 0 } else { self.losses };
+                self.losses = if held >= cooldown.min(HELD) { 0 } else { self.losses };
                 (&mut self.losses, LOSSES_MAX)
             }
         };

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use greenroom_core::{Lost, Owner, Seat};
 
-use super::{Pool, lock};
+use super::{Lease, Pool, lock};
 use crate::session::{NewTab, Note};
 
 /// How many owners are remembered. One costs some 200 bytes; only a browser with contexts of greenroom's own has more
@@ -49,6 +49,14 @@ impl Pool {
         let Some(why) = lost.map(|lost| lost.to_string()).or(instance.map(str::to_owned)) else { return };
         let keeps_logins = self.settings().local_only;
         self.unheard(owner, NewTab { browser, is_tab, why, keeps_logins });
+    }
+
+    /// A seat that was to wait for this owner does not, because it was lost a moment ago; or for another reason, of which
+    /// there is nothing to say.
+    pub(crate) fn seat_not_kept(&self, owner: Owner, lease: &Lease, seat: &dyn Seat) {
+        let gone = || lease.place.why().unwrap_or_else(|| "the connection was lost".to_owned());
+        let instance = (!lease.is_alive()).then(gone);
+        self.seat_lost(owner, seat, instance.as_deref());
     }
 
     /// This owner's next call without a session must say so.

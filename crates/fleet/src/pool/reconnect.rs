@@ -15,12 +15,13 @@ use tokio::{
 use super::{Pool, place::Place, tend::Next, tend::Tended};
 use crate::error::FleetError;
 
-/// How long bringing a browser back may take. A Chromium on a cold disk has been seen to need 10 s until it listens.
-const REVIVE: Duration = Duration::from_secs(30);
+/// How long bringing a browser back may take. The engine itself asks whether it answers (up to 15 s of a silent one), runs
+/// what starts it and waits for that (30 s), and says better than this limit what went wrong; so this comes after it.
+const REVIVE: Duration = Duration::from_secs(50);
 
 /// How long whoever orders it waits in all: what is left of an earlier connection is cleared away (20 s), the browser is
 /// brought back ([`REVIVE`]) and connected to (30 s), each of which has its own limit.
-const WITHIN: Duration = Duration::from_secs(90);
+const WITHIN: Duration = Duration::from_secs(110);
 
 /// Orders to connect now, and what came of them. They are numbered.
 pub(super) struct Reconnect(watch::Sender<State>);

@@ -43,7 +43,7 @@ pub struct InstanceSettings {
     pub lazy: bool,
     /// Deadline of a call.
     pub call_timeout: Duration,
-    /// How often it is started again after a failure: within [`super::budget::WINDOW`], or in one series of tries where
+    /// How often it is started again after a failure: within five minutes, or in one series of tries where
     /// there are more of them.
     pub restarts: usize,
     pub retry: Retry,

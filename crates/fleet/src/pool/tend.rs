@@ -145,7 +145,11 @@ impl Pool {
         tended: &mut Tended,
         error: &StartError,
     ) -> Next {
-        tracing::warn!(pool = %self.name, instance = %place.id, %error, hint = error.hint, "cannot start");
+        if self.is_old_news(place) {
+            tracing::debug!(pool = %self.name, %error, hint = error.hint, "still cannot be connected to");
+        } else {
+            tracing::warn!(pool = %self.name, instance = %place.id, %error, hint = error.hint, "cannot start");
+        }
         let why = match tended.not_revived.take() {
             Some(first) => format!("{first}; {}", told(error)),
             None => told(error),
@@ -189,11 +193,15 @@ impl Pool {
         let verdict = budget.spend(trouble, settings.retry, settings.restarts, now);
         let (hope, again) = match verdict {
             Verdict::Again(pause) => {
-                tracing::warn!(pool = %self.name, instance = %place.id, ?pause, "trying again");
+                if !self.is_old_news(place) {
+                    tracing::warn!(pool = %self.name, instance = %place.id, ?pause, "trying again");
+                }
                 (Hope::Soon, Some(now + pause))
             }
             Verdict::Rest(rest) => {
-                tracing::warn!(pool = %self.name, instance = %place.id, ?rest, "tried often enough for now");
+                if !self.is_old_news(place) {
+                    tracing::warn!(pool = %self.name, every = ?rest, "tried often enough; from now on it is tried now and then");
+                }
                 (Hope::None, Some(now + rest))
             }
             Verdict::Never => {
@@ -206,6 +214,11 @@ impl Pool {
         self.change(|ledger| ledger.lost(place.id, hope));
         self.tell_those_who_wait();
         again.map_or(Next::Rest, Next::After)
+    }
+
+    /// Whether it is known that a browser cannot be reached: it is tried for ever, and the log need not say so each time.
+    fn is_old_news(&self, place: &Place) -> bool {
+        self.is_attached() && place.lock().link.given_up
     }
 
     /// A start is over, or an instance gone: whoever waits for either looks again.

@@ -162,6 +162,9 @@ impl Life {
                 let (owner, longest) = (self.key.owner().clone(), self.fleet.settings.idle_timeout);
                 // Before the answer: whoever calls again at once shall find this browser.
                 let rest = self.home.pool.keep(lease, seat, Some(owner.clone()), Some(longest));
+                if let Some((lease, seat)) = &rest {
+                    self.home.pool.seat_not_kept(owner.clone(), lease, seat.as_ref());
+                }
                 // What nobody heard is said again with the next one.
                 let unheard = finish.say().unwrap_or_default().into_iter().chain(self.notes.drain(..));
                 for note in unheard {

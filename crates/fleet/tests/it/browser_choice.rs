@@ -186,6 +186,13 @@ async fn the_instance_of_a_browser() {
     call("0").await.unwrap();
     let error = call("1").await.unwrap_err().to_string();
     assert_eq!(error, "no such instance in browser 1: \"1\"; there is \"0\"");
+    // Also of a session that has not begun yet.
+    yard.world(1).opening.shut();
+    let first = yard.stage.begin_at(named("a"), at("", "0"), "click").await;
+    let second = yard.stage.begin_at(named("a"), at("", "0"), "click").await;
+    yard.world(1).opening.open();
+    first.await.unwrap().unwrap();
+    second.await.unwrap().unwrap();
     settle().await;
     yard.end().await;
 }
@@ -233,4 +240,21 @@ async fn browsers_are_driven_in_parallel() {
     assert_eq!((yard.world(1).counts().opens, yard.world(2).counts().opens), (1, 1), "each in its one tab");
     yard.end().await;
     assert!(stuck.await.unwrap().is_err());
+}
+
+/// Two addresses that look the same without their secrets are two browsers; the same one twice is refused.
+#[tokio::test(start_paused = true)]
+async fn secrets_tell_browsers_apart() {
+    let mut yard = Yard::new(0);
+    let at = |address: &'static str| {
+        move |(_, settings): &mut (u32, greenroom_fleet::BrowserSettings)| {
+            settings.url = "wss://browsers.example/?***".to_owned();
+            settings.address = address.to_owned();
+        }
+    };
+    yard.add(at("wss://browsers.example/?token=a")).unwrap();
+    yard.add(at("wss://browsers.example/?token=b")).unwrap();
+    let twice = yard.add(at("wss://browsers.example/?token=b")).unwrap_err();
+    assert_eq!(twice.to_string(), "\"wss://browsers.example/?***\" is attached already, as browser 2");
+    yard.end().await;
 }

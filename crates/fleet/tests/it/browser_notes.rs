@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::{
     fake::Pulse,
-    stage::{HEALTH, IDLE, Said, Stage, crash, named, settle, with_instances},
+    stage::{HEALTH, IDLE, Said, Stage, at, crash, named, settle, with_instances},
     yard::{Yard, on},
 };
 
@@ -128,10 +128,29 @@ async fn a_tab_that_crashed_alone() {
             "a tab of browser 1 was lost: the page crashed (oom); the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were"
         ]
     );
+    // And in the moment of the crash.
+    yard.world(1).lose_seat(said.seat, Lost::Page("oom".into()));
+    let said = yard.stage.call_loose("click").await.unwrap();
+    assert!(matches!(said.notes[..], [Note::NewTab(_)]), "{said:?}");
     assert_eq!(yard.world(1).counts().starts, 1, "the browser is as it was");
     sleep(IDLE * 2).await;
     let later = yard.stage.call_loose("click").await.unwrap();
     assert_eq!((later.seat, later.notes), (said.seat + 1, vec![]));
+    yard.end().await;
+}
+
+/// A tab that is lost in the moment in which its call is answered is told with the next one.
+#[tokio::test(start_paused = true)]
+async fn a_tab_that_was_lost_with_the_answer() {
+    let yard = Yard::new(1);
+    let call = yard.stage.begin_at(Whose::NoOne, at("", ""), "hold").await;
+    let held = yard.world(1).held().await;
+    yard.world(1).lose_when_looked_at(held.seat);
+    held.answer();
+    let said = call.await.unwrap().unwrap();
+    assert_eq!((said.seat, said.notes), (1, vec![]));
+    let said = yard.stage.call_loose("click").await.unwrap();
+    assert!(matches!(said.notes[..], [Note::NewTab(_)]), "{said:?}");
     yard.end().await;
 }
 
@@ -145,7 +164,7 @@ async fn each_owner_hears_of_its_own() {
     let [ann, bob, eve] = ["ann", "bob", "eve"].map(Owner::new);
     let call = |owner: &Owner| {
         let (yard, owner) = (yard.clone(), owner.clone());
-        async move { yard.call_as(&owner, Whose::NoOne, crate::stage::at("", "")).await.unwrap() }
+        async move { yard.call_as(&owner, Whose::NoOne, at("", "")).await.unwrap() }
     };
     let (anns, bobs) = (call(&ann).await, call(&bob).await);
     assert_eq!((anns.notes.len(), bobs.notes.len()), (0, 0));

@@ -110,6 +110,22 @@ async fn a_try_that_fails() {
     yard.end().await;
 }
 
+/// A start command that takes all of its time is heard out: what the engine says of it is better than a limit above it.
+#[tokio::test(start_paused = true)]
+async fn a_slow_start_command() {
+    let yard = Yard::new(1);
+    yard.world(1).break_instance(0);
+    yard.world(1).set_revival(Revival::Fails("it did not answer within 30 s"));
+    yard.world(1).reviving.shut();
+    let order = yard.begin_reconnect("1").await;
+    // A silent address is given up after 15 s, then the command has its 30 s.
+    sleep(Duration::from_secs(45)).await;
+    yard.world(1).reviving.open();
+    let error = order.await.unwrap().err().unwrap().to_string();
+    assert!(error.ends_with(": it did not answer within 30 s; it is broken"), "{error}");
+    yard.end().await;
+}
+
 /// Those who ask while it is carried out share its one try, also several at once; those who ask later get another.
 #[tokio::test(start_paused = true)]
 async fn several_at_once_are_one() {
@@ -154,6 +170,9 @@ async fn while_a_series_runs() {
         yard.stage.begin_as(&greenroom_core::Owner::local(), greenroom_fleet::Whose::NoOne, "click").await;
     sleep(Duration::from_millis(800)).await;
     assert_eq!((yard.states(), yard.world(1).counts().starts), (vec![Connecting], 3));
+    drop(yard.reconnect_browser("1").await.unwrap_err());
+    sleep(SERIES - MS).await;
+    assert_eq!((yard.states(), yard.world(1).counts().starts), (vec![Connecting], 6), "a whole series");
     yard.world(1).mend();
     let (status, waited) = took(yard.reconnect_browser("1")).await;
     assert_eq!((status.unwrap().state, waited), (Connected, Duration::ZERO));
@@ -166,7 +185,7 @@ async fn while_a_series_runs() {
     assert_eq!((yard.states(), yard.world(1).counts().starting), (vec![Connecting], 1), "it hangs");
     let again = yard.begin_reconnect("1").await;
     let counts = yard.world(1).counts();
-    assert_eq!((counts.starting, counts.starting_max, counts.revives), (1, 1, 2));
+    assert_eq!((counts.starting, counts.starting_max, counts.revives), (1, 1, 3));
     yard.world(1).starting.open();
     assert_eq!(state(again).await, Connected);
     assert_eq!(call.await.unwrap().unwrap().pool, "browser-1");
@@ -202,14 +221,14 @@ async fn it_has_an_end() {
     let yard = Yard::new(1);
     yard.world(1).reviving.shut();
     let (status, waited) = took(yard.reconnect_browser("1")).await;
-    assert_eq!((status.unwrap().state, waited.as_secs()), (Connected, 30));
+    assert_eq!((status.unwrap().state, waited.as_secs()), (Connected, 50));
 
     yard.world(1).lose_instance(InstanceId(0), &crash());
     yard.world(1).starting.shut();
     let (error, waited) = took(yard.reconnect_browser("1")).await;
-    let words = "the browser could not be started within 30 s; it could not be connected to within 30 s";
+    let words = "the browser could not be started within 50 s; it could not be connected to within 30 s";
     let error = error.unwrap_err().to_string();
-    assert_eq!((error, waited.as_secs()), (format!("browser 1 cannot be reached: {}: {words}", url(1)), 60));
+    assert_eq!((error, waited.as_secs()), (format!("browser 1 cannot be reached: {}: {words}", url(1)), 80));
 
     yard.world(1).starting.open();
     yard.world(1).reviving.open();

@@ -27,8 +27,8 @@ async fn indices_are_never_used_again() {
     assert_eq!(yard.add(|_| {}).unwrap(), 3);
     let label = |label: &str| Some(label.to_owned());
     assert_eq!(yard.add(|(_, browser)| browser.label = label("work")).unwrap(), 4);
-    let same_url = yard.add(|(_, browser)| browser.url = url(3) + "/").unwrap_err();
-    assert_eq!(same_url.to_string(), format!("\"{}/\" is attached already, as browser 3", url(3)));
+    let same_url = yard.add(|(_, browser)| browser.address = url(3) + "/").unwrap_err();
+    assert_eq!(same_url.to_string(), format!("\"{}\" is attached already, as browser 3", url(5)));
     let same_label = yard.add(|(_, browser)| browser.label = label("work")).unwrap_err();
     assert_eq!(same_label.to_string(), "\"work\" is attached already, as browser 4");
     for bad in ["1", "9", "-1", ""] {

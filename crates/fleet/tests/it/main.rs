@@ -7,6 +7,7 @@ mod agents;
 mod browser_choice;
 mod browser_life;
 mod browser_notes;
+mod browser_races;
 mod browser_reconnect;
 mod browser_removal;
 mod bulk;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{BrowserState, FleetError, Target, Whose};
+use greenroom_fleet::{BrowserState, FleetError, Note, Target, Whose};
 use proptest::{collection::vec, prelude::*, sample::Index};
 use tokio::{task::JoinHandle, time::sleep};
 
@@ -91,6 +91,8 @@ struct History {
     running: Vec<JoinHandle<Outcome>>,
     /// Those of sessions whose answers are looked at.
     faithful: Vec<(u8, JoinHandle<Outcome>)>,
+    /// All calls are without a session, and no caller leaves: so every new tab they got must be told.
+    loose_only: bool,
     held: Vec<Held>,
     stalled: BTreeSet<u32>,
     reconnects: usize,
@@ -160,6 +162,8 @@ impl History {
     }
 
     async fn call(&mut self, session: Option<u8>, browser: Option<u32>, hold: bool, leave_after: Option<u8>) {
+        let session = session.filter(|_| !self.loose_only);
+        let leave_after = leave_after.filter(|_| !self.loose_only);
         let whose = session.map_or(Whose::NoOne, |id| named(&id.to_string()));
         let target = browser.map_or(Target::default(), |index| on(&index.to_string()));
         let (stage, tool) = (self.yard.stage.clone(), if hold { "hold" } else { "click" });
@@ -252,6 +256,9 @@ impl History {
         let calls = self.running.iter().chain(self.faithful.iter().map(|(_, call)| call));
         assert!(calls.into_iter().all(JoinHandle::is_finished), "a call was never answered");
         assert!(self.orders.iter().all(JoinHandle::is_finished), "an order was never carried out");
+        if self.loose_only {
+            self.check_tabs().await;
+        }
         self.check_notes().await;
         for id in 0..4 {
             let _ = self.yard.stage.close(&id.to_string()).await;
@@ -265,6 +272,26 @@ impl History {
             self.yard.stage.call_at(Whose::NoOne, target, "click").await.unwrap();
         }
         self.yard.end().await;
+    }
+
+    /// Calls without a session have one tab in each browser, or are told of each further one, by a note or by the error of
+    /// the call that lost it.
+    async fn check_tabs(&mut self) {
+        let mut tabs: BTreeMap<(String, u64), bool> = BTreeMap::new();
+        let mut lost = 0;
+        for call in self.running.drain(..) {
+            match call.await.unwrap() {
+                Ok(said) => {
+                    let told = said.notes.iter().any(|note| matches!(note, Note::NewTab(_)));
+                    *tabs.entry((said.pool, said.seat)).or_default() |= told;
+                }
+                Err(FleetError::Lost(_)) => lost += 1,
+                Err(_) => {}
+            }
+        }
+        let browsers: BTreeSet<_> = tabs.keys().map(|(pool, _)| pool).collect();
+        let untold = tabs.values().filter(|told| !**told).count();
+        assert!(untold <= browsers.len() + lost, "a silent swap: {tabs:?}, {lost} lost");
     }
 
     /// A session that was never closed has one browser, or is told of each further one.
@@ -319,10 +346,19 @@ fn befall(world: &World, step: &Step) {
     }
 }
 
-async fn play(browsers: u32, slots: usize, steps: Vec<Step>) {
+async fn play(browsers: u32, slots: usize, loose_only: bool, steps: Vec<Step>) {
     let mut history = History {
-        yard: Yard::new(0),
+        yard: Yard::of(
+            0,
+            |_, _| {},
+            |settings| {
+                settings.pools.clear();
+                // No tab is closed because it was not wanted for long.
+                settings.idle_timeout = Duration::from_secs(86_400);
+            },
+        ),
         slots,
+        loose_only,
         running: Vec::new(),
         faithful: Vec::new(),
         held: Vec::new(),
@@ -340,7 +376,7 @@ async fn play(browsers: u32, slots: usize, steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     /// Over any such history there is one try at a time per browser, nothing is brought back unasked, no slot is lent
     /// twice, nobody waits for what will not come, no session gets another browser without a word, every call and order
@@ -352,6 +388,13 @@ proptest! {
         steps in vec(step(), 1..80),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        runtime.unwrap().block_on(play(browsers, slots, steps));
+        runtime.unwrap().block_on(play(browsers, slots, false, steps));
+    }
+
+    /// Over any such history of calls without sessions, none gets another tab without a word.
+    #[test]
+    fn no_tab_is_swapped_silently(browsers in 1..3_u32, steps in vec(step(), 1..80)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(play(browsers, 1, true, steps));
     }
 }

@@ -46,7 +46,14 @@ pub fn browser_in(world: &Arc<World>, index: u32) -> BrowserSettings {
     with_instances(&mut pool, |_, instance| {
         (instance.lazy, instance.retry) = (true, Retry::attached(COOLDOWN));
     });
-    BrowserSettings { url: url(index), label: None, tags: Vec::new(), engine: "fake".to_owned(), pool }
+    BrowserSettings {
+        url: url(index),
+        address: url(index),
+        label: None,
+        tags: Vec::new(),
+        engine: "fake".to_owned(),
+        pool,
+    }
 }
 
 /// An attached browser, by index or label.
@@ -148,8 +155,13 @@ impl Yard {
 
     /// Shuts down and proves that nothing is left behind.
     pub async fn end(&self) {
+        self.end_in(World::assert_empty).await;
+    }
+
+    /// The same, by this proof.
+    pub async fn end_in(&self, nothing_left: impl Fn(&World)) {
         self.shutdown().await;
-        self.worlds.iter().chain([&self.stage.world]).for_each(|world| world.assert_empty());
+        self.worlds.iter().chain([&self.stage.world]).for_each(|world| nothing_left(world));
         for browser in self.browsers() {
             assert_eq!(browser.state, BrowserState::Disconnected);
             assert_eq!((browser.leased_slots, browser.waiting, browser.retry_in), (0, 0, None));

@@ -69,6 +69,14 @@ impl Failure {
             NotAttached::NotAllowed => failure("changes_refused").hint(
                 "the operator decides who may, with `attach.changes`, or adds browsers to the configuration",
             ),
+            NotAttached::Refused(refused) if refused.down => {
+                let message = format!("{refused}; it was not attached");
+                let hint = refused
+                    .hint
+                    .as_deref()
+                    .unwrap_or("start that browser with its debugger on, at this address");
+                Self::new("browser_down", message).hint(hint).retryable()
+            }
             NotAttached::Refused(refused) => match &refused.hint {
                 Some(hint) => failure("bad_browser").hint(hint),
                 None => failure("bad_browser"),

@@ -67,7 +67,7 @@ async fn attach(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Jso
     let Some(asked) = asked else {
         return Err(Problem::bad_body("the body must say which: `{\"url\": \"http://127.0.0.1:9222\"}`"));
     };
-    let status = desk.gateway.connect_browser(asked).await?;
+    let status = desk.gateway.connect_browser(&asked).await?;
     Ok(Json(Browser::of(&desk.gateway.fleet, status)))
 }
 

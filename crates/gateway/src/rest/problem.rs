@@ -245,6 +245,10 @@ impl From<NotAttached> for Problem {
         let message = error.to_string();
         match error {
             NotAttached::NotAllowed => Self::new(StatusCode::FORBIDDEN, "changes_refused", message),
+            NotAttached::Refused(AttachError { hint, down: true, .. }) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "browser_down", message)
+                    .details(json!({ "hint": hint }))
+            }
             NotAttached::Refused(AttachError { hint, .. }) => {
                 Self::new(StatusCode::BAD_REQUEST, "bad_browser", message).details(json!({ "hint": hint }))
             }

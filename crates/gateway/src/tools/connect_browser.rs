@@ -30,7 +30,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             let gateway = context.gateway;
             let asked: Asked = context.arguments()?;
             let attached = match gateway.attaching.allows(context.caller.is_here) {
-                true => gateway.connect_browser(asked).await,
+                true => gateway.connect_browser(&asked).await,
                 false => Err(NotAttached::NotAllowed),
             };
             let status = attached.map_err(|error| Failure::not_attached(gateway, &error))?;

@@ -27,6 +27,18 @@ async fn standalone() {
     assert_eq!(pids, expected);
 }
 
+/// Whoever names a browser on the command line gets that one, whatever runs.
+#[tokio::test]
+async fn with_a_browser_named() {
+    let stage = Stage::new();
+    let _server = stage.serve().await;
+    let url = format!("http://{}", greenroom_testkit::nobody());
+    let client = stage.launch(&["mcp", "--engine", "playwright", "--browserUrl", &url]).spawn();
+    client.initialize(NEWEST, json!({})).await;
+    let listed = text_of(&client.call("list_browsers", json!({})).await);
+    assert!(listed.contains(&url), "{listed}");
+}
+
 /// `--server URL` joins the one at this URL, from a home that knows of none.
 #[tokio::test]
 async fn by_url() {
@@ -67,11 +79,11 @@ async fn urls_that_do_not_do() {
 #[tokio::test]
 async fn flags_without_effect() {
     let stage = Stage::new();
-    let _server = stage.serve().await;
-    let data = stage.data().display().to_string();
-    let browser = ["--browserUrl", "http://127.0.0.1:9"];
-    let flags =
-        ["mcp", "--engine", "playwright", "--data-dir", &data, "--log", "warn", browser[0], browser[1]];
+    let server = stage.serve().await;
+    let (data, url) = (stage.data().display().to_string(), server.url());
+    let named = ["--browserUrl", "http://127.0.0.1:9", "--server", &url];
+    let flags = ["mcp", "--engine", "playwright", "--data-dir", &data, "--log", "warn"];
+    let flags: Vec<_> = flags.into_iter().chain(named).collect();
     let client = stage.launch(&flags).spawn();
     client.initialize(NEWEST, json!({})).await;
     client.stderr_says("--pool-engine has no effect").await;

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::settings::{
     SETTINGS,
+    check::playwrights,
     choice::EngineKind,
     declare::Setting,
     draft::Layer,
@@ -137,21 +138,24 @@ pub(in crate::settings) fn base(resolved: &Resolved) -> Pool {
 }
 
 /// Without contexts of greenroom's own there is nothing that the looks of a context could be given to, so what was set for
-/// all pools is left out. Not so the walls: whoever put them up must hear that they do not stand here.
+/// all pools is left out; so are options of the engine that the others have, where this browser has another one. Not so
+/// the walls: whoever put them up must hear that they do not stand here.
 fn tidy(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
-    if pool.isolated {
-        return;
-    }
+    let foreign = if is_own("engine") { playwrights(pool) } else { Vec::new() };
     let defaults = Settings::around(Pool::declared_defaults());
     let mut whole = Settings::around(pool.clone());
     for setting in SETTINGS.iter().filter(|setting| setting.is_of_browsers()) {
         let name = setting.name();
         let wall = matches!(name, "allowed_origins" | "blocked_origins");
-        if fit(name) == Some(Fit::Isolated) && !wall && !is_own(name) {
+        let meaningless = foreign.contains(&name) || fit(name) == Some(Fit::Isolated) && !pool.isolated;
+        if meaningless && !wall && !is_own(name) {
             (setting.copy)(&defaults, &mut whole);
         }
     }
     *pool = whole.pool;
+    if !pool.isolated && !is_own("caps") {
+        pool.caps.retain(|cap| !cap.reaches_all_tabs());
+    }
 }
 
 /// What is wrong between browsers.

@@ -313,6 +313,15 @@ fn conflicts() {
                 == 1
         );
     }
+    for caps in ["caps = ['network']", "caps = ['pdf', 'devtools']"] {
+        let found = with(caps);
+        assert!(found.len() == 1 && found[0].contains("`caps` is set"), "{found:?}");
+        assert!(found[0].contains("but `isolated` is `false`"), "{found:?}");
+        let isolated = format!("[[browsers]]\nurl = 'http://a:1'\nisolated = true\n{caps}");
+        assert!(!browsers(&written(&isolated))[0].pool.caps.is_empty());
+    }
+    let fine = "[[browsers]]\nurl = 'http://a:1'\ncaps = ['storage', 'pdf']";
+    assert_eq!(browsers(&written(fine))[0].pool.caps.len(), 2);
     for key in ["storage_state = '/x'", "device = 'iPhone 15'"] {
         assert_eq!(with(key).len(), 1, "{key}");
     }
@@ -343,6 +352,9 @@ fn what_comes_from_the_pool() {
     assert_eq!((pool.viewport_size.width, pool.executable_path), (1280, None));
     let isolated = browsers(&with("user_agent = 'x'\nisolated = true\nslots = 3")).remove(0).pool;
     assert_eq!((isolated.user_agent.as_deref(), isolated.slots), (Some("x"), 3));
+    let caps =
+        |more: &str| browsers(&with(&format!("caps = ['pdf', 'network']\n{more}"))).remove(0).pool.caps;
+    assert_eq!((caps("").len(), caps("isolated = true").len()), (1, 2));
     let wall = problems(&with("blocked_origins = ['evil.example']"));
     assert!(wall[0].starts_with("browser 1: `blocked_origins` is `[\"evil.example\"]` (from /project/greenroom.toml), but `isolated`"), "{wall:?}");
     let custom = problems(&with("engine = 'custom'\ncommand = ['x']"));
@@ -351,6 +363,20 @@ fn what_comes_from_the_pool() {
             .starts_with("browser 1: `engine` is `custom` (from /project/greenroom.toml) -> set it to")),
         "{custom:?}"
     );
+}
+
+/// Options of the engine that all others have are left out of a browser with another one, unless it says them itself.
+#[test]
+fn options_of_another_engine() {
+    let with = |more: &str| {
+        written(&format!(
+            "[pool]\ntimeout_settle = 0\ncaps = [\"pdf\"]\n[[browsers]]\nurl = \"http://127.0.0.1:1\"\n[[browsers]]\nurl = \"http://127.0.0.1:2\"\nengine = \"devtools\"\n{more}"
+        ))
+    };
+    let all = browsers(&with(""));
+    assert_eq!(all[0].pool.timeout_settle, Some(Duration::ZERO));
+    assert_eq!((all[1].pool.timeout_settle, all[1].pool.caps.len()), (None, 0));
+    assert!(problems(&with("timeout_settle = 0"))[0].contains("`timeout_settle`"));
 }
 
 /// A browser that is attached to at run time starts from `[pool]` too, or it is said why it cannot.

@@ -110,11 +110,23 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// In a browser that is attached to.
-pub(super) const ATTACHED: &[Rule] = &[Rule {
-    keys: ["engine", "isolated"],
-    broken: |pool| pool.engine == EngineKind::Devtools && pool.isolated,
-    hint: "leave `{isolated}` out, or set `{engine}` to `playwright`: the devtools engine makes no contexts of its own",
-}];
+pub(super) const ATTACHED: &[Rule] = &[
+    Rule {
+        keys: ["engine", "isolated"],
+        broken: |pool| pool.engine == EngineKind::Devtools && pool.isolated,
+        hint: "leave `{isolated}` out, or set `{engine}` to `playwright`: the devtools engine makes no contexts of its own",
+    },
+    Rule {
+        keys: ["caps", "isolated"],
+        broken: |pool| {
+            // Under the other engines they mean nothing, which is told.
+            let is_playwright = pool.engine == EngineKind::Playwright;
+            is_playwright && !pool.isolated && pool.caps.iter().any(|cap| cap.reaches_all_tabs())
+        },
+        hint: "set `{isolated}` to `true`, or take `network` and `devtools` out of `{caps}`: in the browser's own context \
+               their tools would reach the tabs of whoever uses the browser",
+    },
+];
 
 /// Settings of the playwright engine that the devtools engine has nothing like.
 const PLAYWRIGHTS: [&str; 9] = [
@@ -130,7 +142,7 @@ const PLAYWRIGHTS: [&str; 9] = [
 ];
 
 /// Settings that were made and have no meaning under the devtools engine.
-pub(super) fn playwrights(pool: &Pool) -> Vec<&'static str> {
+pub(in crate::settings) fn playwrights(pool: &Pool) -> Vec<&'static str> {
     let changed = PLAYWRIGHTS.into_iter().filter(|key| is_changed(key, pool));
     changed.filter(|_| pool.engine == EngineKind::Devtools).collect()
 }

@@ -3,7 +3,8 @@
 // one that greenroom opened for it, those it makes, those that these open; and to any other only when the agent selects
 // it. Without a tab of its own it has none, and opens one.
 //
-// Tabs that are not its own are left as they are: their file dialogs open, and no script is put into their documents.
+// Tabs that are not its own are left as they are: their file dialogs open, and no script is put into their documents. A
+// browser with windows ends with its last tab, so that one is not closed before there is another.
 //
 // Which tabs are its own stands in a file, a line for each: greenroom writes `opened ID`, this adds `own ID`. If
 // anything here does not fit the engine any more, no line is added, and greenroom gives up instead of going on.
@@ -59,7 +60,7 @@ class Keeper {
 
   hook() {
     const { context } = this;
-    const { ensureTab, selectTab } = context;
+    const { ensureTab, selectTab, closeTab } = context;
     const set = context._setCurrentTab.bind(context);
     context._setCurrentTab = (tab) => set(!tab || this.mayUse(tab.page) ? tab : this.last());
     context.ensureTab = async () => {
@@ -86,12 +87,33 @@ class Keeper {
       }
       return selectTab.call(context, index);
     };
+    context.closeTab = async (index) => {
+      const tab = index === undefined ? context.currentTab() : context.tabs()[index];
+      if (tab) await this.leaveSomeTab();
+      return closeTab.call(context, index);
+    };
+  }
+
+  /** Asks the browser itself, beside what the engine knows of it. */
+  async ask(method, params) {
+    this.session ??= this.browser.newBrowserCDPSession();
+    return (await this.session).send(method, params);
+  }
+
+  /** Whether the browser has no more than one tab, in whatever context. */
+  async hasOneTab() {
+    const { targetInfos } = await this.ask('Target.getTargets');
+    return targetInfos.filter((target) => target.type === 'page').length <= 1;
+  }
+
+  /** Opens an empty tab where the last one is about to go. It is the user's. One that had no tab before needs none. */
+  async leaveSomeTab() {
+    if (!this.wasEmpty && (await this.hasOneTab())) await this.ask('Target.createTarget', { url: 'about:blank' });
   }
 
   /** What the browser answers comes after all that happened before: tabs that were closed are known to be then. */
   async catchUp() {
-    this.session ??= this.browser.newBrowserCDPSession();
-    await (await this.session).send('Browser.getVersion');
+    await this.ask('Browser.getVersion');
   }
 
   /** Looks at all tabs there are. What the engine took for its current one before is left if it may not be used. */
@@ -99,6 +121,7 @@ class Keeper {
     for (const line of readFileSync(LIST, 'utf8').split('\n')) {
       if (line.startsWith('opened ')) this.ids.add(line.slice('opened '.length));
     }
+    this.wasEmpty = await this.hasOneTab();
     await Promise.all(this.context.tabs().map((tab) => this.meet(tab.page)));
     const current = this.context.currentTab();
     if (!current || !this.mayUse(current.page)) this.context._setCurrentTab(this.last());

@@ -41,9 +41,16 @@ async fn added_and_removed() {
     attached.house.client.next_notification("notifications/tools/list_changed").await;
     attached.house.navigate("", &site.url("/title?t=alone")).await.ok();
 
-    attached.house.call("", "connect_browser", json!({ "url": third.url() })).await.ok();
+    // The same one again, and one by its name.
+    attached.house.call("", "connect_browser", json!({ "url": second.url() })).await.ok();
+    let named = format!("http://localhost:{}", third.port());
+    attached.house.call("", "connect_browser", json!({ "url": named })).await.ok();
     let (text, structured) = attached.list().await;
-    assert_eq!(structured["browsers"][1]["index"], 3, "an index is used once: {text}");
+    let indices: Vec<_> =
+        structured["browsers"].as_array().unwrap().iter().map(|one| &one["index"]).collect();
+    assert_eq!(indices, [1, 3, 4], "an index is used once: {text}");
+    attached.navigate(4, &site.url("/title?t=three")).await.ok();
+    third.wait_for_urls(&["about:blank", &site.url("/title?t=three")]).await;
     let gone = attached.call(2, "browser_snapshot", json!({})).await;
     assert!(gone.failed().contains("no such browser"), "{}", gone.text());
     attached.house.end().await;
@@ -102,6 +109,16 @@ async fn off_over_http() {
             .arg(theirs.url());
         let server = Server::start(server).await;
         let remote = Remote::open(&server, REVISION, json!({})).await;
+        // A server connects its browsers at its start, without any call.
+        let connected = async {
+            while remote.call("list_browsers", json!({})).await["result"]["structuredContent"]["browsers"][0]
+                ["state"]
+                != "connected"
+            {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        greenroom_testkit::within(greenroom_testkit::PATIENCE, connected).await;
         let listed = remote.request("tools/list", json!({})).await;
         let names: Vec<&str> = listed["result"]["tools"]
             .as_array()
@@ -116,5 +133,4 @@ async fn off_over_http() {
         server.stop().await;
     }
     assert!(theirs.runs());
-    let _ = Attached::start;
 }

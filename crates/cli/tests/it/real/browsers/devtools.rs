@@ -1,15 +1,23 @@
 //! The devtools engine in browsers that already run.
 
-use greenroom_testkit::Site;
+use greenroom_testkit::{Launch, Site, Theirs};
 use serde_json::json;
 
-use super::Attached;
+use super::{
+    super::house::{Data, House},
+    Attached, all_of, with,
+};
 
 /// Its own tools pass through under their own names, in a tab of their own; the person's tabs and the browser stay.
 #[tokio::test]
 async fn its_own_tools_in_a_tab_of_its_own() {
     let site = Site::start().await;
-    let attached = Attached::start(2, &["--engine", "devtools"]).await;
+    let (theirs, data) = (all_of(2).await, Data::new());
+    let launch =
+        Launch::new(env!("CARGO_BIN_EXE_greenroom")).args(["mcp", "--engine", "devtools", "--data-dir"]);
+    let urls: Vec<_> = theirs.iter().map(Theirs::url).collect();
+    let house = House::of(with(launch.arg(data.path()), &urls)).await;
+    let attached = Attached { house, theirs, _data: data };
     let theirs = &attached.theirs[0];
     let before = theirs.tabs().await;
     let listed = attached.call(1, "list_pages", json!({})).await.ok();

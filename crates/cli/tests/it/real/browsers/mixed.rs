@@ -32,6 +32,6 @@ async fn playwright_here_devtools_there() {
     let refused = call("lab", "browser_navigate", json!({ "url": site.url("/") })).await;
     let text = refused.failed();
     assert!(text.contains("browser_navigate") && text.contains("shop"), "{text}");
-    assert!(text.contains("browser 2") || text.contains("lab"), "{text}");
+    assert!(text.contains("browser 2 (\"lab\")"), "{text}");
     house.end().await;
 }

@@ -5,6 +5,7 @@
 mod changes;
 mod devtools;
 mod down;
+mod headers;
 mod mixed;
 mod parallel;
 mod recovery;

@@ -157,9 +157,28 @@ async fn its_port_is_closed_to_browsers() {
     let guest = Guest::attach(Arc::new(endpoint(format!("http://localhost:{}", browser.port)))).await;
     let ports = guest.engine.ports.clone();
     assert!(ports.contains(browser.port));
+    assert!(!ports.is_ours(browser.port), "it can be attached to again");
     guest.leave().await;
     assert!(!ports.contains(browser.port));
     browser.kill().await;
+}
+
+/// A port that has come to be greenroom's own is not attached to, by whatever name, and is not even spoken to.
+#[tokio::test]
+async fn own_ports_are_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (data, port) = (data_folder(), listener.local_addr().unwrap().port());
+    for name in ["127.0.0.1", "localhost"] {
+        let engine = attached(&data, Arc::new(endpoint(format!("http://{name}:{port}"))), |_| {});
+        let _own = engine.ports.hold(port).unwrap();
+        let error = within(PATIENCE, engine.start(InstanceId(0))).await.err().unwrap();
+        assert!(
+            error.message.starts_with(&format!("port {port} of this machine is greenroom's own")),
+            "{error}"
+        );
+    }
+    let connected = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
+    assert!(connected.is_err(), "nobody has come");
 }
 
 /// A start command brings a browser back that is gone, which is attached to then and outlives whoever started it. One that
@@ -240,6 +259,10 @@ async fn headers_are_sent_and_stay_secret() {
     guest.navigate(&site.url("/title?t=own")).await;
     let config = guest.try_call("browser_get_config", json!({})).await.unwrap();
     assert!(config.is_failure() && !text(&config).contains(SECRET), "{}", text(&config));
+    let thrown = json!({ "function": format!("() => {{ throw new Error('saw {SECRET}') }}") });
+    let failure = guest.try_call("browser_evaluate", thrown).await.unwrap();
+    assert!(failure.is_failure() && text(&failure).contains("saw …"), "{}", text(&failure));
+    assert!(!text(&failure).contains(SECRET), "{}", text(&failure));
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         assert!(!String::from_utf8_lossy(&line).contains(SECRET), "{}", entry.path().display());
@@ -260,7 +283,9 @@ async fn what_the_dead_left_is_closed() {
     let data = data_folder();
     let folder = data.path().join("run/4194304-1-0/instances/0");
     fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("tabs"), format!("opened {dead}\nown {dead}\nown ABC\n")).unwrap();
+    let apart = browser.make_context().await;
+    fs::write(folder.join("tabs"), format!("opened {dead}\nown {dead}\nown ABC\ncontext {apart}\n")).unwrap();
+    let users = browser.make_context().await;
     let neighbour = attached(&data, browser.endpoint(), |_| {});
     let living = neighbour.start(InstanceId(0)).await.unwrap();
     let seat = living.open(Arc::new(Nobody)).await.unwrap();
@@ -271,6 +296,7 @@ async fn what_the_dead_left_is_closed() {
     let instance = engine.start(InstanceId(0)).await.unwrap();
     let now = browser.tabs().await;
     assert!(now.len() == before.len() && now.iter().all(|tab| tab.id != dead), "{now:?}");
+    assert_eq!(browser.made_contexts().await, [users], "only what is listed");
     assert_eq!(fs::read_dir(data.path().join("run/left")).unwrap().count(), 0);
     seat.close().await;
     living.stop(GRACE).await;
@@ -299,6 +325,10 @@ async fn what_is_lost_is_closed() {
     let engine = attached(&data, Arc::new(endpoint(format!("http://127.0.0.1:{}", door.port))), |_| {});
     let instance = engine.start(InstanceId(0)).await.unwrap();
     let seat = instance.open(Arc::new(Nobody)).await.unwrap();
+    // As an engine notes one that it made.
+    let list = engine.run.path().join("instances/0/tabs");
+    let noted = fs::read_to_string(&list).unwrap() + &format!("context {}\n", browser.make_context().await);
+    fs::write(&list, noted).unwrap();
     door.cut();
     let mut lost = instance.lost();
     let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone();
@@ -307,7 +337,7 @@ async fn what_is_lost_is_closed() {
     instance.stop(GRACE).await;
     assert_eq!(browser.tabs().await.len(), 2, "nobody could close it");
     let instance = engine.start(InstanceId(0)).await.unwrap();
-    assert_eq!(browser.tabs().await, before);
+    assert_eq!((browser.tabs().await, browser.contexts().await), (before, 0));
     instance.stop(GRACE).await;
     browser.kill().await;
 }

@@ -31,6 +31,13 @@ async fn a_guest_leaves_all_as_it_was() {
     let look = "JSON.stringify([window.marked, innerWidth, innerHeight, navigator.userAgent, document.cookie, history.length, String(setTimeout), String(requestAnimationFrame)])";
     let seen = browser.evaluate(mine, look).await;
 
+    let mut front = before[0].id.clone();
+    for tab in &before {
+        if browser.evaluate(&tab.id, "document.visibilityState").await == "visible" {
+            front.clone_from(&tab.id);
+        }
+    }
+
     let mut guest = Guest::attach(browser.endpoint()).await;
     assert_eq!(browser.tabs().await.len(), 3, "one more");
     assert_eq!(guest.seat.view().borrow().tabs, 1);
@@ -42,6 +49,13 @@ async fn a_guest_leaves_all_as_it_was() {
     assert_eq!(urls(&now).len(), 3, "{now:?}");
     assert!(before.iter().all(|tab| now.contains(tab)), "{now:?}");
     assert_eq!(guest.seat.view().borrow().url, site.url("/title?t=visited"));
+    // The user still looks at the same tab; the guest's, behind it, is drawn all the same.
+    assert_eq!(browser.evaluate(&front, "document.visibilityState").await, "visible");
+    guest.call("browser_take_screenshot", json!({})).await;
+    guest
+        .evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+        .await;
+    assert_eq!(browser.evaluate(&front, "document.visibilityState").await, "visible");
     // Its window is as big as the user's.
     let size = guest.evaluate("() => [innerWidth, innerHeight, String(navigator.userAgent)].join()").await;
     let sizes: Value = serde_json::from_str(seen.as_str().unwrap()).unwrap();
@@ -239,6 +253,26 @@ async fn the_last_tab_is_left() {
     browser.kill().await;
 }
 
+/// So does one that closes its last tab itself, which is the browser's last: the empty tab is not the guest's.
+#[tokio::test]
+async fn the_last_tab_is_closed_by_its_agent() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/title?t=home")).await;
+    let users = browser.tabs().await[0].id.clone();
+    let mut guest = Guest::attach(browser.endpoint()).await;
+    guest.navigate(&site.url("/title?t=own")).await;
+    let own = browser.tabs().await.into_iter().find(|tab| tab.id != users).unwrap();
+    browser.call("Target.closeTarget", json!({ "targetId": users })).await;
+    guest.until_tabs(1).await;
+    guest.call("browser_tabs", json!({ "action": "close" })).await;
+    let left = browser.until(|tabs| tabs.iter().all(|tab| tab.id != own.id)).await;
+    assert!(left.len() == 1 && left[0].url == "about:blank", "{left:?}");
+    guest.navigate(&site.url("/title?t=again")).await;
+    guest.leave().await;
+    assert_eq!(browser.tabs().await, left);
+    browser.kill().await;
+}
+
 /// Isolated seats have contexts of their own, side by side, without the user's cookies; nothing of them stays, and the
 /// user's own context is not touched.
 #[tokio::test]
@@ -276,12 +310,14 @@ async fn what_would_change_the_browser_is_refused() {
     });
     let data = super::data_folder();
     type Change = fn(&mut PlaywrightOptions);
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 8] = [
         ("`user_agent`", |options| options.user_agent = Some("x".to_owned())),
         ("`ignore_https_errors`", |options| options.ignore_https_errors = true),
         ("`allowed_origins`", |options| options.allowed_origins.push("http://x".to_owned())),
         ("`blocked_origins`", |options| options.blocked_origins.push("http://x".to_owned())),
         ("`init_script`", |options| options.init_scripts.push("/dev/null".into())),
+        ("`caps`", |options| options.caps.push("network".to_owned())),
+        ("`caps`", |options| options.caps.push("devtools".to_owned())),
         ("`extension`", |options| options.extension = true),
     ];
     for (key, change) in changes {

@@ -134,8 +134,20 @@ impl UserBrowser {
 
     /// How many contexts there are beside the browser's own.
     pub async fn contexts(&self) -> usize {
+        self.made_contexts().await.len()
+    }
+
+    /// Which these are.
+    pub async fn made_contexts(&self) -> Vec<String> {
         let contexts = self.call("Target.getBrowserContexts", json!({})).await;
-        contexts["browserContextIds"].as_array().unwrap().len()
+        let made = contexts["browserContextIds"].as_array().unwrap().iter();
+        made.map(|context| context.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Makes one more.
+    pub async fn make_context(&self) -> String {
+        let made = self.call("Target.createBrowserContext", json!({})).await;
+        made["browserContextId"].as_str().unwrap().to_owned()
     }
 
     /// Has a tab's page crash, and waits until the browser has noticed.

@@ -149,6 +149,44 @@ async fn what_is_opened_belongs_to_its_opener() {
     browser.kill().await;
 }
 
+/// A seat that nobody waits for any more leaves nothing behind, though its tab was open already.
+#[tokio::test]
+async fn an_unwanted_seat_leaves_nothing() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/title?t=home")).await;
+    let before = browser.tabs().await;
+    let guest = Guest::attach(browser.endpoint()).await;
+    tokio::select! {
+        biased;
+        _ = browser.until(|tabs| tabs.len() == 2) => {}
+        _ = guest.instance.open(Arc::new(Nobody)) => panic!("the tab comes first"),
+    }
+    browser.until(|tabs| tabs == before).await;
+    guest.leave().await;
+    browser.kill().await;
+}
+
+/// The browser's last tab is not closed by its agent, and leaves an empty one behind when the seat closes it: a browser with
+/// windows would end with it.
+#[tokio::test]
+async fn the_last_tab_is_left() {
+    let site = Site::start().await;
+    let browser = UserBrowser::start(&site.url("/title?t=home")).await;
+    let users = browser.tabs().await[0].id.clone();
+    let guest = Guest::attach(browser.endpoint()).await;
+    let (mut sitter, own) = guest.sit().await;
+    browser.call("Target.closeTarget", json!({ "targetId": users })).await;
+    let only = browser.until(|tabs| tabs.len() == 1).await;
+    let reply = sitter.call("close_page", json!({ "pageId": own })).await;
+    assert!(text(&reply).contains("cannot be closed"), "{}", text(&reply));
+    assert_eq!(browser.tabs().await, only);
+    sitter.seat.close().await;
+    let left = browser.tabs().await;
+    assert!(left.len() == 1 && left[0].id != only[0].id && left[0].url == "about:blank", "{left:?}");
+    guest.leave().await;
+    browser.kill().await;
+}
+
 /// A tab of the user's that crashes is no loss; the seat's own is, and its browser goes on. A browser that dies is lost at
 /// once, with the instance.
 #[tokio::test]

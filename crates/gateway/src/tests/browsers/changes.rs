@@ -1,0 +1,118 @@
+//! Attached browsers looked at, connected again, added and removed by agents.
+
+use super::*;
+
+/// The list says how each browser is, for people and for programs.
+#[tokio::test]
+async fn browsers_are_listed() {
+    let client = attached(&[], &[ONE, WORK]);
+    let list = client.call("list_browsers", json!({})).await;
+    assert_eq!(
+        text(&list),
+        "Total browsers: 2\n\n[1] http://127.0.0.1:9222 - pending\n[2] ws://10.0.0.7:9222/devtools - pending (work; tags: a, b)\n\nMultiple browsers detected. You MUST specify browserIndex parameter in all tool calls to target a specific browser."
+    );
+    client.ran("t", json!({"sessionId": "s", "browserIndex": "work"})).await;
+    let list = client.call("list_browsers", json!({})).await;
+    let work = &list["structuredContent"]["browsers"][1];
+    assert_eq!(
+        (&work["index"], &work["label"], &work["tags"]),
+        (&json!(2), &json!("work"), &json!(["a", "b"]))
+    );
+    assert_eq!((&work["state"], &work["engine"]), (&json!("connected"), &json!("playwright")));
+    assert_eq!((&work["sessions"], &work["leasedSlots"]), (&json!(1), &json!(1)));
+    assert_eq!((&work["lastError"], &work["retryInSeconds"]), (&Value::Null, &Value::Null));
+    assert_eq!(text(&client.call("list_browsers", json!({})).await).lines().count(), 6);
+}
+
+/// Which browser is to be connected again is said by the same rules.
+#[tokio::test]
+async fn browsers_are_reconnected() {
+    let single = attached(&[], &[ONE]);
+    single.ran("t", json!({})).await;
+    assert_eq!(single.ran("reconnect_browser", json!({})).await, "[1] http://127.0.0.1:9222 - connected");
+    let (_, said) = single.fails("reconnect_browser", json!({"browserIndex": 1})).await;
+    assert!(said.starts_with("browserIndex must NOT be specified"), "{said}");
+    let several = attached(&[], &[ONE, WORK]);
+    let (_, said) = several.fails("reconnect_browser", json!({})).await;
+    assert!(said.starts_with("browserIndex parameter is required"), "{said}");
+    several.ran("t", json!({"browserIndex": 2})).await;
+    let again = several.ran("reconnect_browser", json!({"browserIndex": "work"})).await;
+    assert_eq!(again, "[2] ws://10.0.0.7:9222/devtools - connected (work; tags: a, b)");
+    let (code, said) = attached(&[BUILT_IN], &[]).fails("reconnect_browser", json!({})).await;
+    assert_eq!(code, "browser_index");
+    assert!(said.contains("no browser is attached"), "{said}");
+}
+
+/// A browser that comes changes what everybody must say, and clients hear of it; one that goes changes it back. Indices
+/// are not used again, tools of a new engine are asked for, and what may not be attached is refused with why.
+#[tokio::test(start_paused = true)]
+async fn browsers_come_and_go() {
+    let client = attached(&[], &[ONE]);
+    client.shown().await;
+    let changes = client.gateway.catalog.changes();
+    let count = || *changes.borrow();
+    assert!(!client.names().await.contains("find"));
+    let two = json!({"url": "http://127.0.0.1:9223", "label": "second", "tags": ["x"], "engine": "devtools"});
+    let said = client.ran("connect_browser", two.clone()).await;
+    assert!(
+        said.starts_with("[2] http://127.0.0.1:9223 - ") && said.ends_with(" (second; tags: x)"),
+        "{said}"
+    );
+    assert!(count() > 0, "clients hear of it");
+    assert!(client.names().await.contains("find"), "its engine was asked");
+    assert_eq!(client.fails("t", json!({})).await.0, "browser_index");
+    assert_eq!(client.ran("find", json!({"browserIndex": "second"})).await, "browser-2/0 find");
+    let (code, said) = client.fails("connect_browser", two).await;
+    assert_eq!(code, "browser_exists");
+    assert!(said.contains("as browser 2"), "{said}");
+    for (arguments, code, says) in [
+        (json!({"url": "http://127.0.0.1:1|chrome"}), "bad_browser", "start command"),
+        (json!({"url": "http://forbidden/"}), "bad_browser", "may not be attached"),
+        (json!({"url": "http://nobody/"}), "browser_down", "nobody answers; it was not attached"),
+        (json!({"url": "http://127.0.0.1:1", "label": "7"}), "bad_browser", "number"),
+        (json!({"url": "http://127.0.0.1:1", "headers": {}}), "invalid_arguments", "headers"),
+        (json!({"url": "http://127.0.0.1:1", "engine": "custom"}), "invalid_arguments", "custom"),
+    ] {
+        let (told, said) = client.fails("connect_browser", arguments).await;
+        assert_eq!(told, code, "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+    let (_, said) = client.fails("disconnect_browser", json!({})).await;
+    assert!(said.starts_with("browserIndex parameter is required"), "{said}");
+    let before = count();
+    let said = client.ran("disconnect_browser", json!({"browserIndex": "second"})).await;
+    assert_eq!(said, "browser 2 is no longer attached: http://127.0.0.1:9223");
+    assert!(count() > before);
+    assert!(!client.names().await.contains("find"));
+    assert_eq!(client.ran("t", json!({})).await, "browser-1/0 t");
+    let said = client.ran("connect_browser", json!({"url": "http://127.0.0.1:9223"})).await;
+    assert!(said.starts_with("[4] "), "{said}");
+    client.ran("disconnect_browser", json!({"browserIndex": 1})).await;
+    client.ran("disconnect_browser", json!({})).await;
+    let (code, said) = client.fails("t", json!({})).await;
+    assert_eq!(code, "no_browser");
+    assert!(said.contains("connect_browser"), "{said}");
+    assert!(
+        client.names().await.contains("connect_browser")
+            && !client.names().await.contains("disconnect_browser")
+    );
+}
+
+/// A browser that somebody asked for and did not wait for is not kept: nobody else has to say which one they mean.
+#[tokio::test(start_paused = true)]
+async fn a_browser_that_nobody_waits_for() {
+    let client = attached(&[], &[ONE]);
+    client.shown().await;
+    let asked = client.call("connect_browser", json!({"url": "http://hangs/"}));
+    assert!(timeout(Duration::from_millis(1), asked).await.is_err(), "it never answers");
+    // The clock stands still while anything can be done: steps are counted instead.
+    for _ in 0..1_000 {
+        if client.gateway.fleet.browsers().len() == 1 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(client.ran("t", json!({})).await, "browser-1/0 t");
+    let shown = client.parameters("t").await;
+    assert_eq!(shown["properties"].get("browserIndex"), None, "{shown}");
+}
