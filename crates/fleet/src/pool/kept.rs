@@ -176,6 +176,7 @@ impl Pool {
         match owner {
             None => self.spare_taken(suits),
             Some(owner) if !is_fine => self.seat_lost(owner, seat.as_ref(), None),
+            Some(owner) if !suits => self.tab_closed(owner, "a session took the browser"),
             Some(_) => {}
         }
         if suits && is_fine { Found::Seat(seat) } else { Found::Leftover(seat) }
@@ -219,8 +220,10 @@ impl Pool {
         let lease = Lease::new(self.clone(), place, lease);
         let kept = self.kept().remove_if(slot, number);
         if let Some(KeptSeat { seat, owner, .. }) = kept {
-            if let Some(owner) = owner.filter(|_| !is_fine(seat.as_ref())) {
-                self.seat_lost(owner, seat.as_ref(), None);
+            match owner {
+                Some(owner) if is_fine(seat.as_ref()) => self.tab_closed(owner, "it was not used for too long"),
+                Some(owner) => self.seat_lost(owner, seat.as_ref(), None),
+                None => {}
             }
             seat::close(seat).await;
         }

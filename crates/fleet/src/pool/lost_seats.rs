@@ -51,6 +51,13 @@ impl Pool {
         self.unheard(owner, NewTab { browser, is_tab, why, keeps_logins });
     }
 
+    /// A seat that waited for this owner was closed, though nothing was wrong with it.
+    pub(super) fn tab_closed(&self, owner: Owner, why: &str) {
+        let Some(browser) = self.browser() else { return };
+        let keeps_logins = self.settings().local_only;
+        self.unheard(owner, NewTab { browser, is_tab: true, why: why.to_owned(), keeps_logins });
+    }
+
     /// A seat that was to wait for this owner does not, because it was lost a moment ago; or for another reason, of which
     /// there is nothing to say.
     pub(crate) fn seat_not_kept(&self, owner: Owner, lease: &Lease, seat: &dyn Seat) {

@@ -180,3 +180,21 @@ async fn each_owner_hears_of_its_own() {
     }
     yard.end().await;
 }
+
+/// A tab that calls without a session left is closed for a session, or after its idle time: the next such call is told why,
+/// once.
+#[tokio::test(start_paused = true)]
+async fn a_tab_that_was_closed() {
+    let yard = Yard::new(1);
+    yard.stage.call_loose("click").await.unwrap();
+    yard.stage.call("a", "click").await.unwrap();
+    yard.stage.close("a").await.unwrap();
+    let rest = "the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were";
+    let said = yard.stage.call_loose("click").await.unwrap();
+    assert_eq!(notes(&said), [format!("a tab of browser 1 was lost: a session took the browser; {rest}")]);
+    assert_eq!(notes(&yard.stage.call_loose("click").await.unwrap()), [""; 0]);
+    sleep(IDLE * 2).await;
+    let said = yard.stage.call_loose("click").await.unwrap();
+    assert_eq!(notes(&said), [format!("a tab of browser 1 was lost: it was not used for too long; {rest}")]);
+    yard.end().await;
+}
