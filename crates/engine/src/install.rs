@@ -40,10 +40,16 @@ pub enum NotInstalled {
 }
 
 impl NotInstalled {
-    pub fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> String {
+        // Without it, setup installs what the configuration names, and the engine may be named elsewhere.
+        let named = |engine: &str| {
+            if engine == PLAYWRIGHT.name { String::new() } else { format!(" --engine {engine}") }
+        };
         match self {
-            Self::Missing { .. } => "run `greenroom setup`",
-            Self::WrongVersion { .. } | Self::Damaged { .. } => "run `greenroom setup`, which replaces it",
+            Self::Missing { engine, .. } => format!("run `greenroom setup{}`", named(engine)),
+            Self::WrongVersion { engine, .. } | Self::Damaged { engine, .. } => {
+                format!("run `greenroom setup{}`, which replaces it", named(engine))
+            }
         }
     }
 }

@@ -202,10 +202,10 @@ impl Failure {
                 ),
             },
             FleetError::Lost(_) => failure("session_lost").hint(
-                "whether the call had its effect is not known; the next call with this session gets a new, empty browser",
+                "whether the call had its effect is not known; the next call begins with a new, empty page",
             ),
             FleetError::NotRun(_) => failure("not_run")
-                .hint("it had no effect; the next call with this session gets a new, empty browser")
+                .hint("it had no effect; the next call begins with a new, empty page")
                 .retryable(),
             FleetError::Closed => {
                 failure("session_closed").hint("a call with the same sessionId starts a new session")

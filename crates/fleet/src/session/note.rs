@@ -64,6 +64,13 @@ impl fmt::Display for Note {
                     "session restarted: {ended}; this is a new, empty browser, earlier pages, cookies and refs are gone"
                 )
             }
+            // Its cookies went with the browser that it lived in.
+            Self::Reopened(ended @ Ended::Removed(_)) => {
+                write!(
+                    f,
+                    "session restarted: {ended}; this is another browser, earlier tabs, cookies and refs are not in it"
+                )
+            }
             Self::Reopened(ended) => {
                 write!(
                     f,

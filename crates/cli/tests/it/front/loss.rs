@@ -18,7 +18,7 @@ async fn a_death_under_a_call() {
     let answer = client.call("die", json!({"sessionId": "a", "code": 7, "stderr": "out of luck"})).await;
     let (code, text) = failure(&answer);
     assert_eq!((code.as_str(), retryable(&answer)), ("session_lost", false));
-    let expected = "the session was lost during this call: the engine process ended (exit status: 7); its last words: out of luck\n\nhint: whether the call had its effect is not known; the next call with this session gets a new, empty browser";
+    let expected = "the session was lost during this call: the engine process ended (exit status: 7); its last words: out of luck\n\nhint: whether the call had its effect is not known; the next call begins with a new, empty page";
     assert_eq!(text, expected);
     let next = client.call("pid", json!({"sessionId": "a"})).await;
     assert_ne!(pid_of(&next), process);
