@@ -59,7 +59,11 @@ fn a_missing_engine_is_named() {
         let expected = format!("the {name} engine is not installed: `/nowhere/engines/{name}/{version}`");
         assert_eq!(error.to_string(), expected);
         let error = StartError::from(error);
-        assert_eq!(error.hint.as_deref(), Some("run `greenroom setup`"));
+        let command = match name {
+            "playwright" => "run `greenroom setup`".to_owned(),
+            other => format!("run `greenroom setup --engine {other}`"),
+        };
+        assert_eq!(error.hint, Some(command));
     }
 }
 

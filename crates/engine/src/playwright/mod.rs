@@ -1,5 +1,5 @@
 //! The playwright engine: Microsoft's `@playwright/mcp`, attached to a Chromium that greenroom started, or to one that
-//! runs already ([`driven`]).
+//! runs already ([`crate::driven`]).
 //!
 //! One Node process serves all seats over HTTP on loopback, a context each; where agents may run code in it, each seat
 //! has a Node of its own over stdio, so that such code reaches nobody else. Firefox, WebKit, the user's own browser and

@@ -335,3 +335,6 @@ async fn read_whole(response: Response<Incoming>, to: &Arc<Dispatch>) -> Result<
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ mod bulk;
 mod crash_browser;
 mod crash_engine;
 mod demo;
+mod devtools;
 mod egress;
 mod faults;
 mod files;

@@ -1,0 +1,256 @@
+//! The client against a server that does what a test says, request by request.
+
+use std::sync::Mutex as Plain;
+
+use greenroom_core::raw::encode;
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+
+use super::*;
+use crate::peer::{ClientInfo, Hello};
+
+/// What came.
+#[derive(Debug, Clone)]
+struct Asked {
+    method: String,
+    /// In lower case.
+    head: String,
+    body: String,
+}
+
+/// What is answered.
+enum Say {
+    Json(String),
+    /// Events as they are written; the stream ends behind them.
+    Events(String),
+    /// The same, and the stream stays open.
+    Stay(String),
+    Status(&'static str),
+}
+
+type Script = dyn Fn(&Asked) -> Say + Send + Sync;
+
+struct Scripted {
+    uri: Uri,
+    asked: Arc<Plain<Vec<Asked>>>,
+}
+
+impl Scripted {
+    async fn start(script: impl Fn(&Asked) -> Say + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+        let (asked, script): (Arc<Plain<Vec<Asked>>>, Arc<Script>) = (Arc::default(), Arc::new(script));
+        let log = asked.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, script.clone(), log.clone()));
+            }
+        });
+        Self { uri, asked }
+    }
+
+    fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    async fn open(&self) -> Peer {
+        let (peer, inbound) = Endpoint::new(self.uri.clone()).unwrap().connect();
+        // What the server says of its own accord is nobody's here.
+        tokio::spawn(async move {
+            let mut inbound = inbound;
+            while inbound.recv().await.is_some() {}
+        });
+        let hello = Hello {
+            protocol_version: "2025-11-25",
+            capabilities: encode(&json!({})),
+            client_info: ClientInfo { name: "test", version: "0" },
+        };
+        peer.initialize(&hello).await.unwrap().unwrap();
+        peer
+    }
+}
+
+async fn serve(stream: TcpStream, script: Arc<Script>, log: Arc<Plain<Vec<Asked>>>) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if stream.read_line(&mut head).await? == 0 {
+                return Ok(());
+            }
+        }
+        let head = head.to_lowercase();
+        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+        let mut body = vec![0; length.unwrap_or(0)];
+        stream.read_exact(&mut body).await?;
+        let method = head.split(' ').next().unwrap_or_default().to_uppercase();
+        let asked = Asked { method, head, body: String::from_utf8(body).unwrap() };
+        let say = script(&asked);
+        log.lock().unwrap().push(asked);
+        const SESSION: &str = "mcp-session-id: s1\r\n";
+        let (kind, text, ends) = match say {
+            Say::Json(text) => ("application/json", text, None),
+            Say::Events(text) => ("text/event-stream", text, Some(true)),
+            Say::Stay(text) => ("text/event-stream", text, Some(false)),
+            Say::Status(status) => {
+                let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+                stream.write_all(answer.as_bytes()).await?;
+                continue;
+            }
+        };
+        let Some(ends) = ends else {
+            let bytes = text.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\n{SESSION}content-type: {kind}\r\ncontent-length: {bytes}\r\n\r\n"
+            );
+            stream.write_all(format!("{head}{text}").as_bytes()).await?;
+            continue;
+        };
+        let head = format!("HTTP/1.1 200 OK\r\n{SESSION}content-type: {kind}\r\nconnection: close\r\n\r\n");
+        stream.write_all(format!("{head}{text}").as_bytes()).await?;
+        stream.flush().await?;
+        if ends {
+            return Ok(());
+        }
+        // Until the client leaves.
+        let _ = stream.read(&mut [0; 1]).await?;
+        return Ok(());
+    }
+}
+
+fn id(asked: &Asked) -> String {
+    let body: serde_json::Value = serde_json::from_str(&asked.body).unwrap();
+    body["id"].to_string()
+}
+
+/// What every server says to an introduction and to notifications; nothing else.
+fn usual(asked: &Asked) -> Option<Say> {
+    if asked.body.contains("\"initialize\"") {
+        let (id, version) = (id(asked), "2025-03-26");
+        return Some(Say::Json(format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"{version}","capabilities":{{}}}}}}"#
+        )));
+    }
+    let is_notification = asked.method == "POST" && !asked.body.contains("\"id\"");
+    is_notification.then_some(Say::Status("202 Accepted"))
+}
+
+fn answer(asked: &Asked) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"fine":true}}}}"#, id(asked))
+}
+
+/// A server without a stream of its own accord is content without one. What was agreed on in the handshake is said with
+/// every request, and a goodbye ends the session.
+#[tokio::test]
+async fn a_plain_server() {
+    let server = Scripted::start(|asked| {
+        usual(asked).unwrap_or_else(|| match asked.method.as_str() {
+            "GET" => Say::Status("405 Method Not Allowed"),
+            "DELETE" => Say::Status("200 OK"),
+            _ => Say::Json(answer(asked)),
+        })
+    })
+    .await;
+    let peer = server.open().await;
+    for _ in 0..2 {
+        peer.request("x", None).await.unwrap().unwrap();
+    }
+    peer.close().await;
+    let asked = server.asked();
+    let last = asked.last().unwrap();
+    assert_eq!(last.method, "DELETE");
+    for request in &asked[1..] {
+        assert!(request.head.contains("mcp-session-id: s1\r\n"), "{request:?}");
+    }
+    assert!(last.head.contains("mcp-protocol-version: 2025-03-26\r\n"), "{last:?}");
+}
+
+/// An answer whose stream breaks off is taken up behind the last event that came, after the pause that the server wants,
+/// and comes once; without numbers it is lost.
+#[tokio::test]
+async fn a_broken_answer() {
+    let waiting: Arc<Plain<Option<String>>> = Arc::default();
+    let held = waiting.clone();
+    let server = Scripted::start(move |asked| {
+        usual(asked).unwrap_or_else(|| match asked.method.as_str() {
+            "GET" if asked.head.contains("last-event-id: e7\r\n") => {
+                Say::Events(format!("id: e8\ndata: {}\n\n", held.lock().unwrap().take().unwrap()))
+            }
+            "GET" => Say::Status("405 Method Not Allowed"),
+            _ if asked.body.contains("\"numbered\"") => {
+                *held.lock().unwrap() = Some(answer(asked));
+                Say::Events("id: e7\nretry: 10\ndata: \n\nid: half".to_owned())
+            }
+            _ => {
+                Say::Events("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n".to_owned())
+            }
+        })
+    })
+    .await;
+    let peer = server.open().await;
+    let answer = timeout(Duration::from_secs(20), peer.request("numbered", None)).await.unwrap();
+    assert_eq!(answer.unwrap().unwrap().get(), r#"{"fine":true}"#);
+    assert_eq!(peer.request("plain", None).await.unwrap_err(), Gone::Closed);
+}
+
+/// The stream of what a server says of its own accord is opened again when it ends; a server that then knows nothing of the
+/// session has ended it.
+#[tokio::test]
+async fn the_stream_of_its_own_accord() {
+    let times = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let server = Scripted::start(move |asked| {
+        usual(asked).unwrap_or_else(|| match asked.method.as_str() {
+            "GET" => match times.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+                0 => Say::Events("id: a\nretry: 5\ndata: \n\n".to_owned()),
+                1 => Say::Status("503 Service Unavailable"),
+                2 if asked.head.contains("last-event-id: a\r\n") => Say::Events("retry: 5\n\n".to_owned()),
+                _ => Say::Status("404 Not Found"),
+            },
+            _ => Say::Json(answer(asked)),
+        })
+    })
+    .await;
+    let peer = server.open().await;
+    timeout(Duration::from_secs(20), peer.closed()).await.unwrap();
+    assert_eq!(server.asked().iter().filter(|asked| asked.method == "GET").count(), 4);
+    assert_eq!(peer.request("x", None).await.unwrap_err(), Gone::Closed);
+}
+
+/// A refused request is told with the server's words, and costs no more than itself; a session that is not known is over;
+/// before there is one, there is no server there.
+#[tokio::test]
+async fn refusals() {
+    let server = Scripted::start(|asked| {
+        usual(asked).unwrap_or_else(|| match asked.method.as_str() {
+            "GET" => Say::Stay(String::new()),
+            _ if asked.body.contains("\"too much\"") => Say::Status("429 Too Many Requests"),
+            _ if asked.body.contains("\"gone\"") => Say::Status("404 Not Found"),
+            _ => Say::Json(answer(asked)),
+        })
+    })
+    .await;
+    let peer = server.open().await;
+    let refused = peer.request("too much", None).await.unwrap_err();
+    assert_eq!(refused, Gone::Refused("429 Too Many Requests: ".to_owned()));
+    peer.request("x", None).await.unwrap().unwrap();
+    assert_eq!(peer.request("gone", None).await.unwrap_err(), Gone::Closed);
+
+    let nobody = Scripted::start(|_| Say::Status("404 Not Found")).await;
+    let (peer, _inbound) = Endpoint::new(nobody.uri.clone()).unwrap().connect();
+    assert_eq!(peer.request("x", None).await.unwrap_err(), Gone::Refused("404 Not Found: ".to_owned()));
+}
+
+/// An address that wants encryption is not spoken to without it: a server that has none is not reached.
+#[tokio::test]
+async fn encryption_is_not_left_out() {
+    let server = Scripted::start(|asked| Say::Json(answer(asked))).await;
+    let uri = server.uri.to_string().replace("http://", "https://").parse().unwrap();
+    let (peer, _inbound) = Endpoint::new(uri).unwrap().connect();
+    let refused = timeout(Duration::from_secs(20), peer.request("x", None)).await.unwrap();
+    assert_eq!(refused.unwrap_err(), Gone::Closed);
+    assert!(server.asked().is_empty());
+}
