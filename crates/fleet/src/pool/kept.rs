@@ -221,7 +221,9 @@ impl Pool {
         let kept = self.kept().remove_if(slot, number);
         if let Some(KeptSeat { seat, owner, .. }) = kept {
             match owner {
-                Some(owner) if is_fine(seat.as_ref()) => self.tab_closed(owner, "it was not used for too long"),
+                Some(owner) if is_fine(seat.as_ref()) => {
+                    self.tab_closed(owner, "it was not used for too long")
+                }
                 Some(owner) => self.seat_lost(owner, seat.as_ref(), None),
                 None => {}
             }

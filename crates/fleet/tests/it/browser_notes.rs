@@ -133,9 +133,6 @@ async fn a_tab_that_crashed_alone() {
     let said = yard.stage.call_loose("click").await.unwrap();
     assert!(matches!(said.notes[..], [Note::NewTab(_)]), "{said:?}");
     assert_eq!(yard.world(1).counts().starts, 1, "the browser is as it was");
-    sleep(IDLE * 2).await;
-    let later = yard.stage.call_loose("click").await.unwrap();
-    assert_eq!((later.seat, later.notes), (said.seat + 1, vec![]));
     yard.end().await;
 }
 
@@ -189,7 +186,8 @@ async fn a_tab_that_was_closed() {
     yard.stage.call_loose("click").await.unwrap();
     yard.stage.call("a", "click").await.unwrap();
     yard.stage.close("a").await.unwrap();
-    let rest = "the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were";
+    let rest =
+        "the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were";
     let said = yard.stage.call_loose("click").await.unwrap();
     assert_eq!(notes(&said), [format!("a tab of browser 1 was lost: a session took the browser; {rest}")]);
     assert_eq!(notes(&yard.stage.call_loose("click").await.unwrap()), [""; 0]);

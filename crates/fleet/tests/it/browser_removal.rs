@@ -104,7 +104,7 @@ async fn an_epitaph_brings_nothing_back() {
     assert_eq!((said.pool.as_str(), said.restarted()), ("browser-1", Some(&removed)));
     assert_eq!(
         said.notes[0].to_string(),
-        "session restarted: browser 2, where it lived, was removed; its earlier tabs and refs are gone, the browser's cookies and logins are as they were"
+        "session restarted: browser 2, where it lived, was removed; this is another browser, earlier tabs, cookies and refs are not in it"
     );
     yard.world(2).assert_empty();
     yard.end().await;
