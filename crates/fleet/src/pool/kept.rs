@@ -222,7 +222,7 @@ impl Pool {
         if let Some(KeptSeat { seat, owner, .. }) = kept {
             match owner {
                 Some(owner) if is_fine(seat.as_ref()) => {
-                    self.tab_closed(owner, "it was not used for too long")
+                    self.tab_closed(owner, "it was not used for too long");
                 }
                 Some(owner) => self.seat_lost(owner, seat.as_ref(), None),
                 None => {}
