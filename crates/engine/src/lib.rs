@@ -28,6 +28,7 @@ mod profile;
 pub mod run_folder;
 mod seat_folder;
 mod stdio;
+mod tool_list;
 mod upstream;
 mod workspace;
 
@@ -35,4 +36,4 @@ pub use custom::{CustomEngine, CustomServer};
 pub use devtools::{DevtoolsEngine, DevtoolsOptions};
 pub use endpoint::Endpoint;
 pub use playwright::{PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions};
-pub use upstream::{Offer, ToolsChanged};
+pub use tool_list::{Offer, ToolsChanged};

@@ -7,15 +7,14 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use greenroom_core::{Agent, Fields, Raw, StartError, Tool, Toolset, port::human, raw::encode};
+use greenroom_core::{Agent, Fields, Raw, StartError, port::human, raw::encode};
 use greenroom_mcp::{
     Gone, Id, Inbound, Peer, Revision, RpcError,
     error::INTERNAL,
-    link::child,
     peer::{ClientInfo, Hello},
 };
 use serde::Deserialize;
@@ -26,32 +25,11 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{
-    loss::explain,
-    process::{Pipes, Process},
-};
+use crate::tool_list::{Offers, ToolsChanged, look};
 
 /// How long the handshake may take, and each page of a tool list. The engine has started by then and only has to
 /// answer.
 const HANDSHAKE: Duration = Duration::from_secs(20);
-
-/// How many pages a tool list may have before it counts as endless.
-const TOOL_PAGES_MAX: usize = 100;
-
-/// A tool list, how long it is good for, and for whom.
-#[derive(Debug)]
-pub struct Offer {
-    pub tools: Toolset,
-    /// Whether the engine has just started: then the next one will offer the same. A change that it announced while it
-    /// ran may be gone with it.
-    pub at_start: bool,
-    /// Whether tools may be missing that others would be offered: the agent's client can be asked less than an engine may
-    /// want to ask.
-    pub partial: bool,
-}
-
-/// Told of every tool list that an engine offers, equal ones too.
-pub type ToolsChanged = Arc<dyn Fn(Offer) + Send + Sync>;
 
 /// Why talking to an engine failed.
 #[derive(Debug)]
@@ -246,7 +224,7 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server,
 }
 
 /// Awaits an answer for as long as an engine may take.
-async fn within_deadline<T>(
+pub(crate) async fn within_deadline<T>(
     method: &str,
     answer: impl Future<Output = Result<T, Gone>>,
 ) -> Result<T, Failed> {
@@ -288,58 +266,6 @@ fn capabilities(agent: &dyn Agent) -> Raw {
         }
     }
     ours.to_raw()
-}
-
-/// Asks an engine that was started for its tools, and ends it.
-pub(crate) async fn tools_of(process: Process, pipes: Pipes, grace: Duration) -> Result<Toolset, StartError> {
-    let (peer, _inbound) = child::connect(pipes.stdin, pipes.stdout);
-    let listed = explain(&process, ask_for_tools(&peer)).await;
-    drop(peer);
-    process.stop(grace).await;
-    listed
-}
-
-/// Shakes hands on a fresh connection and asks for the tools: all that any agent could be offered. Some servers have tools
-/// only for clients that can be asked something.
-pub(crate) async fn ask_for_tools(peer: &Peer) -> Result<Toolset, Failed> {
-    let all = json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } });
-    let server = initialize(peer, encode(&all)).await?;
-    let tools = list_tools(peer).await?;
-    Ok(Toolset { capabilities: Some(server.capabilities), ..tools })
-}
-
-/// All pages of the engine's tool list.
-pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, Failed> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Page {
-        tools: Vec<Raw>,
-        next_cursor: Option<String>,
-    }
-    #[derive(Deserialize)]
-    struct Named {
-        name: Arc<str>,
-    }
-    let bad = |error: &dyn std::fmt::Display| {
-        Failed::Answer(StartError::new(format!("the engine's tool list cannot be used: {error}")))
-    };
-    let mut tools = Vec::new();
-    let mut cursor: Option<String> = None;
-    for _ in 0..TOOL_PAGES_MAX {
-        let params = cursor.take().map(|cursor| encode(&json!({ "cursor": cursor })));
-        let answer = within_deadline("tools/list", peer.request("tools/list", params.as_ref())).await?;
-        let page: Page =
-            serde_json::from_str(answer.map_err(|error| bad(&error))?.get()).map_err(|error| bad(&error))?;
-        for definition in page.tools {
-            let Named { name } = serde_json::from_str(definition.get()).map_err(|error| bad(&error))?;
-            tools.push(Tool { name, definition });
-        }
-        match page.next_cursor {
-            Some(next) => cursor = Some(next),
-            None => return Ok(Toolset { tools, capabilities: None }),
-        }
-    }
-    Err(bad(&format!("it has more than {TOOL_PAGES_MAX} pages")))
 }
 
 /// Reads what the engine sends on its own accord, for as long as the session lives.
@@ -420,38 +346,6 @@ async fn pass_on(peer: Arc<Peer>, agent: Arc<dyn Agent>, id: Id, method: String,
     }
 }
 
-/// Who is told of tool lists, and what to think of them.
-#[derive(Clone)]
-struct Offers {
-    told: ToolsChanged,
-    partial: bool,
-    /// The names of the last list. One that is gone from the next is gone for everybody.
-    had: Arc<Mutex<Vec<Arc<str>>>>,
-    /// What else the engine has, once it has said so.
-    capabilities: Arc<OnceLock<Raw>>,
-}
-
-/// Asks the engine for its tools, tells of them, and returns their names.
-async fn look(peer: Arc<Peer>, offers: Offers, at_start: bool) -> Vec<Arc<str>> {
-    match list_tools(&peer).await.map_err(StartError::from) {
-        Ok(tools) => {
-            let names: Vec<_> = tools.tools.iter().map(|tool| tool.name.clone()).collect();
-            let had = std::mem::replace(
-                &mut *offers.had.lock().unwrap_or_else(PoisonError::into_inner),
-                names.clone(),
-            );
-            let partial = offers.partial && had.iter().all(|name| names.contains(name));
-            let tools = Toolset { capabilities: offers.capabilities.get().cloned(), ..tools };
-            (offers.told)(Offer { tools, at_start, partial });
-            names
-        }
-        Err(error) => {
-            tracing::warn!(%error, "the engine does not say what its tools are");
-            Vec::new()
-        }
-    }
-}
-
 fn cancelled(params: Option<&Raw>) -> Option<Id> {
     Fields::open(params?).ok()?.get("requestId").and_then(Id::from_raw)
 }
@@ -481,7 +375,7 @@ mod tests {
         let (_open_too, stdout) = tokio::io::duplex(1024);
         let (peer, _inbound) = greenroom_mcp::link::child::connect(stdin, stdout);
         let initialized = initialize(&peer, encode(&json!({}))).await.map(|_| ()).map_err(StartError::from);
-        let listed = list_tools(&peer).await.map(|_| ()).map_err(StartError::from);
+        let listed = crate::tool_list::list_tools(&peer).await.map(|_| ()).map_err(StartError::from);
         assert_eq!(initialized.unwrap_err().message, "the engine did not answer `initialize` within 20 s");
         assert_eq!(listed.unwrap_err().message, "the engine did not answer `tools/list` within 20 s");
     }

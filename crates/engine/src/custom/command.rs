@@ -13,7 +13,7 @@ use crate::{
     process::{Listen, Pipes, Process},
     seat_folder::SeatFolder,
     stdio::{Connection, Kind, ProcessSeat, SeatBrowser},
-    upstream::{self, ToolsChanged},
+    tool_list::{self, ToolsChanged},
 };
 
 /// How long a server that was only asked for its tools may take to end by itself.
@@ -31,7 +31,7 @@ pub(super) async fn tools(
     args: &[String],
 ) -> Result<Toolset, StartError> {
     let (process, pipes) = start(engine, program, args).await?;
-    upstream::tools_of(process, pipes, STOP_GRACE).await
+    tool_list::tools_of(process, pipes, STOP_GRACE).await
 }
 
 async fn start(

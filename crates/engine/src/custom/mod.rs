@@ -16,7 +16,8 @@ use crate::{
     ports::Ports,
     run_folder::RunFolder,
     stdio::Processes,
-    upstream::{self, ToolsChanged},
+    tool_list::ToolsChanged,
+    upstream::{self},
 };
 
 use command::ByCommand;

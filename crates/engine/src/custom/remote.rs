@@ -13,7 +13,7 @@ use crate::{
     run_folder::unwritable,
     seat_folder::SeatFolder,
     stdio::{Connection, Kind, ProcessSeat, SeatBrowser},
-    upstream::{ToolsChanged, ask_for_tools},
+    tool_list::{ToolsChanged, ask_for_tools},
 };
 
 /// How long a server that was only asked for its tools may take to end that session.

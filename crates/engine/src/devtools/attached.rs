@@ -20,7 +20,8 @@ use crate::{
     run_folder::{Scratch, unwritable},
     seat_folder::SeatFolder,
     stdio::{Base, Connection, Kind, ProcessSeat, Processes, SeatBrowser},
-    upstream::{ToolsChanged, Upstream},
+    tool_list::ToolsChanged,
+    upstream::Upstream,
 };
 
 /// How long the engine may take to connect to the browser. Usual is a tenth of a second; it takes hold of every tab before

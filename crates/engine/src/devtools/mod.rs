@@ -32,7 +32,7 @@ use crate::{
     run_folder::RunFolder,
     seat_folder::SeatFolder,
     stdio::{Base, Connection, Kind, ProcessSeat, Processes, SeatBrowser},
-    upstream::{self, ToolsChanged},
+    tool_list::{self, ToolsChanged},
 };
 
 pub use options::DevtoolsOptions;
@@ -133,7 +133,7 @@ impl Engine for DevtoolsEngine {
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         Box::pin(async move {
             let (process, pipes) = self.start_node(command::plain(&self.options)?).await?;
-            upstream::tools_of(process, pipes, STOP_GRACE).await
+            tool_list::tools_of(process, pipes, STOP_GRACE).await
         })
     }
 

@@ -22,7 +22,7 @@ use crate::{
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
     stdio::{Connection, Kind, ProcessSeat, Processes, SeatBrowser},
-    upstream::ToolsChanged,
+    tool_list::ToolsChanged,
 };
 
 struct Launched {

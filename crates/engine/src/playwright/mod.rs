@@ -38,7 +38,7 @@ use crate::{
     ports::Ports,
     process::{Listen, Process},
     run_folder::RunFolder,
-    upstream::{self, ToolsChanged},
+    tool_list::{self, ToolsChanged},
 };
 
 use instance::PlaywrightInstance;
@@ -154,7 +154,7 @@ impl Engine for PlaywrightEngine {
         Box::pin(async move {
             let spec = self.command()?.pipes();
             let (process, pipes, _) = start_node(&self.launcher, spec).await?;
-            upstream::tools_of(process, pipes, STOP_GRACE).await
+            tool_list::tools_of(process, pipes, STOP_GRACE).await
         })
     }
 

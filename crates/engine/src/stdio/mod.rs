@@ -32,7 +32,8 @@ use crate::{
     loss::{declare, explain},
     process::{Pipes, Process},
     seat_folder::SeatFolder,
-    upstream::{Failed, ToolsChanged, Upstream},
+    tool_list::ToolsChanged,
+    upstream::{Failed, Upstream},
 };
 
 pub(crate) use browser::{Base, SeatBrowser};

@@ -1,0 +1,119 @@
+//! Tool lists of engines: asked for, and told to whoever shows them.
+
+use std::{
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use greenroom_core::{Raw, StartError, Tool, Toolset, raw::encode};
+use greenroom_mcp::{Peer, link::child};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{
+    loss::explain,
+    process::{Pipes, Process},
+    upstream::{Failed, initialize, within_deadline},
+};
+
+/// How many pages a tool list may have before it counts as endless.
+const TOOL_PAGES_MAX: usize = 100;
+
+/// A tool list, how long it is good for, and for whom.
+#[derive(Debug)]
+pub struct Offer {
+    pub tools: Toolset,
+    /// Whether the engine has just started: then the next one will offer the same. A change that it announced while it
+    /// ran may be gone with it.
+    pub at_start: bool,
+    /// Whether tools may be missing that others would be offered: the agent's client can be asked less than an engine may
+    /// want to ask.
+    pub partial: bool,
+}
+
+/// Told of every tool list that an engine offers, equal ones too.
+pub type ToolsChanged = Arc<dyn Fn(Offer) + Send + Sync>;
+
+/// Who is told of tool lists, and what to think of them.
+#[derive(Clone)]
+pub(crate) struct Offers {
+    pub(crate) told: ToolsChanged,
+    pub(crate) partial: bool,
+    /// The names of the last list. One that is gone from the next is gone for everybody.
+    pub(crate) had: Arc<Mutex<Vec<Arc<str>>>>,
+    /// What else the engine has, once it has said so.
+    pub(crate) capabilities: Arc<OnceLock<Raw>>,
+}
+
+/// Asks the engine for its tools, tells of them, and returns their names.
+pub(crate) async fn look(peer: Arc<Peer>, offers: Offers, at_start: bool) -> Vec<Arc<str>> {
+    match list_tools(&peer).await.map_err(StartError::from) {
+        Ok(tools) => {
+            let names: Vec<_> = tools.tools.iter().map(|tool| tool.name.clone()).collect();
+            let had = std::mem::replace(
+                &mut *offers.had.lock().unwrap_or_else(PoisonError::into_inner),
+                names.clone(),
+            );
+            let partial = offers.partial && had.iter().all(|name| names.contains(name));
+            let tools = Toolset { capabilities: offers.capabilities.get().cloned(), ..tools };
+            (offers.told)(Offer { tools, at_start, partial });
+            names
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the engine does not say what its tools are");
+            Vec::new()
+        }
+    }
+}
+
+/// Asks an engine that was started for its tools, and ends it.
+pub(crate) async fn tools_of(process: Process, pipes: Pipes, grace: Duration) -> Result<Toolset, StartError> {
+    let (peer, _inbound) = child::connect(pipes.stdin, pipes.stdout);
+    let listed = explain(&process, ask_for_tools(&peer)).await;
+    drop(peer);
+    process.stop(grace).await;
+    listed
+}
+
+/// Shakes hands on a fresh connection and asks for the tools: all that any agent could be offered. Some servers have tools
+/// only for clients that can be asked something.
+pub(crate) async fn ask_for_tools(peer: &Peer) -> Result<Toolset, Failed> {
+    let all = json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } });
+    let server = initialize(peer, encode(&all)).await?;
+    let tools = list_tools(peer).await?;
+    Ok(Toolset { capabilities: Some(server.capabilities), ..tools })
+}
+
+/// All pages of the engine's tool list.
+pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, Failed> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Page {
+        tools: Vec<Raw>,
+        next_cursor: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        name: Arc<str>,
+    }
+    let bad = |error: &dyn std::fmt::Display| {
+        Failed::Answer(StartError::new(format!("the engine's tool list cannot be used: {error}")))
+    };
+    let mut tools = Vec::new();
+    let mut cursor: Option<String> = None;
+    for _ in 0..TOOL_PAGES_MAX {
+        let params = cursor.take().map(|cursor| encode(&json!({ "cursor": cursor })));
+        let answer = within_deadline("tools/list", peer.request("tools/list", params.as_ref())).await?;
+        let page: Page =
+            serde_json::from_str(answer.map_err(|error| bad(&error))?.get()).map_err(|error| bad(&error))?;
+        for definition in page.tools {
+            let Named { name } = serde_json::from_str(definition.get()).map_err(|error| bad(&error))?;
+            tools.push(Tool { name, definition });
+        }
+        match page.next_cursor {
+            Some(next) => cursor = Some(next),
+            None => return Ok(Toolset { tools, capabilities: None }),
+        }
+    }
+    Err(bad(&format!("it has more than {TOOL_PAGES_MAX} pages")))
+}
