@@ -37,6 +37,8 @@ mod viewport;
 mod web;
 
 #[cfg(test)]
+mod pools_conflicts;
+#[cfg(test)]
 mod pools_examples;
 #[cfg(test)]
 mod pools_tests;

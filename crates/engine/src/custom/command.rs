@@ -5,14 +5,14 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, BoxFuture, Engine, Seat, StartError, Toolset};
+use greenroom_core::{Agent, BoxFuture, Engine, StartError, Toolset};
 
 use super::CustomEngine;
 use crate::{
     launcher::Spec,
     process::{Listen, Pipes, Process},
     seat_folder::SeatFolder,
-    stdio::{Connection, Kind, ProcessSeat, SeatBrowser},
+    stdio::{Connection, Kind, SeatBrowser},
     tool_list::{self, ToolsChanged},
 };
 
@@ -69,21 +69,5 @@ impl Kind for ByCommand {
 
     fn suits(&self, agent: &dyn Agent) -> bool {
         self.engine.spare_suits(agent)
-    }
-
-    fn has_close(&self) -> Option<bool> {
-        None
-    }
-
-    fn answers_beside_calls(&self) -> bool {
-        false
-    }
-
-    fn stopped(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
-    }
-
-    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
-        Box::new(seat)
     }
 }

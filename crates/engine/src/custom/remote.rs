@@ -3,7 +3,7 @@
 
 use std::{path::Path, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Engine, Seat, StartError, Toolset};
+use greenroom_core::{Agent, BoxFuture, Engine, StartError, Toolset};
 use greenroom_mcp::link::http::Endpoint;
 use tokio::time::timeout;
 
@@ -12,7 +12,7 @@ use crate::{
     ports::PortGuard,
     run_folder::unwritable,
     seat_folder::SeatFolder,
-    stdio::{Connection, Kind, ProcessSeat, SeatBrowser},
+    stdio::{Connection, Kind, SeatBrowser},
     tool_list::{ToolsChanged, ask_for_tools},
 };
 
@@ -77,21 +77,5 @@ impl Kind for Remote {
 
     fn suits(&self, agent: &dyn Agent) -> bool {
         self.engine.spare_suits(agent)
-    }
-
-    fn has_close(&self) -> Option<bool> {
-        None
-    }
-
-    fn answers_beside_calls(&self) -> bool {
-        false
-    }
-
-    fn stopped(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
-    }
-
-    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
-        Box::new(seat)
     }
 }

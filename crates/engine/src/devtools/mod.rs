@@ -207,10 +207,6 @@ impl Kind for DevtoolsEngine {
         true
     }
 
-    fn stopped(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
-    }
-
     fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
         Box::new(DevtoolsSeat::new(seat, self.options.clone()))
     }

@@ -110,13 +110,21 @@ pub(crate) trait Kind: Send + Sync + 'static {
     /// Whether a process that was told of nobody serves this agent as well as one that was told of it.
     fn suits(&self, agent: &dyn Agent) -> bool;
     /// What is known beforehand of whether it has [`CLOSE`]; else its tools are looked at.
-    fn has_close(&self) -> Option<bool>;
+    fn has_close(&self) -> Option<bool> {
+        None
+    }
     /// Whether it answers a ping while a call runs. A server that does one thing at a time does not.
-    fn answers_beside_calls(&self) -> bool;
+    fn answers_beside_calls(&self) -> bool {
+        false
+    }
     /// Told when the instance has stopped and its processes are gone.
-    fn stopped(&self) -> BoxFuture<'_, ()>;
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
     /// A seat in this engine's manner.
-    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat>;
+    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
+        Box::new(seat)
+    }
 }
 
 /// A running instance.

@@ -11,7 +11,7 @@ use super::{
         house::{Data, REVISION, launch},
         look,
     },
-    Attached, all_of,
+    Attached, all_of, until,
 };
 
 /// A browser is added, driven and removed; clients hear that the tools have changed; its index is not used again; and it
@@ -64,7 +64,7 @@ async fn what_is_refused() {
     let data = Data::new();
     let config = data.path().join("browsers.toml");
     let text = format!(
-        "[[browsers]]\nurl = \"{}\"\n[pools.OWN]\ninstances = 1\nis_default = true\nisolated = true\n",
+        "[pool]\nisolated = true\n[[browsers]]\nurl = \"{}\"\n[pools.OWN]\ninstances = 1\nis_default = true\nisolated = true\n",
         theirs.url()
     );
     std::fs::write(&config, text).unwrap();
@@ -83,6 +83,10 @@ async fn what_is_refused() {
             assert!(refused.failed().contains("greenroom"), "{host}:{port}: {}", refused.text());
         }
     }
+    // Its engine could not keep the agent out of the person's own context.
+    let shared = json!({ "url": format!("http://127.0.0.1:{}", theirs.port()), "engine": "devtools" });
+    let refused = house.call("", "connect_browser", shared).await;
+    assert!(refused.failed().contains("no contexts of its own"), "{}", refused.text());
     for (url, why) in [
         ("http://169.254.169.254/", "metadata"),
         ("http://metadata.google.internal:9222", "metadata"),
@@ -110,15 +114,11 @@ async fn off_over_http() {
         let server = Server::start(server).await;
         let remote = Remote::open(&server, REVISION, json!({})).await;
         // A server connects its browsers at its start, without any call.
-        let connected = async {
-            while remote.call("list_browsers", json!({})).await["result"]["structuredContent"]["browsers"][0]
-                ["state"]
-                != "connected"
-            {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        };
-        greenroom_testkit::within(greenroom_testkit::PATIENCE, connected).await;
+        until(async || {
+            let listed = remote.call("list_browsers", json!({})).await;
+            listed["result"]["structuredContent"]["browsers"][0]["state"] == "connected"
+        })
+        .await;
         let listed = remote.request("tools/list", json!({})).await;
         let names: Vec<&str> = listed["result"]["tools"]
             .as_array()

@@ -68,14 +68,18 @@ impl Attached {
 
     /// Returns when the browser of this index is in this state.
     pub async fn until(&self, index: usize, state: &str) {
-        let reached = async {
-            while self.states().await[index - 1] != state {
-                // Nothing tells an agent of it: it asks.
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        };
-        greenroom_testkit::within(greenroom_testkit::PATIENCE, reached).await;
+        until(async || self.states().await[index - 1] == state).await;
     }
+}
+
+/// Asks until it is so. No message tells an agent how its browsers are.
+pub async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    let reached = async {
+        while !is_so().await {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    greenroom_testkit::within(greenroom_testkit::PATIENCE, reached).await;
 }
 
 pub async fn list(house: &House) -> (String, Value) {
