@@ -80,6 +80,8 @@ async fn everything_passes() {
     let mut cancelled = client.start_call("wait", json!({"file": gate.path(), "sessionId": "s"})).await;
     gate.arrived(1).await;
     client.cancel(cancelled.id()).await;
+    // What is answered behind the cancellation says that it has arrived.
+    assert_eq!(text_of(&client.call("echo", json!({"text": "behind"})).await), "behind");
     gate.open();
     assert_eq!(text_of(&client.call("echo", json!({"text": "on", "sessionId": "s"})).await), "on");
     assert!(cancelled.response_now().is_none());
