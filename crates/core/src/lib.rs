@@ -19,8 +19,8 @@ mod uid;
 pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId, SessionUid};
 pub use policy::{Permit, Policy, Refused};
 pub use port::{
-    Agent, Artifact, ArtifactKind, BoxFuture, Call, Engine, Instance, Lost, NoAnswer, Nobody, OpenError,
-    Queued, Reply, Scribe, Seat, StartError, Tool, Toolset, Unwell, View,
+    Agent, Artifact, ArtifactKind, BoxFuture, Call, Engine, Instance, Introduction, Lost, NoAnswer, Nobody,
+    OpenError, Queued, Reply, Scribe, Seat, StartError, Tool, Toolset, Unwell, View,
 };
 pub use raw::{Fields, Raw};
 pub use record::{BlobId, Records, RefId};

@@ -232,8 +232,17 @@ pub struct Tool {
 #[derive(Debug, Clone, Default)]
 pub struct Toolset {
     pub tools: Vec<Tool>,
-    /// What else it has, as it said in the handshake: its MCP capabilities. `None` if nobody asked.
-    pub capabilities: Option<Raw>,
+    /// What it said of itself in the handshake. `None` if nobody asked.
+    pub introduction: Option<Introduction>,
+}
+
+/// What an engine says of itself when it is met.
+#[derive(Debug, Clone)]
+pub struct Introduction {
+    /// What it has beside tools: its MCP capabilities.
+    pub capabilities: Raw,
+    /// How it wants to be used, for the model to read.
+    pub instructions: Option<Arc<str>>,
 }
 
 /// What the observer knows of a seat's current page.

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Raw, StartError, Tool, Toolset, raw::encode};
+use greenroom_core::{Introduction, Raw, StartError, Tool, Toolset, raw::encode};
 use greenroom_mcp::{Peer, link::child};
 use serde::Deserialize;
 use serde_json::json;
@@ -41,8 +41,8 @@ pub(crate) struct Offers {
     pub(crate) partial: bool,
     /// The names of the last list. One that is gone from the next is gone for everybody.
     pub(crate) had: Arc<Mutex<Vec<Arc<str>>>>,
-    /// What else the engine has, once it has said so.
-    pub(crate) capabilities: Arc<OnceLock<Raw>>,
+    /// What the engine says of itself, once it has.
+    pub(crate) introduction: Arc<OnceLock<Introduction>>,
 }
 
 /// Asks the engine for its tools, tells of them, and returns their names.
@@ -55,7 +55,7 @@ pub(crate) async fn look(peer: Arc<Peer>, offers: Offers, at_start: bool) -> Vec
                 names.clone(),
             );
             let partial = offers.partial && had.iter().all(|name| names.contains(name));
-            let tools = Toolset { capabilities: offers.capabilities.get().cloned(), ..tools };
+            let tools = Toolset { introduction: offers.introduction.get().cloned(), ..tools };
             (offers.told)(Offer { tools, at_start, partial });
             names
         }
@@ -79,9 +79,8 @@ pub(crate) async fn tools_of(process: Process, pipes: Pipes, grace: Duration) ->
 /// only for clients that can be asked something.
 pub(crate) async fn ask_for_tools(peer: &Peer) -> Result<Toolset, Failed> {
     let all = json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } });
-    let server = initialize(peer, encode(&all)).await?;
-    let tools = list_tools(peer).await?;
-    Ok(Toolset { capabilities: Some(server.capabilities), ..tools })
+    let introduction = Some(initialize(peer, encode(&all)).await?);
+    Ok(Toolset { introduction, ..list_tools(peer).await? })
 }
 
 /// All pages of the engine's tool list.
@@ -112,7 +111,7 @@ pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, Failed> {
         }
         match page.next_cursor {
             Some(next) => cursor = Some(next),
-            None => return Ok(Toolset { tools, capabilities: None }),
+            None => return Ok(Toolset { tools, introduction: None }),
         }
     }
     Err(bad(&format!("it has more than {TOOL_PAGES_MAX} pages")))

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, Fields, Raw, StartError, port::human, raw::encode};
+use greenroom_core::{Agent, Fields, Introduction, Raw, StartError, port::human, raw::encode};
 use greenroom_mcp::{
     Gone, Id, Inbound, Peer, Revision, RpcError,
     error::INTERNAL,
@@ -97,7 +97,7 @@ impl Upstream {
             told,
             partial,
             had: Arc::default(),
-            capabilities: Arc::default(),
+            introduction: Arc::default(),
         });
         let task = Pump {
             peer: peer.clone(),
@@ -108,19 +108,13 @@ impl Upstream {
         };
         let mut pump = JoinSet::new();
         pump.spawn(task.run(inbound));
-        let server = initialize(&peer, capabilities(agent.as_ref())).await?;
+        let introduction = initialize(&peer, capabilities(agent.as_ref())).await?;
+        let logging =
+            Fields::open(&introduction.capabilities).is_ok_and(|known| known.get("logging").is_some());
         if let Some(offers) = &offers {
-            let _ = offers.capabilities.set(server.capabilities);
+            let _ = offers.introduction.set(introduction);
         }
-        Ok(Self {
-            peer,
-            agent: current,
-            logging: server.logging,
-            level: Mutex::default(),
-            offers,
-            heard,
-            _pump: pump,
-        })
+        Ok(Self { peer, agent: current, logging, level: Mutex::default(), offers, heard, _pump: pump })
     }
 
     /// Looks at the tools of an engine that has just started, before a call can change them, and returns their names.
@@ -188,14 +182,8 @@ impl Upstream {
     }
 }
 
-/// What a handshake brings.
-pub(crate) struct Server {
-    pub(crate) logging: bool,
-    pub(crate) capabilities: Raw,
-}
-
 /// `initialize`, within its deadline.
-pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server, Failed> {
+pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introduction, Failed> {
     let hello = Hello {
         protocol_version: Revision::LATEST.as_str(),
         capabilities,
@@ -210,6 +198,8 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server,
         protocol_version: String,
         #[serde(default)]
         capabilities: Fields,
+        #[serde(default)]
+        instructions: serde_json::Value,
     }
     let answer: Answer = serde_json::from_str(result.get())
         .map_err(|error| bad(format!("the engine's answer to `initialize` is not one: {error}")))?;
@@ -219,8 +209,8 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Server,
             "the engine speaks protocol revision `{version}`, which greenroom does not"
         )));
     }
-    let capabilities = answer.capabilities;
-    Ok(Server { logging: capabilities.get("logging").is_some(), capabilities: capabilities.to_raw() })
+    let instructions = answer.instructions.as_str().filter(|text| !text.trim().is_empty());
+    Ok(Introduction { capabilities: answer.capabilities.to_raw(), instructions: instructions.map(Arc::from) })
 }
 
 /// Awaits an answer for as long as an engine may take.

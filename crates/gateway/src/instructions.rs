@@ -13,6 +13,9 @@ use crate::Gateway;
 /// How much of a pool's description is told here, in characters: a sentence. `browser_pool_status` has all of it.
 const DESCRIPTION_MAX: usize = 100;
 
+/// How much of a server's own instructions is passed on, in characters: some 4,000 tokens. Clients cut sooner.
+const THEIRS_MAX: usize = 16_000;
+
 /// How to see much for few tokens.
 const RECALL: &str = " Every call is kept: get_content with the ref_id of an answer finds lines in its page (search_for) or reads on where it was cut. mode on a call: diff answers with what changed on the page, refs with a ref_id only.";
 
@@ -38,7 +41,20 @@ pub struct Facts {
 pub(crate) fn text(gateway: &Gateway) -> String {
     let recalls = gateway.recall.records.is_some();
     let kept = (recalls, gateway.recall.responses);
-    compose(gateway.scope, &gateway.facts, kept, &gateway.fleet.pools(), &gateway.fleet.browsers())
+    let (pools, browsers) = (gateway.fleet.pools(), gateway.fleet.browsers());
+    let mut text = compose(gateway.scope, &gateway.facts, kept, &pools, &browsers);
+    for server in gateway.catalog.servers() {
+        let theirs = server.introduction.and_then(|said| said.instructions);
+        text.extend(theirs.map(|theirs| passed_on(&server.pool, &theirs)));
+    }
+    text
+}
+
+/// What a server of somebody else's wants its users to know, in its own words.
+fn passed_on(pool: &str, theirs: &str) -> String {
+    let head: String = theirs.chars().take(THEIRS_MAX).collect();
+    let more = if head.len() < theirs.len() { "…" } else { "" };
+    format!("\n\nThe server behind pool {pool} says:\n\n{head}{more}")
 }
 
 fn compose(
@@ -141,6 +157,14 @@ mod tests {
             spares: 0,
             waiting: 0,
         }
+    }
+
+    /// A server's own words follow, whole unless they are a book.
+    #[test]
+    fn a_servers_words_are_passed_on() {
+        assert_eq!(passed_on("S", "Be *kind*.\n"), "\n\nThe server behind pool S says:\n\nBe *kind*.\n");
+        let book = passed_on("S", &"ä".repeat(THEIRS_MAX + 1));
+        assert!(book.ends_with("ä…") && book.chars().filter(|one| *one == 'ä').count() == THEIRS_MAX);
     }
 
     /// The text follows the configuration.

@@ -5,9 +5,9 @@
 //! each. Programs ask and command over [`rest`], and whoever owns the process looks in through [`control`].
 
 mod attach;
+mod beside;
 mod browsers;
 mod call;
-mod carried;
 pub mod catalog;
 mod connection;
 pub mod control;

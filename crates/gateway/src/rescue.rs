@@ -71,6 +71,12 @@ impl Failure {
         .hint("give a sessionId of your choice with every call, or get one from create_new_session")
     }
 
+    /// What is asked for would be over with its request if it had no session.
+    pub(crate) fn session_to_stay(method: &str, named_by: &str) -> Self {
+        Self::new("session_required", format!("`{method}` needs a session that stays"))
+            .hint(format!("name one, any text will do: \"_meta\": {{\"{named_by}\": \"…\"}}"))
+    }
+
     /// It is not clear which session a session tool is about.
     pub(crate) fn which_session() -> Self {
         Self::new("session_required", "missing argument: `sessionId`")

@@ -221,7 +221,7 @@ impl Engine for Says {
             Tool { name: (*name).into(), definition }
         };
         let tools = self.0.tools.iter().map(tool).collect();
-        Box::pin(async { Ok(Toolset { tools, capabilities: None }) })
+        Box::pin(async { Ok(Toolset { tools, introduction: None }) })
     }
 
     fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {

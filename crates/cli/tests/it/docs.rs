@@ -1,8 +1,8 @@
-//! Generated pages are what the code would generate now.
+//! Generated pages are what the code would generate now, and configurations in the guides are ones that it takes.
 
 use std::{fs, path::Path};
 
-use greenroom_core::settings::reference;
+use greenroom_core::settings::{ConfigFile, Sources, reference, resolve};
 
 /// docs/CONFIG.md is what the table of settings says; `UPDATE_DOCS=1` writes it anew.
 #[test]
@@ -33,4 +33,27 @@ fn the_description_of_rest_is_current() {
         "docs/openapi.json is not what the handlers say; run `UPDATE_DOCS=1 cargo test -p greenroom --test it docs` and \
          commit it"
     );
+}
+
+/// Every configuration file that a page shows can be used as it stands.
+#[test]
+fn shown_configurations_are_taken() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let pages = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages = pages.filter(|page| page.extension().is_some_and(|extension| extension == "md"));
+    let mut shown = 0;
+    for page in pages.chain([root.join("README.md")]) {
+        let text = fs::read_to_string(&page).unwrap();
+        let blocks = text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+        // The other one is a client's.
+        for toml in blocks.filter(|toml| !toml.contains("[mcp_servers.")) {
+            let file = ConfigFile { path: "/c/greenroom.toml".into(), text: toml.to_owned(), trusted: true };
+            let sources = Sources { data_dir: Some("/d".into()), files: vec![file], ..Sources::default() };
+            if let Err(error) = resolve(&sources) {
+                panic!("{} shows what cannot be used:\n{toml}\n{error:#?}", page.display());
+            }
+            shown += 1;
+        }
+    }
+    assert!(shown > 10, "only {shown} were found");
 }

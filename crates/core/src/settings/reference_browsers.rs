@@ -20,7 +20,7 @@ start_command = [\"google-chrome\", \"--remote-debugging-port=9222\", \"--user-d
 
 [[browsers]]
 url = \"wss://browsers.example/devtools\"
-headers = { Authorization = \"Bearer …\" }
+headers = { Authorization = \"Bearer s3cret\" }
 engine = \"devtools\"
 ```
 

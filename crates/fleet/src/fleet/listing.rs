@@ -65,9 +65,10 @@ impl Fleet {
         list
     }
 
-    /// Whether this session exists.
-    pub fn holds(&self, owner: &Owner, whose: &Whose) -> bool {
-        self.0.key_of(owner, whose).is_ok_and(|(key, _)| self.0.lock().sessions.contains_key(&key))
+    /// The pool that this session lives in, if it exists.
+    pub fn home(&self, owner: &Owner, whose: &Whose) -> Option<String> {
+        let (key, _) = self.0.key_of(owner, whose).ok()?;
+        self.0.lock().sessions.get(&key).map(|handle| handle.home.pool.name.to_string())
     }
 }
 

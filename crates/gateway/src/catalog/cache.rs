@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use greenroom_core::{Raw, Tool, Toolset};
+use greenroom_core::{Introduction, Raw, Tool, Toolset};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -18,6 +18,8 @@ struct Kept {
     tools: Vec<Raw>,
     #[serde(default)]
     capabilities: Option<Raw>,
+    #[serde(default)]
+    instructions: Option<Arc<str>>,
 }
 
 pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
@@ -42,14 +44,21 @@ pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
         Some(Tool { name, definition })
     };
     let tools = kept.tools.into_iter().map(tool).collect::<Option<Vec<_>>>()?;
-    Some(Toolset { tools, capabilities: kept.capabilities })
+    let instructions = kept.instructions;
+    let introduction = kept.capabilities.map(|capabilities| Introduction { capabilities, instructions });
+    Some(Toolset { tools, introduction })
 }
 
 /// Written whole or not at all, for this user only: a temporary file is 0600 and keeps that when renamed.
 pub(super) fn write(folder: &Path, fingerprint: &str, set: &Toolset) -> io::Result<()> {
     let tools = set.tools.iter().map(|tool| tool.definition.clone()).collect();
-    let (fingerprint_text, capabilities) = (fingerprint.to_owned(), set.capabilities.clone());
-    let kept = Kept { fingerprint: fingerprint_text, tools, capabilities };
+    let introduction = set.introduction.as_ref();
+    let kept = Kept {
+        fingerprint: fingerprint.to_owned(),
+        tools,
+        capabilities: introduction.map(|said| said.capabilities.clone()),
+        instructions: introduction.and_then(|said| said.instructions.clone()),
+    };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut part = tempfile::NamedTempFile::new_in(folder)?;
     part.write_all(&serde_json::to_vec(&kept)?)?;
@@ -78,14 +87,17 @@ mod tests {
     fn lists_come_back() {
         let folder = tempfile::tempdir().unwrap();
         let definition = greenroom_core::raw::parse(r#"{"name":"t", "n": 1.50}"#.to_owned()).unwrap();
-        let capabilities = greenroom_core::raw::parse(r#"{"prompts":{}}"#.to_owned()).ok();
-        let set = Toolset { tools: vec![Tool { name: "t".into(), definition }], capabilities };
+        let capabilities = greenroom_core::raw::parse(r#"{"prompts":{}}"#.to_owned()).unwrap();
+        let introduction = Some(Introduction { capabilities, instructions: Some("Be kind.".into()) });
+        let set = Toolset { tools: vec![Tool { name: "t".into(), definition }], introduction };
         write(folder.path(), "one", &set).unwrap();
         assert_eq!(
             read(folder.path(), "one").unwrap().tools[0].definition.get(),
             r#"{"name":"t", "n": 1.50}"#
         );
-        assert_eq!(read(folder.path(), "one").unwrap().capabilities.unwrap().get(), r#"{"prompts":{}}"#);
+        let said = read(folder.path(), "one").unwrap().introduction.unwrap();
+        assert_eq!(said.capabilities.get(), r#"{"prompts":{}}"#);
+        assert_eq!(said.instructions.as_deref(), Some("Be kind."));
         assert!(read(folder.path(), "two").is_none());
         let path = file(folder.path(), "one");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

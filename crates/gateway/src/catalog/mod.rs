@@ -20,15 +20,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use greenroom_core::{Engine, Fields, StartError, Tool, Toolset, settings::Scope};
+use greenroom_core::{Engine, StartError, Tool, Toolset, settings::Scope};
 use tokio::sync::watch;
 
 pub(crate) use arguments::Checker;
 pub use arguments::Invalid;
 pub(crate) use inject::{BROWSER, Browsers, INSTANCE, POOL, SESSION_ID, Shown, TAG, Takes};
 pub use listed::{Entry, Listed};
-pub(crate) use source::Place;
 pub use source::Source;
+pub(crate) use source::{Place, Server};
 
 use source::Known;
 
@@ -82,19 +82,17 @@ impl Catalog {
             .map(|known| known.source.engine.clone())
     }
 
-    /// The default pool and its engine, if there is a pool at all.
-    pub(crate) fn default_pool(&self) -> Option<(Arc<str>, Arc<dyn Engine>)> {
+    /// The pools whose engines are servers of somebody else's, the default one first, and what each said of itself.
+    pub(crate) fn servers(&self) -> Vec<Server> {
         let state = self.lock();
-        let first = state.sources.iter().find(|known| matches!(known.place, Place::Pool(_)))?;
-        Some((first.source.pool.clone(), first.source.engine.clone()))
-    }
-
-    /// What the default pool's engine has beside tools, as far as that is known: its MCP capabilities.
-    pub(crate) fn default_capabilities(&self) -> Option<Fields> {
-        let (pool, engine) = self.default_pool()?;
-        let known = self.lock().sources.iter().find(|known| known.is_called(&pool))?.set.clone();
-        let set = known.or_else(|| cache::read(&self.folder, &engine.fingerprint()))?;
-        Fields::open(set.capabilities.as_deref()?).ok()
+        let servers = state.sources.iter().filter(|known| known.source.engine.is_server());
+        let servers: Vec<_> = servers.map(|known| (known.source.clone(), known.set.clone())).collect();
+        drop(state);
+        let server = |(source, set): (Source, Option<Toolset>)| {
+            let set = set.or_else(|| cache::read(&self.folder, &source.engine.fingerprint()));
+            Server { pool: source.pool, introduction: set.and_then(|set| set.introduction) }
+        };
+        servers.into_iter().map(server).collect()
     }
 
     /// The parameters that greenroom shows.
@@ -268,13 +266,16 @@ fn joined(known: &Toolset, said: &Toolset) -> Toolset {
     let mut tools: Vec<_> = known.tools.iter().map(|tool| of(&tool.name).unwrap_or(tool).clone()).collect();
     let is_new = |tool: &&Tool| known.tools.iter().all(|known| known.name != tool.name);
     tools.extend(said.tools.iter().filter(is_new).cloned());
-    Toolset { tools, capabilities: said.capabilities.clone().or_else(|| known.capabilities.clone()) }
+    Toolset { tools, introduction: said.introduction.clone().or_else(|| known.introduction.clone()) }
 }
 
 fn same(one: &Toolset, other: &Toolset) -> bool {
     let texts = |set: &Toolset| {
         let tools = set.tools.iter().map(|tool| tool.definition.get().to_owned());
-        tools.chain(set.capabilities.as_ref().map(|raw| raw.get().to_owned())).collect::<Vec<_>>()
+        let said = set.introduction.iter().flat_map(|said| {
+            [said.capabilities.get(), said.instructions.as_deref().unwrap_or_default()].map(ToOwned::to_owned)
+        });
+        tools.chain(said).collect::<Vec<_>>()
     };
     texts(one) == texts(other)
 }

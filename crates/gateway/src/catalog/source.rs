@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use greenroom_core::{Engine, Toolset};
+use greenroom_core::{Engine, Introduction, Toolset};
 use greenroom_fleet::{BrowserName, BrowserStatus};
 
 /// A pool or an attached browser, as far as tools are concerned.
@@ -14,6 +14,13 @@ pub struct Source {
     pub engine: Arc<dyn Engine>,
     /// Whether callers can choose among its instances.
     pub several: bool,
+}
+
+/// A pool whose engine is a server of somebody else's, which may have more than tools.
+pub(crate) struct Server {
+    pub(crate) pool: Arc<str>,
+    /// What it said of itself, if it was ever asked.
+    pub(crate) introduction: Option<Introduction>,
 }
 
 /// What callers call a source.

@@ -27,7 +27,7 @@ fn set(tools: &[(&str, &str)]) -> Toolset {
         );
         Tool { name: (*name).into(), definition: raw::parse(text).unwrap() }
     };
-    Toolset { tools: tools.iter().map(tool).collect(), capabilities: None }
+    Toolset { tools: tools.iter().map(tool).collect(), introduction: None }
 }
 
 impl Engine for Lists {

@@ -14,8 +14,8 @@ use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 use super::stateless;
 use crate::{
     Gateway,
+    beside::{self, Beside, Method},
     call::{self, Caller},
-    carried::{self, Carried},
     connection::{ConnectedAgent, Connection},
     instructions,
     outlet::{Outlet, Reply, Way},
@@ -61,15 +61,10 @@ impl Protocol {
                 if stateless::is_one(params.as_deref()) {
                     return self.stateless(id, &method, params.as_deref(), way).await;
                 }
-                let carried = Carried::of(&self.gateway, &method).filter(|_| self.introduced());
-                if let Some(carried) = carried {
-                    return self.carry(id, carried, params, way).await;
-                }
-                let of_resources = resources::Asked::of(&method).filter(|_| self.introduced());
-                match (method.as_str(), of_resources) {
+                match (method.as_str(), Method::named(&method)) {
                     ("tools/call", _) if self.introduced() => self.call(id, params, way).await,
                     ("tools/list", _) if self.introduced() => self.list(id, params, way).await,
-                    (_, Some(asked)) => self.resources(id, asked, params, way).await,
+                    (_, Some(method)) if self.introduced() => self.beside(id, method, params, way).await,
                     _ => send(&way.reply, Some(&id), &self.request(&method, params.as_deref())).await,
                 }
             }
@@ -143,7 +138,7 @@ impl Protocol {
         self.connection.introduced(params.get("capabilities").map(ToOwned::to_owned));
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Introduced(revision);
         let mut capabilities = server_capabilities(&self.gateway);
-        carried::declare(&self.gateway, &mut capabilities);
+        beside::declare(&self.gateway, &mut capabilities);
         Ok(encode(&json!({
             "protocolVersion": revision.as_str(),
             "capabilities": capabilities,
@@ -190,17 +185,6 @@ impl Protocol {
         self.spawn(id, way, work).await;
     }
 
-    /// What is kept has to be fetched from a disk.
-    async fn resources(&self, id: Id, asked: resources::Asked, params: Option<Raw>, way: &Way) {
-        let (gateway, owner) = (self.gateway.clone(), self.connection.owner.clone());
-        let work = async move {
-            let code = resources::NOT_FOUND_BEFORE_2026;
-            let answer = resources::answer(&gateway, &owner, asked, params.as_deref(), code).await;
-            (answer.map(|fields| fields.to_raw()).map_err(|error| error.to_raw()), None)
-        };
-        self.spawn(id, way, work).await;
-    }
-
     fn caller(&self, params: Option<&RawValue>, way: &Way) -> Caller {
         let connection = self.connection.clone();
         let (outlet, waiting) = (way.outlet.clone(), Waiting::of(params));
@@ -214,13 +198,17 @@ impl Protocol {
         }
     }
 
-    /// What the engine has beside tools.
-    async fn carry(&self, id: Id, carried: Carried, params: Option<Raw>, way: &Way) {
+    /// What there is beside tools.
+    async fn beside(&self, id: Id, method: Method, params: Option<Raw>, way: &Way) {
+        let beside = match Beside::of(&self.gateway, method, resources::NOT_FOUND_BEFORE_2026) {
+            Ok(beside) => beside,
+            Err(error) => return send(&way.reply, Some(&id), &Err(error.to_raw())).await,
+        };
         let (caller, gateway, turn) =
             (self.caller(params.as_deref(), way), self.gateway.clone(), self.turns.take());
         let unanswered = self.gateway.answering.token();
         let work = async move {
-            let body = carried.run(&gateway, &caller, params.as_deref(), turn).await;
+            let body = beside.run(&gateway, &caller, params.as_deref(), turn).await;
             (body, Some(unanswered))
         };
         self.spawn(id, way, work).await;
@@ -251,7 +239,7 @@ impl Protocol {
             turn: self.turns.take(),
         };
         let (gateway, outlet) = (self.gateway.clone(), way.outlet.clone());
-        let unanswered = request.is_call().then(|| gateway.answering.token());
+        let unanswered = request.is_work().then(|| gateway.answering.token());
         let work = async move { (stateless::answer(gateway, asker, request, outlet).await, unanswered) };
         self.spawn(id, way, work).await;
     }

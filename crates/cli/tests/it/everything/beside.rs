@@ -1,9 +1,10 @@
 //! What the server has beside tools: prompts, completions, resources, subscriptions, tasks.
 
-use greenroom_testkit::{Client, text_of};
+use greenroom_testkit::{Client, Launch, text_of};
 use serde_json::{Value, json};
 
 use super::{Both, By, EACH, ask};
+use crate::front::stage::NEWEST;
 
 /// Prompts, their arguments and completions of these arrive as they are, and mistakes as the server tells them.
 #[tokio::test]
@@ -140,8 +141,8 @@ async fn a_named_session() {
     assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
 }
 
-/// What the server has is promised in the handshake, once it was asked: not more, and in its own words. Looking at a list
-/// holds nobody's slot.
+/// What the server has is promised in the handshake, once it was asked: not more, and in its own words, and how it wants to
+/// be used is passed on. Looking at a list holds nobody's slot.
 #[tokio::test]
 async fn promises() {
     let (stage, _server) = super::behind(By::Command).await;
@@ -152,8 +153,13 @@ async fn promises() {
     assert_eq!(sessions["sessions"], json!([]), "{sessions}");
 
     let second = stage.spawn();
-    let promised = second.initialize(crate::front::stage::NEWEST, super::capabilities()).await;
-    let promised = &promised["result"]["capabilities"];
+    let welcome = second.initialize(NEWEST, super::capabilities()).await;
+    let direct = Launch::new("node").args([super::path()]).spawn();
+    let theirs = direct.initialize(NEWEST, super::capabilities()).await["result"]["instructions"].take();
+    let instructions = welcome["result"]["instructions"].as_str().unwrap();
+    let whole = format!("\n\nThe server behind pool DEFAULT says:\n\n{}", theirs.as_str().unwrap());
+    assert!(instructions.ends_with(&whole), "{instructions}");
+    let promised = &welcome["result"]["capabilities"];
     assert_eq!(promised["prompts"], json!({ "listChanged": true }));
     assert_eq!(promised["resources"], json!({ "subscribe": true, "listChanged": true }));
     assert_eq!(promised["completions"], json!({}));

@@ -6,6 +6,7 @@
 mod asked;
 mod beside;
 mod life;
+mod stateless;
 mod tools;
 
 use std::{path::PathBuf, process::Stdio};

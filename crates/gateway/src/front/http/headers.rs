@@ -52,7 +52,7 @@ pub(super) fn match_body(
     let revision = stateless::revision_of(params).unwrap_or_default();
     let mut expected = vec![(REVISION, revision), (METHOD, method.to_owned())];
     let named_by = match method {
-        "tools/call" => Some("name"),
+        "tools/call" | "prompts/get" => Some("name"),
         "resources/read" => Some("uri"),
         _ => None,
     };

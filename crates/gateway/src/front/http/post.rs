@@ -165,7 +165,7 @@ async fn stateless(
         Ok(request) => request,
         Err(error) => return refusal::rpc(status_of(&error), Some(id), &error),
     };
-    if let Some(error) = request.unserved(&door.gateway) {
+    if let Some(error) = request.unserved(&door.gateway).await {
         return refusal::rpc(status_of(&error), Some(id), &error);
     }
     if let Err(error) = headers::match_body(headers, method, params) {
@@ -183,7 +183,7 @@ async fn stateless(
     let way = Way::stream(&own, None);
     let (gateway, id) = (door.gateway.clone(), id.clone());
     let outlet = Outlet::Streams { own, background: None };
-    let unanswered = request.is_call().then(|| gateway.answering.token());
+    let unanswered = request.is_work().then(|| gateway.answering.token());
     let task = tokio::spawn(async move {
         let body = stateless::answer(gateway, asker, request, outlet).await;
         way.reply.send(message::response(Some(&id), &body)).await;

@@ -153,7 +153,7 @@ impl Session {
         let connection = &self.protocol.connection;
         connection.calls_in_flight() == 0
             && !self.background.has_reader()
-            && !door.gateway.fleet.holds(&connection.owner, &Whose::Connection(connection.id))
+            && door.gateway.fleet.home(&connection.owner, &Whose::Connection(connection.id)).is_none()
     }
 }
 

@@ -17,12 +17,12 @@ use tokio_util::task::AbortOnDropHandle;
 use super::protocol::{list_tools, one_page, server_capabilities, server_info};
 use crate::{
     Gateway,
+    beside::{self, Beside},
     call::{self, Caller},
     connection::Connection,
     instructions,
     outlet::Outlet,
     progress::Waiting,
-    resources,
     turn::Turn,
 };
 
@@ -40,7 +40,8 @@ const LIST_FRESH_MS: u64 = 60_000;
 /// The same of the list of blobs: any call may bring another one.
 const BLOBS_FRESH_MS: u64 = 0;
 
-/// The same of what was read. A blob never changes, and a record only while its call runs.
+/// The same of what was read. A blob never changes, and a record only while its call runs; what others have may change at
+/// any time.
 const READ_FRESH_MS: u64 = 1_000;
 
 type Body = Result<Raw, Raw>;
@@ -59,10 +60,18 @@ pub(super) struct Asker {
 
 /// Answers a request. Dropping the future is a cancellation.
 pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
-    if matches!(request.asked, Asked::Call) && request.state.is_none() {
-        return begin(&gateway, asker, &request, outlet).round(&gateway.parking).await;
+    let work = match request.asked {
+        _ if request.state.is_some() => None,
+        Asked::Call => Some(Work::Call),
+        Asked::Beside(method) => {
+            Some(Work::Beside(Beside::of(&gateway, method, INVALID_PARAMS).map_err(|error| error.to_raw())?))
+        }
+        Asked::Discover | Asked::List | Asked::Listen => None,
+    };
+    if let Some(work) = work {
+        return begin(&gateway, asker, &request, work, outlet).round(&gateway.parking).await;
     }
-    // Only a new call has a place in the order. Everything else may take its time, and nobody waits behind it.
+    // Only new work has a place in the order. Everything else may take its time, and nobody waits behind it.
     drop(asker.turn);
     match request.asked {
         Asked::Discover => Ok(complete(discovered(&gateway), Some(LIST_FRESH_MS))),
@@ -71,26 +80,17 @@ pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request
             let list = list_tools(&gateway, &asker.owner, asker.is_here).await?;
             Ok(complete(list, Some(LIST_FRESH_MS)))
         }
-        Asked::Resources(asked) => {
-            let params = request.params.as_deref();
-            let answer = resources::answer(&gateway, &asker.owner, asked, params, INVALID_PARAMS).await;
-            let answer = answer.map_err(|error| error.to_raw())?;
-            let fresh_ms = match asked {
-                resources::Asked::List => BLOBS_FRESH_MS,
-                resources::Asked::Templates => LIST_FRESH_MS,
-                resources::Asked::Read => READ_FRESH_MS,
-            };
-            Ok(complete(answer, Some(fresh_ms)))
-        }
         Asked::Listen => Ok(listen::run(&gateway, &request, &outlet).await),
-        Asked::Call => resume(&gateway, &asker.owner, &request, outlet).await,
+        Asked::Call | Asked::Beside(_) => resume(&gateway, &asker.owner, &request, outlet).await,
     }
 }
 
 fn discovered(gateway: &Gateway) -> Fields {
     let mut answer = Fields::default();
     answer.set("supportedVersions", encode(&SPOKEN));
-    answer.set("capabilities", encode(&server_capabilities(gateway)));
+    let mut capabilities = server_capabilities(gateway);
+    beside::declare_stateless(gateway, &mut capabilities);
+    answer.set("capabilities", encode(&capabilities));
     answer.set("instructions", encode(&instructions::text(gateway)));
     answer.set("_meta", encode(&json!({ "io.modelcontextprotocol/serverInfo": server_info() })));
     answer
@@ -117,7 +117,28 @@ async fn resume(gateway: &Gateway, owner: &Owner, request: &Request, outlet: Out
     parked.round(&gateway.parking).await
 }
 
-fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, outlet: Outlet) -> Parked {
+/// What a request may be parked in the middle of.
+#[derive(Clone, Copy)]
+enum Work {
+    Call,
+    Beside(Beside),
+}
+
+impl Work {
+    /// How long its result may be taken for the current one, if it is of that kind.
+    fn fresh_ms(self, gateway: &Gateway) -> Option<u64> {
+        let Self::Beside(beside) = self else { return None };
+        match beside.name() {
+            "resources/list" => Some(BLOBS_FRESH_MS),
+            "prompts/list" | "resources/templates/list" => Some(LIST_FRESH_MS),
+            "resources/read" if beside.is_passed_on(gateway) => Some(0),
+            "resources/read" => Some(READ_FRESH_MS),
+            _ => None,
+        }
+    }
+}
+
+fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, work: Work, outlet: Outlet) -> Parked {
     let exchange = Arc::new(Exchange::new(outlet));
     let agent = StatelessAgent {
         exchange: exchange.clone(),
@@ -128,11 +149,19 @@ fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, outlet: Outlet
     };
     let (owner, connection, is_here) = (asker.owner.clone(), asker.connection, asker.is_here);
     let caller = Caller { owner, connection, agent: Arc::new(agent), is_program: false, is_here };
+    let fresh_ms = work.fresh_ms(gateway);
     let (gateway, params, turn) = (gateway.clone(), request.params.clone(), asker.turn);
-    let work = async move { call::run(&gateway, &caller, params.as_deref(), turn).await };
+    let work = async move {
+        let params = params.as_deref();
+        match work {
+            Work::Call => call::run(&gateway, &caller, params, turn).await,
+            Work::Beside(beside) => beside.run(&gateway, &caller, params, turn).await,
+        }
+    };
     Parked {
         owner: asker.owner,
         fingerprint: request.fingerprint(),
+        fresh_ms,
         exchange,
         task: AbortOnDropHandle::new(tokio::spawn(work)),
     }

@@ -10,14 +10,13 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Fields, Owner, Raw, raw::encode};
+use greenroom_core::{Fields, Owner, raw::encode};
 use greenroom_mcp::{RpcError, error::INTERNAL};
-use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-use super::{Body, Request, complete, exchange::Exchange, unknown_state};
+use super::{Body, Request, complete, exchange::Exchange, request::Fingerprint, unknown_state};
 
 /// How long a client may take to answer. A person may have to be asked; the call's own deadline usually comes first,
 /// and then the client's next request brings its outcome.
@@ -33,8 +32,9 @@ pub struct Parking(Mutex<HashMap<String, (Instant, Parked)>>);
 /// A call under way, and who may go on with it. Dropping it cancels the call.
 pub(super) struct Parked {
     pub(super) owner: Owner,
-    /// Tool and arguments.
-    pub(super) fingerprint: (Value, Value),
+    pub(super) fingerprint: Fingerprint,
+    /// For how long the result may be taken for the current one, if it is of that kind.
+    pub(super) fresh_ms: Option<u64>,
     pub(super) exchange: Arc<Exchange>,
     pub(super) task: AbortOnDropHandle<Body>,
 }
@@ -62,15 +62,10 @@ impl Parked {
         };
         let body =
             body.unwrap_or_else(|_| Err(RpcError::new(INTERNAL, "the call ended unexpectedly").to_raw()));
-        body.map(|result| with_type(&result))
-    }
-}
-
-/// An engine's result with the type that this revision wants.
-fn with_type(result: &Raw) -> Raw {
-    match Fields::open(result) {
-        Ok(fields) => complete(fields, None),
-        Err(_) => result.clone(),
+        body.map(|result| match Fields::open(&result) {
+            Ok(fields) => complete(fields, self.fresh_ms),
+            Err(_) => result,
+        })
     }
 }
 
@@ -129,6 +124,7 @@ mod tests {
         let outlet = Outlet::Streams { own: Arc::default(), background: None };
         Parked {
             owner: owner.clone(),
+            fresh_ms: None,
             fingerprint: request("t").fingerprint(),
             exchange: Arc::new(Exchange::new(outlet)),
             task: AbortOnDropHandle::new(tokio::spawn(std::future::pending())),

@@ -8,7 +8,10 @@ use greenroom_mcp::{
 };
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{Gateway, resources};
+use crate::{
+    Gateway,
+    beside::{Beside, Method},
+};
 
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -21,7 +24,14 @@ pub(in crate::front) enum Asked {
     List,
     Call,
     Listen,
-    Resources(resources::Asked),
+    Beside(Method),
+}
+
+/// What is asked, and of whom: a tool and its arguments, a prompt and its arguments, a resource.
+#[derive(Debug, PartialEq)]
+pub(super) struct Fingerprint {
+    asked: Asked,
+    said: [Value; 3],
 }
 
 #[derive(Debug)]
@@ -71,8 +81,8 @@ impl Request {
             "tools/list" => Asked::List,
             "tools/call" => Asked::Call,
             "subscriptions/listen" => Asked::Listen,
-            _ => match resources::Asked::of(method) {
-                Some(asked) => Asked::Resources(asked),
+            _ => match Method::stateless(method) {
+                Some(method) => Asked::Beside(method),
                 None => {
                     let message = format!("method not found: `{method}` (revision {STATELESS})");
                     return Err(RpcError::new(METHOD_NOT_FOUND, message));
@@ -94,24 +104,29 @@ impl Request {
         })
     }
 
-    /// Whether it is a call, or goes on with one.
-    pub(in crate::front) fn is_call(&self) -> bool {
-        matches!(self.asked, Asked::Call)
+    /// Whether somebody may work on it for long: a call, or what is passed on like one.
+    pub(in crate::front) fn is_work(&self) -> bool {
+        matches!(self.asked, Asked::Call | Asked::Beside(_))
     }
 
-    /// Why nobody here answers it, if nobody does.
-    pub(in crate::front) fn unserved(&self, gateway: &Gateway) -> Option<RpcError> {
-        match self.asked {
-            Asked::Resources(asked) if !gateway.recalls() => Some(resources::unserved(asked)),
-            _ => None,
+    /// Why nobody here answers it, if nobody does. Servers that were never asked what they have are asked now.
+    pub(in crate::front) async fn unserved(&self, gateway: &Gateway) -> Option<RpcError> {
+        let Asked::Beside(method) = self.asked else { return None };
+        match Beside::of(gateway, method, INVALID_PARAMS) {
+            Ok(beside) if beside.is_passed_on(gateway) => {
+                let _ = gateway.catalog.list().await;
+                Beside::of(gateway, method, INVALID_PARAMS).err()
+            }
+            Ok(_) => None,
+            Err(error) => Some(error),
         }
     }
 
-    /// What makes a later request the same call: tool and arguments.
-    pub(super) fn fingerprint(&self) -> (Value, Value) {
+    /// What makes a later request the same one.
+    pub(super) fn fingerprint(&self) -> Fingerprint {
         let fields = self.params.as_deref().and_then(|params| Fields::open(params).ok()).unwrap_or_default();
         let read = |name: &str| fields.read(name).ok().flatten().unwrap_or_default();
-        (read("name"), read("arguments"))
+        Fingerprint { asked: self.asked, said: ["name", "uri", "arguments"].map(read) }
     }
 }
 

@@ -1,0 +1,128 @@
+//! The server behind greenroom for clients of revision 2026-07-28, which shake no hands: what it has beside tools, over
+//! stdio and over HTTP.
+
+use greenroom_testkit::http::{Server, stateless};
+use serde_json::{Value, json};
+
+use super::{Both, By, behind, path};
+use crate::front::stage::{NEWEST, Stage, error};
+
+/// A request's parameters as this revision has them.
+fn of(params: Value) -> Value {
+    stateless(0, "", params, super::capabilities())["params"].take()
+}
+
+/// A result as older revisions have it. What this one adds is checked: how long it holds, for what can be kept.
+#[track_caller]
+fn as_before(method: &str, mut answer: Value) -> Value {
+    let Some(result) = answer.get_mut("result").and_then(Value::as_object_mut) else {
+        return json!({ "error": answer["error"] });
+    };
+    assert_eq!(result.shift_remove("resultType"), Some(json!("complete")), "{method}");
+    let is_kept = method.ends_with("/list") || method == "resources/read";
+    let fresh = (result.shift_remove("ttlMs"), result.shift_remove("cacheScope"));
+    assert_eq!(fresh.0.is_some_and(|fresh| fresh.is_u64()), is_kept, "{method}");
+    assert_eq!(fresh.1 == Some(json!("private")), is_kept, "{method}");
+    json!({ "result": result })
+}
+
+/// What is asked of the server.
+fn questions() -> Vec<(&'static str, Value)> {
+    let reference = json!({ "type": "ref/prompt", "name": "completable-prompt" });
+    vec![
+        ("prompts/list", json!({})),
+        ("prompts/get", json!({ "name": "args-prompt", "arguments": { "city": "Ulm", "state": "BW" } })),
+        ("prompts/get", json!({ "name": "no-such-prompt" })),
+        (
+            "completion/complete",
+            json!({ "ref": reference, "argument": { "name": "department", "value": "E" } }),
+        ),
+        ("resources/read", json!({ "uri": "demo://resource/static/document/features.md" })),
+        ("resources/read", json!({ "uri": "nonsense://x" })),
+        ("resources/list", json!({ "cursor": "engine:" })),
+        ("resources/templates/list", json!({ "cursor": "engine:" })),
+    ]
+}
+
+/// Prompts, completions and resources arrive as they do with a handshake, and mistakes as the server tells them.
+#[tokio::test]
+async fn over_stdio() {
+    let both = Both::raw(By::Command).await;
+    let (stage, _server) = behind(By::Command).await;
+    let stage = stage.set("responses", "raw");
+    let client = stage.spawn();
+    for (method, params) in questions() {
+        let through = as_before(method, client.request(method, of(params.clone())).await);
+        let with_handshake = both.through.request(method, params.clone()).await;
+        for part in ["result", "error"] {
+            assert_eq!(through.get(part), with_handshake.get(part), "{method} {params}: {through}");
+        }
+    }
+    for former in ["resources/subscribe", "tasks/list"] {
+        assert_eq!(error(&client.request(former, of(json!({}))).await).0, -32601, "{former}");
+    }
+}
+
+/// The same over HTTP, where a prompt's name stands in a header too, and no session is needed to look.
+#[tokio::test]
+async fn over_http() {
+    let both = Both::raw(By::Command).await;
+    let (stage, _served) = behind(By::Url).await;
+    let stage = stage.set("responses", "raw");
+    let server = stage.serve().await;
+    for (method, params) in questions() {
+        let through = as_before(method, send(&server, method, params.clone()).await);
+        let with_handshake = both.through.request(method, params.clone()).await;
+        for part in ["result", "error"] {
+            assert_eq!(through.get(part), with_handshake.get(part), "{method} {params}: {through}");
+        }
+    }
+    let about = send(&server, "server/discover", json!({})).await["result"].take();
+    for name in ["prompts", "resources", "completions"] {
+        assert_eq!(about["capabilities"][name], json!({}), "{name}");
+    }
+    assert_eq!(about["capabilities"].get("tasks"), None, "there they are an extension of another shape");
+    assert!(about["instructions"].as_str().unwrap().contains("# Everything Server"), "{about}");
+    // The kit says in the header what it finds in the body.
+    let unnamed = send(&server, "prompts/get", json!({ "uri": "simple-prompt" })).await;
+    let (code, why) = error(&unnamed);
+    assert!(code == -32020 && why.contains("`mcp-name` says `simple-prompt`"), "{unnamed}");
+}
+
+async fn send(server: &Server, method: &str, params: Value) -> Value {
+    server.post_stateless(&stateless(1, method, params, super::capabilities())).await.answer().await
+}
+
+/// Beside a pool of browsers the server's things are found where they are. What has to stay needs a session that is named,
+/// since a connection's own is for browsing.
+#[tokio::test]
+async fn beside_other_pools() {
+    let stage = Stage::new()
+        .pools("MAIN_INSTANCES", "1")
+        .pools("MAIN_IS_DEFAULT", "true")
+        .pools("REFERENCE_INSTANCES", "1")
+        .pools("REFERENCE_ISOLATED", "true")
+        .pools("REFERENCE_SLOTS", "2")
+        .pools("REFERENCE_COMMAND", &json!(["node", path()]).to_string())
+        .set("sessions.scope", "connection");
+    let client = stage.client_with(super::capabilities()).await;
+    client.call("echo", json!({ "text": "at home in MAIN" })).await;
+    let listed = client.request("prompts/list", json!({})).await;
+    assert_eq!(listed["result"]["prompts"][0]["name"], "simple-prompt", "{listed}");
+    let uri = json!({ "uri": "demo://resource/dynamic/text/1" });
+    let refused = client.request("resources/subscribe", uri.clone()).await;
+    let (_, why) = error(&refused);
+    assert!(why.contains("needs a session that stays") && why.contains("greenroom/sessionId"), "{why}");
+    let mut named = uri;
+    named["_meta"] = json!({ "greenroom/sessionId": "s" });
+    assert_eq!(client.request("resources/subscribe", named).await["result"], json!({}));
+    client.call("toggle-subscriber-updates", json!({ "sessionId": "s" })).await;
+    let news = client.next_notification("notifications/resources/updated").await;
+    assert_eq!(news["params"]["uri"], "demo://resource/dynamic/text/1");
+
+    let again = stage.spawn();
+    let welcome = again.initialize(NEWEST, super::capabilities()).await;
+    assert_eq!(welcome["result"]["capabilities"]["prompts"], json!({ "listChanged": true }), "{welcome}");
+    let instructions = welcome["result"]["instructions"].as_str().unwrap();
+    assert!(instructions.contains("The server behind pool REFERENCE says:\n\n#"), "{instructions}");
+}

@@ -1,0 +1,207 @@
+//! What there is beside tools: greenroom's own resources, and what servers of somebody else's have, which is passed on:
+//! prompts, completions, resources and news of these, tasks.
+//!
+//! Browser engines have none of it. A request is no tool call: nothing of it is kept. It goes to its [`place`]; a server
+//! that does not know a list has an empty one. Called by the front, for every revision of the protocol.
+
+mod method;
+mod place;
+
+use std::time::Instant;
+
+use greenroom_core::{Call, Fields, Raw, raw::encode};
+use greenroom_fleet::Target;
+use greenroom_mcp::{
+    RpcError,
+    error::{METHOD_NOT_FOUND, SERVER},
+};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+use crate::{Gateway, call::Caller, rescue::Failure, resources, shape, turn::Turn, whose::notes};
+
+pub(crate) use method::Method;
+use method::{CAPABILITIES, LASTING};
+use place::{Place, server, take_session};
+
+/// How a cursor begins that is the server's own. Before it come greenroom's pages.
+const CURSOR: &str = "engine:";
+
+/// A request for something beside tools that somebody here may answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Beside {
+    method: Method,
+    /// The revision's code for a resource that is not there.
+    not_found: i64,
+}
+
+impl Beside {
+    /// Or nobody here knows the method. What a server is not known to have it is asked for all the same, unless it is known
+    /// not to.
+    pub(crate) fn of(gateway: &Gateway, method: Method, not_found: i64) -> Result<Self, RpcError> {
+        let beside = Self { method, not_found };
+        match beside.own(gateway) {
+            None if server(gateway, method).is_none() => Err(unknown(method)),
+            _ => Ok(beside),
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.method.name
+    }
+
+    /// Whether a server may have a part in the answer.
+    pub(crate) fn is_passed_on(self, gateway: &Gateway) -> bool {
+        server(gateway, self.method).is_some()
+    }
+
+    /// What greenroom has of its own, which comes first.
+    fn own(self, gateway: &Gateway) -> Option<resources::Asked> {
+        resources::Asked::of(self.method.name).filter(|_| gateway.recalls())
+    }
+
+    /// Carries it out, in its turn if it is passed on.
+    pub(crate) async fn run(
+        self,
+        gateway: &Gateway,
+        caller: &Caller,
+        params: Option<&RawValue>,
+        mut turn: Turn,
+    ) -> Result<Raw, Raw> {
+        let mut params = params.and_then(|params| Fields::open(params).ok()).unwrap_or_default();
+        if let Some(asked) = self.own(gateway).filter(|_| self.is_for_us(gateway, &mut params)) {
+            drop(turn);
+            let answer = self.answer(gateway, caller, asked, &params).await;
+            return answer.map_err(|error| error.to_raw());
+        }
+        turn.come().await;
+        // Whoever asks first may have to wait until the server has said what it has.
+        let _ = gateway.catalog.list().await;
+        match self.method.list.filter(|_| self.own(gateway).is_some()) {
+            _ if self.is_passed_on(gateway) => self.pass(gateway, caller, params, turn).await,
+            Some(list) => Ok(encode(&json!({ list: [] }))),
+            None => Err(unknown(self.method).to_raw()),
+        }
+    }
+
+    /// Whether it asks for what is greenroom's own: a first page, or a page or resource of ours. If not, what marked the
+    /// cursor as a server's is gone.
+    fn is_for_us(self, gateway: &Gateway, params: &mut Fields) -> bool {
+        if self.method.list.is_none() {
+            let uri = params.read::<String>("uri").ok().flatten().unwrap_or_default();
+            return uri.starts_with(resources::OWN) || !self.is_passed_on(gateway);
+        }
+        let cursor = params.read::<String>("cursor").ok().flatten();
+        match cursor.as_deref().and_then(|cursor| cursor.strip_prefix(CURSOR)) {
+            None => return true,
+            Some("") => drop(params.remove("cursor")),
+            Some(theirs) => params.set("cursor", encode(theirs)),
+        }
+        false
+    }
+
+    async fn answer(
+        self,
+        gateway: &Gateway,
+        caller: &Caller,
+        asked: resources::Asked,
+        params: &Fields,
+    ) -> Result<Raw, RpcError> {
+        let mut answer =
+            resources::answer(gateway, &caller.owner, asked, Some(&params.to_raw()), self.not_found).await?;
+        // Behind the last page of greenroom's come the server's, which is not asked before somebody wants them.
+        if self.method.list.is_some() && answer.get("nextCursor").is_none() && self.is_passed_on(gateway) {
+            answer.set("nextCursor", encode(CURSOR));
+        }
+        Ok(answer.to_raw())
+    }
+
+    async fn pass(
+        self,
+        gateway: &Gateway,
+        caller: &Caller,
+        mut params: Fields,
+        turn: Turn,
+    ) -> Result<Raw, Raw> {
+        let refused = |failure: Failure| RpcError::new(SERVER, failure.text()).to_raw();
+        let session = take_session(&mut params).map_err(|error| error.to_raw())?;
+        let name = self.method.name;
+        let Place { pool, whose } = Place::of(gateway, caller, self.method, session).map_err(refused)?;
+        let permit = gateway.policy.permit(&caller.owner, name);
+        let permit = permit.map_err(|error| refused(Failure::from(error)))?;
+        let call = Call { method: name, ..Call::new(name, params.to_raw()) };
+        let began = Instant::now();
+        let target = Target { pool: Some(pool), ..Target::default() };
+        let ran = gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone());
+        let outcome = turn.first_step(ran).await;
+        let fine = outcome.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
+        gateway.metrics.call(name, fine, began.elapsed());
+        let answer = outcome.map_err(|error| refused(Failure::of(gateway, &error)))?;
+        let notes = notes(caller, &whose, answer.notes, None);
+        match answer.reply.body {
+            Ok(result) => Ok(shape::with_meta(self.mark_cursor(gateway, result), None, &notes)),
+            Err(error) => match (code_of(&error), self.method.list) {
+                (Some(METHOD_NOT_FOUND), Some(list)) => {
+                    Ok(shape::with_meta(encode(&json!({ list: [] })), None, &notes))
+                }
+                (Some(resources::NOT_FOUND_BEFORE_2026), _) => Err(self.not_found(error)),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// A server's error for a resource that is not there, with the code that the client's revision has for it.
+    fn not_found(self, error: Raw) -> Raw {
+        let Ok(mut fields) = Fields::open(&error) else { return error };
+        fields.set("code", encode(&self.not_found));
+        fields.to_raw()
+    }
+
+    /// The server's next page is known to be the server's.
+    fn mark_cursor(self, gateway: &Gateway, result: Raw) -> Raw {
+        let is_joined = self.method.list.is_some() && self.own(gateway).is_some();
+        if !is_joined || !result.get().contains("nextCursor") {
+            return result;
+        }
+        let Ok(mut fields) = Fields::open(&result) else { return result };
+        let Ok(Some(cursor)) = fields.read::<String>("nextCursor") else { return result };
+        fields.set("nextCursor", encode(&format!("{CURSOR}{cursor}")));
+        fields.to_raw()
+    }
+}
+
+fn unknown(method: Method) -> RpcError {
+    match resources::Asked::of(method.name) {
+        Some(asked) => resources::unserved(asked),
+        None => RpcError::new(METHOD_NOT_FOUND, format!("method not found: `{}`", method.name)),
+    }
+}
+
+fn code_of(error: &Raw) -> Option<i64> {
+    #[derive(Deserialize)]
+    struct Code {
+        code: i64,
+    }
+    serde_json::from_str(error.get()).ok().map(|Code { code }| code)
+}
+
+/// What a client is told of it in the handshake, as far as it is known: from the last time that the server was asked.
+pub(crate) fn declare(gateway: &Gateway, capabilities: &mut Value) {
+    for (name, theirs) in declared(gateway, &CAPABILITIES) {
+        capabilities[name] = theirs;
+    }
+}
+
+/// The same for revision 2026-07-28. Of changes nobody is told there.
+pub(crate) fn declare_stateless(gateway: &Gateway, capabilities: &mut Value) {
+    for (name, _) in declared(gateway, &LASTING) {
+        capabilities[name] = json!({});
+    }
+}
+
+fn declared(gateway: &Gateway, names: &[&'static str]) -> Vec<(&'static str, Value)> {
+    let servers = gateway.catalog.servers().into_iter().filter_map(|server| server.introduction);
+    let said: Vec<_> = servers.filter_map(|said| Fields::open(&said.capabilities).ok()).collect();
+    let first = |name: &'static str| said.iter().find_map(|said| said.read::<Value>(name).ok()?);
+    names.iter().filter_map(|name| Some((*name, first(name)?))).collect()
+}
