@@ -179,7 +179,7 @@ impl Gateway {
     }
 
     /// Takes a browser out and leaves it as it was. Returns when greenroom has left it.
-    pub(crate) async fn detach(&self, index: u32) -> Result<BrowserStatus, FleetError> {
+    pub async fn detach(&self, index: u32) -> Result<BrowserStatus, FleetError> {
         let name = index.to_string();
         self.fleet.browser(&name)?;
         self.forget(index);

@@ -2,6 +2,7 @@
 //! in the order that leaves nothing behind.
 
 mod browsers;
+mod declared;
 mod engines;
 mod pools;
 mod proxies;
@@ -33,8 +34,8 @@ use greenroom_store::Store;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use self::{browsers::Attacher, engines::Engines, proxies::Proxies};
-use crate::{config::Surroundings, control::Listening, wake};
+use self::{browsers::Attacher, declared::Declared, engines::Engines, proxies::Proxies};
+use crate::{config::Surroundings, control::Listening, reload::Turnover, wake};
 
 /// How long a shutdown may take. Sessions close within a second or two; what takes longer is killed when this
 /// process ends.
@@ -50,6 +51,7 @@ pub struct House {
     launcher: Launcher,
     proxies: Proxies,
     engines: Engines,
+    declared: Declared,
     ports: Ports,
     run: Arc<RunFolder>,
     /// What calls are kept by, if they are.
@@ -125,8 +127,9 @@ impl House {
                 ..Recall::none()
             },
         });
+        let declared = Declared::new(all, engines.clone());
         for browser in &settings.browsers {
-            gateway.attach(|index| browsers::configured(&all, browser, &engines, index))?;
+            declared.attach(&gateway, browser)?;
         }
         let (data_folder, control) = (data.clone(), None);
         let _wake = wake::watch(gateway.fleet.clone());
@@ -141,6 +144,7 @@ impl House {
             launcher,
             proxies,
             engines,
+            declared,
             ports,
             run,
             store,
@@ -205,6 +209,25 @@ impl House {
             }
         }
         Ok(())
+    }
+
+    /// Takes on browsers that were declared meanwhile, and leaves those that no longer are. Returns the addresses of those
+    /// that could not be taken on.
+    pub async fn turn_over(&self, turnover: &Turnover) -> Vec<String> {
+        for browser in &turnover.gone {
+            self.declared.detach(&self.gateway, browser).await;
+        }
+        let mut refused = Vec::new();
+        for browser in &turnover.new {
+            if let Err(error) = self.declared.attach(&self.gateway, browser) {
+                tracing::error!("browser `{}` cannot be attached: {error}", browser.shown_url());
+                refused.push(browser.url.clone());
+            }
+        }
+        if self.connects && !turnover.new.is_empty() {
+            self.gateway.fleet.connect_browsers();
+        }
+        refused
     }
 
     /// Ends every session and every browser and waits for the fronts to end, then everything else. The control socket ends last, so that whoever

@@ -134,3 +134,57 @@ async fn off_over_http() {
     }
     assert!(theirs.runs());
 }
+
+/// A server takes on a browser that is written into its file, leaves one that is taken out of it as it found it, and says
+/// what has to wait. Everybody else's goes on.
+#[tokio::test]
+async fn by_the_configuration_file() {
+    let (site, theirs) = (Site::start().await, all_of(3).await);
+    let before = theirs[1].tabs().await;
+    let data = Data::new();
+    let file = data.path().join("greenroom.toml");
+    let write = |which: &[usize], more: &str| {
+        let browsers = which.iter().map(|at| format!("[[browsers]]\nurl = \"{}\"\n", theirs[*at].url()));
+        std::fs::write(&file, format!("log = \"info\"\n{}{more}", browsers.collect::<String>())).unwrap();
+    };
+    write(&[0, 1], "");
+    let server = greenroom_testkit::Launch::new(env!("CARGO_BIN_EXE_greenroom"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(data.path())
+        .arg("--config")
+        .arg(&file);
+    let server = Server::start(server).await;
+    let remote = Remote::open(&server, REVISION, json!({})).await;
+    let navigate = async |session: &str, index: Value, title: &str| {
+        let url = site.url(&format!("/title?t={title}"));
+        let arguments = json!({ "url": url, "sessionId": session, "browserIndex": index });
+        let answer = remote.call("browser_navigate", arguments).await;
+        assert_ne!(answer["result"]["isError"], true, "{answer}");
+        url
+    };
+    let one = navigate("stays", json!(1), "one").await;
+    navigate("goes", json!(2), "two").await;
+
+    write(&[0, 2], "label = \"third\"\n");
+    until(async || {
+        let listed = remote.call("list_browsers", json!({})).await;
+        let listed = listed["result"]["structuredContent"]["browsers"].clone();
+        listed[0]["index"] == 1 && listed[1]["index"] == 3 && listed[1]["state"] == "connected"
+    })
+    .await;
+    assert_eq!(theirs[1].tabs().await, before, "left as it was");
+    let three = navigate("new", json!("third"), "three").await;
+    theirs[2].wait_for_urls(&["about:blank", &three]).await;
+    theirs[0].wait_for_urls(&["about:blank", &one]).await;
+
+    write(&[0, 2], "label = \"other\"\n");
+    server
+        .stderr_says(&format!(
+            "browser `{}` has changed, but not before greenroom is started anew",
+            theirs[2].url()
+        ))
+        .await;
+    navigate("new", Value::Null, "still").await;
+    server.stop().await;
+    assert!(theirs.iter().all(Theirs::runs));
+}

@@ -1,20 +1,8 @@
-//! Reads the configuration anew while the server runs, when it is told to by SIGHUP or one of its files has changed, and
-//! takes on what can change. What cannot is said, and so is every mistake; then everything stays as it was.
-
-use std::{
-    fs,
-    path::PathBuf,
-    time::{Duration, SystemTime},
-};
+//! What a changed configuration comes to: what is different, when each difference takes effect, and what holds then.
 
 use greenroom_core::settings::{DeclaredInstance, DeclaredPool, Pool, SETTINGS, Settings};
-use greenroom_gateway::control::Kind;
-use tokio::time::sleep;
 
-use crate::{config::Inputs, house::House, signals::Signals};
-
-/// How often the files are looked at. A person who has just saved one waits about this long.
-const EVERY: Duration = Duration::from_secs(1);
+use super::browsers::Turnover;
 
 /// Keys of a pool that hold from now on.
 const AT_ONCE: [&str; 7] =
@@ -25,7 +13,7 @@ const NEVER: [&str; 6] = ["instances_max", "instance_idle", "proxy_server", "eng
 
 /// When a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
+pub enum Effect {
     AtOnce,
     /// With the instances that are started from now on.
     NextStart,
@@ -34,73 +22,16 @@ enum Effect {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Change {
-    what: String,
-    effect: Effect,
-}
-
-/// Watches for reasons to read the configuration anew, and does. Never returns.
-pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signals: &Signals) {
-    let mut seen = stamps(inputs);
-    loop {
-        let told = tokio::select! {
-            () = signals.reload.notified() => true,
-            () = sleep(EVERY) => false,
-        };
-        let now = stamps(inputs);
-        if !told && now == seen {
-            continue;
-        }
-        // Whoever writes a file may not be done with it: it is read when it has stood still for a while.
-        if !told {
-            sleep(EVERY).await;
-            if stamps(inputs) != now {
-                continue;
-            }
-        }
-        seen = now;
-        match inputs.resolve() {
-            Ok(after) => {
-                let merged = in_force(&current, &after.settings);
-                take_on(house, &merged, changes(&current, &after.settings));
-                current = merged;
-            }
-            Err(error) => {
-                tracing::error!(
-                    "the configuration has changed and cannot be used, everything stays as it was: {error:#}"
-                );
-            }
-        }
-    }
-}
-
-fn take_on(house: &House, settings: &Settings, changes: Vec<Change>) {
-    if changes.is_empty() {
-        tracing::info!("the configuration was read anew; nothing has changed");
-        return;
-    }
-    if let Err(error) = house.apply(Kind::Server, settings) {
-        tracing::error!("the changed configuration could not be taken on: {error:#}");
-    }
-    for Change { what, effect } in changes {
-        match effect {
-            Effect::AtOnce => tracing::info!("configuration: {what}"),
-            Effect::NextStart => {
-                tracing::warn!(
-                    "configuration: {what}, for instances that are started from now on; `greenroom pool restart` applies it to all"
-                );
-            }
-            Effect::Never => {
-                tracing::warn!("configuration: {what}, but not before greenroom is started anew");
-            }
-        }
-    }
+pub struct Change {
+    pub what: String,
+    pub effect: Effect,
 }
 
 /// What holds after a change: the pools that there are, as they are configured now, as far as that can change; and
 /// everything else as it was.
-fn in_force(before: &Settings, after: &Settings) -> Settings {
+pub fn in_force(before: &Settings, after: &Settings) -> Settings {
     let mut settings = before.clone();
+    Turnover::between(before, after).onto(&mut settings.browsers);
     let one = before.tools.r#unsafe;
     if before.pools.is_empty() {
         // Pools and browsers that were declared meanwhile have to wait, and the built-in one goes on as it was.
@@ -138,23 +69,7 @@ fn changed(before: &Pool, after: &Pool, one_slot: bool) -> Pool {
     }
 }
 
-/// What the files look like now.
-fn stamps(inputs: &Inputs) -> Vec<(PathBuf, Option<(SystemTime, u64)>)> {
-    let stamp = |path: &PathBuf| {
-        let data = fs::metadata(path).ok()?;
-        Some((data.modified().ok()?, data.len()))
-    };
-    inputs
-        .files()
-        .into_iter()
-        .map(|path| {
-            let stamp = stamp(&path);
-            (path, stamp)
-        })
-        .collect()
-}
-
-fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
+pub fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
     let mut changes = Vec::new();
     for setting in SETTINGS.iter().filter(|setting| !setting.is_of_pools()) {
         if !setting.is_same(before, after) {
@@ -166,7 +81,7 @@ fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
         changes.extend(in_pool("pool", before, after));
         return changes;
     }
-    changes.extend(in_browsers(before, after));
+    changes.extend(Turnover::between(before, after).changes());
     let find = |pools: &[DeclaredPool], name: &str| pools.iter().find(|pool| pool.name == name).cloned();
     for pool in &before.pools {
         match find(&after.pools, &pool.name) {
@@ -180,22 +95,6 @@ fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
         changes.push(Change { what: format!("pool {} is new", pool.name), effect: Effect::Never });
     }
     changes
-}
-
-/// Browsers have numbers that agents know, and connections that are made once: a change takes a restart. Which one it
-/// was is said without its address, whose query may be a secret, and without its headers.
-fn in_browsers(before: &Settings, after: &Settings) -> Vec<Change> {
-    let count = before.browsers.len().max(after.browsers.len());
-    let what = |at: usize| match (before.browsers.get(at), after.browsers.get(at)) {
-        (Some(one), Some(other)) if one == other => None,
-        (Some(_), Some(_)) => Some("has changed"),
-        (Some(_), None) => Some("is gone"),
-        (None, _) => Some("is new"),
-    };
-    let changed = (0..count).filter_map(|at| Some((at + 1, what(at)?)));
-    changed
-        .map(|(index, what)| Change { what: format!("browser {index} {what}"), effect: Effect::Never })
-        .collect()
 }
 
 fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<Change> {
@@ -307,22 +206,43 @@ mod tests {
         assert!(in_force(&settings(TWO), &settings(&other)).pools[0].is_default);
     }
 
-    /// Browsers to attach to are what they were until the next start; what has changed is said without their secrets.
+    /// Browsers come and go by their addresses; the first, the last and other values wait for the next start. What has
+    /// changed is said without its secrets.
     #[test]
-    fn changed_browsers_take_a_restart() {
+    fn browsers_come_and_go() {
         let one = "[[browsers]]\nurl = 'http://a:1'\nheaders = { A = 'x' }\n";
-        let two = format!("{one}[[browsers]]\nurl = 'http://b:1'\n");
+        let two = format!("[[browsers]]\nurl = 'ws://b:1/?key=secret'\n{one}");
+        let other = "[[browsers]]\nurl = 'http://c:1'\n";
+        let (a, b, c) = ("browser `http://a:1`", "browser `ws://b:1/?***`", "browser `http://c:1`");
+        let urls = |before: &str, after: &str| {
+            let now = in_force(&settings(before), &settings(after)).browsers;
+            now.into_iter().map(|browser| browser.url).collect::<Vec<_>>()
+        };
         check(one, one, &[]);
-        check(one, &two, &[("browser 2 is new", Effect::Never)]);
-        check(&two, one, &[("browser 2 is gone", Effect::Never)]);
-        check(one, &one.replace("'x'", "'y'"), &[("browser 1 has changed", Effect::Never)]);
-        check(one, &format!("pool.timeout = 5\n{one}"), &[("browser 1 has changed", Effect::Never)]);
-        check("", one, &[("`sessions.scope` is `call`", Effect::Never), ("browser 1 is new", Effect::Never)]);
-        assert_eq!(in_force(&settings(one), &settings(&two)), settings(one));
+        check(one, &two, &[(&format!("{b} is new"), Effect::AtOnce)]);
+        assert_eq!(urls(one, &two), ["http://a:1", "ws://b:1/?key=secret"]);
+        check(&two, one, &[(&format!("{b} is gone"), Effect::AtOnce)]);
+        assert_eq!(urls(&two, one), ["http://a:1"]);
+        check(
+            one,
+            other,
+            &[(&format!("{a} is gone"), Effect::AtOnce), (&format!("{c} is new"), Effect::AtOnce)],
+        );
+        for changed in [one.replace("'x'", "'y'"), format!("pool.timeout = 5\n{one}")] {
+            check(one, &changed, &[(&format!("{a} has changed"), Effect::Never)]);
+            assert_eq!(in_force(&settings(one), &settings(&changed)), settings(one));
+        }
+        let scope = ("`sessions.scope` is `call`", Effect::Never);
+        check("", one, &[scope, (&format!("{a} is new"), Effect::Never)]);
         assert_eq!(in_force(&settings(""), &settings(one)), settings(""));
+        check(
+            &format!("sessions.scope = 'call'\n{one}"),
+            "sessions.scope = 'call'\n",
+            &[(&format!("{a} is gone"), Effect::Never)],
+        );
         let pools = format!("{one}{TWO}");
         let now = in_force(&settings(&pools), &settings(&format!("{two}{}", TWO.replace("= 2", "= 3"))));
-        assert_eq!((now.browsers.len(), now.pools[0].instances.len()), (1, 3));
+        assert_eq!((now.browsers.len(), now.pools[0].instances.len()), (2, 3));
     }
 
     /// Every change is found, said once, and told apart by when it takes effect.

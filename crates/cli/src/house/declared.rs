@@ -1,0 +1,47 @@
+//! Which attached browser is which of those that the configuration declares, while both change.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use greenroom_core::settings::{AttachedBrowser, Settings};
+use greenroom_fleet::FleetError;
+use greenroom_gateway::Gateway;
+
+use super::{browsers, engines::Engines};
+
+/// The declared browsers, each with the number that agents know it by.
+pub struct Declared {
+    settings: Arc<Settings>,
+    engines: Engines,
+    attached: Mutex<Vec<(String, u32)>>,
+}
+
+impl Declared {
+    pub fn new(settings: Arc<Settings>, engines: Engines) -> Self {
+        Self { settings, engines, attached: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(String, u32)>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a browser on. Nothing is connected by that.
+    pub fn attach(&self, gateway: &Gateway, browser: &AttachedBrowser) -> Result<(), FleetError> {
+        let make = |index| browsers::configured(&self.settings, browser, &self.engines, index);
+        let index = gateway.attach(make)?.index;
+        self.lock().push((browser.url.clone(), index));
+        Ok(())
+    }
+
+    /// Leaves a browser, unless an agent has had it taken out already.
+    pub async fn detach(&self, gateway: &Gateway, browser: &AttachedBrowser) {
+        let found = {
+            let mut attached = self.lock();
+            let at = attached.iter().position(|(url, _)| *url == browser.url);
+            at.map(|at| attached.swap_remove(at))
+        };
+        let Some((_, index)) = found else { return };
+        if let Err(error) = gateway.detach(index).await {
+            tracing::debug!(%error, "browser {index} is not there to be left");
+        }
+    }
+}

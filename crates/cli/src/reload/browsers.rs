@@ -1,0 +1,61 @@
+//! Browsers to attach to that are declared, or no longer, while greenroom runs. Each is known by its address: one with a new
+//! address is taken on, one whose address is gone is left.
+//!
+//! Whether there are any decides what a call without a name means, so the first one and the last one wait for the next
+//! start; and so does another value of one that stays, which sessions already live in.
+
+use greenroom_core::settings::{AttachedBrowser, Settings};
+
+use super::change::{Change, Effect};
+
+/// What a change comes to for browsers.
+#[derive(Debug, Default)]
+pub struct Turnover {
+    pub new: Vec<AttachedBrowser>,
+    pub gone: Vec<AttachedBrowser>,
+    changed: Vec<AttachedBrowser>,
+    /// Not before greenroom is started anew.
+    waits: bool,
+}
+
+impl Turnover {
+    pub fn between(before: &Settings, after: &Settings) -> Self {
+        let (before, after) = (&before.browsers, &after.browsers);
+        let at = |list: &[AttachedBrowser], url: &str| list.iter().find(|one| one.url == url).cloned();
+        let missing = |of: &[AttachedBrowser], from: &[AttachedBrowser]| {
+            of.iter().filter(|one| at(from, &one.url).is_none()).cloned().collect()
+        };
+        let is_other = |one: &&AttachedBrowser| at(before, &one.url).is_some_and(|was| was != **one);
+        Self {
+            new: missing(after, before),
+            gone: missing(before, after),
+            changed: after.iter().filter(is_other).cloned().collect(),
+            waits: before.is_empty() || after.is_empty(),
+        }
+    }
+
+    /// What can be done now.
+    pub fn now(self) -> Self {
+        if self.waits { Self::default() } else { self }
+    }
+
+    /// The browsers that are declared and attached after this.
+    pub fn onto(self, browsers: &mut Vec<AttachedBrowser>) {
+        let Self { new, gone, .. } = self.now();
+        browsers.retain(|one| gone.iter().all(|gone| gone.url != one.url));
+        browsers.extend(new);
+    }
+
+    /// Each is called by its address without its query, which may be a secret.
+    pub fn changes(&self) -> Vec<Change> {
+        let effect = if self.waits { Effect::Never } else { Effect::AtOnce };
+        let said = |list: &[AttachedBrowser], what: &'static str, effect: Effect| {
+            let say = |one: &AttachedBrowser| format!("browser `{}` {what}", one.shown_url());
+            list.iter().map(say).map(|what| Change { what, effect }).collect::<Vec<_>>()
+        };
+        let mut changes = said(&self.gone, "is gone", effect);
+        changes.extend(said(&self.new, "is new", effect));
+        changes.extend(said(&self.changed, "has changed", Effect::Never));
+        changes
+    }
+}

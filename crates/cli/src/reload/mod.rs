@@ -1,0 +1,99 @@
+//! Reads the configuration anew while the server runs, when it is told to by SIGHUP or one of its files has changed, and
+//! takes on what can change. What cannot is said, and so is every mistake; then everything stays as it was.
+
+mod browsers;
+mod change;
+
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use greenroom_core::settings::Settings;
+use greenroom_gateway::control::Kind;
+use tokio::time::sleep;
+
+pub use self::browsers::Turnover;
+use self::change::{Change, Effect, changes, in_force};
+use crate::{config::Inputs, house::House, signals::Signals};
+
+/// How often the files are looked at. A person who has just saved one waits about this long.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Watches for reasons to read the configuration anew, and does. Never returns.
+pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signals: &Signals) {
+    let mut seen = stamps(inputs);
+    loop {
+        let told = tokio::select! {
+            () = signals.reload.notified() => true,
+            () = sleep(EVERY) => false,
+        };
+        let now = stamps(inputs);
+        if !told && now == seen {
+            continue;
+        }
+        // Whoever writes a file may not be done with it: it is read when it has stood still for a while.
+        if !told {
+            sleep(EVERY).await;
+            if stamps(inputs) != now {
+                continue;
+            }
+        }
+        seen = now;
+        match inputs.resolve() {
+            Ok(after) => {
+                let merged = in_force(&current, &after.settings);
+                let turnover = Turnover::between(&current, &after.settings);
+                take_on(house, &merged, changes(&current, &after.settings));
+                let refused = house.turn_over(&turnover.now()).await;
+                current = merged;
+                current.browsers.retain(|browser| !refused.contains(&browser.url));
+            }
+            Err(error) => {
+                tracing::error!(
+                    "the configuration has changed and cannot be used, everything stays as it was: {error:#}"
+                );
+            }
+        }
+    }
+}
+
+fn take_on(house: &House, settings: &Settings, changes: Vec<Change>) {
+    if changes.is_empty() {
+        tracing::info!("the configuration was read anew; nothing has changed");
+        return;
+    }
+    if let Err(error) = house.apply(Kind::Server, settings) {
+        tracing::error!("the changed configuration could not be taken on: {error:#}");
+    }
+    for Change { what, effect } in changes {
+        match effect {
+            Effect::AtOnce => tracing::info!("configuration: {what}"),
+            Effect::NextStart => {
+                tracing::warn!(
+                    "configuration: {what}, for instances that are started from now on; `greenroom pool restart` applies it to all"
+                );
+            }
+            Effect::Never => {
+                tracing::warn!("configuration: {what}, but not before greenroom is started anew");
+            }
+        }
+    }
+}
+
+/// What the files look like now.
+fn stamps(inputs: &Inputs) -> Vec<(PathBuf, Option<(SystemTime, u64)>)> {
+    let stamp = |path: &PathBuf| {
+        let data = fs::metadata(path).ok()?;
+        Some((data.modified().ok()?, data.len()))
+    };
+    inputs
+        .files()
+        .into_iter()
+        .map(|path| {
+            let stamp = stamp(&path);
+            (path, stamp)
+        })
+        .collect()
+}
