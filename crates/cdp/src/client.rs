@@ -112,16 +112,16 @@ impl Client {
 }
 
 /// Opens a WebSocket, and says at which port of this machine, if it is one.
-async fn open(ws_url: &str, headers: &[(String, String)]) -> Result<(Socket, Option<u16>), Unreachable> {
+pub(crate) async fn open(
+    ws_url: &str,
+    headers: &[(String, String)],
+) -> Result<(Socket, Option<u16>), Unreachable> {
     let address = Address::parse(ws_url)?;
     let unusable = |error: tungstenite::Error| Unreachable::Address(error.to_string());
     let mut request = address.bare_url().into_client_request().map_err(unusable)?;
     request.headers_mut().extend(address.headers(headers)?);
-    let limits = WebSocketConfig::default()
-        .max_message_size(Some(MESSAGE_BYTES_MAX))
-        .max_frame_size(Some(MESSAGE_BYTES_MAX));
     let Dialled { stream, peer, is_here } = dial(&address).await?;
-    let socket = match client_async_with_config(request, stream, Some(limits)).await {
+    let socket = match client_async_with_config(request, stream, Some(limits())).await {
         Ok((socket, _)) => socket,
         Err(tungstenite::Error::Http(response)) => {
             return Err(Unreachable::Status(response.status().as_u16()));
@@ -130,6 +130,12 @@ async fn open(ws_url: &str, headers: &[(String, String)]) -> Result<(Socket, Opt
         Err(other) => return Err(Unreachable::Strange(other.to_string())),
     };
     Ok((socket, is_here.then(|| peer.port())))
+}
+
+pub(crate) fn limits() -> WebSocketConfig {
+    WebSocketConfig::default()
+        .max_message_size(Some(MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(MESSAGE_BYTES_MAX))
 }
 
 impl Events {

@@ -16,6 +16,7 @@ mod client;
 mod dial;
 mod discover;
 mod envelope;
+pub mod link;
 mod unreachable;
 mod wire;
 

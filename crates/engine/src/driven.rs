@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use crate::{
     chromium::{Chromium, ChromiumSpec},
+    doorman::Doorman,
     endpoint::Endpoint,
     launcher::Launcher,
     left_tabs,
@@ -34,8 +35,8 @@ pub(crate) enum Driven {
 /// A browser that is not ours.
 pub(crate) struct Attached {
     pub(crate) endpoint: Arc<Endpoint>,
-    /// Where it was reached.
-    address: String,
+    /// Who lets an engine in.
+    doorman: Doorman,
     /// Its debugger is as closed to browsers as our own are.
     _port: Option<PortGuard>,
 }
@@ -73,15 +74,16 @@ impl Driven {
         left_tabs::close(run, &observer).await;
         let port = observer.local_port().map(|port| ports.hold_theirs(port)).transpose();
         let port = port.map_err(|error| unwritable(run, &error))?;
-        let attached = Attached { endpoint: endpoint.clone(), address, _port: port };
+        let doorman = Doorman::open(endpoint.clone(), address, ports).await?;
+        let attached = Attached { endpoint: endpoint.clone(), doorman, _port: port };
         Ok((Self::Attached(attached), observer))
     }
 
-    /// The WebSocket address of its debugger.
+    /// The WebSocket address at which an engine finds its debugger.
     pub(crate) fn address(&self) -> &str {
         match self {
             Self::Ours(chromium) => &chromium.endpoint,
-            Self::Attached(attached) => &attached.address,
+            Self::Attached(attached) => attached.doorman.address(),
         }
     }
 
@@ -108,6 +110,13 @@ impl Driven {
                 let status = format!("its debugger at {} is gone", endpoint.shown());
                 Lost::Browser { status: status.into(), stderr_tail: Arc::default() }
             }
+        }
+    }
+
+    /// greenroom has opened this tab in it for an engine.
+    pub(crate) fn opened(&self, tab: &str) {
+        if let Self::Attached(attached) = self {
+            attached.doorman.owns(tab);
         }
     }
 

@@ -11,6 +11,7 @@ pub mod browser;
 pub mod chromium;
 pub mod custom;
 pub mod devtools;
+mod doorman;
 mod driven;
 mod endpoint;
 pub mod errand;

@@ -72,8 +72,7 @@ impl Kind for Attached {
             let tab = tab.ok_or_else(|| StartError::new("there is no tab for the seat"))?;
             let spec = command::attached(&self.engine.options, folder)?;
             let spec = command::keep(spec, &self.engine.options, self.folder.path(), tab)?;
-            let spec =
-                command::configure(spec, self.base.driven().address(), &self.endpoint, self.folder.path())?;
+            let spec = command::configure(spec, self.base.driven().address(), self.folder.path())?;
             self.engine.start_node(spec).await.map(Into::into)
         })
     }

@@ -4,12 +4,10 @@
 use std::{ffi::OsString, io, path::Path};
 
 use greenroom_core::StartError;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::DevtoolsOptions;
-use crate::{
-    endpoint::Endpoint, install::DEVTOOLS, launcher::Spec, left_tabs::LIST, node, run_folder::write_whole,
-};
+use crate::{install::DEVTOOLS, launcher::Spec, left_tabs::LIST, node, run_folder::write_whole};
 
 /// Flags of every start.
 const FLAGS: [&str; 4] = [
@@ -71,21 +69,10 @@ pub(super) fn attach(spec: Spec, address: &str) -> Spec {
     spec.arg("--wsEndpoint").arg(address)
 }
 
-/// Has the engine attach to somebody else's browser. Its address and headers may be secrets, so they are in a file that
-/// only this user can read.
-pub(super) fn configure(
-    spec: Spec,
-    address: &str,
-    endpoint: &Endpoint,
-    instance: &Path,
-) -> Result<Spec, StartError> {
-    let headers: Map<String, Value> =
-        endpoint.sent_headers().into_iter().map(|(name, value)| (name, value.into())).collect();
-    let mut config = json!({ "wsEndpoint": address });
-    if !headers.is_empty() {
-        // It takes a text here, as on its command line.
-        config["wsHeaders"] = Value::Object(headers).to_string().into();
-    }
+/// Has the engine attach to somebody else's browser. Whoever knows the address can drive it, so it is in a file that only
+/// this user can read.
+pub(super) fn configure(spec: Spec, address: &str, instance: &Path) -> Result<Spec, StartError> {
+    let config = json!({ "wsEndpoint": address });
     let path = instance.join(CONFIG);
     write_whole(&path, config.to_string().as_bytes()).map_err(|error| {
         StartError::new(format!("cannot write to the data folder: {error}: `{}`", path.display()))
@@ -128,6 +115,8 @@ fn pattern(origin: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
+
+    use serde_json::Value;
 
     use super::*;
     use crate::browser::{Places, System};
@@ -198,27 +187,17 @@ mod tests {
         }
     }
 
-    /// What may be secret of somebody's browser is in a file that nobody else can read, and not on the command line.
+    /// The way to somebody's browser is in a file that nobody else can read, and not on the command line.
     #[test]
-    fn secrets_are_not_on_the_command_line() {
+    fn the_door_is_not_on_the_command_line() {
         let (data, options) = machine();
-        let endpoint = Endpoint {
-            url: "http://ann:pass-word@h:1?token=tok-en".to_owned(),
-            headers: vec![("X-Key".to_owned(), "head-er".to_owned())],
-            start_command: Vec::new(),
-        };
-        let address = "ws://h:1/devtools/browser/x?token=tok-en";
-        let spec =
-            configure(attached(&options, data.path()).unwrap(), address, &endpoint, data.path()).unwrap();
+        let address = "ws://127.0.0.1:1/se-cret";
+        let spec = configure(attached(&options, data.path()).unwrap(), address, data.path()).unwrap();
         let spec = keep(spec, &options, data.path(), "TAB").unwrap();
-        for secret in ["tok-en", "head-er", "pass-word", "YW5uOnBhc3Mtd29yZA"] {
-            assert!(!format!("{spec:?}").contains(secret), "{secret}");
-        }
+        assert!(!format!("{spec:?}").contains("se-cret"), "{spec:?}");
         let path = data.path().join(CONFIG);
         let config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        assert_eq!(config["wsEndpoint"], address);
-        let headers: Value = serde_json::from_str(config["wsHeaders"].as_str().unwrap()).unwrap();
-        assert_eq!(headers, json!({ "Authorization": "Basic YW5uOnBhc3Mtd29yZA==", "X-Key": "head-er" }));
+        assert_eq!(config, json!({ "wsEndpoint": address }));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

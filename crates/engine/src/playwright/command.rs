@@ -10,8 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use greenroom_core::{StartError, raw::encode};
-use serde_json::{Map, Value, json};
+use greenroom_core::StartError;
 
 use super::{PlaywrightBrowser, PlaywrightOptions};
 use crate::{
@@ -20,14 +19,10 @@ use crate::{
     install,
     launcher::Spec,
     node,
-    run_folder::write_whole,
 };
 
 /// The engine would take the address on its command line too, but refuses to emulate a device there.
 const CDP_ENDPOINT: &str = "PLAYWRIGHT_MCP_CDP_ENDPOINT";
-
-/// Below an instance's folder: what Node must know and nobody may read off its command line.
-const CONFIG: &str = "engine.json";
 
 /// What starts Windows programs from the Linux in it.
 const CMD: &str = "cmd.exe";
@@ -47,20 +42,9 @@ pub(super) fn attached(options: &PlaywrightOptions) -> Result<Spec, StartError> 
     Ok(shared(spec, options))
 }
 
-/// Has the engine attach to a browser. Headers are secrets, so they are in a file that only this user can read.
-pub(super) fn attach(spec: Spec, browser: &Driven, folder: &Path) -> Result<Spec, StartError> {
-    let spec = spec.env(CDP_ENDPOINT, browser.address());
-    let headers = browser.attached().map(|attached| attached.endpoint.sent_headers()).unwrap_or_default();
-    let headers: Map<String, Value> = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
-    if headers.is_empty() {
-        return Ok(spec);
-    }
-    let path = folder.join(CONFIG);
-    let config = encode(&json!({ "browser": { "cdpHeaders": headers } }));
-    write_whole(&path, config.get().as_bytes()).map_err(|error| {
-        StartError::new(format!("cannot write to the data folder: {error}: `{}`", path.display()))
-    })?;
-    Ok(spec.arg("--config").arg(path))
+/// Has the engine attach to a browser.
+pub(super) fn attach(spec: Spec, browser: &Driven) -> Spec {
+    spec.env(CDP_ENDPOINT, browser.address())
 }
 
 /// The engine that starts its browser itself, with everything that goes out through `proxy`.

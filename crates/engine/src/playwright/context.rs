@@ -74,6 +74,7 @@ impl Shared {
     ) -> Result<(Context, Watched), StartError> {
         let (own, tab) =
             OwnTabs::open(&self.observer, self.folder.path(), "about:blank", TabPlace::Behind).await?;
+        self.browser.opened(&tab);
         let watched = self.observer.watch(&own.scope()).await;
         let watched = watched.ok_or_else(|| StartError::new("the browser is gone"))?;
         let kept = self.list_tabs(upstream, agent).await.and_then(|()| match own.is_kept(&tab) {

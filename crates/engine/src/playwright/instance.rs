@@ -70,7 +70,7 @@ impl PlaywrightInstance {
             None
         } else {
             let spec = in_folder(&engine, spec, folder.path());
-            match Server::start(&engine, spec, &browser, folder.path()).await {
+            match Server::start(&engine, spec, &browser).await {
                 Ok(node) => Some(node),
                 Err(error) => {
                     browser.stop(STOP_GRACE).await;
@@ -207,7 +207,7 @@ impl Shared {
             return Ok((Arc::new(self.answer(handshake).await?), None));
         }
         let spec = in_folder(&self.engine, self.engine.command()?, self.folder.path()).pipes();
-        let spec = command::attach(spec, &self.browser, self.folder.path())?;
+        let spec = command::attach(spec, &self.browser);
         let (process, pipes, _) = start_node(&self.engine.launcher, spec).await?;
         let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
         let upstream = explain(&process, Upstream::open(peer, inbound, folder, agent, changed)).await?;

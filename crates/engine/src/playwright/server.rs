@@ -1,6 +1,6 @@
 //! The Node process that serves all seats of an instance, over HTTP on loopback.
 
-use std::{net::TcpListener, path::Path, time::Duration};
+use std::{net::TcpListener, time::Duration};
 
 use greenroom_core::{StartError, port::human};
 use greenroom_mcp::link::http::Endpoint;
@@ -35,14 +35,13 @@ impl Server {
         engine: &PlaywrightEngine,
         spec: Spec,
         browser: &Driven,
-        folder: &Path,
     ) -> Result<Self, StartError> {
         let mut last = StartError::new("no free port");
         for _ in 0..PORT_TRIES {
             // The port is closed to browsers before anything listens there, so it is chosen here and not by Node.
             let port = free_port().map_err(|error| StartError::new(format!("no free port: {error}")))?;
             let guard = engine.ports.hold(port).map_err(|error| unwritable(&engine.run, &error))?;
-            let spec = command::attach(spec.clone(), browser, folder)?
+            let spec = command::attach(spec.clone(), browser)
                 .args(["--host", "127.0.0.1", "--port"])
                 .arg(port.to_string())
                 // The engine would end a session whose pings go unanswered; we watch it ourselves.

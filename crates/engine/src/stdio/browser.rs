@@ -181,6 +181,7 @@ impl SeatBrowser {
     /// Tabs of its own among somebody else's. The first one is opened at this address; the list of them is in this folder.
     pub(crate) async fn among(base: Arc<Base>, folder: &Path, url: &str) -> Result<Self, StartError> {
         let (mut own, tab) = OwnTabs::open(base.observer(), folder, url, TabPlace::InFront).await?;
+        base.driven().opened(&tab);
         match base.observer().watch(&own.scope()).await {
             Some(Watched { view, crashed }) => {
                 Ok(Self { base, tabs: Some((Mutex::new(own), tab)), view, crashed })

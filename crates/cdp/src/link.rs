@@ -1,0 +1,98 @@
+//! A debugger's connection as it is, message by message, for whoever stands between a browser and somebody who drives it.
+//!
+//! Both ends are here: one towards the browser, dialled like any other, and one towards a program of this machine, which
+//! has to name the secret path that it was given. Web pages are refused: they say where they are from.
+
+use std::time::Duration;
+
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_tungstenite::{
+    accept_hdr_async_with_config,
+    tungstenite::{
+        Message, Utf8Bytes,
+        handshake::server::{ErrorResponse, Request, Response},
+        http::{StatusCode, header::ORIGIN},
+    },
+};
+
+use crate::{
+    CONNECT_WITHIN, Error, Unreachable,
+    address::shown,
+    client::{limits, open},
+    dial::Io,
+    wire::Socket,
+};
+
+/// A message. Passing it on copies nothing.
+pub type Text = Utf8Bytes;
+
+/// How long a program of this machine may take to say what it wants.
+const ACCEPT_WITHIN: Duration = Duration::from_secs(5);
+
+/// Where messages go.
+pub struct Writer(SplitSink<Socket, Message>);
+
+/// Where they come from.
+pub struct Reader(SplitStream<Socket>);
+
+/// Connects to a debugger, with these headers beside those of the protocol.
+pub async fn dial(ws_url: &str, headers: &[(String, String)]) -> Result<(Writer, Reader), Error> {
+    let opened = timeout(CONNECT_WITHIN, open(ws_url, headers)).await;
+    let (socket, _) = opened
+        .unwrap_or(Err(Unreachable::Silent(CONNECT_WITHIN)))
+        .map_err(|why| Error::Connect { url: shown(ws_url), why })?;
+    Ok(halves(socket))
+}
+
+/// Takes in a program that names this path, if it does so in time. `None` is anybody else.
+// The library's own type of refusal is big.
+#[expect(clippy::result_large_err)]
+pub async fn accept(stream: TcpStream, path: &str) -> Option<(Writer, Reader)> {
+    stream.set_nodelay(true).ok()?;
+    let welcome = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
+        if request.uri().path() == path && !request.headers().contains_key(ORIGIN) {
+            return Ok(response);
+        }
+        let mut refusal = ErrorResponse::new(None);
+        *refusal.status_mut() = StatusCode::NOT_FOUND;
+        Err(refusal)
+    };
+    let stream: Box<dyn Io> = Box::new(stream);
+    let accepted = accept_hdr_async_with_config(stream, welcome, Some(limits()));
+    timeout(ACCEPT_WITHIN, accepted).await.ok()?.ok().map(halves)
+}
+
+fn halves(socket: Socket) -> (Writer, Reader) {
+    let (sink, stream) = socket.split();
+    (Writer(sink), Reader(stream))
+}
+
+impl Writer {
+    /// Whether it was taken; if not, the connection is over.
+    pub async fn send(&mut self, text: Text) -> bool {
+        self.0.send(Message::Text(text)).await.is_ok()
+    }
+
+    /// Says goodbye.
+    pub async fn close(mut self) {
+        // Whoever is gone already needs none.
+        let _ = self.0.close().await;
+    }
+}
+
+impl Reader {
+    /// The next message; `None` when the connection is over. Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Text> {
+        loop {
+            match self.0.next().await? {
+                Ok(Message::Text(text)) => return Some(text),
+                Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
+                Ok(Message::Close(_) | Message::Binary(_)) | Err(_) => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Decides what passes. It holds no socket and no clock: messages and moments come in, messages go out.
+//!
+//! A tab that an engine is told of is asked for a sign of life first, in the very session that the engine would use. One
+//! that answers is let in; until that is known everything behind it waits, so that the engine sees tabs in the browser's
+//! order. One that does not answer in time is left out, and let in when it answers after all. Later an engine's own call
+//! that a tab leaves unanswered makes the gate ask again, and one that says nothing then is taken from the engine.
+//!
+//! The engine's own tabs are never asked, nor is one that it brought to the front for the agent, nor one whose dialog the
+//! engine knows of: what they do is for the engine to bear.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use greenroom_cdp::link::Text;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    message::{Attached, Detached, Envelope, Made, call, event, read},
+    own::Own,
+};
+
+/// How long a tab may take to give a sign of life. A busy one takes a tenth of a second.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// How long an engine's call to a tab of somebody else's may take before the tab is asked for a sign of life.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// Asks the page's own process for something that costs it nothing and runs nothing of the page's.
+const ASK: &str = "Runtime.getHeapUsage";
+
+/// What goes out.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Out {
+    ToEngine(Text),
+    ToBrowser(Text),
+}
+
+/// One connection of an engine.
+pub(super) struct Gate {
+    own: Arc<Own>,
+    /// The gate's own calls count down from the last number there is, so that they never meet the engine's.
+    next: u32,
+    asked: HashMap<u32, String>,
+    /// By session.
+    tabs: HashMap<String, Tab>,
+    /// What waits behind a tab that is being asked, by the session in which it was said.
+    lanes: HashMap<Option<String>, VecDeque<Waiting>>,
+    /// Calls of the engine that make something of its own.
+    making: Vec<u32>,
+    /// It wants to hear of tabs that come and go.
+    discovers: bool,
+}
+
+enum Waiting {
+    Message(Text),
+    /// A tab by its session.
+    Tab(String),
+}
+
+struct Tab {
+    target: String,
+    /// The session that it was made known in.
+    parent: Option<String>,
+    /// What made it known.
+    attached: Text,
+    state: State,
+    /// The engine's calls that it has not answered, and since when the oldest of them counts.
+    unanswered: Vec<u32>,
+    since: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It is being asked, and the engine does not know of it.
+    Held(Instant),
+    /// It did not answer, and the engine does not know of it.
+    Hidden,
+    /// The engine knows it.
+    Shown,
+    /// The engine knows it, and it is being asked.
+    Asked(Instant),
+    /// The engine uses it, or knows why it does not answer.
+    Used,
+    /// It is being taken from the engine.
+    Leaving,
+}
+
+impl Gate {
+    pub(super) fn new(own: Arc<Own>) -> Self {
+        Self {
+            own,
+            next: i32::MAX.unsigned_abs(),
+            asked: HashMap::new(),
+            tabs: HashMap::new(),
+            lanes: HashMap::new(),
+            making: Vec::new(),
+            discovers: false,
+        }
+    }
+
+    /// The engine says something.
+    pub(super) fn from_engine(&mut self, text: Text, now: Instant) -> Vec<Out> {
+        if let Ok(Envelope { id, method: Some(method), session, .. }) = serde_json::from_str(&text) {
+            match (&*method, session.as_deref().and_then(|session| self.tabs.get_mut(session))) {
+                ("Target.createTarget" | "Target.createBrowserContext", _) => self.making.extend(id),
+                ("Target.setDiscoverTargets", _) => self.discovers = true,
+                ("Page.bringToFront", Some(tab)) => tab.state = State::Used,
+                (_, Some(tab)) => {
+                    tab.unanswered.extend(id);
+                    tab.since.get_or_insert(now);
+                }
+                _ => {}
+            }
+        }
+        vec![Out::ToBrowser(text)]
+    }
+
+    /// The browser says something.
+    pub(super) fn from_browser(&mut self, text: Text, now: Instant) -> Vec<Out> {
+        let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(&text) else {
+            return vec![Out::ToEngine(text)];
+        };
+        let session = envelope.session.as_deref();
+        if let Some(tab) = envelope.id.and_then(|id| self.asked.remove(&id)) {
+            return self.answered(&tab, now);
+        }
+        match (envelope.id, envelope.method.as_deref()) {
+            (Some(id), _) => self.engine_is_answered(id, &envelope, now),
+            (None, Some("Target.attachedToTarget")) => {
+                if let Some(attached) = read::<Attached>(envelope.params) {
+                    let parent = session.map(ToOwned::to_owned);
+                    return self.tab_comes(attached, parent, text.clone(), now);
+                }
+            }
+            (None, Some("Target.detachedFromTarget")) => {
+                let gone = read::<Detached>(envelope.params).and_then(|gone| self.tab_goes(&gone.session_id));
+                if let Some(out) = gone {
+                    return out;
+                }
+            }
+            (None, Some(method)) => {
+                if let Some(tab) = session.and_then(|session| self.tabs.get_mut(session)) {
+                    match (method, tab.state) {
+                        (_, State::Held(_) | State::Hidden) => return Vec::new(),
+                        ("Page.javascriptDialogOpening", _) => tab.state = State::Used,
+                        ("Page.javascriptDialogClosed", State::Used) => tab.state = State::Shown,
+                        _ => {}
+                    }
+                }
+            }
+            (None, None) => {}
+        }
+        let lane = session.map(ToOwned::to_owned);
+        match self.lanes.get_mut(&lane) {
+            Some(waiting) => {
+                waiting.push_back(Waiting::Message(text));
+                Vec::new()
+            }
+            None => vec![Out::ToEngine(text)],
+        }
+    }
+
+    /// When time will have made a difference, if nothing is said before.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.tabs.values().filter_map(|tab| self.due_of(tab)).min()
+    }
+
+    fn due_of(&self, tab: &Tab) -> Option<Instant> {
+        match tab.state {
+            State::Held(since) | State::Asked(since) => Some(since + ANSWER),
+            State::Shown if !self.own.has(&tab.target) => tab.since.map(|since| since + SLOW),
+            State::Shown | State::Hidden | State::Used | State::Leaving => None,
+        }
+    }
+
+    pub(super) fn time_passed(&mut self, now: Instant) -> Vec<Out> {
+        let is_due = |tab: &Tab| self.due_of(tab).is_some_and(|due| due <= now);
+        let due = self.tabs.iter().filter(|(_, tab)| is_due(tab));
+        let due: Vec<(String, State)> = due.map(|(session, tab)| (session.clone(), tab.state)).collect();
+        let mut out = Vec::new();
+        for (session, state) in due {
+            match state {
+                State::Held(_) => {
+                    tracing::info!(
+                        "a tab of the browser does not answer; the engine does not hear of it until it does"
+                    );
+                    out.extend(self.decide(&session, State::Hidden));
+                }
+                State::Asked(_) => {
+                    tracing::info!("a tab of the browser no longer answers; it is taken from the engine");
+                    out.extend(self.take_away(&session));
+                }
+                State::Shown => out.extend(self.ask(&session, State::Asked(now))),
+                State::Hidden | State::Used | State::Leaving => {}
+            }
+        }
+        out
+    }
+
+    fn tab_comes(
+        &mut self,
+        attached: Attached,
+        parent: Option<String>,
+        text: Text,
+        now: Instant,
+    ) -> Vec<Out> {
+        let Attached { session_id, target_info, waiting_for_debugger } = attached;
+        let mut out = Vec::new();
+        if target_info.r#type == "page" {
+            self.own.meet(&target_info);
+            // One that waits for the engine cannot answer anybody else before.
+            let is_asked = !waiting_for_debugger && !self.own.has(&target_info.target_id);
+            let tab = Tab {
+                target: target_info.target_id,
+                parent: parent.clone(),
+                attached: text.clone(),
+                state: State::Shown,
+                unanswered: Vec::new(),
+                since: None,
+            };
+            self.tabs.insert(session_id.clone(), tab);
+            if is_asked {
+                out = self.ask(&session_id, State::Held(now));
+                self.lanes.entry(parent).or_default().push_back(Waiting::Tab(session_id));
+                return out;
+            }
+        }
+        match self.lanes.get_mut(&parent) {
+            Some(waiting) => waiting.push_back(Waiting::Message(text)),
+            None => out.push(Out::ToEngine(text)),
+        }
+        out
+    }
+
+    /// A session has ended. Says what to do instead of telling the engine, if it never heard of it.
+    fn tab_goes(&mut self, session: &str) -> Option<Vec<Out>> {
+        let tab = self.tabs.remove(session)?;
+        self.own.forget(&tab.target);
+        self.asked.retain(|_, asked| asked != session);
+        match tab.state {
+            State::Held(_) => Some(self.let_pass(&tab.parent)),
+            State::Hidden => Some(Vec::new()),
+            State::Shown | State::Asked(_) | State::Used | State::Leaving => None,
+        }
+    }
+
+    fn ask(&mut self, session: &str, state: State) -> Vec<Out> {
+        let Some(tab) = self.tabs.get_mut(session) else { return Vec::new() };
+        tab.state = state;
+        let id = self.next_id();
+        self.asked.insert(id, session.to_owned());
+        vec![Out::ToBrowser(call(id, Some(session), ASK, json!({})))]
+    }
+
+    fn next_id(&mut self) -> u32 {
+        self.next -= 1;
+        self.next
+    }
+
+    fn answered(&mut self, session: &str, now: Instant) -> Vec<Out> {
+        let Some(tab) = self.tabs.get_mut(session) else { return Vec::new() };
+        match tab.state {
+            State::Held(_) => self.decide(session, State::Shown),
+            State::Hidden => {
+                tab.state = State::Shown;
+                let attached = tab.attached.clone();
+                let mut out = Vec::new();
+                if self.discovers {
+                    out.extend(known_again(&attached));
+                }
+                out.push(Out::ToEngine(attached));
+                out
+            }
+            State::Asked(_) => {
+                tab.state = State::Shown;
+                tab.since = (!tab.unanswered.is_empty()).then_some(now);
+                Vec::new()
+            }
+            State::Shown | State::Used | State::Leaving => Vec::new(),
+        }
+    }
+
+    /// It is known whether a tab is let in; so is what waited behind it.
+    fn decide(&mut self, session: &str, state: State) -> Vec<Out> {
+        let Some(tab) = self.tabs.get_mut(session) else { return Vec::new() };
+        tab.state = state;
+        let parent = tab.parent.clone();
+        self.let_pass(&parent)
+    }
+
+    /// Lets pass what waits in a lane, up to the first tab that is still being asked.
+    fn let_pass(&mut self, lane: &Option<String>) -> Vec<Out> {
+        let mut out = Vec::new();
+        let Some(waiting) = self.lanes.get_mut(lane) else { return out };
+        while let Some(first) = waiting.front() {
+            let tab = match first {
+                Waiting::Message(text) => {
+                    out.push(Out::ToEngine(text.clone()));
+                    waiting.pop_front();
+                    continue;
+                }
+                Waiting::Tab(session) => self.tabs.get(session),
+            };
+            match tab {
+                Some(tab) if matches!(tab.state, State::Held(_)) => return out,
+                Some(tab) if tab.state != State::Hidden => out.push(Out::ToEngine(tab.attached.clone())),
+                Some(tab) if self.discovers => {
+                    let gone = json!({ "targetId": tab.target });
+                    out.push(Out::ToEngine(event("Target.targetDestroyed", gone)));
+                }
+                // It is hidden, or gone already.
+                Some(_) | None => {}
+            }
+            waiting.pop_front();
+        }
+        self.lanes.remove(lane);
+        out
+    }
+
+    fn take_away(&mut self, session: &str) -> Vec<Out> {
+        let Some(tab) = self.tabs.get_mut(session) else { return Vec::new() };
+        tab.state = State::Leaving;
+        let parent = tab.parent.clone();
+        let id = self.next_id();
+        // Nobody waits for the answer; the engine hears that the session has ended.
+        self.asked.insert(id, String::new());
+        let params = json!({ "sessionId": session });
+        vec![Out::ToBrowser(call(id, parent.as_deref(), "Target.detachFromTarget", params))]
+    }
+
+    /// A call of the engine's has its answer.
+    fn engine_is_answered(&mut self, id: u32, envelope: &Envelope<'_>, now: Instant) {
+        if let Some(at) = self.making.iter().position(|making| *making == id) {
+            self.making.swap_remove(at);
+            let made = read::<Made>(envelope.result);
+            if let Some(Made { target_id, browser_context_id }) = made {
+                target_id.iter().for_each(|tab| self.own.add_tab(tab));
+                browser_context_id.iter().for_each(|context| self.own.add_context(context));
+            }
+        }
+        if let Some(tab) = envelope.session.as_deref().and_then(|session| self.tabs.get_mut(session)) {
+            tab.unanswered.retain(|unanswered| *unanswered != id);
+            tab.since = (!tab.unanswered.is_empty()).then_some(now);
+        }
+    }
+}
+
+/// Tells an engine that wants to hear of tabs that one has come.
+fn known_again(attached: &Text) -> Option<Out> {
+    let attached: Value = serde_json::from_str(attached).ok()?;
+    let mut info = attached.get("params")?.get("targetInfo")?.clone();
+    // It is not attached before the next message.
+    info["attached"] = false.into();
+    Some(Out::ToEngine(event("Target.targetCreated", json!({ "targetInfo": info }))))
+}
