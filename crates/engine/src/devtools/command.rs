@@ -205,7 +205,7 @@ mod tests {
         let endpoint = Endpoint {
             url: "http://ann:pass-word@h:1?token=tok-en".to_owned(),
             headers: vec![("X-Key".to_owned(), "head-er".to_owned())],
-            start_command: Vec::new(),
+            start_command: crate::StartCommand::default(),
         };
         let address = "ws://h:1/devtools/browser/x?token=tok-en";
         let spec =
