@@ -191,7 +191,7 @@ impl Endpoint {
 
     /// What the process said, for the end of a message. It may have been told the address, secrets and all.
     fn last_words(&self, started: &Started) -> String {
-        last_words(&self.without_secrets(&started.last_words()))
+        last_words(&started.last_words(|said| self.without_secrets(said)))
     }
 
     /// A failed attempt, with what to do about it.

@@ -134,11 +134,12 @@ impl Started {
         }
     }
 
-    /// The last lines of its stderr.
-    pub(crate) fn last_words(&self) -> String {
-        let read = self.output.as_ref().map(Output::tail).transpose();
-        let read = read.inspect_err(|error| tracing::debug!(%error, "what a start command said is lost"));
-        read.ok().flatten().unwrap_or_default()
+    /// The last lines of its stderr, as they are told: `conceal` comes before anything is cut off, or half a secret could stay.
+    pub(crate) fn last_words(&self, conceal: impl Fn(&str) -> String) -> String {
+        let end = self.output.as_ref().map(Output::end).transpose();
+        let end = end.inspect_err(|error| tracing::debug!(%error, "what a start command said is lost"));
+        let end = end.ok().flatten().unwrap_or_default();
+        Tail::of(conceal(&end).as_bytes()).text()
     }
 }
 
@@ -161,13 +162,16 @@ impl Output {
         Ok((Self(path), file))
     }
 
-    fn tail(&self) -> io::Result<String> {
+    /// As much of its end as last words can come from, in whole lines.
+    fn end(&self) -> io::Result<String> {
         let mut file = File::open(&self.0)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(Tail::BYTES_MAX)))?;
+        let start = file.metadata()?.len().saturating_sub(Tail::BYTES_MAX);
+        file.seek(SeekFrom::Start(start))?;
         let mut end = Vec::new();
         file.take(Tail::BYTES_MAX).read_to_end(&mut end)?;
-        Ok(Tail::of(&end).text())
+        let end = String::from_utf8_lossy(&end);
+        let whole = if start == 0 { &*end } else { end.split_once('\n').map_or("", |(_, whole)| whole) };
+        Ok(whole.to_owned())
     }
 
     /// Empties the file whenever it is too big, until the process has ended. While no greenroom runs nobody does.
@@ -209,14 +213,15 @@ mod tests {
         for line in 0..10_000 {
             writeln!(file, "line {line}").unwrap();
         }
-        let said = one.tail().unwrap();
-        assert!(said.starts_with("line 9988 | ") && said.ends_with(" | line 9999"), "{said}");
-        assert_eq!(other.tail().unwrap(), "");
+        let said = one.end().unwrap();
+        assert!(said.starts_with("line ") && said.ends_with("\nline 9999\n"), "whole lines: {said}");
+        assert!(u64::try_from(said.len()).unwrap() <= Tail::BYTES_MAX);
+        assert_eq!(other.end().unwrap(), "");
         let (again, mut next) = open("http://a:1?key=s3cret");
         // Whoever has it open from before does not leave a hole.
         writeln!(file, "late").unwrap();
         writeln!(next, "new").unwrap();
-        assert_eq!(again.tail().unwrap(), "late | new");
+        assert_eq!(again.end().unwrap(), "late\nnew\n");
         // It is nobody's run folder.
         crate::run_folder::reap(data.path());
         assert!(again.0.exists());
