@@ -1,9 +1,7 @@
 //! A debugger's address as somebody wrote it down, and the headers that go with it.
 //!
-//! Addresses and headers may hold secrets: a password before the host, a token in the query. [`Address`] shows itself
-//! without either, and no message of this crate names a header's value.
-
-use std::fmt;
+//! Addresses and headers may hold secrets: a password before the host, a token in the query. Messages of this crate name an
+//! address as [`greenroom_core::web_address::shown`] does, and no header's value.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use hyper::header::{AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, HeaderValue, UPGRADE};
@@ -138,19 +136,6 @@ impl Address {
     }
 }
 
-/// Without password and query.
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let query = if self.0.query().is_some() { "?…" } else { "" };
-        write!(f, "{}://{}{}{query}", self.0.scheme(), self.authority(), self.0.path())
-    }
-}
-
-/// How an address is named in a message: without the secrets in it. What is no address may be all secret.
-pub fn shown(url: &str) -> String {
-    Address::parse(url).map_or_else(|_| "(not an address)".to_owned(), |address| address.to_string())
-}
-
 /// The header that a password in an address stands for.
 pub fn authorization(url: &str) -> Option<(String, String)> {
     Some(("Authorization".to_owned(), Address::parse(url).ok()?.authorization()?))
@@ -213,21 +198,6 @@ mod tests {
 
     fn address(text: &str) -> Address {
         Address::parse(text).unwrap()
-    }
-
-    /// What is shown of an address holds neither its password nor its query.
-    #[test]
-    fn secrets_are_not_shown() {
-        for (text, expected) in [
-            ("http://127.0.0.1:9222", "http://127.0.0.1:9222/"),
-            ("http://ann:secret@chrome.lan:9222/", "http://chrome.lan:9222/"),
-            ("wss://chrome.lan/session?token=secret#secret", "wss://chrome.lan/session?…"),
-            ("ws://[::1]:9222/devtools/browser/e7", "ws://[::1]:9222/devtools/browser/e7"),
-            ("secret", "(not an address)"),
-            ("ftp://secret", "(not an address)"),
-        ] {
-            assert_eq!(shown(text), expected);
-        }
     }
 
     /// A name is replaced by the number that was judged, but for TLS; odd spellings of numbers mean what they mean.

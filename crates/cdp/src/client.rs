@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use greenroom_core::raw::Raw;
+use greenroom_core::{raw::Raw, web_address::shown};
 use serde::Serialize;
 use tokio::{
     sync::{mpsc, watch},
@@ -17,7 +17,7 @@ use tokio_tungstenite::{
 
 use crate::{
     CALL_WITHIN, CONNECT_WITHIN, Closed, EVENTS_MAX, Error, Event, MESSAGE_BYTES_MAX, Unreachable,
-    address::{Address, shown},
+    address::Address,
     dial::{Dialled, dial},
     envelope::Outgoing,
     wire::{self, Pending, Socket},

@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
+use greenroom_core::web_address::shown;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{
     Request, StatusCode,
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::{
     DISCOVER_WITHIN, Error, Unreachable,
-    address::{Address, shown},
+    address::Address,
     dial::{Dialled, dial},
 };
 

@@ -9,6 +9,7 @@ use futures_util::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
 };
+use greenroom_core::web_address::shown;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{
     accept_hdr_async_with_config,
@@ -21,7 +22,6 @@ use tokio_tungstenite::{
 
 use crate::{
     CONNECT_WITHIN, Error, Unreachable,
-    address::shown,
     client::{limits, open},
     dial::Io,
     wire::Socket,

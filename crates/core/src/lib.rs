@@ -15,6 +15,7 @@ pub mod record;
 pub mod settings;
 pub mod time;
 mod uid;
+pub mod web_address;
 
 pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId, SessionUid};
 pub use policy::{Permit, Policy, Refused};

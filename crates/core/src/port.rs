@@ -143,9 +143,9 @@ pub enum Content {
 /// Why a seat or an instance is gone. Noticed by process exit or observer, never guessed from an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    #[error("the engine process ended ({status}){}", tail(.stderr_tail))]
+    #[error("the engine process ended ({status}){}", last_words(.stderr_tail))]
     Process { status: Arc<str>, stderr_tail: Arc<str> },
-    #[error("the browser ended ({status}){}", tail(.stderr_tail))]
+    #[error("the browser ended ({status}){}", last_words(.stderr_tail))]
     Browser { status: Arc<str>, stderr_tail: Arc<str> },
     #[error("the page crashed ({0})")]
     Page(Arc<str>),
@@ -160,7 +160,8 @@ pub enum Lost {
     Shutdown,
 }
 
-fn tail(stderr: &str) -> String {
+/// What a process wrote to stderr last, for the end of a message about it; nothing where it wrote nothing.
+pub fn last_words(stderr: &str) -> String {
     if stderr.is_empty() { String::new() } else { format!("; its last words: {stderr}") }
 }
 

@@ -76,7 +76,7 @@ mod tests {
         let secrets = |value: &str| Endpoint {
             url: "http://a:1".to_owned(),
             headers: vec![("X".to_owned(), value.to_owned())],
-            start_command: Vec::new(),
+            start_command: crate::StartCommand::default(),
         };
         let said = |value: &str| {
             let body = json!({ "content": [{ "type": "text", "text": format!("saw {value} there") }], "isError": true });

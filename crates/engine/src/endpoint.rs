@@ -2,18 +2,24 @@
 //!
 //! An endpoint is asked, and never held: whoever attaches to the browser has a connection of its own. Only
 //! [`Endpoint::revive`] starts anything, by the command that the operator gave, and what it starts is nobody's child: it
-//! is not ended with greenroom. Addresses are shown without the secrets in them, headers not at all.
+//! is not ended with greenroom. While that runs, no second one is started. Addresses are shown without the secrets in them, headers not at all.
 
 use std::{fmt, net::IpAddr, time::Duration};
 
 use greenroom_cdp::{Client, Unreachable};
-use greenroom_core::{StartError, port::human, raw::encode};
+use greenroom_core::{
+    StartError,
+    port::{human, last_words},
+    raw::encode,
+    web_address,
+};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::launcher::{Launcher, Spec};
-
-/// What stands for the address in a start command.
-const PLACEHOLDER: &str = "{url}";
+use crate::{
+    launcher::Launcher,
+    run_folder::RunFolder,
+    start_command::{StartCommand, Started},
+};
 
 /// How long a browser may take from its start command until its debugger answers. A cold start with a big profile on
 /// a busy machine takes ten seconds, a container that has to come up first twenty.
@@ -30,8 +36,8 @@ pub struct Endpoint {
     pub url: String,
     /// Sent with every connection to the debugger; their values are secrets.
     pub headers: Vec<(String, String)>,
-    /// A program and its arguments that start the browser; empty when nothing does.
-    pub start_command: Vec<String>,
+    /// What starts the browser, if anything does.
+    pub start_command: StartCommand,
 }
 
 impl Endpoint {
@@ -73,7 +79,7 @@ impl Endpoint {
 
     /// The address without its secrets, for messages.
     pub fn shown(&self) -> String {
-        greenroom_cdp::shown(&self.url)
+        web_address::shown(&self.url)
     }
 
     /// Host and port, as far as the address says.
@@ -93,36 +99,49 @@ impl Endpoint {
         greenroom_cdp::loopback_port(&self.url)
     }
 
-    /// Starts the browser if it does not answer and there is a command for that, and waits until it answers. Says whether
-    /// it was started. One at a time: two would start two browsers.
-    pub async fn revive(&self, launcher: &Launcher) -> Result<bool, StartError> {
-        let Some((program, arguments)) = self.start_command.split_first() else { return Ok(false) };
-        if self.answers().await.is_ok() {
+    /// Starts the browser if it does not answer and there is a command for that, and waits until it answers. What the
+    /// command started before and still runs is waited for as long, and not started twice. Says whether anything was
+    /// started. One at a time: two would start two browsers.
+    pub async fn revive(&self, launcher: &Launcher, run: &RunFolder) -> Result<bool, StartError> {
+        if self.start_command.is_empty() || self.answers().await.is_ok() {
             return Ok(false);
         }
-        let arguments = arguments.iter().map(|argument| argument.replace(PLACEHOLDER, &self.url));
-        let spec = Spec::new(program).args(arguments);
-        let end = launcher.spawn_detached(spec).await.map_err(|error| {
-            StartError::new(format!("cannot run the start command: {error}: `{program}`"))
-                .hint("give the program's whole path; a start command is no shell")
-        })?;
-        tracing::info!(program, browser = self.shown(), "started a browser that did not answer");
-        let deadline = Instant::now() + REVIVED_WITHIN;
-        let failed = async {
-            match end.await {
-                Ok(ended) if !ended.succeeded => ended.exit,
-                // A command may well end once the browser runs.
-                _ => std::future::pending().await,
+        let (deadline, browser) = (Instant::now() + REVIVED_WITHIN, self.shown());
+        let mut is_new = false;
+        loop {
+            let (program, running) = (self.start_command.program(), self.start_command.running());
+            let started = if let Some(running) = running {
+                tracing::info!(
+                    program,
+                    browser,
+                    pid = running.pid(),
+                    "waiting for a browser that was started before"
+                );
+                running
+            } else {
+                is_new = true;
+                let started = self.start_command.start(launcher, run, &self.url).await?;
+                tracing::info!(
+                    program,
+                    browser,
+                    pid = started.pid(),
+                    "started a browser that did not answer"
+                );
+                started
+            };
+            tokio::select! {
+                biased;
+                answered = timeout_at(deadline, self.until_it_answers()) => {
+                    return answered.map(|()| is_new).map_err(|_| self.not_revived(&started));
+                }
+                ended = started.failed() => {
+                    let exit = ended.exit;
+                    if is_new {
+                        return Err(self.start_failed(&started, &exit));
+                    }
+                    tracing::info!(program, browser, %exit, "what was started before has ended");
+                }
             }
-        };
-        tokio::select! {
-            biased;
-            answered = timeout_at(deadline, self.until_it_answers()) => match answered {
-                Ok(()) => Ok(true),
-                Err(_) => Err(self.not_revived(program)),
-            },
-            exit = failed => Err(StartError::new(format!("the start command ended ({exit}): `{program}`"))
-                .hint("run it by hand to see why; a browser that runs on the same profile already is a common cause")),
         }
     }
 
@@ -145,12 +164,34 @@ impl Endpoint {
         Client::connect_with(&address, &self.sent_headers()).await.map(drop)
     }
 
-    fn not_revived(&self, program: &str) -> StartError {
-        let (shown, limit) = (self.shown(), human(REVIVED_WITHIN));
+    fn start_failed(&self, started: &Started, exit: &str) -> StartError {
+        let (program, said) = (self.start_command.program(), self.last_words(started));
+        StartError::new(format!("the start command ended ({exit}): `{program}`{said}")).hint(
+            "run it by hand to see why; a browser that runs on the same profile already is a common cause",
+        )
+    }
+
+    fn not_revived(&self, started: &Started) -> StartError {
+        let (program, said) = (self.start_command.program(), self.last_words(started));
+        let (shown, limit, flag) = (self.shown(), human(REVIVED_WITHIN), self.flag());
+        let hint = format!("the command has to start a browser with {flag}");
+        let (state, hint) = match started.ended() {
+            Some(ended) => (format!("the start command ended ({})", ended.exit), hint),
+            None => {
+                let pid = started.pid();
+                let state = format!("process {pid}, which the start command started, still runs");
+                (state, format!("{hint}; it is not run again while process {pid} runs"))
+            }
+        };
         StartError::new(format!(
-            "the start command ran, and the browser at {shown} did not answer within {limit}: `{program}`"
+            "{state}, and the browser at {shown} did not answer within {limit}: `{program}`{said}"
         ))
-        .hint(format!("the command has to start a browser with {}", self.flag()))
+        .hint(hint)
+    }
+
+    /// What the process said, for the end of a message. It may have been told the address, secrets and all.
+    fn last_words(&self, started: &Started) -> String {
+        last_words(&started.last_words(|said| self.without_secrets(said)))
     }
 
     /// A failed attempt, with what to do about it.
@@ -189,7 +230,7 @@ impl fmt::Debug for Endpoint {
         f.debug_struct("Endpoint")
             .field("url", &self.shown())
             .field("headers", &headers)
-            .field("start_command", &self.start_command.first())
+            .field("start_command", &self.start_command.program())
             .finish()
     }
 }

@@ -16,6 +16,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    fs::File,
     io,
     path::{Path, PathBuf},
     process::Stdio,
@@ -23,7 +24,11 @@ use std::{
     thread,
 };
 
-use tokio::{process::Child, runtime::Handle, sync::oneshot};
+use tokio::{
+    process::Child,
+    runtime::Handle,
+    sync::{oneshot, watch},
+};
 use tokio_util::task::TaskTracker;
 
 /// The environment variable that marks every process greenroom starts, with the run folder's name as value.
@@ -118,6 +123,15 @@ fn is_needed(name: &OsStr) -> bool {
 /// What of our environment says how greenroom works, and is no business of a program that outlives it.
 const OWN_PREFIX: &str = "GREENROOM_";
 
+/// A detached child.
+#[derive(Debug, Clone)]
+pub struct Detached {
+    pub pid: u32,
+    /// Becomes `Some` when it has ended by itself, for as long as greenroom is there to see it. Until then its number is
+    /// nobody else's.
+    pub end: watch::Receiver<Option<Ended>>,
+}
+
 /// How a detached child ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
@@ -127,11 +141,13 @@ pub struct Ended {
 }
 
 struct Job {
-    spec: Spec,
-    start: fn(Spec, &str) -> io::Result<Child>,
+    start: Start,
     runtime: Handle,
     reply: oneshot::Sender<io::Result<Child>>,
 }
+
+/// Starts one child, which carries the tag if it is to.
+type Start = Box<dyn FnOnce(&str) -> io::Result<Child> + Send>;
 
 /// The launcher. Its thread ends when the last clone is dropped, so keep one for as long as a child lives.
 #[derive(Clone, Debug)]
@@ -150,7 +166,7 @@ impl Launcher {
             for job in queue {
                 // The child's exit is watched by the runtime that asked for it.
                 let _runtime = job.runtime.enter();
-                let _ = job.reply.send((job.start)(job.spec, &tag));
+                let _ = job.reply.send((job.start)(&tag));
             }
         })?;
         Ok(Self { jobs, supervisors: TaskTracker::new() })
@@ -165,14 +181,15 @@ impl Launcher {
 
     /// Starts a child with a piped stderr. It is killed when the returned handle is dropped.
     pub async fn spawn(&self, spec: Spec) -> io::Result<Child> {
-        self.order(spec, launch).await
+        self.order(Box::new(|tag| launch(spec, tag))).await
     }
 
-    /// Starts a child that outlives greenroom and is never ended by it. What is returned resolves when it has ended by
-    /// itself, for as long as greenroom is there to see it.
-    pub async fn spawn_detached(&self, spec: Spec) -> io::Result<oneshot::Receiver<Ended>> {
-        let mut child = self.order(spec, detach).await?;
-        let (ended, end) = oneshot::channel();
+    /// Starts a child that outlives greenroom and is never ended by it. What it writes to stderr goes into that file, if
+    /// there is one.
+    pub async fn spawn_detached(&self, spec: Spec, stderr: Option<File>) -> io::Result<Detached> {
+        let mut child = self.order(Box::new(|_| detach(spec, stderr))).await?;
+        let pid = child.id().ok_or_else(|| io::Error::other("the child ended at once"))?;
+        let (ended, end) = watch::channel(None);
         // Nobody owns this task, as nobody owns the child; it keeps a child that ends from staying as a zombie.
         tokio::spawn(async move {
             let how = match child.wait().await {
@@ -181,14 +198,14 @@ impl Launcher {
                     Ended { succeeded: false, exit: format!("cannot be waited for: {error}").into() }
                 }
             };
-            let _ = ended.send(how);
+            ended.send_replace(Some(how));
         });
-        Ok(end)
+        Ok(Detached { pid, end })
     }
 
-    async fn order(&self, spec: Spec, start: fn(Spec, &str) -> io::Result<Child>) -> io::Result<Child> {
+    async fn order(&self, start: Start) -> io::Result<Child> {
         let (reply, child) = oneshot::channel();
-        let job = Job { spec, start, runtime: Handle::current(), reply };
+        let job = Job { start, runtime: Handle::current(), reply };
         self.jobs.send(job).map_err(|_| io::Error::other("the launcher thread has ended"))?;
         child.await.map_err(|_| io::Error::other("the launcher thread has ended"))?
     }
@@ -216,7 +233,7 @@ fn launch(spec: Spec, tag: &str) -> io::Result<Child> {
 /// For [`Launcher::spawn_detached`].
 #[allow(clippy::disallowed_methods, reason = "this is the launcher thread")]
 #[allow(unsafe_code, reason = "pre_exec is unsafe; the closure makes one system call and allocates nothing")]
-fn detach(spec: Spec, _: &str) -> io::Result<Child> {
+fn detach(spec: Spec, stderr: Option<File>) -> io::Result<Child> {
     let mut command = std::process::Command::new(&spec.program);
     let is_own = |name: &OsStr| name.to_string_lossy().starts_with(OWN_PREFIX);
     command.args(&spec.args).env_clear().envs(std::env::vars_os().filter(|(name, _)| !is_own(name)));
@@ -224,7 +241,8 @@ fn detach(spec: Spec, _: &str) -> io::Result<Child> {
     if let Some(folder) = &spec.folder {
         command.current_dir(folder);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let stderr = stderr.map_or_else(Stdio::null, Stdio::from);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; setsid is.
     unsafe {
         // In its own session no terminal of ours can end it.

@@ -191,10 +191,7 @@ async fn read_stderr(
     let mut lines = Lines::new(LINE_BYTES_MAX);
     let mut chunk = vec![0; LINE_BYTES_MAX];
     let mut said = |line: Line| {
-        let text = match line {
-            Line::Whole(line) => String::from_utf8_lossy(&line).trim_end().to_owned(),
-            Line::TooLong { bytes } => format!("(a line of {bytes} bytes)"),
-        };
+        let text = text_of(line);
         tracing::debug!(process = name, pid, "{text}");
         if let Some(value) = (listen.ready)(&text)
             && let Some(found) = found.take()
@@ -211,10 +208,31 @@ async fn read_stderr(
     lines.finish().map(said);
 }
 
+fn text_of(line: Line) -> String {
+    match line {
+        Line::Whole(line) => String::from_utf8_lossy(&line).trim_end().to_owned(),
+        Line::TooLong { bytes } => format!("(a line of {bytes} bytes)"),
+    }
+}
+
+/// The last lines that a child wrote to stderr.
 #[derive(Default)]
 pub(crate) struct Tail(Mutex<VecDeque<String>>);
 
 impl Tail {
+    /// How much of an output can be in it: all beyond that is not looked at.
+    pub(crate) const BYTES_MAX: u64 = (TAIL_LINES * LINE_BYTES_MAX) as u64;
+
+    /// The tail of what was written down elsewhere.
+    pub(crate) fn of(output: &[u8]) -> Self {
+        let (tail, mut lines) = (Self::default(), Lines::new(LINE_BYTES_MAX));
+        lines.feed(output, |line| tail.push(&text_of(line)));
+        if let Some(line) = lines.finish() {
+            tail.push(&text_of(line));
+        }
+        tail
+    }
+
     fn push(&self, line: &str) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() == TAIL_LINES {

@@ -1,23 +1,23 @@
-//! Whether each browser that is to be attached to can be reached now, and how to start those that cannot. None is started
-//! by this, and one that is away is only doubtful: greenroom goes on trying.
+//! Whether each browser that is to be attached to can be reached now, and how to start those that cannot, each in a line of
+//! its own. None is started by this, and one that is away is only doubtful: greenroom goes on trying.
 
 use greenroom_core::{StartError, settings::AttachedBrowser};
-use greenroom_engine::Endpoint;
+use greenroom_engine::{Endpoint, StartCommand};
 use tokio::task::JoinSet;
 
 use super::{Patient, Verdict};
 
-pub(super) async fn check(patient: &Patient) -> Verdict {
+pub(super) async fn check(patient: &Patient) -> Vec<Verdict> {
     let browsers = &patient.resolved.settings.browsers;
     if browsers.is_empty() {
-        return Verdict::skipped("none are configured");
+        return vec![Verdict::skipped("none are configured")];
     }
     // All at once: one that is slow would cost the others their time.
     let mut asked = JoinSet::new();
     for (at, browser) in browsers.iter().enumerate() {
         let headers = browser.headers.iter().map(|header| (header.name.clone(), header.value.clone()));
         let (url, headers) = (browser.url.clone(), headers.collect());
-        let endpoint = Endpoint { url, headers, start_command: Vec::new() };
+        let endpoint = Endpoint { url, headers, start_command: StartCommand::default() };
         asked.spawn(async move { (at, endpoint.check().await) });
     }
     let mut answers = asked.join_all().await;
@@ -27,21 +27,16 @@ pub(super) async fn check(patient: &Patient) -> Verdict {
     judge(answers.collect())
 }
 
-fn judge(answers: Vec<(String, &AttachedBrowser, Result<(), StartError>)>) -> Verdict {
-    let (mut there, mut away, mut fixes) = (Vec::new(), Vec::new(), Vec::new());
+fn judge(answers: Vec<(String, &AttachedBrowser, Result<(), StartError>)>) -> Vec<Verdict> {
+    let (mut there, mut away) = (Vec::new(), Vec::new());
     for (name, browser, answer) in answers {
         match answer {
             Ok(()) => there.push(name),
-            Err(error) => {
-                fixes.push(format!("{name}: {}", fix(browser, &error)));
-                away.push(format!("{name}: {error}"));
-            }
+            Err(error) => away.push(Verdict::warning(format!("{name}: {error}")).fix(fix(browser, &error))),
         }
     }
-    if away.is_empty() {
-        return Verdict::ok(format!("reached: {}", there.join(", ")));
-    }
-    Verdict::warning(away.join("; ")).fix(fixes.join("; "))
+    let reached = (!there.is_empty()).then(|| Verdict::ok(format!("reached: {}", there.join(", "))));
+    reached.into_iter().chain(away).collect()
 }
 
 /// How people know it: by its index, and by its label or its address.
@@ -70,28 +65,34 @@ mod tests {
         AttachedBrowser::at(url.to_owned(), Pool::declared_defaults())
     }
 
-    /// Each browser that is away is named with why and with what to do: its start command, or a hint.
+    /// Each browser that is away has a line of its own, with why and with what to do: its start command, or a hint. Those
+    /// that are there share one.
     #[test]
     fn what_is_away_is_named() {
-        let (one, mut two) = (browser("http://a:1"), browser("http://b:1?key=hunter2"));
-        let gone = || Err(StartError::new("connection refused").hint("is it running?"));
-        let all = |one_is: Result<(), StartError>, two: &AttachedBrowser| {
-            let answers = vec![(name(0, &one), &one, one_is), (name(1, two), two, gone())];
-            let Verdict { status, message, fix } = judge(answers);
-            (status, message, fix.unwrap_or_default())
-        };
-        let (status, message, fix) = all(Ok(()), &two);
-        assert_eq!(status, Status::Warning);
-        assert_eq!(message, "browser 2 (http://b:1?***): connection refused");
-        assert_eq!(fix, "browser 2 (http://b:1?***): is it running?");
-
+        let (one, mut two, three) =
+            (browser("http://a:1"), browser("http://b:1?key=hunter2"), browser("http://c:1"));
         (two.label, two.start_command) = (Some("work".to_owned()), vec!["start".into(), "{url}".into()]);
-        let (_, message, fix) = all(gone(), &two);
-        assert_eq!(
-            message,
-            "browser 1 (http://a:1): connection refused; browser 2 (work): connection refused"
+        let all = |answers: [Result<(), StartError>; 3]| {
+            let browsers = [&one, &two, &three].into_iter().zip(answers).enumerate();
+            let verdicts = judge(browsers.map(|(at, (of, answer))| (name(at, of), of, answer)).collect());
+            let lines = verdicts.into_iter().map(|Verdict { status, message, fix }| (status, message, fix));
+            lines.collect::<Vec<_>>()
+        };
+        let gone = || Err(StartError::new("connection refused").hint("is it running?"));
+        let ok = |message: &str| (Status::Ok, message.to_owned(), None);
+        let away = |message: &str, fix: &str| (Status::Warning, message.to_owned(), Some(fix.to_owned()));
+        let first = away("browser 1 (http://a:1): connection refused", "is it running?");
+        let second = away(
+            "browser 2 (work): connection refused",
+            "start it with `start http://b:1?***`, or let `reconnect_browser` do so",
         );
-        assert!(fix.contains("browser 2 (work): start it with `start http://b:1?***`, or let"), "{fix}");
-        assert_eq!(judge(vec![(name(0, &one), &one, Ok(()))]).message, "reached: browser 1 (http://a:1)");
+        let third = away("browser 3 (http://c:1): connection refused", "is it running?");
+        assert_eq!(all([gone(), gone(), gone()]), [first, second.clone(), third]);
+        assert_eq!(
+            all([Ok(()), gone(), Ok(())]),
+            [ok("reached: browser 1 (http://a:1), browser 3 (http://c:1)"), second]
+        );
+        two.label = None;
+        assert_eq!(name(1, &two), "browser 2 (http://b:1?***)");
     }
 }

@@ -46,7 +46,7 @@ impl Patient {
     }
 }
 
-/// What a check found.
+/// What a check found. One that looks at several things may have several.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub id: &'static str,
@@ -105,6 +105,16 @@ impl Verdict {
         Self::new(Status::Skipped, message)
     }
 
+    fn late(deadline: Duration) -> Self {
+        Self::failed(format!("no result within {}", human(deadline)))
+            .fix("see whether the disk, a network drive or the program behind it hangs")
+    }
+
+    fn of(self, id: &'static str) -> Finding {
+        let Self { status, message, fix } = self;
+        Finding { id, status, message, fix }
+    }
+
     fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
@@ -121,14 +131,27 @@ pub async fn examine(patient: Patient) -> Vec<Finding> {
         check("npm", npm::check(&patient)).await,
         check("engine", look(&patient, engine::check)).await,
         check("browser", look(&patient, browser::check)).await,
-        check("browsers", browsers::check(&patient)).await,
+    ];
+    findings.extend(check_each("browsers", DEADLINE, browsers::check(&patient)).await);
+    findings.extend([
         check("display", look(&patient, display::check)).await,
         check("sandbox", look(&patient, sandbox::check)).await,
         check("leftovers", look(&patient, leftovers::check)).await,
-    ];
+    ]);
     let well = findings.iter().all(|finding| finding.status != Status::Failed);
     findings.push(check_within("browse", BROWSE, browse::check(&patient, well)).await);
     findings
+}
+
+/// Runs one check that finds several things, each with a fix of its own.
+async fn check_each(
+    id: &'static str,
+    deadline: Duration,
+    check: impl Future<Output = Vec<Verdict>>,
+) -> Vec<Finding> {
+    let verdicts = progress::step(&format!("checking {id}"), timeout(deadline, check)).await;
+    let verdicts = verdicts.unwrap_or_else(|_| vec![Verdict::late(deadline)]);
+    verdicts.into_iter().map(|verdict| verdict.of(id)).collect()
 }
 
 /// Runs one check within its deadline.
@@ -138,11 +161,7 @@ async fn check(id: &'static str, check: impl Future<Output = Verdict>) -> Findin
 
 async fn check_within(id: &'static str, deadline: Duration, check: impl Future<Output = Verdict>) -> Finding {
     let verdict = progress::step(&format!("checking {id}"), timeout(deadline, check)).await;
-    let Verdict { status, message, fix } = verdict.unwrap_or_else(|_| {
-        Verdict::failed(format!("no result within {}", human(deadline)))
-            .fix("see whether the disk, a network drive or the program behind it hangs")
-    });
-    Finding { id, status, message, fix }
+    verdict.unwrap_or_else(|_| Verdict::late(deadline)).of(id)
 }
 
 /// Runs a check that looks at files on a thread of its own. A look at a dead network drive cannot be called back;

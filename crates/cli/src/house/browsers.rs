@@ -98,7 +98,7 @@ fn endpoint(browser: &AttachedBrowser) -> Endpoint {
     Endpoint {
         url: browser.url.clone(),
         headers: headers.collect(),
-        start_command: browser.start_command.clone(),
+        start_command: browser.start_command.clone().into(),
     }
 }
 

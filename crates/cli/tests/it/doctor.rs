@@ -84,7 +84,8 @@ fn two_engines() {
     );
 }
 
-/// Browsers to attach to are asked whether they are there; no other browser is looked for, and none is started.
+/// Browsers to attach to are asked whether they are there, and each that is not has its own line and its own fix; no other
+/// browser is looked for, and none is started.
 #[test]
 fn attached_browsers() {
     // A port that was free a moment ago, so nobody listens there.
@@ -92,7 +93,8 @@ fn attached_browsers() {
     let patient = patient().file(
         "home/own.toml",
         &format!(
-            "[[browsers]]\nurl = 'http://{address}'\nlabel = 'work'\nstart_command = ['touch', 'started']"
+            "[[browsers]]\nurl = 'http://{address}'\nlabel = 'work'\nstart_command = ['touch', 'started']\n\
+             [[browsers]]\nurl = 'ws://{address}/devtools/browser/x?key=hunter2'"
         ),
     );
     patient.run(&["setup", "--config", "../home/own.toml"]);

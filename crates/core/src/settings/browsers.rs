@@ -14,7 +14,8 @@ mod part;
 
 use std::fmt;
 
-use super::{server_url, table::Pool};
+use super::table::Pool;
+use crate::web_address;
 
 pub(super) use declared::BROWSERS;
 pub(super) use draft::{BrowserDraft, at_run_time, base, problems};
@@ -51,9 +52,9 @@ impl AttachedBrowser {
         Self { url, label: None, tags, headers, start_command, pool }
     }
 
-    /// The address for lists, logs and errors: without its query, which may hold a key.
+    /// The address for lists, logs and errors: without what may be secret in it.
     pub fn shown_url(&self) -> String {
-        server_url::shown(&self.url)
+        web_address::shown(&self.url)
     }
 }
 

@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use super::{
     choice::{Browser, EngineKind},
-    server_url,
     table::{Pool, Settings},
 };
+use crate::web_address;
 
 /// A pool by its name, as `PW_MCP_PROXY__<POOL>_*` or `[pools.<POOL>]` declares it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,9 +79,9 @@ impl Pool {
         self.engine != EngineKind::Custom && !engines_own && !self.wsl_windows && !self.extension
     }
 
-    /// The custom engine's address for messages: without its query, which may hold a key.
+    /// The custom engine's address for messages: without what may be secret in it.
     pub fn shown_url(&self) -> Option<String> {
-        self.url.as_deref().map(server_url::shown)
+        self.url.as_deref().map(web_address::shown)
     }
 
     /// What a declared pool has that sets nothing: one persistent browser per instance, where the built-in pool

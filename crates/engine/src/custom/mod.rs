@@ -8,7 +8,7 @@ mod remote;
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
-use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset};
+use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset, web_address};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -53,7 +53,7 @@ impl Engine for CustomEngine {
                 format!("custom {} {}", program.display(), args.join(" "))
             }
             // It is written to disk, and what may be secret in the address is not.
-            CustomServer::Url(url) => format!("custom {} {}", greenroom_cdp::shown(url), digest(url)),
+            CustomServer::Url(url) => format!("custom {} {}", web_address::shown(url), digest(url)),
         }
     }
 

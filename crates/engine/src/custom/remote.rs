@@ -3,7 +3,7 @@
 
 use std::{path::Path, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Engine, StartError, Toolset};
+use greenroom_core::{Agent, BoxFuture, Engine, StartError, Toolset, web_address};
 use greenroom_mcp::link::http::Endpoint;
 use tokio::time::timeout;
 
@@ -30,7 +30,7 @@ pub(super) struct Remote {
 impl Remote {
     /// Takes note of where it is. It is not asked yet.
     pub(super) fn find(engine: CustomEngine, url: &str) -> Result<Self, StartError> {
-        let shown = greenroom_cdp::shown(url);
+        let shown = web_address::shown(url);
         let wrong = |why: &dyn std::fmt::Display| {
             StartError::new(format!("the MCP server cannot be spoken to: {why}: `{shown}`"))
         };

@@ -174,7 +174,7 @@ impl Engine for PlaywrightEngine {
     fn revive(&self) -> BoxFuture<'_, Result<bool, StartError>> {
         Box::pin(async move {
             match &self.options.attach {
-                Some(endpoint) => endpoint.revive(&self.launcher).await,
+                Some(endpoint) => endpoint.revive(&self.launcher, &self.run).await,
                 None => Ok(false),
             }
         })

@@ -1,7 +1,7 @@
 //! Browsers that somebody else started, as far as they can be found and started again, with scripts and small servers
 //! in their place.
 
-use std::{fs, os::unix::fs::MetadataExt, time::Duration};
+use std::{fs, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 
 use greenroom_engine::Endpoint;
 use greenroom_testkit::{
@@ -14,8 +14,9 @@ use tokio::net::TcpListener;
 use super::stage::Stage;
 
 fn endpoint(url: &str, start_command: &[&str]) -> Endpoint {
-    let start_command = start_command.iter().map(|part| (*part).to_owned()).collect();
-    Endpoint { url: url.to_owned(), headers: vec![("X-Token".into(), "sesame".into())], start_command }
+    let start_command: Vec<_> = start_command.iter().map(|part| (*part).to_owned()).collect();
+    let headers = vec![("X-Token".into(), "sesame".into())];
+    Endpoint { url: url.to_owned(), headers, start_command: start_command.into() }
 }
 
 /// A port of this machine where nobody listens.
@@ -31,7 +32,8 @@ async fn nobody_there() {
     let port = url.rsplit_once(':').unwrap().1;
     let at = url.replace("//", "//ann:sesame@");
     let refused = endpoint(&at, &[]).reach().await.unwrap_err();
-    assert!(refused.message.contains(&url) && !refused.message.contains("sesame"), "{refused}");
+    let shown = url.replace("//", "//***@");
+    assert!(refused.message.contains(&shown) && !refused.message.contains("sesame"), "{refused}");
     assert_eq!(refused.hint.unwrap(), format!("is it running with --remote-debugging-port={port}?"));
 
     let shown = format!("{:?}", endpoint(&at, &["chrome", "--secret=sesame"]));
@@ -42,16 +44,17 @@ async fn nobody_there() {
 #[tokio::test]
 async fn commands_that_fail() {
     let (stage, url) = (Stage::new(), nowhere().await);
-    assert!(!endpoint(&url, &[]).revive(&stage.launcher).await.unwrap());
+    assert!(!endpoint(&url, &[]).revive(&stage.launcher, &stage.run).await.unwrap());
 
-    let missing = endpoint(&url, &["/nowhere/chrome", "--flag"]).revive(&stage.launcher).await.unwrap_err();
+    let missing =
+        endpoint(&url, &["/nowhere/chrome", "--flag"]).revive(&stage.launcher, &stage.run).await.unwrap_err();
     assert!(missing.message.contains("cannot run the start command"), "{missing}");
     assert!(missing.message.ends_with("`/nowhere/chrome`"), "{missing}");
 
     let script = stage.script("chrome", "exit 7");
     let failing = endpoint(&url, &[script.to_str().unwrap()]);
-    let failed = within(PATIENCE, failing.revive(&stage.launcher)).await.unwrap_err();
-    assert!(failed.message.starts_with("the start command ended (exit status: 7): `"), "{failed}");
+    let failed = within(PATIENCE, failing.revive(&stage.launcher, &stage.run)).await.unwrap_err();
+    assert_eq!(failed.message, format!("the start command ended (exit status: 7): `{}`", script.display()));
 }
 
 /// A start command is a program and its arguments, never a shell's; in them `{url}` is the browser's address, and a browser
@@ -65,8 +68,8 @@ async fn commands_are_no_shell() {
     let command = [script.to_str().unwrap(), "--at={url}", "{url}/{url}", "$(id); a b", "{host}"];
     let slow = endpoint(&url, &command);
     let revived = tokio::spawn({
-        let launcher = stage.launcher.clone();
-        async move { slow.revive(&launcher).await }
+        let (launcher, run) = (stage.launcher.clone(), stage.run.clone());
+        async move { slow.revive(&launcher, &run).await }
     });
     eventually("the start command", || gate.exists().then_some(())).await;
     assert_eq!(
@@ -75,12 +78,81 @@ async fn commands_are_no_shell() {
     );
     tokio::time::pause();
     let late = revived.await.unwrap().unwrap_err();
+    // Browsers' own launchers end like that, once the browser runs.
+    assert!(
+        late.message.starts_with("the start command ended (exit status: 0), and the browser at"),
+        "{late}"
+    );
     assert!(late.message.contains("did not answer within 30 s"), "{late}");
     assert!(late.hint.unwrap().contains("--remote-debugging-port="));
 }
 
+/// The end of what a command wrote stands in the error, without what is secret in the address it was given.
+#[tokio::test]
+async fn last_words_of_commands() {
+    let (stage, url) = (Stage::new(), nowhere().await);
+    let script =
+        stage.script("chrome", "seq 1000 >&2; echo \"cannot open display for $1\" >&2; echo out; exit 3");
+    let at = url.replace("//", "//ann:sesame@") + "/?key=s3cret";
+    let failing = endpoint(&at, &[script.to_str().unwrap(), "{url}"]);
+    for _ in 0..2 {
+        let failed = within(PATIENCE, failing.revive(&stage.launcher, &stage.run)).await.unwrap_err();
+        let (_, said) = failed.message.split_once("; its last words: ").unwrap();
+        assert!(said.starts_with("990 | 991 | "), "the last lines: {said}");
+        assert!(said.contains("1000 | cannot open display for http://ann:…@127.0.0.1:"), "{said}");
+        assert!(!said.contains("sesame") && !said.contains("s3cret") && !said.contains("out"), "{said}");
+    }
+}
+
+/// A browser without a debugger is not started a second time while it runs: it is waited for, and named. Once it has ended
+/// it is started again.
+#[tokio::test]
+async fn what_runs_is_not_started_twice() {
+    let (stage, url) = (Stage::new(), nowhere().await);
+    let pids = stage.path("pids");
+    let script = stage
+        .script("chrome", &format!("echo no debugger >&2; echo $$ >>{}; exec sleep 600", pids.display()));
+    let mute = Arc::new(endpoint(&url, &[script.to_str().unwrap()]));
+    let revive = || {
+        let (mute, launcher, run) = (mute.clone(), stage.launcher.clone(), stage.run.clone());
+        tokio::spawn(async move { mute.revive(&launcher, &run).await })
+    };
+    let started = |count: usize| {
+        let pids = pids.clone();
+        async move {
+            let all = || Some(fs::read_to_string(&pids).ok()?.lines().map(str::to_owned).collect::<Vec<_>>());
+            eventually("the start command", || all().filter(|all| all.len() == count)).await.pop().unwrap()
+        }
+    };
+    let mut first = revive();
+    let pid = started(1).await;
+    for _ in 0..2 {
+        // From here on only limits are waited for.
+        tokio::time::pause();
+        let late = first.await.unwrap().unwrap_err();
+        tokio::time::resume();
+        assert_eq!(
+            late.message,
+            format!(
+                "process {pid}, which the start command started, still runs, and the browser at {url} did not answer \
+                 within 30 s: `{}`; its last words: no debugger",
+                script.display()
+            )
+        );
+        assert!(late.hint.unwrap().ends_with(&format!("it is not run again while process {pid} runs")));
+        assert_eq!(started(1).await, pid);
+        first = revive();
+    }
+    signal(pid.parse().unwrap(), Signal::KILL);
+    let next = started(2).await;
+    assert!(next != pid && alive(next.parse().unwrap()));
+    first.abort();
+    let _ = first.await;
+    signal(next.parse().unwrap(), Signal::KILL);
+}
+
 /// What a start command starts is nobody's child: it has its own session, no tag and nothing of greenroom's environment,
-/// talks to nobody, and lives on when the launcher is gone, whose end does not wait for it.
+/// talks to nobody but a file, and lives on when the launcher is gone, whose end does not wait for it.
 #[tokio::test]
 async fn what_is_started_stays() {
     let (stage, url) = (Stage::new(), nowhere().await);
@@ -89,8 +161,8 @@ async fn what_is_started_stays() {
         .script("chrome", &format!("echo $$ >{0}.part; mv {0}.part {0}; exec sleep 600", pid_file.display()));
     let reviving = endpoint(&url, &[script.to_str().unwrap()]);
     let revived = tokio::spawn({
-        let launcher = stage.launcher.clone();
-        async move { reviving.revive(&launcher).await }
+        let (launcher, run) = (stage.launcher.clone(), stage.run.clone());
+        async move { reviving.revive(&launcher, &run).await }
     });
     let pid = eventually("the start command", || fs::read_to_string(&pid_file).ok()).await;
     let pid: u32 = pid.trim().parse().unwrap();
@@ -104,10 +176,12 @@ async fn what_is_started_stays() {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
     assert!(!String::from_utf8_lossy(&environment).contains("GREENROOM_"));
     let null = fs::metadata("/dev/null").unwrap();
-    for fd in 0..3 {
+    for fd in 0..2 {
         let open = fs::metadata(format!("/proc/{pid}/fd/{fd}")).unwrap();
         assert_eq!((open.dev(), open.ino()), (null.dev(), null.ino()), "fd {fd}");
     }
+    let open = fs::metadata(format!("/proc/{pid}/fd/2")).unwrap();
+    assert_eq!((open.is_file(), open.mode() & 0o777), (true, 0o600), "no pipe, whose end would end it");
 
     revived.abort();
     let _ = revived.await;

@@ -14,6 +14,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use greenroom_core::web_address::Place;
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -31,7 +32,7 @@ pub use status::{BrowserState, BrowserStatus};
 pub struct BrowserSettings {
     /// Where it is, without secrets, for lists.
     pub url: String,
-    /// Where it is, secrets too. Two with the same address are one browser; it is never shown.
+    /// Where it is, secrets too. Two whose addresses may be one [`Place`] are one browser; it is never shown.
     pub address: String,
     pub label: Option<String>,
     pub tags: Vec<String>,
@@ -67,11 +68,6 @@ struct Registry {
 }
 
 impl BrowserSettings {
-    /// Whether the two are the same browser, as far as their addresses tell.
-    fn is_at(&self, address: &str) -> bool {
-        self.address.trim_end_matches('/') == address.trim_end_matches('/')
-    }
-
     fn name(&self, index: u32) -> BrowserName {
         BrowserName { index, label: self.label.clone() }
     }
@@ -128,9 +124,11 @@ impl Browsers {
         if let Some(label) = settings.label.as_ref().filter(|label| !name::is_label(label)) {
             return Err(FleetError::BadLabel { label: label.clone() });
         }
+        let place = Place::of(&settings.address);
         for other in registry.entries.values() {
             let label = settings.label.as_ref().filter(|_| other.settings.label == settings.label);
-            let taken = if other.settings.is_at(&settings.address) { Some(&settings.url) } else { label };
+            let is_there = Place::of(&other.settings.address).may_be(&place);
+            let taken = if is_there { Some(&settings.url) } else { label };
             if let Some(name) = taken {
                 return Err(FleetError::BrowserExists { name: name.clone(), index: other.index });
             }

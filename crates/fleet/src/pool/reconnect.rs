@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Pool, place::Place, tend::Next, tend::Tended};
+use super::{Pool, attached::told, place::Place, tend::Next, tend::Tended};
 use crate::error::FleetError;
 
 /// How long bringing a browser back may take. The engine itself asks whether it answers (up to 15 s of a silent one), runs
@@ -142,7 +142,7 @@ impl Pool {
                 }
                 None
             }
-            Ok(Ok(Err(error))) => Some(error.to_string()),
+            Ok(Ok(Err(error))) => Some(told(&error)),
             Ok(Err(_)) => Some(format!("the browser could not be started within {}", human(REVIVE))),
             Err(_) => Some("the engine's adapter panicked".to_owned()),
         };

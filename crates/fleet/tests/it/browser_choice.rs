@@ -242,7 +242,8 @@ async fn browsers_are_driven_in_parallel() {
     assert!(stuck.await.unwrap().is_err());
 }
 
-/// Two addresses that look the same without their secrets are two browsers; the same one twice is refused.
+/// Two addresses that look the same without their secrets are two browsers; the same one twice is refused, also in another
+/// spelling.
 #[tokio::test(start_paused = true)]
 async fn secrets_tell_browsers_apart() {
     let mut yard = Yard::new(0);
@@ -256,5 +257,9 @@ async fn secrets_tell_browsers_apart() {
     yard.add(at("wss://browsers.example/?token=b")).unwrap();
     let twice = yard.add(at("wss://browsers.example/?token=b")).unwrap_err();
     assert_eq!(twice.to_string(), "\"wss://browsers.example/?***\" is attached already, as browser 2");
+    yard.add(at("http://127.0.0.1:9222")).unwrap();
+    yard.add(at("http://[::1]:9222")).unwrap();
+    let respelled = yard.add(at("http://localhost:9222/")).unwrap_err();
+    assert!(respelled.to_string().ends_with("is attached already, as browser 3"), "{respelled}");
     yard.end().await;
 }

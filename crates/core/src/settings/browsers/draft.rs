@@ -8,18 +8,21 @@ use super::{
     AttachedBrowser, BROWSERS_MAX, Fit, Header, fit,
     part::{Headers, Label, StartCommand, Tags},
 };
-use crate::settings::{
-    SETTINGS,
-    check::playwrights,
-    choice::EngineKind,
-    declare::Setting,
-    draft::Layer,
-    kind::{Given, Kind, Wrong},
-    problem::Problem,
-    resolve::Resolved,
-    server_url::{ServerUrl, shown},
-    source::{Origin, Site},
-    table::{Pool, Settings},
+use crate::{
+    settings::{
+        SETTINGS,
+        check::playwrights,
+        choice::EngineKind,
+        declare::Setting,
+        draft::Layer,
+        kind::{Given, Kind, Wrong},
+        problem::Problem,
+        resolve::Resolved,
+        server_url::ServerUrl,
+        source::{Origin, Site},
+        table::{Pool, Settings},
+    },
+    web_address::{Place, shown},
 };
 
 /// What was said of one browser.
@@ -170,17 +173,15 @@ pub(in crate::settings) fn problems(drafts: &[BrowserDraft]) -> Vec<Problem> {
             hint: "start a second greenroom for the others".to_owned(),
         });
     }
-    let (mut urls, mut labels): (BTreeMap<&str, &Site>, BTreeMap<&str, &Site>) = Default::default();
+    let mut places: Vec<(Place, &BrowserDraft)> = Vec::new();
+    let mut labels: BTreeMap<&str, &Site> = BTreeMap::new();
     for draft in drafts {
         if !draft.url.is_empty() {
-            let site = draft.site("url");
-            match urls.insert(&draft.url, site) {
-                None => {}
-                Some(other) => problems.push(Problem::Conflict {
-                    message: format!("`{}` is there twice: {other} and {site}", shown(&draft.url)),
-                    hint: "name each browser once".to_owned(),
-                }),
-            }
+            let place = Place::of(&draft.url);
+            // The nearest before it, so that of three each is named with one of the others.
+            let other = places.iter().rev().find(|(other, _)| other.may_be(&place));
+            problems.extend(other.map(|(_, other)| twice(other, draft)));
+            places.push((place, draft));
         }
         if let Some(label) = &draft.label {
             let site = draft.site("label");
@@ -194,6 +195,17 @@ pub(in crate::settings) fn problems(drafts: &[BrowserDraft]) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Two addresses that lead to one browser.
+fn twice(one: &BrowserDraft, other: &BrowserDraft) -> Problem {
+    let (first, second) = (shown(&one.url), shown(&other.url));
+    let sites = format!("{} and {}", one.site("url"), other.site("url"));
+    let message = match first == second {
+        true => format!("`{second}` is there twice: {sites}"),
+        false => format!("`{first}` and `{second}` are one browser: {sites}"),
+    };
+    Problem::Conflict { message, hint: "name each browser once".to_owned() }
 }
 
 impl Resolved {

@@ -3,11 +3,13 @@
 //! secrets, since every user of the machine can read it.
 
 use super::BrowserDraft;
-use crate::settings::{
-    kind::{Given, Written},
-    resolve::Merge,
-    server_url::shown,
-    source::{BrowserFlag, Origin, Site},
+use crate::{
+    settings::{
+        kind::{Given, Written},
+        resolve::Merge,
+        source::{BrowserFlag, Origin, Site},
+    },
+    web_address::shown,
 };
 
 /// The parts of a flag's value.

@@ -255,7 +255,8 @@ fn wrong_flags() {
     assert!(with("http://a:1|x {port}")[0].ends_with("(`{port}` means nothing here)"));
 }
 
-/// The same address and the same label are each a mistake that names both places; too many browsers are one too.
+/// The same address, however it is spelled, and the same label are each a mistake that names both places; too many browsers
+/// are one too.
 #[test]
 fn twins() {
     let text = "[[browsers]]\nurl = 'http://a:1'\nlabel = 'x'\n[[browsers]]\nurl = 'http://b:1'\nlabel = 'x'";
@@ -268,6 +269,29 @@ fn twins() {
             "`http://a:1` is there twice: `browsers.1.url` in /project/greenroom.toml and `--wsEndpoint HTTP://A:1/` -> name each \
              browser once",
         ]
+    );
+    let urls =
+        ["http://localhost:9222?k=s3cret", "http://[::1]:9222?k=s3cret", "http://127.0.0.1:9222/?k=s3cret"];
+    let all = Sources { browsers: urls.map(|url| flag(BROWSER_URL, url)).into(), ..sources() };
+    let one = "`http://localhost:9222/?***` and";
+    let from = "are one browser: `--browserUrl http://localhost:9222?***` and `--browserUrl";
+    assert_eq!(
+        problems(&all),
+        [
+            format!("{one} `http://[::1]:9222/?***` {from} http://[::1]:9222?***` -> name each browser once"),
+            format!(
+                "{one} `http://127.0.0.1:9222/?***` {from} http://127.0.0.1:9222/?***` -> name each browser once"
+            ),
+        ],
+        "the two numbers may be two listeners"
+    );
+    assert_eq!(
+        browsers(&Sources {
+            browsers: flags(&[(BROWSER_URL, urls[1]), (BROWSER_URL, urls[2])]),
+            ..sources()
+        })
+        .len(),
+        2
     );
     let many = |count: usize| {
         let browsers = (1..=count).map(|port| flag(BROWSER_URL, &format!("http://h:{port}"))).collect();

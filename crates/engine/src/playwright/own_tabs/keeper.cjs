@@ -3,8 +3,9 @@
 // one that greenroom opened for it, those it makes, those that these open; and to any other only when the agent selects
 // it. Without a tab of its own it has none, and opens one.
 //
-// Tabs that are not its own are left as they are: their file dialogs open, and no script is put into their documents. A
-// browser with windows ends with its last tab, so that one is not closed before there is another.
+// Tabs that are not its own are left as they are: their file dialogs open, and no script is put into their documents. What
+// they do holds up no call. A browser with windows ends with its last tab, so that one is not closed before there is
+// another.
 //
 // Which tabs are its own stands in a file, a line for each: greenroom writes `opened ID`, this adds `own ID`. If
 // anything here does not fit the engine any more, no line is added, and greenroom gives up instead of going on.
@@ -17,6 +18,9 @@ const LIST = join(__dirname, 'tabs');
 const SETTLE = join(__dirname, 'settle', 'engine.cjs');
 /** What lets a page settle early, unless its user wants a fixed time. */
 const settle = existsSync(SETTLE) ? require(SETTLE).default : undefined;
+
+/** How long a tab of somebody else's may take to say its title, in milliseconds. All are asked with every call. */
+const TITLE = 300;
 
 /** One for each session with the engine. */
 const keepers = new WeakMap();
@@ -39,6 +43,14 @@ async function wake(page) {
   // The session is not detached: with it this would end.
   const session = await page.context().newCDPSession(page);
   await session.send('Emulation.setFocusEmulationEnabled', { enabled: true });
+}
+
+/** The title of a page, or none: one that hangs or goes meanwhile holds nobody up. */
+async function titleInTime(page, title) {
+  let timer;
+  const late = new Promise((resolve) => (timer = setTimeout(resolve, TITLE, '')));
+  const said = title.call(page).catch(() => '');
+  return Promise.race([said, late]).finally(() => clearTimeout(timer));
 }
 
 class Keeper {
@@ -163,6 +175,8 @@ class Keeper {
     const listeners = page.listeners('filechooser');
     this.silenced.set(page, listeners);
     for (const listener of listeners) page.off('filechooser', listener);
+    const { title } = page;
+    page.title = () => titleInTime(page, title);
     page.once('close', () => {
       this.silenced.delete(page);
       this.chosen.delete(page);
@@ -172,6 +186,7 @@ class Keeper {
   async welcome(page) {
     for (const listener of this.silenced.get(page) ?? []) page.on('filechooser', listener);
     this.silenced.delete(page);
+    delete page.title;
     // One that closes meanwhile needs no more.
     const installed = settle && settle({ page, alone: true });
     await Promise.all([wake(page), installed]).catch(() => {});

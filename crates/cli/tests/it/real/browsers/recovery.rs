@@ -82,18 +82,69 @@ async fn started_again_by_its_command() {
     wait_gone(pid).await;
 }
 
-/// A start command that fails, or brings no browser, is told.
+/// A start command that fails, or brings no browser, is told, with what it wrote last.
 #[tokio::test]
 async fn a_command_that_brings_nothing() {
     let mut theirs = Theirs::start().await;
     let address = theirs.url();
     theirs.kill().await;
-    for (command, why) in
-        [("/nonexistent/browser {url}", "/nonexistent/browser"), ("/bin/false", "exit status: 1")]
-    {
+    for (command, why) in [
+        ("/nonexistent/browser {url}", "`/nonexistent/browser`"),
+        ("/bin/false", "the start command ended (exit status: 1): `/bin/false`; "),
+        (
+            "/bin/sh -c 'echo cannot open display >&2; exit 3'",
+            "the start command ended (exit status: 3): `/bin/sh`; its last words: cannot open display; ",
+        ),
+    ] {
         let attached = Attached::to(Vec::new(), &[format!("{address}|{command}")], &[]).await;
         let refused = attached.house.call("", "reconnect_browser", json!({})).await;
         assert!(refused.failed().contains(why), "{}", refused.text());
         attached.house.end().await;
     }
+}
+
+/// A browser whose debugger does not come up is not started a second time while it runs: the error names its process and
+/// what it wrote, and when it is ready at last, the next try finds it. Killed then, it is started again.
+#[tokio::test]
+async fn a_browser_that_takes_too_long() {
+    let (site, folder) = (Site::start().await, tempfile::tempdir().unwrap());
+    let mut theirs = all_of(1).await;
+    theirs[0].kill().await;
+    let (starts, gate) = (folder.path().join("starts"), folder.path().join("gate"));
+    let script = folder.path().join("browser");
+    let text = format!(
+        "echo $$ >>{}\necho waiting for the display >&2\nwhile [ ! -e {} ]; do sleep 0.05; done\nexec \"$@\"",
+        starts.display(),
+        gate.display()
+    );
+    std::fs::write(&script, text).unwrap();
+    let started = || -> Vec<u32> {
+        std::fs::read_to_string(&starts).unwrap().lines().map(|pid| pid.parse().unwrap()).collect()
+    };
+    let command = theirs[0].command().iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    let url = format!("{}|/bin/sh {} {command}", theirs[0].url(), script.display());
+    let mut attached = Attached::to(theirs, &[url], &["--attach-cooldown", "1h"]).await;
+
+    let refused = attached.house.call("", "reconnect_browser", json!({})).await;
+    let [pid] = started()[..] else { panic!("{:?}", started()) };
+    let text = refused.failed();
+    for said in [
+        &format!("process {pid}, which the start command started, still runs"),
+        "did not answer within 30 s: `/bin/sh`; its last words: waiting for the display; ",
+    ] {
+        assert!(text.contains(said), "{text}");
+    }
+
+    std::fs::write(&gate, "").unwrap();
+    attached.house.call("", "reconnect_browser", json!({})).await.ok();
+    assert_eq!((started(), attached.theirs[0].pid()), (vec![pid], Some(pid)), "the one that was started");
+    attached.house.navigate("", &site.url("/title?t=works")).await.ok();
+
+    attached.theirs[0].kill().await;
+    attached.house.call("", "reconnect_browser", json!({})).await.ok();
+    assert_eq!(started().len(), 2);
+    assert_eq!(attached.theirs[0].pid(), started().pop());
+    let Attached { house, theirs, .. } = attached;
+    house.end().await;
+    assert!(theirs[0].runs());
 }

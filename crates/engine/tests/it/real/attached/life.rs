@@ -10,7 +10,7 @@ use std::{
 };
 
 use greenroom_core::{Engine, InstanceId, Lost, Nobody, net::OwnPorts};
-use greenroom_engine::{Endpoint, launcher::TAG, run_folder};
+use greenroom_engine::{Endpoint, StartCommand, launcher::TAG, run_folder};
 use greenroom_testkit::{
     PATIENCE, Site, eventually,
     process::{Signal, alive, processes_with_env, signal, wait_gone},
@@ -39,7 +39,7 @@ async fn refused(endpoint: Endpoint) -> (String, String) {
 }
 
 fn endpoint(url: impl Into<String>) -> Endpoint {
-    Endpoint { url: url.into(), headers: Vec::new(), start_command: Vec::new() }
+    Endpoint { url: url.into(), headers: Vec::new(), start_command: StartCommand::default() }
 }
 
 /// The head of a request.
@@ -119,7 +119,7 @@ async fn a_killed_browser_is_lost() {
         }
     );
     let said = answer.unwrap_err().to_string();
-    assert_eq!(said, format!("the browser ended (its debugger at {url}/ is gone)"));
+    assert_eq!(said, format!("the browser ended (its debugger at {url} is gone)"));
     for lost in [&mut lost, &mut seat_lost] {
         let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone();
         assert!(matches!(why, Some(Lost::Browser { .. })), "{why:?}");
@@ -196,8 +196,9 @@ async fn a_start_command_revives() {
         "--greenroom-test={url}".to_owned(),
         site.url("/title?t=home"),
     ];
-    let start_command = [CHROMIUM.to_owned()].into_iter().chain(flags).chain(own).collect();
-    let back = Endpoint { start_command, ..endpoint(format!("http://127.0.0.1:{port}")) };
+    let start_command: Vec<_> = [CHROMIUM.to_owned()].into_iter().chain(flags).chain(own).collect();
+    let back =
+        Endpoint { start_command: start_command.into(), ..endpoint(format!("http://127.0.0.1:{port}")) };
     let engine = attached(&data, Arc::new(back), |_| {});
     assert!(engine.start(InstanceId(0)).await.is_err(), "starting an instance starts no browser");
     assert!(within(PATIENCE, engine.revive()).await.unwrap());

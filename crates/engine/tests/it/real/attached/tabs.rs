@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use greenroom_core::{Engine, InstanceId, Nobody};
-use greenroom_engine::{Endpoint, PlaywrightOptions};
+use greenroom_engine::{Endpoint, PlaywrightOptions, StartCommand};
 use greenroom_testkit::Site;
 use serde_json::{Value, json};
 
@@ -306,7 +306,7 @@ async fn what_would_change_the_browser_is_refused() {
     let nowhere = Arc::new(Endpoint {
         url: "http://127.0.0.1:1".to_owned(),
         headers: Vec::new(),
-        start_command: Vec::new(),
+        start_command: StartCommand::default(),
     });
     let data = super::data_folder();
     type Change = fn(&mut PlaywrightOptions);

@@ -3,7 +3,7 @@
 use std::{path::Path, process::Stdio, sync::Arc};
 
 use greenroom_cdp::{Client, Events};
-use greenroom_engine::Endpoint;
+use greenroom_engine::{Endpoint, StartCommand};
 use greenroom_testkit::{PATIENCE, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -65,7 +65,7 @@ impl UserBrowser {
         Arc::new(Endpoint {
             url: format!("http://127.0.0.1:{}", self.port),
             headers: Vec::new(),
-            start_command: Vec::new(),
+            start_command: StartCommand::default(),
         })
     }
 

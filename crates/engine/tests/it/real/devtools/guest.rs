@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use greenroom_core::{Engine, Instance, InstanceId, Lost, Nobody};
-use greenroom_engine::{DevtoolsEngine, Endpoint};
+use greenroom_engine::{DevtoolsEngine, Endpoint, StartCommand};
 use greenroom_testkit::{
     PATIENCE, Site,
     process::{Signal, alive, signal},
@@ -216,7 +216,7 @@ async fn losses() {
     browser.kill().await;
     for mut lost in [sitter.seat.lost(), guest.instance.lost()] {
         let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
-        assert_eq!(why.to_string(), format!("the browser ended (its debugger at {url}/ is gone)"));
+        assert_eq!(why.to_string(), format!("the browser ended (its debugger at {url} is gone)"));
     }
     assert!(guest.instance.open(Arc::new(Nobody)).await.is_err());
     sitter.seat.close().await;
@@ -261,7 +261,7 @@ async fn headers_are_sent_and_stay_secret() {
     let endpoint = Arc::new(Endpoint {
         url: format!("http://ann:{SECRET}@127.0.0.1:{}", door.port),
         headers: vec![("X-Token".to_owned(), SECRET.to_owned())],
-        start_command: Vec::new(),
+        start_command: StartCommand::default(),
     });
     let guest = Guest::attach(endpoint).await;
     let (mut sitter, own) = guest.sit().await;

@@ -1,0 +1,198 @@
+//! Addresses of servers as people write them down: a browser's debugger, an MCP server. How one is shown, and whether two of
+//! them are one place.
+//!
+//! Both may hold secrets: user and password before the host, a key in the query, and in what is no address at all anything
+//! may be one. [`shown`] is the only way in which an address comes into a list, a log or an error. [`Place`] compares
+//! addresses; nothing is looked up for it, so two names of one machine are two places, but for this machine's own.
+//! Settings, the fleet and the adapters call it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::{Host, Url};
+
+/// What stands for a secret.
+pub const HIDDEN: &str = "***";
+
+/// An address, right or wrong, with `***` for what may be secret in it: user, password, query, fragment.
+pub fn shown(text: &str) -> String {
+    let (start, tail) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
+    let (scheme, rest) = match start.find("://") {
+        Some(at) => start.split_at(at + "://".len()),
+        None => ("", start),
+    };
+    // What looks like a query may be the rest of a password, in an address that is none.
+    if tail.contains('@') && Url::parse(start).is_err() {
+        return format!("{scheme}{HIDDEN}");
+    }
+    let tail = tail.get(..1).map(|sign| format!("{sign}{HIDDEN}")).unwrap_or_default();
+    // An `@` after the first slash may still end a password with a slash in it.
+    match rest.rsplit_once('@') {
+        Some((_, place)) => format!("{scheme}{HIDDEN}@{place}{tail}"),
+        None => format!("{start}{tail}"),
+    }
+}
+
+/// Where an address leads, for comparison alone.
+#[derive(Debug, Clone)]
+pub struct Place(Read);
+
+#[derive(Debug, Clone)]
+enum Read {
+    /// What is no address is the same as itself.
+    Text(String),
+    Server {
+        host: Name,
+        port: Option<u16>,
+        /// All else that has to be the same, letter by letter: whether it is encrypted, who asks, which protocol, path and
+        /// query.
+        rest: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Name {
+    /// This machine, by one of its two numbers.
+    Localhost,
+    Other(String),
+    Number(IpAddr),
+}
+
+impl Place {
+    pub fn of(address: &str) -> Self {
+        let url = Url::parse(address).ok();
+        let read = url.and_then(|url| Some((Name::of(&url.host()?), url)));
+        let Some((host, url)) = read else { return Self(Read::Text(address.to_owned())) };
+        let path = url.path().trim_end_matches('/');
+        let (protocol, is_encrypted) = match url.scheme() {
+            "https" => ("http", true),
+            "wss" => ("ws", true),
+            other => (other, false),
+        };
+        // A WebSocket's address without a path is asked where the debugger is, as an `http://` one is.
+        let protocol = if path.is_empty() && protocol == "ws" { "http" } else { protocol };
+        let (user, password) = (url.username(), url.password().unwrap_or_default());
+        let query = url.query().unwrap_or_default();
+        let rest = format!("{protocol} {is_encrypted} {user}:{password} {path}?{query}");
+        Self(Read::Server { host, port: url.port_or_known_default(), rest })
+    }
+
+    /// Whether both may well be one place. `localhost` is either of this machine's numbers, which are two places: so this is
+    /// no equality, and of three that go together two may not.
+    pub fn may_be(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Read::Text(one), Read::Text(other)) => one == other,
+            (
+                Read::Server { host: one, port, rest },
+                Read::Server { host: other, port: other_port, rest: other_rest },
+            ) => port == other_port && rest == other_rest && one.may_be(other),
+            _ => false,
+        }
+    }
+}
+
+impl Name {
+    fn of(host: &Host<&str>) -> Self {
+        match host {
+            Host::Domain(name) => match name.trim_end_matches('.') {
+                // Names below it may be told apart by whoever listens there.
+                "localhost" => Self::Localhost,
+                name => Self::Other(name.to_owned()),
+            },
+            Host::Ipv4(ip) => Self::number((*ip).into()),
+            Host::Ipv6(ip) => Self::number(ip.to_canonical()),
+        }
+    }
+
+    /// Whoever connects to no particular address of this machine comes to its loopback.
+    fn number(ip: IpAddr) -> Self {
+        Self::Number(match ip {
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        })
+    }
+
+    fn may_be(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Localhost, Self::Number(ip)) | (Self::Number(ip), Self::Localhost) => {
+                *ip == Ipv4Addr::LOCALHOST || *ip == Ipv6Addr::LOCALHOST
+            }
+            (one, other) => one == other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is shown of an address, right or wrong, repeats no key and no password, and is otherwise what was written.
+    #[test]
+    fn secrets_are_hidden() {
+        for (written, said) in [
+            ("http://h:1", "http://h:1"),
+            ("HTTP://H:1/", "HTTP://H:1/"),
+            ("ws://[::1]:9222/devtools/browser/e7", "ws://[::1]:9222/devtools/browser/e7"),
+            ("https://h/one/", "https://h/one/"),
+            ("wss://h/p?token=s3cret", "wss://h/p?***"),
+            ("wss://h/?token=s3cret#s3cret", "wss://h/?***"),
+            ("wss://h?mail=s3cret@h", "wss://h?***"),
+            ("http://h:1/#s3cret", "http://h:1/#***"),
+            ("http://h:1/#s3cret?s3cret", "http://h:1/#***"),
+            ("http://ann:s3cret@h:1/x", "http://***@h:1/x"),
+            ("http://ann:s3cret@h:1/", "http://***@h:1/"),
+            ("http://ann@h:1?k=s3cret", "http://***@h:1?***"),
+            // These are no addresses, and hide as much.
+            ("http://ann:s3/cret@h:1", "http://***@h:1"),
+            ("http://ann:s3?cret@h:1", "http://***"),
+            ("http://ann:s3#cret@h:1", "http://***"),
+            ("ann:s3cret@h", "***@h"),
+            ("http:///", "http:///"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(written), said, "{written}");
+        }
+    }
+
+    /// Spellings of one place are one, `localhost` is either number of this machine, and all else that differs makes two.
+    #[test]
+    fn places() {
+        let check = |one: &str, other: &str, expected: bool| {
+            let (left, right) = (Place::of(one), Place::of(other));
+            assert_eq!((left.may_be(&right), right.may_be(&left)), (expected, expected), "{one} {other}");
+        };
+        for (one, other) in [
+            ("http://localhost:9222", "http://127.0.0.1:9222"),
+            ("http://localhost:9222/", "http://[::1]:9222"),
+            ("http://LOCALHOST.:9222", "http://localhost:9222//"),
+            ("http://0.0.0.0:9222", "http://127.0.0.1:9222"),
+            ("http://[::]:9222", "http://[::1]:9222"),
+            ("http://[::ffff:127.0.0.1]:9222", "http://127.0.0.1:9222"),
+            ("http://0x7f.1:9222", "http://localhost:9222"),
+            ("http://h", "http://h:80/"),
+            ("wss://h:443/x", "wss://h/x"),
+            ("ws://localhost:9222", "http://127.0.0.1:9222"),
+            ("ws://localhost:9222/devtools/browser/a", "ws://127.0.0.1:9222/devtools/browser/a"),
+            ("wss://h?token=a", "wss://h/?token=a"),
+            ("nonsense", "nonsense"),
+        ] {
+            check(one, other, true);
+        }
+        for (one, other) in [
+            ("http://127.0.0.1:9222", "http://[::1]:9222"),
+            ("http://localhost:9222", "http://127.0.0.2:9222"),
+            ("http://localhost:9222", "http://localhost:9223"),
+            ("http://localhost:9222", "http://chrome.localhost:9222"),
+            ("http://a.localhost:9222", "http://b.localhost:9222"),
+            ("http://localhost:9222", "https://localhost:9222"),
+            ("http://h:9222", "http://g:9222"),
+            ("ws://localhost:9222/devtools/browser/a", "ws://127.0.0.1:9222/devtools/browser/b"),
+            ("ws://h:1/x", "http://h:1/x"),
+            ("wss://h?token=a", "wss://h?token=b"),
+            ("https://ann:a@h", "https://bob:a@h"),
+            ("nonsense", "http://h"),
+        ] {
+            check(one, other, false);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The command that starts a browser of somebody else's, and the process that it started last.
+//!
+//! That process is its user's: nobody here ends it, and it outlives greenroom. So it is only remembered: while it runs it
+//! is not started a second time, and how it ended can be told. Nor may greenroom be at the other end of its output, since
+//! a browser that writes to a pipe without a reader is ended by that: its stderr is a file in the data folder, closed to
+//! other users, one for each address, emptied at each start and whenever it has grown too big. [`Endpoint`] runs commands.
+//!
+//! [`Endpoint`]: crate::Endpoint
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use greenroom_core::StartError;
+use sha2::{Digest, Sha256};
+use tokio::{sync::watch, time::sleep};
+
+use crate::{
+    launcher::{Detached, Ended, Launcher, Spec},
+    process::Tail,
+    run_folder::{RunFolder, make_private, private_file},
+};
+
+/// What stands for the address in a start command.
+const PLACEHOLDER: &str = "{url}";
+
+/// Where the files are, beside the run folders. It is nobody's run folder: those begin with a number.
+const STARTED: &str = "started";
+
+/// How much of an address's digest names its file: enough that no two of a few dozen addresses meet.
+const NAME_BYTES: usize = 8;
+
+/// What a browser may have written before its file is emptied: a week of a Chromium's complaints is some hundred kilobytes,
+/// and only the last lines of it are ever read.
+const OUTPUT_BYTES_MAX: u64 = 1 << 20;
+
+/// How often that is looked at. A program that writes as fast as a terminal scrolls comes to a few megabytes meanwhile.
+const OUTPUT_LOOK: Duration = Duration::from_secs(60);
+
+/// A program and its arguments; empty when nothing starts the browser. Clones remember the same process.
+#[derive(Clone, Default)]
+pub struct StartCommand {
+    argv: Vec<String>,
+    last: Arc<Mutex<Option<Started>>>,
+}
+
+/// What a command has started.
+#[derive(Clone)]
+pub(crate) struct Started {
+    process: Detached,
+    output: Option<Output>,
+}
+
+impl StartCommand {
+    pub fn is_empty(&self) -> bool {
+        self.argv.is_empty()
+    }
+
+    pub(crate) fn program(&self) -> &str {
+        self.argv.first().map_or("", String::as_str)
+    }
+
+    /// What it started and still runs.
+    pub(crate) fn running(&self) -> Option<Started> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|started| started.ended().is_none()).cloned()
+    }
+
+    /// Runs it.
+    pub(crate) async fn start(
+        &self,
+        launcher: &Launcher,
+        run: &RunFolder,
+        url: &str,
+    ) -> Result<Started, StartError> {
+        let (program, arguments) = self.argv.split_first().ok_or_else(|| StartError::new("there is none"))?;
+        let arguments = arguments.iter().map(|argument| argument.replace(PLACEHOLDER, url));
+        // A browser without last words is better than none.
+        let output = Output::open(run, url).inspect_err(|error| {
+            tracing::warn!(%error, "what the start command says cannot be kept");
+        });
+        let (output, file) = output.ok().unzip();
+        let spec = Spec::new(program).args(arguments);
+        let process = launcher.spawn_detached(spec, file).await.map_err(|error| {
+            StartError::new(format!("cannot run the start command: {error}: `{program}`"))
+                .hint("give the program's whole path; a start command is no shell")
+        })?;
+        if let Some(output) = &output {
+            // Nobody owns this task, as nobody owns the process with which it ends.
+            tokio::spawn(output.clone().keep_small(process.end.clone()));
+        }
+        let started = Started { process, output };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(started.clone());
+        Ok(started)
+    }
+}
+
+impl From<Vec<String>> for StartCommand {
+    fn from(argv: Vec<String>) -> Self {
+        Self { argv, last: Arc::default() }
+    }
+}
+
+impl PartialEq for StartCommand {
+    fn eq(&self, other: &Self) -> bool {
+        self.argv == other.argv
+    }
+}
+
+impl Eq for StartCommand {}
+
+impl Started {
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        self.process.end.borrow().clone()
+    }
+
+    /// Resolves when it has failed. One that ends well may have started a browser that runs without it.
+    pub(crate) async fn failed(&self) -> Ended {
+        let mut end = self.process.end.clone();
+        let has_failed = |end: &Option<Ended>| end.as_ref().is_some_and(|ended| !ended.succeeded);
+        let ended = end.wait_for(has_failed).await.ok().and_then(|end| end.clone());
+        match ended {
+            Some(ended) => ended,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The last lines of its stderr, as they are told: `conceal` comes before anything is cut off, or half a secret could stay.
+    pub(crate) fn last_words(&self, conceal: impl Fn(&str) -> String) -> String {
+        let end = self.output.as_ref().map(Output::end).transpose();
+        let end = end.inspect_err(|error| tracing::debug!(%error, "what a start command said is lost"));
+        let end = end.ok().flatten().unwrap_or_default();
+        Tail::of(conceal(&end).as_bytes()).text()
+    }
+}
+
+/// The file that takes what a start command's process says.
+#[derive(Clone)]
+struct Output(PathBuf);
+
+impl Output {
+    /// Empties the file, or makes it. What is written to it goes to its end, wherever that is then.
+    fn open(run: &RunFolder, url: &str) -> io::Result<(Self, File)> {
+        let runs = run.path().parent().unwrap_or(run.path());
+        let folder = runs.join(STARTED);
+        make_private(&folder)?;
+        // An address may hold secrets.
+        let digest = Sha256::digest(url.as_bytes());
+        let name: String = digest.iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}")).collect();
+        let path = folder.join(name);
+        let file = private_file().create(true).append(true).open(&path)?;
+        file.set_len(0)?;
+        Ok((Self(path), file))
+    }
+
+    /// As much of its end as last words can come from, in whole lines.
+    fn end(&self) -> io::Result<String> {
+        let mut file = File::open(&self.0)?;
+        let start = file.metadata()?.len().saturating_sub(Tail::BYTES_MAX);
+        file.seek(SeekFrom::Start(start))?;
+        let mut end = Vec::new();
+        file.take(Tail::BYTES_MAX).read_to_end(&mut end)?;
+        let end = String::from_utf8_lossy(&end);
+        let whole = if start == 0 { &*end } else { end.split_once('\n').map_or("", |(_, whole)| whole) };
+        Ok(whole.to_owned())
+    }
+
+    /// Empties the file whenever it is too big, until the process has ended. While no greenroom runs nobody does.
+    async fn keep_small(self, mut end: watch::Receiver<Option<Ended>>) {
+        loop {
+            tokio::select! {
+                _ = end.wait_for(Option::is_some) => return,
+                () = sleep(OUTPUT_LOOK) => {}
+            }
+            if let Err(error) = empty_if_big(&self.0) {
+                tracing::debug!(%error, path = %self.0.display(), "cannot empty a file");
+            }
+        }
+    }
+}
+
+fn empty_if_big(path: &Path) -> io::Result<()> {
+    match fs::metadata(path)?.len() {
+        ..=OUTPUT_BYTES_MAX => Ok(()),
+        _ => File::options().write(true).open(path)?.set_len(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    /// A file belongs to one address, is for this user only, is emptied at the next start, and its end is what is told.
+    #[test]
+    fn the_end_of_what_was_said() {
+        let data = tempfile::tempdir().unwrap();
+        let run = RunFolder::claim(data.path()).unwrap();
+        let open = |url| Output::open(&run, url).unwrap();
+        let ((one, mut file), (other, _)) = (open("http://a:1?key=s3cret"), open("http://b:1"));
+        assert_eq!(fs::metadata(&one.0).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!one.0.display().to_string().contains("s3cret"));
+        for line in 0..10_000 {
+            writeln!(file, "line {line}").unwrap();
+        }
+        let said = one.end().unwrap();
+        assert!(said.starts_with("line ") && said.ends_with("\nline 9999\n"), "whole lines: {said}");
+        assert!(u64::try_from(said.len()).unwrap() <= Tail::BYTES_MAX);
+        assert_eq!(other.end().unwrap(), "");
+        let (again, mut next) = open("http://a:1?key=s3cret");
+        // Whoever has it open from before does not leave a hole.
+        writeln!(file, "late").unwrap();
+        writeln!(next, "new").unwrap();
+        assert_eq!(again.end().unwrap(), "late\nnew\n");
+        // It is nobody's run folder.
+        crate::run_folder::reap(data.path());
+        assert!(again.0.exists());
+    }
+
+    /// A process that writes on and on fills no disk while greenroom runs; what fits stays.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_said_stays_small() {
+        let data = tempfile::tempdir().unwrap();
+        let run = RunFolder::claim(data.path()).unwrap();
+        let (output, mut file) = Output::open(&run, "http://a:1").unwrap();
+        let (ended, end) = watch::channel(None);
+        let task = tokio::spawn(output.clone().keep_small(end));
+        let length = async || {
+            sleep(OUTPUT_LOOK + Duration::from_secs(1)).await;
+            fs::metadata(&output.0).unwrap().len()
+        };
+        file.write_all(&vec![b'x'; usize::try_from(OUTPUT_BYTES_MAX).unwrap()]).unwrap();
+        assert_eq!(length().await, OUTPUT_BYTES_MAX);
+        file.write_all(b"x").unwrap();
+        assert_eq!(length().await, 0);
+        file.write_all(b"on").unwrap();
+        assert_eq!(length().await, 2);
+        ended.send_replace(Some(Ended { succeeded: true, exit: "done".into() }));
+        task.await.unwrap();
+    }
+}
