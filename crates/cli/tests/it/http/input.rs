@@ -9,7 +9,12 @@ use crate::front::stage::{Stage, failure, retryable};
 /// are answered.
 #[tokio::test]
 async fn calls_in_flight_are_bounded() {
-    let stage = Stage::new().set("pool.slots", "1").set("pool.instances_max", "1").set("pool.warm", "0");
+    // Nobody gives up waiting before it is cancelled, however long a thousand cancellations take.
+    let stage = Stage::new()
+        .set("pool.slots", "1")
+        .set("pool.instances_max", "1")
+        .set("pool.warm", "0")
+        .set("pool.lease_timeout", "1h");
     let server = stage.serve().await;
     let client = Remote::open(&server, "2025-03-26", json!({})).await;
     let gate = stage.gate("gate");
