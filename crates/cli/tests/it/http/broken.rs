@@ -31,7 +31,7 @@ async fn a_call_goes_on() {
     drop(queued);
     until_one_is_left(&server).await;
     gate.open();
-    assert_eq!(text_of(&held.reply().await.json().await), "released");
+    assert_eq!(text_of(&held.reply().await.answer().await), "released");
     assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "a"})).await), "v");
 }
 
@@ -55,7 +55,7 @@ async fn a_stateless_call_is_cancelled() {
     drop(leaving);
     until_one_is_left(&server).await;
     gate.open();
-    assert_eq!(text_of(&held.reply().await.json().await), "released");
+    assert_eq!(text_of(&held.reply().await.answer().await), "released");
     assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "a"})).await), "(unset)");
     assert_eq!(stage.log().count("tools/call set"), 0);
 }
