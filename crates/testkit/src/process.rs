@@ -3,7 +3,10 @@
 //! Tests use it to prove that nothing stays behind. Sizes are bytes. A process that vanishes while it is looked
 //! at is simply not counted: that is the normal case here, not an error.
 
-use std::fs;
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr},
+};
 
 use rustix::process::{Pid, kill_process};
 
@@ -59,6 +62,18 @@ pub fn zombie(pid: u32) -> bool {
 /// How many file descriptors the process holds open.
 pub fn open_fds(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// How many connections somebody on this machine has accepted at this IPv4 address and holds open. Unlike descriptors in all,
+/// these are made by clients alone: a program may open a file of its own at any moment.
+pub fn connections(listening: SocketAddr) -> usize {
+    let IpAddr::V4(address) = listening.ip() else { panic!("no IPv4 address: {listening}") };
+    // The kernel shows an address as the number that it is in memory.
+    let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.octets()), listening.port());
+    let table = fs::read_to_string("/proc/net/tcp").expect("this system has /proc");
+    let rows = table.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
+    // What listens has the state `0A`; what nobody has accepted yet, or nobody holds any more, has no inode.
+    rows.filter(|row| row.get(1) == Some(&&*local) && row[3] != "0A" && row[9] != "0").count()
 }
 
 /// Resident memory of one process, in bytes; shared pages count in full.

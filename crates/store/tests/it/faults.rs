@@ -282,15 +282,31 @@ async fn a_full_queue_refuses() {
     write(&store).await.unwrap();
     let other = sql(folder.path());
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let mut waiting: Vec<_> = (0..10_000).map(|_| store.begin(request(&Owner::local(), None))).collect();
+    let (mut waiting, mut written) = (Vec::new(), 0);
+    // Every two seconds the writer gives up on those that it has taken, and there is room again: so more are brought until
+    // one finds none.
+    let refused = soon(async {
+        loop {
+            let mut one = store.begin(request(&Owner::local(), None));
+            let said = tokio::select! {
+                biased;
+                said = &mut one => Some(said),
+                () = tokio::task::yield_now() => None,
+            };
+            match said {
+                Some(Err(refused)) => break refused,
+                Some(Ok(())) => written += 1,
+                None => waiting.push(one),
+            }
+        }
+    });
+    let refused = refused.await;
     other.execute_batch("COMMIT").unwrap();
-    let last = soon(waiting.pop().unwrap()).await.unwrap_err();
-    assert!(last.to_string().contains("no more are taken until the disk has caught up"), "{last}");
-    let mut written = 0;
+    assert!(refused.to_string().contains("no more are taken until the disk has caught up"), "{refused}");
     for one in waiting {
         written += usize::from(soon(one).await.is_ok());
     }
     soon(store.close()).await;
-    assert!(written >= 4096, "{written}");
+    assert!(written > 0, "none of those that were taken is written");
     assert_eq!(rows(folder.path(), "requests"), written + 1);
 }

@@ -6,7 +6,7 @@ use crate::{
     client::{Client, Launch},
     deadline::eventually,
     http::wire::{Reply, Wire},
-    process::Signal,
+    process::{Signal, connections},
 };
 
 /// A running server. Dropping it kills the program.
@@ -47,6 +47,11 @@ impl Server {
 
     pub fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    /// How many connections it has accepted and not closed. One whose client has left counts until the server notices.
+    pub fn connections(&self) -> usize {
+        connections(self.address)
     }
 
     pub fn stderr(&self) -> String {

@@ -66,8 +66,9 @@ async fn lifetimes_end() {
     wait_gone(process).await;
     until_sessions(&client, &[]).await;
     let answer = client.call("pid", json!({"sessionId": "a"})).await;
-    let note = note(&answer).unwrap();
-    assert!(note.starts_with("session restarted: it reached its maximum lifetime of 400 ms;"), "{note}");
+    // Where this machine takes long to start it, its own end is near already, and that is said too.
+    let text = text_of(&answer);
+    assert!(text.contains("\nsession restarted: it reached its maximum lifetime of 400 ms;"), "{text}");
 }
 
 /// Answers warn near the end of a lifetime, `session_renew` starts it anew, and then there is nothing to warn of.

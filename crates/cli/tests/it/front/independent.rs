@@ -135,4 +135,5 @@ async fn rmcp_calls_side_by_side() {
     }
     within(PATIENCE, calls.join_all()).await;
     assert_eq!(stage.log().count("initialize"), 4, "three sessions, and one look at the tools");
+    within(PATIENCE, Arc::into_inner(client).unwrap().cancel()).await.unwrap();
 }

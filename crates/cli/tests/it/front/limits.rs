@@ -74,7 +74,8 @@ async fn the_queue_of_a_session_is_bounded() {
 /// A connection has at most 1,024 calls in flight; the next is refused, pings and cancellations still work.
 #[tokio::test]
 async fn the_calls_of_a_connection_are_bounded() {
-    let stage = narrow();
+    // None of them gives up waiting for the one browser before all have been sent.
+    let stage = narrow().set("pool.lease_timeout", "1h");
     let client = stage.client().await;
     let gate = stage.gate("gate");
     let mut calls = Vec::new();

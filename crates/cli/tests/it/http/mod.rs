@@ -22,12 +22,31 @@ mod stateless_pipe;
 mod streams;
 mod timeline;
 
-use greenroom_testkit::http::{Remote, Server};
-use serde_json::json;
+use greenroom_testkit::{
+    PATIENCE,
+    http::{Remote, Server},
+    text_of, within,
+};
+use serde_json::{Value, json};
 
 use crate::front::stage::NEWEST;
 
 /// A client of the newest revision with a handshake that can be asked everything.
 pub async fn remote(server: &Server) -> Remote {
     Remote::open(server, NEWEST, json!({"elicitation": {}, "sampling": {}})).await
+}
+
+/// Asks again and again until a session has so many calls in flight.
+pub async fn until_in_flight(client: &Remote, id: &str, calls: usize) {
+    let look = async {
+        loop {
+            let list: Value =
+                serde_json::from_str(&text_of(&client.call("session_list", json!({})).await)).unwrap();
+            let there = |session: &Value| session["id"] == id && session["callsInFlight"] == calls;
+            if list["sessions"].as_array().unwrap().iter().any(there) {
+                return;
+            }
+        }
+    };
+    within(PATIENCE, look).await;
 }

@@ -128,7 +128,7 @@ async fn pools_are_scaled() {
     assert_eq!(shrunk["draining"], json!(["2", "1"]));
     until(&server, "SIDE_JOBS", |pool| pool["total_instances"] == 2).await;
     gate.open();
-    assert_eq!(text_of(&held.reply().await.json().await), "released");
+    assert_eq!(text_of(&held.reply().await.answer().await), "released");
     until(&server, "SIDE_JOBS", healthy(1)).await;
 }
 

@@ -1,11 +1,14 @@
 //! Revision 2026-07-28: questions become answers that ask, and the next request brings the answer along.
 
+use std::fs;
+
 use greenroom_testkit::{
     http::{Server, stateless},
     text_of,
 };
 use serde_json::{Value, json};
 
+use super::{remote, until_in_flight};
 use crate::front::stage::{Stage, error, failure};
 
 async fn send(server: &Server, params: Value) -> Value {
@@ -95,12 +98,28 @@ async fn states_that_are_not_honoured() {
 /// is free, and who comes back late hears how it went.
 #[tokio::test]
 async fn nobody_comes_back() {
-    let stage = Stage::new().set("pool.timeout", "300ms");
+    let stage = Stage::new()
+        .set("pool.timeout", "1s")
+        .set("pool.warm", "0")
+        .script(r#"while [ -e "$0/closed" ]; do sleep 0.01; done; exec "$@""#);
     let server = stage.serve().await;
-    let answer = send(&server, elicit("which?")).await;
-    let state = asks(&answer).0.clone();
+    let client = remote(&server).await;
+    client.request("tools/list", json!({})).await;
+    // The browser that the server began with is taken. The next one starts when a call waits behind the one that asks: its
+    // time begins then, so none can come too late to wait.
+    client.call("create_new_session", json!({"sessionId": "other"})).await;
+    fs::write(stage.path("closed"), "").unwrap();
     let echo = || send(&server, json!({"name": "echo", "arguments": {"text": "on", "sessionId": "a"}}));
-    let behind = echo().await;
+    let waits_behind = async {
+        until_in_flight(&client, "a", 1).await;
+        echo().await
+    };
+    let starts = async {
+        until_in_flight(&client, "a", 2).await;
+        fs::remove_file(stage.path("closed")).unwrap();
+    };
+    let (answer, behind, ()) = tokio::join!(send(&server, elicit("which?")), waits_behind, starts);
+    let state = asks(&answer).0.clone();
     assert_eq!(failure(&behind).0, "not_run", "{behind}");
     let text = text_of(&echo().await);
     assert!(text.starts_with("on\nsession restarted: "), "{text}");

@@ -28,8 +28,8 @@ async fn in_order() {
         (&json!("error"), &json!("no luck"))
     );
     client.call("session_close", json!({"sessionId": "a"})).await;
-    drop(client);
-    drop(server);
+    // The next one must not find it alive.
+    server.kill().await;
     let server = stage.serve().await;
     let (_, whole) = get(&server, "/api/sessions/a/timeline").await;
     assert_eq!((kinds(&whole).len(), &whole["session"]["state"]), (3, &json!("closed")));

@@ -1,7 +1,7 @@
 //! A server that is killed under its clients, and the next one.
 
 use futures_util::future::join_all;
-use greenroom_testkit::{Client, http::Remote, text_of};
+use greenroom_testkit::{Client, eventually, http::Remote, text_of};
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,6 +25,13 @@ async fn note(client: &Client, session: Option<&str>) -> Option<String> {
 #[track_caller]
 fn is_told(note: Option<&str>) {
     assert!(note.is_some_and(|note| note.starts_with(NOTE)), "{note:?}");
+}
+
+/// Returns when a front has noticed that so many of its servers are gone. What it was told before that would have gone to
+/// the dead one, and be answered so.
+async fn until_noticed(front: &Client, servers: usize) {
+    let noticed = || front.stderr().matches("looking for the next one").count() >= servers;
+    eventually("a front to notice the end of its server", || noticed().then_some(())).await;
 }
 
 /// A server killed with 20 clients: every call in flight is answered with the truth, or its connection breaks, and none
@@ -102,6 +109,8 @@ async fn a_shared_session() {
         client.call("set", json!({"key": "k", "value": "v", "sessionId": "s"})).await;
     }
     server.kill().await;
+    until_noticed(&first, 1).await;
+    until_noticed(&second, 1).await;
     let _next = stage.serve().await;
     is_told(note(&first, Some("s")).await.as_deref());
     first.call("set", json!({"key": "k", "value": "new", "sessionId": "s"})).await;
@@ -121,9 +130,11 @@ async fn two_restarts() {
         client.call("set", json!({"key": "k", "value": "v", "sessionId": session})).await;
     }
     server.kill().await;
+    until_noticed(&client, 1).await;
     let next = stage.serve().await;
     tool_names(&client).await;
     next.kill().await;
+    until_noticed(&client, 2).await;
     let _last = stage.serve().await;
     is_told(note(&client, Some("s")).await.as_deref());
     client.call("create_new_session", json!({"sessionId": "t"})).await;
