@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    super::{data_folder, text},
+    super::{super::stage::launcher_gone, data_folder, text},
     ADAPTERS, Adapter, Guest, at, with_playwright,
 };
 
@@ -125,12 +125,7 @@ async fn a_start_command_revives() {
         let mut guest = Guest::of(adapter, house, data).await;
         guest.sit().await;
         guest.leave().await;
-        // A signal for the end of its parent's thread would have come by the time that thread is gone.
-        let is_launcher = |task: fs::DirEntry| {
-            fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == "launcher")
-        };
-        let has_launcher = || fs::read_dir("/proc/self/task").unwrap().flatten().any(is_launcher);
-        eventually("the launcher's end", || (!has_launcher()).then_some(())).await;
+        launcher_gone().await;
         assert!(alive(pid));
         TcpStream::connect(("127.0.0.1", theirs.port())).await.unwrap();
     }
