@@ -15,6 +15,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::Path,
     process::Stdio,
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
@@ -23,7 +24,7 @@ use tokio::process::{Child, Command};
 use crate::{
     deadline::eventually,
     http::Wire,
-    process::{Signal, alive, signal, wait_gone, with_argument},
+    process::{Signal, alive, children, signal, wait_gone, with_argument},
 };
 
 pub use door::Door;
@@ -34,6 +35,10 @@ const SHELL: &str = "/usr/lib/chromium/chromium-headless-shell";
 
 /// The whole one: its tabs are before and behind each other, as they are on a screen.
 const WHOLE: &str = "/usr/lib/chromium/chromium";
+
+/// How long a browser that was killed is waited for where nothing can be awaited. Usual are some milliseconds; a test that
+/// fails must not hang on it.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A browser with its profile and its address, which stay the same when it is killed and started again.
 pub struct Theirs {
@@ -73,6 +78,8 @@ impl Theirs {
         let (program, arguments) = command.split_first().unwrap();
         let child = Command::new(program)
             .args(arguments)
+            // A killed one leaves its lock there.
+            .env("TMPDIR", self.profile.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -136,8 +143,9 @@ impl Theirs {
 
     /// Kills it, and returns when it is gone.
     pub async fn kill(&mut self) {
-        for pid in self.processes() {
-            signal(pid, Signal::KILL);
+        let processes = self.all_processes();
+        processes.iter().for_each(|pid| signal(*pid, Signal::KILL));
+        for pid in processes {
             wait_gone(pid).await;
         }
         if let Some(mut child) = self.child.take() {
@@ -154,6 +162,13 @@ impl Theirs {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
+    /// Its main processes, and then those that help them: some go on writing for a while when the main one is gone.
+    fn all_processes(&self) -> Vec<u32> {
+        let main = self.processes();
+        let helpers = main.iter().flat_map(|pid| children(*pid)).collect::<Vec<_>>();
+        main.into_iter().chain(helpers).collect()
+    }
+
     /// Its main processes: those that have its profile and are no helpers of one.
     fn processes(&self) -> Vec<u32> {
         with_argument(&format!("--user-data-dir={}", self.profile.path().display()))
@@ -166,7 +181,13 @@ impl Theirs {
 
 impl Drop for Theirs {
     fn drop(&mut self) {
-        self.processes().into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        let processes = self.all_processes();
+        processes.iter().for_each(|pid| signal(*pid, Signal::KILL));
+        // One that still writes would keep its profile from being removed.
+        let begun = Instant::now();
+        while processes.iter().any(|pid| alive(*pid)) && begun.elapsed() < ENDS_WITHIN {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
