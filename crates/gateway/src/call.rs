@@ -230,7 +230,8 @@ async fn carry_out(
     let matters = whose.as_ref().ok().filter(|_| listed.differs(entry));
     let place = matters.map(|whose| place_of(gateway, caller, whose, &target)).transpose();
     let fits = place.and_then(|place| fits(&listed, (name, entry), place.as_deref(), request.arguments()));
-    let whose = match fits.and(whose) {
+    let whose = fits.and(whose).and_then(|whose| comparable(&whose, wants.mode).map(|()| whose));
+    let whose = match whose {
         Ok(whose) => whose,
         Err(failure) => {
             drop(turn);
@@ -354,6 +355,15 @@ pub(crate) fn place_of(
 ) -> Result<String, Failure> {
     let place = gateway.fleet.pool_of_call(&caller.owner, whose, target);
     place.map_err(|error| Failure::of(gateway, &error))
+}
+
+/// Whether a call can be answered with what it changed. That is found in the records of its session, and what several of
+/// its owner's callers did in a browser one after the other is nobody's history.
+pub(crate) fn comparable(whose: &Whose, mode: Option<Mode>) -> Result<(), Failure> {
+    match (whose, mode) {
+        (Whose::NoOne, Some(Mode::Diff)) => Err(Failure::nothing_to_compare()),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a call can be made with these arguments, in this pool if it matters which one.

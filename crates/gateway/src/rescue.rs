@@ -46,6 +46,14 @@ impl Failure {
             .hint("choose an id for your own browser, any text will do, and give it with every call")
     }
 
+    /// Changes are asked for where there is no session that they could be of.
+    pub(crate) fn nothing_to_compare() -> Self {
+        let message = "`mode: \"diff\"` compares with the snapshot before it in the same session, and this call has none";
+        Self::new("session_required", message).hint(
+            "give a `sessionId` of your choice, with the calls before this one too; or leave `mode` out for the whole snapshot",
+        )
+    }
+
     /// A program says what only agents say.
     pub(crate) fn for_agents(elsewhere: bool) -> Self {
         let message = match elsewhere {

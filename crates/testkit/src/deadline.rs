@@ -29,11 +29,18 @@ pub fn within<F: Future>(limit: Duration, future: F) -> impl Future<Output = F::
 /// process that announce themselves to nobody (a file, a line of `/proc`); `what` names the fact.
 #[track_caller]
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> impl Future<Output = T> {
+    until_some(what, async move || look())
+}
+
+/// The same for a look that takes a while itself: a question to somebody who tells nobody by himself.
+#[track_caller]
+pub fn until_some<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> impl Future<Output = T> {
     let caller = Location::caller();
     async move {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
-            if let Some(found) = look() {
+            // One that hangs is as good as one that never sees it.
+            if let Ok(Some(found)) = tokio::time::timeout_at(deadline, look()).await {
                 return found;
             }
             assert!(

@@ -24,10 +24,10 @@ mod target;
 mod theirs;
 
 pub use client::{Client, Launch, Pending, Question, text_of};
-pub use deadline::{PATIENCE, eventually, within};
+pub use deadline::{PATIENCE, eventually, until_some, within};
 pub use fake_engine::log::EngineLog;
 pub use gate::Gate;
 pub use shopper::{Sees, Shopper};
 pub use site::{Seen, Site};
 pub use target::{fake_engine_path, workspace_binary};
-pub use theirs::{Tab, Theirs, nobody};
+pub use theirs::{Door, Tab, Theirs, nobody};

@@ -8,7 +8,6 @@ use std::{
 
 use futures_util::future::join_all;
 use greenroom_gateway::control::{Session, Sessions, Status};
-use serde::Serialize;
 
 use super::{AskError, Asker, Neighbour, find};
 use crate::report;
@@ -62,14 +61,6 @@ pub fn nobody(data_folder: &Path) -> String {
          `--data-dir` looks into another folder\n",
         data_folder.display()
     )
-}
-
-/// Something for programs, with the process that said it.
-#[derive(Serialize)]
-pub struct WithPid<T> {
-    pub pid: u32,
-    #[serde(flatten)]
-    pub what: T,
 }
 
 /// Prints what was found, and says on stderr who did not answer; then the list is not whole, and that is a failure.

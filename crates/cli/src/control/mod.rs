@@ -1,15 +1,16 @@
 //! The control socket: every greenroom that serves agents listens on one in its run folder, and speaks HTTP on it.
 //!
 //! `listen` is the side that serves it, owned by the house. `ask` is the side that connects and asks, `find` knows
-//! whom, and `look` gathers what all of them say. What is said there is `greenroom_gateway::control`'s.
+//! whom, `look` gathers what all of them say, and `say` tells it. What is said there is `greenroom_gateway::control`'s.
 
 mod ask;
 mod find;
 mod listen;
 mod look;
 mod place;
+pub mod say;
 
 pub use ask::{ANSWER_WITHIN, AskError, Asker, connect};
 pub use find::{Neighbour, SERVER, find};
 pub use listen::Listening;
-pub use look::{Answered, Look, WithPid, answers, look, nobody, print, silent};
+pub use look::{Answered, Look, answers, look, nobody};

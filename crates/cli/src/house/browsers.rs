@@ -9,7 +9,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use greenroom_core::{
     BoxFuture,
     lease::Strategy,
-    net,
+    net::{self, OwnPorts},
     settings::{AttachedBrowser, EngineKind, Settings},
 };
 use greenroom_engine::{Endpoint, ports::Ours};
@@ -75,22 +75,31 @@ impl Attacher {
             Ok(Err(error)) => return Err(refused(&error)),
             Err(_) => return Err(refused(&"its name is not found in time")),
         };
-        let ours = Ours(self.engines.ports.clone());
-        for address in &addresses {
-            let target = net::Target { host: host.clone(), address: *address, port };
-            net::judge(&target, &ours).map_err(|blocked| refused(&blocked))?;
-        }
-        let first = addresses.first().ok_or_else(|| refused(&"its name has no address"))?;
-        // A name may have several, of which a debugger listens at one: `localhost` is two on most machines.
-        let mut answers = None;
-        for address in addresses.iter().filter(|_| addresses.len() > 1) {
+        judge(&host, port, &addresses, &Ours(self.engines.ports.clone()))
+            .map_err(|blocked| refused(&blocked))?;
+        let address = choose(&addresses, port).await.ok_or_else(|| refused(&"its name has no address"))?;
+        Ok(endpoint.pinned(address))
+    }
+}
+
+/// Whether an agent may name all that a name means. One bad address is enough: which of them is connected to is not the
+/// agent's to choose.
+fn judge(host: &str, port: u16, addresses: &[IpAddr], own: &dyn OwnPorts) -> Result<(), net::Blocked> {
+    let target = |address: &IpAddr| net::Target { host: host.to_owned(), address: *address, port };
+    addresses.iter().try_for_each(|address| net::judge(&target(address), own))
+}
+
+/// The address to stay with: the first where anybody listens. A name may have several, of which a debugger listens at one:
+/// `localhost` is two on most machines. Where nobody does the first one is as good as any to say so.
+async fn choose(addresses: &[IpAddr], port: u16) -> Option<IpAddr> {
+    if let [_, _, ..] = addresses {
+        for address in addresses {
             if let Ok(Ok(_)) = timeout(CONNECT, TcpStream::connect((*address, port))).await {
-                answers = Some(address);
-                break;
+                return Some(*address);
             }
         }
-        Ok(endpoint.pinned(*answers.unwrap_or(first)))
     }
+    addresses.first().copied()
 }
 
 fn endpoint(browser: &AttachedBrowser) -> Endpoint {
@@ -166,4 +175,51 @@ fn attachment(
         pool: driven,
     };
     Attachment { settings, engine, responses: pool.responses }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    struct Own(u16);
+
+    impl OwnPorts for Own {
+        fn contains(&self, port: u16) -> bool {
+            port == self.0
+        }
+    }
+
+    fn ips(texts: &[&str]) -> Vec<IpAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    /// Of several addresses the first is taken where somebody listens, and of one that one, which nobody is asked about; where
+    /// nobody listens it is the first.
+    #[tokio::test]
+    async fn the_address_where_somebody_listens() {
+        // All of 127.0.0.0/8 is this machine, and each of its addresses has ports of its own.
+        let third = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 3), 0)).await.unwrap();
+        let port = third.local_addr().unwrap().port();
+        let chosen = async |texts: &[&str]| choose(&ips(texts), port).await.map(|ip| ip.to_string());
+        assert_eq!(chosen(&["127.0.0.3"]).await.as_deref(), Some("127.0.0.3"));
+        let visit = tokio::time::timeout(Duration::ZERO, third.accept()).await;
+        assert!(visit.is_err(), "there is nothing to choose");
+        assert_eq!(chosen(&["127.0.0.1", "127.0.0.2", "127.0.0.3"]).await.as_deref(), Some("127.0.0.3"));
+        assert_eq!(chosen(&["127.0.0.2", "127.0.0.1"]).await.as_deref(), Some("127.0.0.2"));
+        assert_eq!(chosen(&[]).await, None);
+    }
+
+    /// Every address of a name is judged: one that is forbidden is enough, wherever it stands.
+    #[test]
+    fn all_addresses_are_judged() {
+        let judged = |texts: &[&str], port| judge("chrome.lan", port, &ips(texts), &Own(9222));
+        assert_eq!(judged(&["192.0.2.1", "127.0.0.1"], 9223), Ok(()));
+        assert_eq!(judged(&["192.0.2.1", "127.0.0.1"], 9222), Err(net::Blocked::OwnPort));
+        assert_eq!(judged(&["192.0.2.1"], 9222), Ok(()), "another machine's port");
+        assert_eq!(judged(&["192.0.2.1", "169.254.169.254"], 80), Err(net::Blocked::Metadata));
+    }
 }

@@ -1,13 +1,7 @@
 //! `greenroom browsers`: lists the attached browsers of every greenroom that runs, and commands to one of them: connect
 //! it again, attach another one, let one go.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write},
-    path::Path,
-    process::ExitCode,
-    time::Duration,
-};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 use greenroom_core::settings::Resolved;
 use greenroom_gateway::Browser;
@@ -16,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::Surroundings,
-    control::{Answered, AskError, Asker, Look, WithPid, answers, look, nobody, print, silent},
+    control::{Answered, AskError, Asker, Look, answers, look, say},
     progress,
     report::Hinted,
     view::{self, terminal::Terminal, words},
@@ -85,7 +79,7 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
             let path = format!("/api/browsers/{}/reconnect", browser.index);
             let again = tell(answered, Method::POST, path, Value::Null);
             let again = progress::step(&format!("connecting browser {}", browser.index), again).await?;
-            say(answered, args, &again, view::browsers::browser)
+            tell_of(answered, args, &again, view::browsers::browser)
         }
         Verb::Connect(ConnectArgs { url, label, tags, engine }) => {
             let answered = the_only(data, &looks, args)?;
@@ -98,14 +92,14 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
             }
             let attached = tell(answered, Method::POST, "/api/browsers".to_owned(), asked);
             let attached = progress::step("connecting the browser", attached).await?;
-            say(answered, args, &attached, view::browsers::browser)
+            tell_of(answered, args, &attached, view::browsers::browser)
         }
         Verb::Disconnect { which } => {
             let (answered, browser) = self::which(data, &looks, which, args)?;
             let path = format!("/api/browsers/{}", browser.index);
             let left = tell(answered, Method::DELETE, path, Value::Null);
             let left = progress::step(&format!("leaving browser {}", browser.index), left).await?;
-            say(answered, args, &left, view::browsers::left)
+            tell_of(answered, args, &left, view::browsers::left)
         }
     }
 }
@@ -113,32 +107,20 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
 fn list(data: &Path, surroundings: &Surroundings, args: &Args, looks: &[Look]) -> anyhow::Result<ExitCode> {
     let all: Vec<_> =
         browsers(looks, args).map(|(answered, browser)| (answered.status.pid, browser)).collect();
-    let text = if args.json {
-        let all: Vec<_> = all.iter().map(|(pid, what)| WithPid { pid: *pid, what }).collect();
-        serde_json::to_string_pretty(&all)? + "\n"
-    } else if looks.is_empty() {
-        nobody(data)
-    } else if all.is_empty() {
-        "no attached browsers\n".to_owned()
-    } else {
-        view::browsers::browsers(&all, "", Terminal::stdout(surroundings))
-    };
-    print(&text, looks)
+    say::list((data, looks), &all, args.json, || match all.is_empty() {
+        true => "no attached browsers\n".to_owned(),
+        false => view::browsers::browsers(&all, "", Terminal::stdout(surroundings)),
+    })
 }
 
-fn say(
+fn tell_of(
     answered: &Answered,
     args: &Args,
     browser: &Browser,
     for_people: impl FnOnce(u32, &Browser) -> String,
 ) -> anyhow::Result<ExitCode> {
     let pid = answered.status.pid;
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&WithPid { pid, what: browser })? + "\n",
-        false => for_people(pid, browser),
-    };
-    io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    say::one(pid, browser, args.json, || for_people(pid, browser))
 }
 
 async fn tell(answered: &Answered, method: Method, path: String, body: Value) -> Result<Browser, Hinted> {
@@ -175,7 +157,7 @@ fn the_only<'a>(data: &Path, looks: &'a [Look], args: &Args) -> Result<&'a Answe
     match considered.as_slice() {
         [one] => Ok(*one),
         [] => Err(none(data, looks, Hinted::failure("there is no greenroom to attach it to"))),
-        several => Err(ambiguous("several greenrooms run", several.iter().copied())),
+        several => Err(say::several("several greenrooms run", several.iter().copied())),
     }
 }
 
@@ -194,26 +176,12 @@ fn which<'a>(
         [] => Err(none(data, looks, Hinted::failure(format!("no such browser: \"{}\"", words::clean(name))))),
         several => {
             let what = format!("several greenrooms have a browser \"{}\"", words::clean(name));
-            Err(ambiguous(&what, several.iter().map(|(answered, _)| *answered)))
+            Err(say::several(&what, several.iter().map(|(answered, _)| *answered)))
         }
     }
 }
 
-fn ambiguous<'a>(what: &str, several: impl Iterator<Item = &'a Answered>) -> Hinted {
-    let mut message = format!("{what}:");
-    for answered in several {
-        let _ = write!(message, "\n  pid {}, {}", answered.status.pid, words::clean(&answered.status.kind));
-    }
-    Hinted::failure(message).hint("choose one with `--pid`")
-}
-
 fn none(data: &Path, looks: &[Look], error: Hinted) -> Hinted {
-    let silent = silent(looks);
-    if looks.is_empty() {
-        error.hint(format!("no greenroom is running with the data folder `{}`", data.display()))
-    } else if !silent.is_empty() {
-        error.hint(format!("{}; it may have it", silent.join(", ")))
-    } else {
-        error.hint("`greenroom browsers` shows what there is")
-    }
+    let why = say::why_missing(data, looks);
+    error.hint(why.unwrap_or_else(|| "`greenroom browsers` shows what there is".to_owned()))
 }

@@ -1,11 +1,6 @@
 //! `greenroom pool`: lists the pools of every greenroom that runs, shows one, and changes one: its size, restarts, drains.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write},
-    path::Path,
-    process::ExitCode,
-};
+use std::{path::Path, process::ExitCode};
 
 use clap::builder::RangedU64ValueParser;
 use greenroom_core::{lease::INSTANCES_MAX, likeness::nearest, settings::Resolved};
@@ -14,12 +9,12 @@ use greenroom_gateway::{
     rest::{Changed, Scaled},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
     config::Surroundings,
-    control::{Answered, AskError, Asker, Look, WithPid, answers, look, nobody, print, silent},
+    control::{Answered, AskError, Asker, Look, answers, look, say},
     report::Hinted,
     view::{self, terminal::Terminal, words},
 };
@@ -91,15 +86,9 @@ pub async fn list(
     let data = &resolved.settings.data_dir;
     let looks = look(data).await;
     let all: Vec<_> = pools(&looks).map(|(answered, pool)| (answered.status.pid, pool)).collect();
-    let text = if args.json {
-        let all: Vec<_> = all.iter().map(|(pid, what)| WithPid { pid: *pid, what }).collect();
-        serde_json::to_string_pretty(&all)? + "\n"
-    } else if looks.is_empty() {
-        nobody(data)
-    } else {
+    say::list((data, &looks), &all, args.json, || {
         view::pools::pools(&all, "", Terminal::stdout(surroundings))
-    };
-    print(&text, &looks)
+    })
 }
 
 pub async fn show(
@@ -111,7 +100,7 @@ pub async fn show(
     let (answered, pool) = which(&resolved.settings.data_dir, &looks, &args.pool, &args.how)?;
     let pid = answered.status.pid;
     let terminal = Terminal::stdout(surroundings);
-    say(pid, &args.how, pool, |pid| view::pools::pool(pid, &answered.status.kind, pool, terminal))
+    say::one(pid, pool, args.how.json, || view::pools::pool(pid, &answered.status.kind, pool, terminal))
 }
 
 pub async fn scale(resolved: &Resolved, args: &ScaleArgs) -> anyhow::Result<ExitCode> {
@@ -119,7 +108,8 @@ pub async fn scale(resolved: &Resolved, args: &ScaleArgs) -> anyhow::Result<Exit
     let (answered, _) = which(&resolved.settings.data_dir, &looks, &args.pool, &args.how)?;
     let body = json!({ "instances": args.instances });
     let scaled: Scaled = tell(answered, &args.pool, "scale", &body).await?;
-    say(answered.status.pid, &args.how, &scaled, |pid| view::pools::scaled(pid, &scaled))
+    let pid = answered.status.pid;
+    say::one(pid, &scaled, args.how.json, || view::pools::scaled(pid, &scaled))
 }
 
 pub async fn command(resolved: &Resolved, args: &InstanceArgs, command: Command) -> anyhow::Result<ExitCode> {
@@ -130,24 +120,11 @@ pub async fn command(resolved: &Resolved, args: &InstanceArgs, command: Command)
         Command::Drain => "drain",
     };
     let changed: Changed = tell(answered, &args.pool, verb, &json!({ "instance": args.id })).await?;
-    say(answered.status.pid, &args.how, &changed, |pid| match command {
+    let pid = answered.status.pid;
+    say::one(pid, &changed, args.how.json, || match command {
         Command::Restart => view::pools::restarted(pid, &changed),
         Command::Drain => view::pools::drained(pid, &changed),
     })
-}
-
-fn say<T: Serialize>(
-    pid: u32,
-    how: &HowArgs,
-    what: &T,
-    for_people: impl FnOnce(u32) -> String,
-) -> anyhow::Result<ExitCode> {
-    let text = match how.json {
-        true => serde_json::to_string_pretty(&WithPid { pid, what })? + "\n",
-        false => for_people(pid),
-    };
-    io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn tell<T: DeserializeOwned>(
@@ -185,28 +162,16 @@ fn which<'a>(
         [one] => Ok(*one),
         [] => Err(missing(data, looks, &considered, name)),
         several => {
-            let mut message = format!("several greenrooms have a pool \"{}\":", words::clean(name));
-            for (answered, _) in several {
-                let _ = write!(
-                    message,
-                    "\n  pid {}, {}",
-                    answered.status.pid,
-                    words::clean(&answered.status.kind)
-                );
-            }
-            Err(Hinted::failure(message).hint("choose one with `--pid`"))
+            let what = format!("several greenrooms have a pool \"{}\"", words::clean(name));
+            Err(say::several(&what, several.iter().map(|(answered, _)| *answered)))
         }
     }
 }
 
 fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &Pool)], wanted: &str) -> Hinted {
     let error = Hinted::failure(format!("no such pool: \"{}\"", words::clean(wanted)));
-    if looks.is_empty() {
-        return error.hint(format!("no greenroom is running with the data folder `{}`", data.display()));
-    }
-    let silent = silent(looks);
-    if !silent.is_empty() {
-        return error.hint(format!("{}; it may have it", silent.join(", ")));
+    if let Some(why) = say::why_missing(data, looks) {
+        return error.hint(why);
     }
     let mut names: Vec<_> = considered.iter().map(|(_, pool)| pool.name.as_str()).collect();
     names.dedup();

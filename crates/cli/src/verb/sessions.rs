@@ -1,12 +1,6 @@
 //! `greenroom sessions`: lists the sessions of every greenroom that runs, shows one, closes one.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write},
-    path::Path,
-    process::ExitCode,
-    time::Duration,
-};
+use std::{fmt::Write as _, path::Path, process::ExitCode, time::Duration};
 
 use greenroom_core::{likeness::nearest, settings::Resolved};
 use greenroom_gateway::control::{Closed, Session};
@@ -15,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
     config::Surroundings,
-    control::{Answered, AskError, Asker, Look, WithPid, answers, look, nobody, print, silent},
+    control::{Answered, AskError, Asker, Look, answers, look, say},
     progress,
     report::Hinted,
     view::{self, terminal::Terminal, words},
@@ -57,30 +51,17 @@ pub async fn list(
     let data = &resolved.settings.data_dir;
     let looks = look(data).await;
     let all: Vec<_> = sessions(&looks).map(|(answered, session)| (answered.status.pid, session)).collect();
-    let text = if args.json {
-        let all: Vec<_> = all.iter().map(|(pid, what)| WithPid { pid: *pid, what }).collect();
-        serde_json::to_string_pretty(&all)? + "\n"
-    } else if looks.is_empty() {
-        nobody(data)
-    } else if all.is_empty() {
-        "no sessions\n".to_owned()
-    } else {
-        view::sessions::sessions(&all, "", Terminal::stdout(surroundings))
-    };
-    print(&text, &looks)
+    say::list((data, &looks), &all, args.json, || match all.is_empty() {
+        true => "no sessions\n".to_owned(),
+        false => view::sessions::sessions(&all, "", Terminal::stdout(surroundings)),
+    })
 }
 
 pub async fn show(resolved: &Resolved, args: &WhichArgs) -> anyhow::Result<ExitCode> {
     let looks = look(&resolved.settings.data_dir).await;
     let (answered, session) = which(&resolved.settings.data_dir, &looks, args)?;
     let pid = answered.status.pid;
-    let text = if args.json {
-        serde_json::to_string_pretty(&WithPid { pid, what: session })? + "\n"
-    } else {
-        view::sessions::session(pid, &answered.status.kind, session)
-    };
-    io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    say::one(pid, session, args.json, || view::sessions::session(pid, &answered.status.kind, session))
 }
 
 pub async fn close(resolved: &Resolved, args: &WhichArgs) -> anyhow::Result<ExitCode> {
@@ -99,15 +80,10 @@ pub async fn close(resolved: &Resolved, args: &WhichArgs) -> anyhow::Result<Exit
             }
             error => Hinted::failure(format!("cannot close \"{name}\" (pid {pid}): {error}")),
         })?;
-    let text = if args.json {
-        serde_json::to_string_pretty(&WithPid { pid, what: &closed })? + "\n"
-    } else if closed.gone {
-        format!("closed \"{name}\" (pid {pid})\n")
-    } else {
-        format!("closed \"{name}\" (pid {pid}); its browser is still ending\n")
-    };
-    io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    say::one(pid, &closed, args.json, || match closed.gone {
+        true => format!("closed \"{name}\" (pid {pid})\n"),
+        false => format!("closed \"{name}\" (pid {pid}); its browser is still ending\n"),
+    })
 }
 
 fn sessions(looks: &[Look]) -> impl Iterator<Item = (&Answered, &Session)> {
@@ -140,12 +116,8 @@ fn which<'a>(
 
 fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &Session)], wanted: &str) -> Hinted {
     let error = Hinted::failure(format!("no such session: \"{}\"", words::clean(wanted)));
-    if looks.is_empty() {
-        return error.hint(format!("no greenroom is running with the data folder `{}`", data.display()));
-    }
-    let silent = silent(looks);
-    if !silent.is_empty() {
-        return error.hint(format!("{}; it may have it", silent.join(", ")));
+    if let Some(why) = say::why_missing(data, looks) {
+        return error.hint(why);
     }
     match nearest(wanted, considered.iter().map(|(_, session)| session.label())) {
         Some(nearest) => error.hint(format!("did you mean \"{}\"?", words::clean(&nearest))),

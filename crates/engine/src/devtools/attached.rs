@@ -6,9 +6,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{
-    Agent, BoxFuture, Instance, Lost, Nobody, Seat, StartError, Unwell, port::human, raw::encode,
-};
+use greenroom_core::{BoxFuture, Instance, Lost, Nobody, Seat, StartError, Unwell, port::human, raw::encode};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -20,7 +18,6 @@ use crate::{
     run_folder::{Scratch, unwritable},
     seat_folder::SeatFolder,
     stdio::{Base, Connection, Kind, ProcessSeat, Processes, SeatBrowser},
-    tool_list::ToolsChanged,
     upstream::Upstream,
 };
 
@@ -124,14 +121,6 @@ impl Kind for Attached {
 
     fn folder(&self) -> Result<SeatFolder, StartError> {
         self.engine.folder()
-    }
-
-    fn tools_changed(&self) -> Option<ToolsChanged> {
-        None
-    }
-
-    fn suits(&self, _: &dyn Agent) -> bool {
-        true
     }
 
     fn has_close(&self) -> Option<bool> {

@@ -189,15 +189,6 @@ impl Kind for DevtoolsEngine {
         SeatFolder::make(&self.run, self.options.output_dir.as_deref())
     }
 
-    /// The tools of an engine whose version and options are fixed are fixed as well.
-    fn tools_changed(&self) -> Option<ToolsChanged> {
-        None
-    }
-
-    fn suits(&self, _: &dyn Agent) -> bool {
-        true
-    }
-
     /// Its browser is greenroom's to end.
     fn has_close(&self) -> Option<bool> {
         Some(false)

@@ -23,7 +23,7 @@ pub struct DevtoolsOptions {
     pub browser: Wanted,
     pub executable_path: Option<PathBuf>,
     pub no_sandbox: Option<bool>,
-    /// Whether the browser's profile goes with its seat. One that stays is for one slot.
+    /// Whether the browser's profile goes with its seat. One that stays is for one slot; one that is attached to stays.
     pub isolated: bool,
     /// This instance's profile, which stays. Needed where browsers are not isolated.
     pub user_data_dir: Option<PathBuf>,
@@ -61,6 +61,12 @@ impl DevtoolsOptions {
     }
 
     pub(super) fn check(&self) -> Result<(), StartError> {
+        if self.isolated && self.attach.is_some() {
+            let message = "the devtools engine makes no contexts of its own in a browser that is attached to";
+            return Err(
+                StartError::new(message).hint("set `isolated` to false, or use the playwright engine")
+            );
+        }
         if self.slots > 1 && self.attach.is_some() {
             return Err(StartError::new(format!(
                 "a browser that is attached to has one slot, not {}",

@@ -79,11 +79,6 @@ impl Kind for Launched {
         self.engine.tools_changed()
     }
 
-    /// This engine asks its client nothing, so it is the same for every agent.
-    fn suits(&self, _: &dyn Agent) -> bool {
-        true
-    }
-
     fn has_close(&self) -> Option<bool> {
         Some(true)
     }

@@ -106,9 +106,15 @@ pub(crate) trait Kind: Send + Sync + 'static {
         None
     }
     fn folder(&self) -> Result<SeatFolder, StartError>;
-    fn tools_changed(&self) -> Option<ToolsChanged>;
-    /// Whether a process that was told of nobody serves this agent as well as one that was told of it.
-    fn suits(&self, agent: &dyn Agent) -> bool;
+    /// Who hears that its tools are others. Those of an engine whose version and options are fixed are fixed as well.
+    fn tools_changed(&self) -> Option<ToolsChanged> {
+        None
+    }
+    /// Whether a process that was told of nobody serves this agent as well as one that was told of it. One that asks its
+    /// client nothing is the same for every agent.
+    fn suits(&self, _agent: &dyn Agent) -> bool {
+        true
+    }
     /// What is known beforehand of whether it has [`CLOSE`]; else its tools are looked at.
     fn has_close(&self) -> Option<bool> {
         None

@@ -11,7 +11,7 @@ use greenroom_testkit::{
 };
 use tokio::net::TcpListener;
 
-use super::stage::Stage;
+use super::stage::{Stage, launcher_gone};
 
 fn endpoint(url: &str, start_command: &[&str]) -> Endpoint {
     let start_command: Vec<_> = start_command.iter().map(|part| (*part).to_owned()).collect();
@@ -187,12 +187,7 @@ async fn what_is_started_stays() {
     let _ = revived.await;
     within(Duration::from_secs(5), stage.launcher.all_ended()).await;
     drop(stage);
-    // A signal for the end of its parent's thread would have come by the time that thread is gone.
-    let is_launcher = |task: fs::DirEntry| {
-        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == "launcher")
-    };
-    let has_launcher = || fs::read_dir("/proc/self/task").unwrap().flatten().any(is_launcher);
-    eventually("the launcher's end", || (!has_launcher()).then_some(())).await;
+    launcher_gone().await;
     assert!(alive(pid));
     signal(pid, Signal::KILL);
     // It is reaped too, so that it does not stay as a zombie.

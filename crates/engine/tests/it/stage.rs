@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
 use greenroom_core::{Agent, BoxFuture, Call, Engine, Instance, InstanceId, NoAnswer, Nobody, Raw, Seat};
 use greenroom_engine::{CustomEngine, CustomServer, launcher::Launcher, ports::Ports, run_folder::RunFolder};
-use greenroom_testkit::{EngineLog, Gate, fake_engine_path};
+use greenroom_testkit::{EngineLog, Gate, eventually, fake_engine_path};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -75,6 +75,16 @@ pub async fn call(seat: &mut Box<dyn Seat>, tool: &str, arguments: Value) -> Str
     let reply = seat.call(Call::new(tool, params), Arc::new(Nobody)).await.unwrap();
     let body: Value = serde_json::from_str(reply.body.unwrap().get()).unwrap();
     body["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Waits until this process has no launcher any more. A signal for the end of their parent's thread would have reached its
+/// children by then.
+pub async fn launcher_gone() {
+    let is_launcher = |task: fs::DirEntry| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == "launcher")
+    };
+    let has_launcher = || fs::read_dir("/proc/self/task").unwrap().flatten().any(is_launcher);
+    eventually("the launcher's end", || (!has_launcher()).then_some(())).await;
 }
 
 /// The process behind a seat.

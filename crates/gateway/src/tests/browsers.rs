@@ -223,3 +223,29 @@ async fn who_sees_what() {
     check(When::On, false, false, &own[..3]).await;
     check(When::Off, true, true, &own[..2]).await;
 }
+
+/// What changed is found in a session's records: a call that has none is refused before it runs, with how to get one, and so
+/// is one of several commands.
+#[tokio::test]
+async fn changes_are_a_sessions() {
+    let client = attached(&[], &[ONE]);
+    let bulk = json!({"commands": [{"tool": "t"}, {"tool": "t", "args": {"mode": "diff"}}]});
+    for (tool, arguments, begins) in [
+        ("t", json!({"mode": "diff"}), "`mode: \"diff\"` compares with"),
+        ("browser_execute_bulk", bulk.clone(), "commands[1]: `mode: \"diff\"` compares with"),
+    ] {
+        let (code, said) = client.fails(tool, arguments).await;
+        assert_eq!(code, "session_required");
+        assert!(said.starts_with(begins) && said.contains("give a `sessionId`"), "{said}");
+    }
+    assert_eq!(
+        client.gateway.fleet.browsers()[0].state,
+        greenroom_fleet::BrowserState::Pending,
+        "nothing ran"
+    );
+    assert_eq!(client.ran("t", json!({"mode": "inline"})).await, "browser-1/0 t");
+    assert_eq!(client.ran("t", json!({"mode": "diff", "sessionId": "s"})).await, "browser-1/0 t");
+    let mut named = bulk;
+    named["sessionId"] = json!("s");
+    assert_ne!(client.call("browser_execute_bulk", named).await["isError"], true);
+}

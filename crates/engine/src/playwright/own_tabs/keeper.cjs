@@ -19,8 +19,8 @@ const SETTLE = join(__dirname, 'settle', 'engine.cjs');
 /** What lets a page settle early, unless its user wants a fixed time. */
 const settle = existsSync(SETTLE) ? require(SETTLE).default : undefined;
 
-/** How long a tab of somebody else's may take to say its title, in milliseconds. All are asked with every call. */
-const TITLE = 300;
+/** How long a tab of somebody else's may take to say what it is, in milliseconds. All are asked with every call. */
+const HEADER = 300;
 
 /** One for each session with the engine. */
 const keepers = new WeakMap();
@@ -45,11 +45,13 @@ async function wake(page) {
   await session.send('Emulation.setFocusEmulationEnabled', { enabled: true });
 }
 
-/** The title of a page, or none: one that hangs or goes meanwhile holds nobody up. */
-async function titleInTime(page, title) {
+/** What a tab says of itself for the list of tabs, or as good as nothing: one that hangs or goes meanwhile holds nobody up. */
+async function headerInTime(tab, header) {
+  const console = { total: 0, errors: 0, warnings: 0 };
+  const nothing = { title: '', url: tab.page.url(), current: false, crashed: false, console, changed: false };
   let timer;
-  const late = new Promise((resolve) => (timer = setTimeout(resolve, TITLE, '')));
-  const said = title.call(page).catch(() => '');
+  const late = new Promise((resolve) => (timer = setTimeout(resolve, HEADER, nothing)));
+  const said = header.call(tab).catch(() => nothing);
   return Promise.race([said, late]).finally(() => clearTimeout(timer));
 }
 
@@ -175,8 +177,9 @@ class Keeper {
     const listeners = page.listeners('filechooser');
     this.silenced.set(page, listeners);
     for (const listener of listeners) page.off('filechooser', listener);
-    const { title } = page;
-    page.title = () => titleInTime(page, title);
+    const tab = tabOf(page);
+    const { headerSnapshot } = tab;
+    tab.headerSnapshot = () => headerInTime(tab, headerSnapshot);
     page.once('close', () => {
       this.silenced.delete(page);
       this.chosen.delete(page);
@@ -186,7 +189,7 @@ class Keeper {
   async welcome(page) {
     for (const listener of this.silenced.get(page) ?? []) page.on('filechooser', listener);
     this.silenced.delete(page);
-    delete page.title;
+    delete tabOf(page).headerSnapshot;
     // One that closes meanwhile needs no more.
     const installed = settle && settle({ page, alone: true });
     await Promise.all([wake(page), installed]).catch(() => {});

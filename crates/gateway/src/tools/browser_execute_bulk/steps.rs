@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Arguments, Command, NAME};
 use crate::{
     Gateway,
-    call::{Caller, fits, formed, place_of, suggestion},
+    call::{Caller, comparable, fits, formed, place_of, suggestion},
     catalog::{BROWSER, INSTANCE, Listed, POOL, SESSION_ID},
     recall::{
         Kept, Mode, Order, Ticket,
@@ -97,6 +97,7 @@ pub(super) async fn check(
                 "an answer that is asked for page by page cannot be one of several; call it by itself";
             return Err(Failure::not_in_bulk(message));
         }
+        comparable(at.whose, wants.mode)?;
         let args = if wants.mode.is_some() { Some(given.to_raw()) } else { args.clone() };
         if let Ok(place) = &place {
             fits(listed, (name, entry), place.as_deref(), args.as_deref())?;

@@ -1,17 +1,18 @@
 //! Browsers that come and go while greenroom runs.
 
 use greenroom_testkit::{
-    Site, Theirs,
+    Door, Site, Theirs,
     http::{Remote, Server},
+    until_some,
 };
 use serde_json::{Value, json};
 
 use super::{
     super::{
-        house::{Data, REVISION, launch},
+        house::{Data, REVISION},
         look,
     },
-    Attached, all_of, until,
+    Attached, all_of, configured,
 };
 
 /// A browser is added, driven and removed; clients hear that the tools have changed; its index is not used again; and it
@@ -56,20 +57,36 @@ async fn added_and_removed() {
     attached.house.end().await;
 }
 
+/// A name is looked up once, and what was found is what everybody connects to from then on, greenroom and the engine:
+/// nobody says the name again, whatever it comes to mean. Agents still see the address that they gave.
+#[tokio::test]
+async fn a_name_is_looked_up_once() {
+    let site = Site::start().await;
+    let (attached, theirs) = (Attached::start(1, &[]).await, Theirs::start().await);
+    let door = Door::open(theirs.port(), &[]).await;
+    let named = format!("http://localhost:{}", door.port());
+    attached.house.call("", "connect_browser", json!({ "url": named })).await.ok();
+    attached.navigate(2, &site.url("/title?t=named")).await.ok();
+    let heads = door.heads();
+    assert!(heads.len() >= 3, "a look, the observer and the engine: {heads:?}");
+    for head in heads {
+        assert!(head.contains(&format!("\r\nhost: 127.0.0.1:{}\r\n", door.port())), "{head}");
+    }
+    assert!(attached.list().await.0.contains(&named));
+    attached.house.end().await;
+}
+
 /// What an agent may not attach to: greenroom's own browsers, cloud metadata, other protocols, and no command comes from
 /// an agent.
 #[tokio::test]
 async fn what_is_refused() {
     let theirs = Theirs::start().await;
     let data = Data::new();
-    let config = data.path().join("browsers.toml");
     let text = format!(
         "[pool]\nisolated = true\n[[browsers]]\nurl = \"{}\"\n[pools.OWN]\ninstances = 1\nis_default = true\nisolated = true\n",
         theirs.url()
     );
-    std::fs::write(&config, text).unwrap();
-    let launch = launch(data.path(), &["--config", config.to_str().unwrap()]);
-    let house = super::super::house::House::of(launch).await;
+    let house = configured(&data, &text, &[]).await;
     // A browser of greenroom's own, with a debugger.
     let own = json!({ "browser_pool": "OWN", "url": "about:blank" });
     house.call("", "browser_navigate", own).await.ok();
@@ -114,9 +131,10 @@ async fn off_over_http() {
         let server = Server::start(server).await;
         let remote = Remote::open(&server, REVISION, json!({})).await;
         // A server connects its browsers at its start, without any call.
-        until(async || {
+        until_some("a connected browser", async || {
             let listed = remote.call("list_browsers", json!({})).await;
-            listed["result"]["structuredContent"]["browsers"][0]["state"] == "connected"
+            let state = &listed["result"]["structuredContent"]["browsers"][0]["state"];
+            (state == "connected").then_some(())
         })
         .await;
         let listed = remote.request("tools/list", json!({})).await;
@@ -166,10 +184,12 @@ async fn by_the_configuration_file() {
     navigate("goes", json!(2), "two").await;
 
     write(&[0, 2], "label = \"third\"\n");
-    until(async || {
+    until_some("the third browser in the place of the second", async || {
         let listed = remote.call("list_browsers", json!({})).await;
         let listed = listed["result"]["structuredContent"]["browsers"].clone();
-        listed[0]["index"] == 1 && listed[1]["index"] == 3 && listed[1]["state"] == "connected"
+        let is_there =
+            listed[0]["index"] == 1 && listed[1]["index"] == 3 && listed[1]["state"] == "connected";
+        is_there.then_some(())
     })
     .await;
     assert_eq!(theirs[1].tabs().await, before, "left as it was");

@@ -3,10 +3,7 @@
 use greenroom_testkit::Site;
 use serde_json::json;
 
-use super::{
-    super::house::{Data, House, launch},
-    all_of,
-};
+use super::{super::house::Data, all_of, configured};
 
 /// One browser by URL with playwright, one by WebSocket with devtools: each has its own tools, and a tool of the other's
 /// is refused with where it is to be had.
@@ -14,14 +11,12 @@ use super::{
 async fn playwright_here_devtools_there() {
     let site = Site::start().await;
     let (theirs, data) = (all_of(2).await, Data::new());
-    let config = data.path().join("browsers.toml");
     let text = format!(
         "[[browsers]]\nurl = \"{}\"\nlabel = \"shop\"\n[[browsers]]\nurl = \"{}\"\nlabel = \"lab\"\nengine = \"devtools\"\n",
         theirs[0].url(),
         theirs[1].ws_endpoint().await
     );
-    std::fs::write(&config, text).unwrap();
-    let house = House::of(launch(data.path(), &["--config", config.to_str().unwrap()])).await;
+    let house = configured(&data, &text, &[]).await;
     let call = async |index: &str, tool: &str, mut arguments: serde_json::Value| {
         arguments["browserIndex"] = json!(index);
         house.call("", tool, arguments).await

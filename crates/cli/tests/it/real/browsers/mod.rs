@@ -5,6 +5,7 @@
 mod changes;
 mod devtools;
 mod down;
+mod eager;
 mod headers;
 mod mixed;
 mod parallel;
@@ -13,7 +14,7 @@ mod rules;
 mod tagged;
 mod untouched;
 
-use greenroom_testkit::{Launch, Pending, Theirs};
+use greenroom_testkit::{Launch, Pending, Theirs, until_some};
 use serde_json::{Value, json};
 
 use super::house::{Answer, Data, House, answer, launch};
@@ -68,18 +69,9 @@ impl Attached {
 
     /// Returns when the browser of this index is in this state.
     pub async fn until(&self, index: usize, state: &str) {
-        until(async || self.states().await[index - 1] == state).await;
+        // No message tells an agent how its browsers are.
+        until_some(state, async || (self.states().await[index - 1] == state).then_some(())).await;
     }
-}
-
-/// Asks until it is so. No message tells an agent how its browsers are.
-pub async fn until(mut is_so: impl AsyncFnMut() -> bool) {
-    let reached = async {
-        while !is_so().await {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    greenroom_testkit::within(greenroom_testkit::PATIENCE, reached).await;
 }
 
 pub async fn list(house: &House) -> (String, Value) {
@@ -89,6 +81,13 @@ pub async fn list(house: &House) -> (String, Value) {
 
 pub async fn all_of(count: usize) -> Vec<Theirs> {
     super::house::all((0..count).map(|_| Theirs::start())).await
+}
+
+/// A greenroom that is told of its browsers by this file.
+pub async fn configured(data: &Data, text: &str, flags: &[&str]) -> House {
+    let config = data.path().join("browsers.toml");
+    std::fs::write(&config, text).unwrap();
+    House::of(launch(data.path(), &["--config", config.to_str().unwrap()]).args(flags)).await
 }
 
 /// A command line with these browsers.

@@ -3,10 +3,7 @@
 use greenroom_testkit::{Site, Theirs, nobody};
 use serde_json::json;
 
-use super::{
-    super::house::{Data, House, launch},
-    all_of,
-};
+use super::{super::house::Data, all_of, configured};
 
 /// The commands run in every browser with the tag, side by side, and in no other; one that is down fails alone.
 #[tokio::test]
@@ -14,7 +11,6 @@ async fn a_bulk_over_a_tag() {
     let site = Site::start().await;
     let theirs = all_of(3).await;
     let data = Data::new();
-    let config = data.path().join("browsers.toml");
     let down = format!("http://{}", nobody());
     let entry = |url: &str, tags: &str| format!("[[browsers]]\nurl = \"{url}\"\ntags = {tags}\n");
     let [one, two, three] = [0, 1, 2].map(|n: usize| Theirs::url(&theirs[n]));
@@ -24,8 +20,7 @@ async fn a_bulk_over_a_tag() {
         entry(&three, "[]"),
         entry(&down, "[\"far\", \"eu\"]"),
     ];
-    std::fs::write(&config, text.concat()).unwrap();
-    let house = House::of(launch(data.path(), &["--config", config.to_str().unwrap()])).await;
+    let house = configured(&data, &text.concat(), &[]).await;
     // Each page waits for the other: one after the other they would wait for ever.
     let commands = json!([{ "tool": "browser_navigate", "args": { "url": site.url("/meet?count=2") } }]);
     let shop =

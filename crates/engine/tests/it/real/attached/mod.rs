@@ -1,58 +1,148 @@
-//! Browsers that somebody else runs: [`Guest`] is greenroom in one of them.
+//! Browsers that somebody else runs. [`Guest`] is greenroom in one of them, with an agent.
+//!
+//! Both adapters make the same promises there: what holds for both is checked for both, in the same words (`reach`, `loss`,
+//! `tabs`). What only one of them does stands in a file of its name.
 
-pub(super) mod life;
+mod devtools;
+mod loss;
+mod playwright;
+mod reach;
+mod stuck;
 mod tabs;
-pub(super) mod user;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
-use greenroom_core::{Call, Engine, Instance, InstanceId, Lost, Nobody, Reply, Seat};
-use greenroom_engine::{Endpoint, PlaywrightEngine, PlaywrightOptions};
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_core::{Call, Engine, Instance, InstanceId, Lost, Reply, Seat};
+use greenroom_engine::{
+    DevtoolsEngine, DevtoolsOptions, Endpoint, PlaywrightEngine, PlaywrightOptions, StartCommand,
+    launcher::Launcher, ports::Ports, run_folder::RunFolder,
+};
+use greenroom_testkit::{PATIENCE, Theirs, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::watch;
 
-use super::{GRACE, data_folder, engine, text};
+use super::{GRACE, Worker, data_folder, text};
 
-/// greenroom, attached to somebody's browser.
+/// Nobody's port: there is no proxy, since what is attached to has its own way.
+const NO_PROXY: u16 = 9;
+
+/// Which engine drives the browser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Adapter {
+    Playwright,
+    Devtools,
+}
+
+const ADAPTERS: [Adapter; 2] = [Adapter::Playwright, Adapter::Devtools];
+
+/// An engine for a browser, and what it was made of.
+struct Attached {
+    engine: Arc<dyn Engine>,
+    launcher: Launcher,
+    ports: Ports,
+    run: Arc<RunFolder>,
+}
+
+impl Adapter {
+    fn engine(self, data: &Path, endpoint: Endpoint) -> Attached {
+        match self {
+            Self::Playwright => with_playwright(data, endpoint, |_| {}),
+            Self::Devtools => with_devtools(data, endpoint, |_| {}),
+        }
+    }
+}
+
+/// The playwright engine, with other options if need be.
+fn with_playwright(data: &Path, endpoint: Endpoint, change: impl FnOnce(&mut PlaywrightOptions)) -> Attached {
+    let engine = super::engine(data, NO_PROXY, &[]);
+    let mut options = (*engine.options).clone();
+    (options.attach, options.isolated, options.timeout_settle) = (Some(Arc::new(endpoint)), false, None);
+    change(&mut options);
+    let engine = PlaywrightEngine { options: Arc::new(options), ..engine };
+    let (launcher, ports, run) = (engine.launcher.clone(), engine.ports.clone(), engine.run.clone());
+    Attached { engine: Arc::new(engine), launcher, ports, run }
+}
+
+/// The devtools engine, with other options if need be.
+fn with_devtools(data: &Path, endpoint: Endpoint, change: impl FnOnce(&mut DevtoolsOptions)) -> Attached {
+    let engine: DevtoolsEngine = super::devtools::engine(data, NO_PROXY, |options| {
+        (options.attach, options.isolated) = (Some(Arc::new(endpoint)), false);
+        change(options);
+    });
+    let (launcher, ports, run) = (engine.launcher.clone(), engine.ports.clone(), engine.run.clone());
+    Attached { engine: Arc::new(engine), launcher, ports, run }
+}
+
+fn at(url: impl Into<String>) -> Endpoint {
+    Endpoint { url: url.into(), headers: Vec::new(), start_command: StartCommand::default() }
+}
+
+/// greenroom, attached to somebody's browser, and perhaps an agent that sits in it.
 struct Guest {
-    engine: PlaywrightEngine,
+    adapter: Adapter,
+    house: Attached,
     instance: Arc<dyn Instance>,
-    seat: Box<dyn Seat>,
+    seat: Option<Box<dyn Seat>>,
+    /// The page that the devtools engine is told to use, by its number.
+    page: u64,
+    workspace: TempDir,
     /// Last, so that it goes when nobody uses it any more.
     _data: TempDir,
 }
 
-/// The engine for it, with other options if need be.
-fn attached(
-    data: &TempDir,
-    endpoint: Arc<Endpoint>,
-    change: impl FnOnce(&mut PlaywrightOptions),
-) -> PlaywrightEngine {
-    // The proxy is nobody's: what is attached to has its own way.
-    let engine = engine(data.path(), 9, &[]);
-    let mut options = (*engine.options).clone();
-    (options.attach, options.isolated, options.timeout_settle) = (Some(endpoint), false, None);
-    change(&mut options);
-    PlaywrightEngine { options: Arc::new(options), ..engine }
-}
-
 impl Guest {
-    async fn attach(endpoint: Arc<Endpoint>) -> Self {
-        Self::attach_with(endpoint, |_| {}).await
+    /// Comes to a browser, and sits down.
+    async fn sitting(adapter: Adapter, theirs: &Theirs) -> Self {
+        let mut guest = Self::at(adapter, at(theirs.url())).await;
+        guest.sit().await;
+        guest
     }
 
-    async fn attach_with(endpoint: Arc<Endpoint>, change: impl FnOnce(&mut PlaywrightOptions)) -> Self {
+    /// Comes to a browser; nobody sits in it yet.
+    async fn at(adapter: Adapter, endpoint: Endpoint) -> Self {
         let data = data_folder();
-        let engine = attached(&data, endpoint, change);
-        let instance = engine.start(InstanceId(0)).await.unwrap();
-        let seat = instance.open(Arc::new(Nobody)).await.unwrap();
-        Self { engine, instance, seat, _data: data }
+        let house = adapter.engine(data.path(), endpoint);
+        Self::of(adapter, house, data).await
+    }
+
+    async fn of(adapter: Adapter, house: Attached, data: TempDir) -> Self {
+        let instance = within(PATIENCE, house.engine.start(InstanceId(0))).await.unwrap();
+        let workspace = tempfile::tempdir().unwrap();
+        Self { adapter, house, instance, seat: None, page: 0, workspace, _data: data }
+    }
+
+    fn worker(&self) -> Arc<Worker> {
+        Arc::new(Worker(self.workspace.path().to_owned()))
+    }
+
+    async fn sit(&mut self) {
+        self.seat = Some(within(PATIENCE, self.instance.open(self.worker())).await.unwrap());
+        if self.adapter == Adapter::Devtools {
+            self.page = self.page_of(|line| line.ends_with("[selected]")).await;
+        }
+    }
+
+    fn seat(&self) -> &dyn Seat {
+        self.seat.as_deref().unwrap()
+    }
+
+    async fn rise(&mut self) {
+        if let Some(seat) = self.seat.take() {
+            seat.close().await;
+        }
+    }
+
+    async fn leave(mut self) {
+        self.rise().await;
+        self.instance.stop(GRACE).await;
+        within(PATIENCE, self.house.launcher.all_ended()).await;
     }
 
     async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
-        within(PATIENCE, self.seat.call(Call::new(tool, params), Arc::new(Nobody))).await
+        let worker = self.worker();
+        within(PATIENCE, self.seat.as_mut().unwrap().call(Call::new(tool, params), worker)).await
     }
 
     /// The text that a tool answers, which must not fail.
@@ -63,22 +153,64 @@ impl Guest {
     }
 
     async fn navigate(&mut self, url: &str) -> String {
-        self.call("browser_navigate", json!({ "url": url })).await
+        match self.adapter {
+            Adapter::Playwright => self.call("browser_navigate", json!({ "url": url })).await,
+            Adapter::Devtools => {
+                let answer = self.call("navigate_page", json!({ "pageId": self.page, "url": url })).await;
+                assert!(answer.starts_with("Successfully navigated"), "{answer}");
+                answer
+            }
+        }
+    }
+
+    async fn try_evaluate(&mut self, function: &str) -> Result<Reply, Lost> {
+        match self.adapter {
+            Adapter::Playwright => self.try_call("browser_evaluate", json!({ "function": function })).await,
+            Adapter::Devtools => {
+                let arguments = json!({ "pageId": self.page, "function": function });
+                self.try_call("evaluate_script", arguments).await
+            }
+        }
     }
 
     async fn evaluate(&mut self, function: &str) -> String {
-        self.call("browser_evaluate", json!({ "function": function })).await
+        let reply = self.try_evaluate(function).await.unwrap();
+        assert!(!reply.is_failure(), "{}", text(&reply));
+        text(&reply)
+    }
+
+    async fn take_picture(&mut self) {
+        match self.adapter {
+            Adapter::Playwright => self.call("browser_take_screenshot", json!({})).await,
+            Adapter::Devtools => self.call("take_screenshot", json!({ "pageId": self.page })).await,
+        };
+    }
+
+    /// Opens one more tab.
+    async fn open(&mut self, url: &str) {
+        match self.adapter {
+            Adapter::Playwright => {
+                self.call("browser_tabs", json!({ "action": "new", "url": url })).await;
+            }
+            Adapter::Devtools => {
+                self.call("new_page", json!({ "url": url })).await;
+            }
+        }
     }
 
     /// Waits until the engine has noticed that tabs were closed, which it may hear of after the browser did it.
     async fn until_tabs(&mut self, count: usize) {
+        let (tool, arguments) = match self.adapter {
+            Adapter::Playwright => ("browser_tabs", json!({ "action": "list" })),
+            Adapter::Devtools => ("list_pages", json!({})),
+        };
+        let is_tab =
+            |line: &&str| line.starts_with("- ") || line.starts_with(|first: char| first.is_ascii_digit());
         within(PATIENCE, async {
             loop {
                 // The engine fails to list a tab that closes just then.
-                let list = self.try_call("browser_tabs", json!({ "action": "list" })).await.unwrap();
-                if !list.is_failure()
-                    && text(&list).lines().filter(|line| line.starts_with("- ")).count() == count
-                {
+                let list = self.try_call(tool, arguments.clone()).await.unwrap();
+                if !list.is_failure() && text(&list).lines().filter(is_tab).count() == count {
                     break;
                 }
             }
@@ -86,17 +218,29 @@ impl Guest {
         .await;
     }
 
-    /// Selects the tab of this title.
+    /// Uses the tab of this title from now on.
     async fn select(&mut self, title: &str) {
-        let list = self.call("browser_tabs", json!({ "action": "list" })).await;
-        let line = list.lines().find(|line| line.contains(&format!("t={title}"))).unwrap();
-        let index: u32 = line.trim_start_matches("- ").split(':').next().unwrap().parse().unwrap();
-        self.call("browser_tabs", json!({ "action": "select", "index": index })).await;
+        let title = format!("t={title}");
+        match self.adapter {
+            Adapter::Playwright => {
+                let list = self.call("browser_tabs", json!({ "action": "list" })).await;
+                let line = list.lines().find(|line| line.contains(&title)).unwrap();
+                let index: u32 = line.trim_start_matches("- ").split(':').next().unwrap().parse().unwrap();
+                self.call("browser_tabs", json!({ "action": "select", "index": index })).await;
+            }
+            Adapter::Devtools => self.page = self.page_of(|line| line.contains(&title)).await,
+        }
     }
 
-    async fn leave(self) {
-        self.seat.close().await;
-        self.instance.stop(GRACE).await;
-        within(PATIENCE, self.engine.launcher.all_ended()).await;
+    /// The number of a page that the devtools engine lists.
+    async fn page_of(&mut self, is_it: impl Fn(&str) -> bool) -> u64 {
+        let pages = self.call("list_pages", json!({})).await;
+        let line = pages.lines().find(|line| is_it(line));
+        line.unwrap_or_else(|| panic!("{pages}")).split(':').next().unwrap().parse().unwrap()
     }
+}
+
+/// Waits until a seat or an instance is lost, and says why.
+async fn why(mut lost: watch::Receiver<Option<Lost>>) -> Lost {
+    within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
 }

@@ -3,7 +3,6 @@
 
 mod answers;
 mod files;
-mod guest;
 mod lives;
 mod quiet;
 
@@ -95,14 +94,14 @@ impl Sitter {
 }
 
 /// The reference of an element in a snapshot, by role and name.
-fn uid(snapshot: &str, element: &str) -> String {
+pub fn uid(snapshot: &str, element: &str) -> String {
     let line = snapshot.lines().find(|line| line.contains(element));
     let line = line.unwrap_or_else(|| panic!("no {element}: {snapshot}"));
     line.trim_start().strip_prefix("uid=").unwrap().split(' ').next().unwrap().to_owned()
 }
 
 #[allow(clippy::disallowed_methods, reason = "a test takes the machine's own search path")]
-fn engine(data: &Path, proxy: u16, change: impl FnOnce(&mut DevtoolsOptions)) -> DevtoolsEngine {
+pub fn engine(data: &Path, proxy: u16, change: impl FnOnce(&mut DevtoolsOptions)) -> DevtoolsEngine {
     let run = Arc::new(RunFolder::claim(data).unwrap());
     let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
     let mut options = DevtoolsOptions::new(data.to_owned(), places);

@@ -1,48 +1,73 @@
 //! A browser of somebody else's: a real Chromium that a test starts, kills and starts again at the same address, as a
-//! person would, and looks into from outside through its debugger's own pages (`/json`), never through greenroom.
+//! person would, and looks into from outside over its debugger, never through greenroom.
+//!
+//! `tabs` is what a person sees and does there, `debugger` how the kit does that, `door` what may stand before a debugger.
 //!
 //! What is started with its profile by others, such as by a start command, is ended with it: its processes are known by
 //! the profile, which no other browser has.
+
+mod debugger;
+mod door;
+mod tabs;
 
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
     process::Stdio,
+    time::{Duration, Instant},
 };
 
-use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use crate::{
     deadline::eventually,
     http::Wire,
-    process::{Signal, alive, signal, wait_gone, with_argument},
+    process::{Signal, alive, children, signal, wait_gone, with_argument},
 };
 
-/// Debian's headless Chromium itself, not the script that starts it.
-const CHROMIUM: &str = "/usr/lib/chromium/chromium-headless-shell";
+pub use door::Door;
+pub use tabs::Tab;
+
+/// Debian's Chromium without windows, itself and not the script that starts it. It is there in half the time.
+const SHELL: &str = "/usr/lib/chromium/chromium-headless-shell";
+
+/// The whole one: its tabs are before and behind each other, as they are on a screen.
+const WHOLE: &str = "/usr/lib/chromium/chromium";
+
+/// How long a browser that was killed is waited for where nothing can be awaited. Usual are some milliseconds; a test that
+/// fails must not hang on it.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A browser with its profile and its address, which stay the same when it is killed and started again.
 pub struct Theirs {
     profile: TempDir,
+    program: &'static str,
+    /// What its first tab shows.
+    first: String,
     port: u16,
     /// Reaped when it ends. `None` while nobody has started it again.
     child: Option<Child>,
 }
 
-/// A page, as the browser lists it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Tab {
-    pub id: String,
-    pub url: String,
-}
-
 impl Theirs {
     /// Starts a browser with one tab, `about:blank`, on a port of its own choice.
     pub async fn start() -> Self {
-        let mut theirs = Self { profile: tempfile::tempdir().unwrap(), port: 0, child: None };
+        Self::of(SHELL, "about:blank").await
+    }
+
+    /// Starts a whole browser with one tab, which shows this.
+    pub async fn showing(url: &str) -> Self {
+        let theirs = Self::of(WHOLE, url).await;
+        let tabs = theirs.until(|tabs| tabs.iter().any(|tab| tab.url == url)).await;
+        theirs.until_loaded(&tabs[0].id, url).await;
+        theirs
+    }
+
+    async fn of(program: &'static str, first: &str) -> Self {
+        let (profile, first) = (tempfile::tempdir().unwrap(), first.to_owned());
+        let mut theirs = Self { profile, program, first, port: 0, child: None };
         theirs.start_again().await;
         theirs
     }
@@ -53,6 +78,8 @@ impl Theirs {
         let (program, arguments) = command.split_first().unwrap();
         let child = Command::new(program)
             .args(arguments)
+            // A killed one leaves its lock there.
+            .env("TMPDIR", self.profile.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -73,18 +100,20 @@ impl Theirs {
     /// What starts it at its address: a program and its arguments.
     pub fn command(&self) -> Vec<String> {
         let own = [
-            CHROMIUM.to_owned(),
+            self.program.to_owned(),
             format!("--remote-debugging-port={}", self.port),
             format!("--user-data-dir={}", self.profile.path().display()),
         ];
         let usual = [
             "--no-sandbox",
+            "--headless=new",
             "--no-first-run",
             "--disable-quic",
             "--disable-background-networking",
             "--disable-component-update",
             "--disable-sync",
-            "about:blank",
+            "--disable-dev-shm-usage",
+            &self.first,
         ];
         own.into_iter().chain(usual.map(str::to_owned)).collect()
     }
@@ -103,13 +132,8 @@ impl Theirs {
 
     /// The debugger's WebSocket address, which is another one after each start.
     pub async fn ws_endpoint(&self) -> String {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Version {
-            web_socket_debugger_url: String,
-        }
-        let version: Version = serde_json::from_str(&self.ask("GET", "/json/version").await).unwrap();
-        version.web_socket_debugger_url
+        let mut page = Wire::connect(self.address()).await.request("GET", "/json/version", &[], None).await;
+        page.json().await["webSocketDebuggerUrl"].as_str().unwrap().to_owned()
     }
 
     /// The browser's main process, whoever started it.
@@ -119,8 +143,9 @@ impl Theirs {
 
     /// Kills it, and returns when it is gone.
     pub async fn kill(&mut self) {
-        for pid in self.processes() {
-            signal(pid, Signal::KILL);
+        let processes = self.all_processes();
+        processes.iter().for_each(|pid| signal(*pid, Signal::KILL));
+        for pid in processes {
             wait_gone(pid).await;
         }
         if let Some(mut child) = self.child.take() {
@@ -128,66 +153,20 @@ impl Theirs {
         }
     }
 
-    /// Its pages, oldest first, as far as it has windows: those of other contexts too.
-    pub async fn tabs(&self) -> Vec<Tab> {
-        #[derive(Deserialize)]
-        struct Target {
-            r#type: String,
-            #[serde(flatten)]
-            tab: Tab,
-        }
-        let targets: Vec<Target> = serde_json::from_str(&self.ask("GET", "/json/list").await).unwrap();
-        let mut tabs: Vec<_> =
-            targets.into_iter().filter(|target| target.r#type == "page").map(|target| target.tab).collect();
-        tabs.reverse();
-        tabs
-    }
-
-    /// The addresses of its pages, sorted.
-    pub async fn urls(&self) -> Vec<String> {
-        let mut urls: Vec<_> = self.tabs().await.into_iter().map(|tab| tab.url).collect();
-        urls.sort();
-        urls
-    }
-
-    /// Returns when its pages have exactly these addresses, in whatever order.
-    pub async fn wait_for_urls(&self, wanted: &[&str]) {
-        let mut wanted: Vec<_> = wanted.iter().map(|url| (*url).to_owned()).collect();
-        wanted.sort();
-        let deadline = tokio::time::Instant::now() + crate::PATIENCE;
-        loop {
-            let urls = self.urls().await;
-            if urls == wanted {
-                return;
-            }
-            assert!(tokio::time::Instant::now() < deadline, "wanted {wanted:?}, there is {urls:?}");
-            // A page that loads tells its own debuggers, which a look from outside is not.
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    }
-
-    /// Opens a tab as a person does, and returns its id.
-    pub async fn open(&self, url: &str) -> String {
-        let tab: Tab = serde_json::from_str(&self.ask("PUT", &format!("/json/new?{url}")).await).unwrap();
-        tab.id
-    }
-
-    /// Closes a tab as a person does.
-    pub async fn close(&self, tab: &str) {
-        self.ask("GET", &format!("/json/close/{tab}")).await;
-    }
-
     /// Whether its main process runs.
     pub fn runs(&self) -> bool {
         self.pid().is_some_and(alive)
     }
 
-    async fn ask(&self, method: &str, path: &str) -> String {
-        Wire::connect(self.address()).await.request(method, path, &[], None).await.body().await
-    }
-
     fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// Its main processes, and then those that help them: some go on writing for a while when the main one is gone.
+    fn all_processes(&self) -> Vec<u32> {
+        let main = self.processes();
+        let helpers = main.iter().flat_map(|pid| children(*pid)).collect::<Vec<_>>();
+        main.into_iter().chain(helpers).collect()
     }
 
     /// Its main processes: those that have its profile and are no helpers of one.
@@ -202,7 +181,13 @@ impl Theirs {
 
 impl Drop for Theirs {
     fn drop(&mut self) {
-        self.processes().into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        let processes = self.all_processes();
+        processes.iter().for_each(|pid| signal(*pid, Signal::KILL));
+        // One that still writes would keep its profile from being removed.
+        let begun = Instant::now();
+        while processes.iter().any(|pid| alive(*pid)) && begun.elapsed() < ENDS_WITHIN {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

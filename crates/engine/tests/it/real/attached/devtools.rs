@@ -1,0 +1,80 @@
+//! What the devtools engine alone does in somebody else's browser.
+
+use greenroom_core::InstanceId;
+use greenroom_testkit::{Site, Theirs};
+use serde_json::{Value, json};
+
+use super::{
+    super::{data_folder, devtools::uid},
+    Adapter, Guest, at, with_devtools,
+};
+
+/// Pages in contexts that the agent asked for are the seat's, and go with it. When its first tab goes, nothing of the user's
+/// takes its place.
+#[tokio::test]
+async fn contexts_that_were_asked_for() {
+    let site = Site::start().await;
+    let theirs = Theirs::showing(&site.url("/title?t=home")).await;
+    let mut guest = Guest::sitting(Adapter::Devtools, &theirs).await;
+    guest.navigate(&site.url("/title?t=own")).await;
+    guest.call("new_page", json!({ "url": site.url("/title?t=second") })).await;
+    guest.call("new_page", json!({ "url": site.url("/title?t=apart"), "isolatedContext": "x" })).await;
+    assert_eq!(theirs.contexts().await.len(), 1);
+    guest.call("close_page", json!({ "pageId": guest.page })).await;
+    let pages = guest.call("list_pages", json!({})).await;
+    let selected = pages.lines().find(|line| line.contains("[selected]")).unwrap_or_default();
+    assert!(["second", "apart"].iter().any(|title| selected.contains(title)), "{pages}");
+    guest.leave().await;
+    assert_eq!((theirs.urls().await, theirs.contexts().await.len()), (vec![site.url("/title?t=home")], 0));
+}
+
+/// The browser's last tab is not closed by its agent.
+#[tokio::test]
+async fn the_last_tab_cannot_be_closed() {
+    let site = Site::start().await;
+    let theirs = Theirs::showing(&site.url("/title?t=home")).await;
+    let users = theirs.tabs().await[0].id.clone();
+    let mut guest = Guest::sitting(Adapter::Devtools, &theirs).await;
+    theirs.close(&users).await;
+    let only = theirs.until(|tabs| tabs.len() == 1).await;
+    let said = guest.call("close_page", json!({ "pageId": guest.page })).await;
+    assert!(said.contains("cannot be closed"), "{said}");
+    assert_eq!(theirs.tabs().await, only);
+    guest.leave().await;
+}
+
+/// Files can be handed over in a browser on this machine; what the agent names is written into its workspace.
+#[tokio::test]
+async fn files() {
+    let (site, theirs) = (Site::start().await, Theirs::start().await);
+    let mut guest = Guest::sitting(Adapter::Devtools, &theirs).await;
+    guest.navigate(&site.url("/upload")).await;
+    let snapshot = guest.try_call("take_snapshot", json!({ "pageId": guest.page })).await.unwrap();
+    std::fs::write(guest.workspace.path().join("cv.txt"), "my cv").unwrap();
+    let uid = uid(snapshot.snapshot_text().unwrap(), "\"File");
+    let upload = json!({ "pageId": guest.page, "uid": uid, "filePaths": ["cv.txt"] });
+    guest.call("upload_file", upload).await;
+    let script = "() => new Promise(done => { const look = () => { const text = document.getElementById('result').textContent; \
+                  text === 'no file' ? setTimeout(look, 10) : done(text); }; look(); })";
+    let read = json!({ "pageId": guest.page, "function": script, "filePath": "read" });
+    guest.call("evaluate_script", read).await;
+    let written = std::fs::read_to_string(guest.workspace.path().join("read.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), json!("cv.txt: my cv"));
+    guest.leave().await;
+}
+
+/// It makes no contexts of its own, so it is not isolated in a browser of somebody else's, and has one slot there: more is
+/// refused by name, before anything is started.
+#[tokio::test]
+async fn what_it_cannot_keep_apart_is_refused() {
+    let data = data_folder();
+    type Change = fn(&mut greenroom_engine::DevtoolsOptions);
+    let changes: [(&str, Change); 2] =
+        [("`isolated`", |options| options.isolated = true), ("`slots`", |options| options.slots = 2)];
+    for (key, change) in changes {
+        let house = with_devtools(data.path(), at("http://127.0.0.1:1"), change);
+        let refused = house.engine.start(InstanceId(0)).await.err().unwrap();
+        assert!(refused.hint.as_ref().is_some_and(|hint| hint.contains(key)), "{key}: {refused:?}");
+        assert!(!refused.message.contains("127.0.0.1"), "it was not even tried: {refused}");
+    }
+}

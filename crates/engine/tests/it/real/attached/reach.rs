@@ -1,0 +1,180 @@
+//! How somebody else's browser is reached, and what happens when it cannot be.
+
+use std::{fs, time::Duration};
+
+use greenroom_core::{InstanceId, net::OwnPorts};
+use greenroom_engine::{Endpoint, launcher::TAG};
+use greenroom_testkit::{
+    Door, PATIENCE, Site, Theirs, eventually,
+    process::{alive, processes_with_env},
+    within,
+};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use super::{
+    super::{super::stage::launcher_gone, data_folder, text},
+    ADAPTERS, Adapter, Guest, at, with_playwright,
+};
+
+/// Starts an instance that cannot be had, and says why. No process comes of it.
+async fn refused(adapter: Adapter, endpoint: Endpoint) -> (String, String) {
+    let data = data_folder();
+    let house = adapter.engine(data.path(), endpoint);
+    let error = within(PATIENCE, house.engine.start(InstanceId(0))).await.err().unwrap();
+    assert!(processes_with_env(TAG, house.run.tag()).is_empty(), "Node is not started for nothing");
+    (error.message, error.hint.unwrap_or_default())
+}
+
+/// A browser that is not there, one that says nothing, and one that lets nobody in are told apart, within the limits, and
+/// no engine is started for them.
+#[tokio::test]
+async fn browsers_that_cannot_be_had() {
+    for adapter in ADAPTERS {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = format!("http://127.0.0.1:{port}");
+        let silent = async { listener.accept().await.unwrap() };
+        let ((message, hint), _stream) = tokio::join!(refused(adapter, at(&url)), silent);
+        assert!(message.contains(&url) && message.ends_with("no answer within 5 s"), "{message}");
+        assert!(hint.contains("says nothing"), "{hint}");
+
+        for (status, said, advice) in [
+            ("403 Forbidden", "refused with 403 Forbidden", "headers"),
+            ("500 Internal Server Error", "refused with 500", "`localhost` or an IP address"),
+            ("404 Not Found", "refused with 404", "--remote-debugging-port="),
+        ] {
+            let refuse = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let _ = stream.read(&mut [0; 4096]).await;
+                let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                stream
+            };
+            let ((message, hint), _stream) = tokio::join!(refused(adapter, at(&url)), refuse);
+            assert!(message.contains(&url) && message.contains(said), "{message}");
+            assert!(hint.contains(advice), "{hint}");
+        }
+        drop(listener);
+        let (message, hint) = refused(adapter, at(&url)).await;
+        assert!(message.contains("refused") && message.contains(&url), "{message}");
+        assert_eq!(hint, format!("is it running with --remote-debugging-port={port}?"));
+        let socket = format!("ws://127.0.0.1:{port}/devtools/browser/e7");
+        let (message, _) = refused(adapter, at(&socket)).await;
+        assert!(message.contains(&socket), "{message}");
+    }
+}
+
+/// While a browser is attached to, its debugger's port is closed to greenroom's own browsers, by whatever name it was reached.
+#[tokio::test]
+async fn its_port_is_closed_to_browsers() {
+    let theirs = Theirs::start().await;
+    for adapter in ADAPTERS {
+        let guest = Guest::at(adapter, at(format!("http://localhost:{}", theirs.port()))).await;
+        let ports = guest.house.ports.clone();
+        assert!(ports.contains(theirs.port()));
+        assert!(!ports.is_ours(theirs.port()), "it can be attached to again");
+        guest.leave().await;
+        // Whoever watched the browser for it is only just ending.
+        eventually("the port's release", || (!ports.contains(theirs.port())).then_some(())).await;
+    }
+}
+
+/// A port that has come to be greenroom's own is not attached to, by whatever name, and is not even spoken to.
+#[tokio::test]
+async fn own_ports_are_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for (adapter, name) in ADAPTERS.into_iter().flat_map(|one| [(one, "127.0.0.1"), (one, "localhost")]) {
+        let data = data_folder();
+        let house = adapter.engine(data.path(), at(format!("http://{name}:{port}")));
+        let _own = house.ports.hold(port).unwrap();
+        let error = within(PATIENCE, house.engine.start(InstanceId(0))).await.err().unwrap();
+        assert!(
+            error.message.starts_with(&format!("port {port} of this machine is greenroom's own")),
+            "{error}"
+        );
+    }
+    let connected = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
+    assert!(connected.is_err(), "nobody has come");
+}
+
+/// A start command brings a browser back that is gone, which is attached to then and outlives whoever started it. One that
+/// answers is not started again.
+#[tokio::test]
+async fn a_start_command_revives() {
+    for adapter in ADAPTERS {
+        let mut theirs = Theirs::start().await;
+        theirs.kill().await;
+        // Only to see that the address arrives.
+        let start_command: Vec<_> =
+            theirs.command().into_iter().chain(["--greenroom-test={url}".to_owned()]).collect();
+        let start_command = start_command.into();
+        let data = data_folder();
+        let house = adapter.engine(data.path(), Endpoint { start_command, ..at(theirs.url()) });
+        assert!(house.engine.start(InstanceId(0)).await.is_err(), "starting an instance starts no browser");
+        assert!(within(PATIENCE, house.engine.revive()).await.unwrap());
+        let pid = theirs.pid().unwrap();
+        assert!(!within(PATIENCE, house.engine.revive()).await.unwrap(), "it answers");
+        assert_eq!(theirs.pid(), Some(pid), "started once");
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+        assert!(line.contains(&format!("\0--greenroom-test={}\0", theirs.url())), "{line}");
+
+        let mut guest = Guest::of(adapter, house, data).await;
+        guest.sit().await;
+        guest.leave().await;
+        launcher_gone().await;
+        assert!(alive(pid));
+        TcpStream::connect(("127.0.0.1", theirs.port())).await.unwrap();
+    }
+}
+
+/// What is sent along reaches the browser from greenroom and from the engine, and stands on no command line and in no
+/// answer.
+#[tokio::test]
+async fn headers_are_sent_and_stay_secret() {
+    const SECRET: &str = "sesame-7f3a91";
+    let (site, theirs) = (Site::start().await, Theirs::start().await);
+    for adapter in ADAPTERS {
+        let lines = ["x-token: sesame-7f3a91", "authorization: Basic YW5uOnNlc2FtZS03ZjNhOTE="];
+        let door = Door::open(theirs.port(), &lines).await;
+        let with = Endpoint {
+            headers: vec![("X-Token".to_owned(), SECRET.to_owned())],
+            ..at(format!("http://ann:{SECRET}@127.0.0.1:{}", door.port()))
+        };
+        let (message, hint) = refused(adapter, Endpoint { headers: Vec::new(), ..with.clone() }).await;
+        assert!(message.ends_with("refused with 403 Forbidden") && hint.contains("headers"), "{message}");
+        assert!(!message.contains(SECRET), "{message}");
+
+        let mut guest = Guest::at(adapter, with).await;
+        guest.sit().await;
+        guest.navigate(&site.url("/title?t=own")).await;
+        let thrown =
+            guest.try_evaluate(&format!("() => {{ throw new Error('saw {SECRET}') }}")).await.unwrap();
+        assert!(text(&thrown).contains("saw …") && !text(&thrown).contains(SECRET), "{}", text(&thrown));
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            assert!(!String::from_utf8_lossy(&line).contains(SECRET), "{}", entry.path().display());
+        }
+        guest.leave().await;
+        assert!(door.heads().len() >= 3, "the address, the observer and the engine: {:?}", door.heads());
+    }
+}
+
+/// The tool that shows what the engine was told does not show the secrets in it.
+#[tokio::test]
+async fn the_engines_configuration_is_not_shown() {
+    const SECRET: &str = "sesame-7f3a91";
+    let theirs = Theirs::start().await;
+    let data = data_folder();
+    let with = Endpoint { headers: vec![("X-Token".to_owned(), SECRET.to_owned())], ..at(theirs.url()) };
+    let house = with_playwright(data.path(), with, |options| options.caps.push("config".to_owned()));
+    let mut guest = Guest::of(Adapter::Playwright, house, data).await;
+    guest.sit().await;
+    let config = guest.try_call("browser_get_config", json!({})).await.unwrap();
+    assert!(config.is_failure() && !text(&config).contains(SECRET), "{}", text(&config));
+    guest.leave().await;
+}

@@ -1,0 +1,66 @@
+//! Tabs of the user's that do not answer, as those that their browser has put to sleep.
+
+use greenroom_testkit::{PATIENCE, Site, Theirs, within};
+use serde_json::json;
+
+use super::{ADAPTERS, Adapter, Guest};
+
+/// Has a tab wait for an answer to a request, and do nothing else until somebody else makes the same request.
+async fn stop(theirs: &Theirs, tab: &str, site: &Site) {
+    let before = site.hits("/meet");
+    let ask = format!(
+        "setTimeout(() => {{ const asked = new XMLHttpRequest(); asked.open('GET', '/meet?count={}', false); asked.send(); }})",
+        before + 2
+    );
+    theirs.evaluate(tab, &ask).await;
+    site.wait_for_hits("/meet", before + 1).await;
+}
+
+/// Lets it go on.
+async fn wake(theirs: &Theirs, other: &str) {
+    theirs.evaluate(other, "void fetch('/meet')").await;
+}
+
+async fn list(guest: &mut Guest) -> String {
+    match guest.adapter {
+        Adapter::Playwright => guest.call("browser_tabs", json!({ "action": "list" })).await,
+        Adapter::Devtools => guest.call("list_pages", json!({})).await,
+    }
+}
+
+/// Waits until the engine lists a tab, or does no longer.
+async fn until_listed(guest: &mut Guest, url: &str, is_listed: bool) {
+    within(PATIENCE, async { while list(guest).await.contains(url) != is_listed {} }).await;
+}
+
+/// A tab that does not answer keeps no engine from the browser: it is not heard of until it answers. One that stops
+/// answering later holds up no call for long, and is no longer heard of. Nothing of it is changed.
+#[tokio::test]
+async fn a_tab_that_does_not_answer() {
+    for adapter in ADAPTERS {
+        let (site, theirs) = (Site::start().await, Theirs::start().await);
+        // By another name, so that no other tab has to do with its process.
+        let url = format!("http://localhost:{}/title?t=stuck", site.port());
+        let stuck = theirs.open(&url).await;
+        let other = theirs.open(&site.url("/title?t=other")).await;
+        stop(&theirs, &stuck, &site).await;
+
+        let mut guest = Guest::sitting(adapter, &theirs).await;
+        guest.navigate(&site.url("/title?t=own")).await;
+        let listed = list(&mut guest).await;
+        assert!(listed.contains("t=other") && !listed.contains("t=stuck"), "{adapter:?}: {listed}");
+        wake(&theirs, &other).await;
+        until_listed(&mut guest, "t=stuck", true).await;
+
+        stop(&theirs, &stuck, &site).await;
+        guest.navigate(&site.url("/title?t=again")).await;
+        assert!(guest.evaluate("() => location.search").await.contains("t=again"), "{adapter:?}");
+        until_listed(&mut guest, "t=stuck", false).await;
+        guest.navigate(&site.url("/title?t=on")).await;
+
+        guest.leave().await;
+        wake(&theirs, &other).await;
+        let tabs = theirs.until(|tabs| tabs.iter().any(|tab| tab.id == stuck)).await;
+        assert!(tabs.iter().any(|tab| tab.url == url), "{adapter:?}: {tabs:?}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Something in front of a browser's debugger: it counts who comes, hears what they say, lets in who says the right thing,
+//! and can be slammed.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+
+/// A door that opens to those who say all its lines. It ends with the runtime of its test.
+pub struct Door {
+    port: u16,
+    heads: Arc<Mutex<Vec<String>>>,
+    cut: watch::Sender<()>,
+}
+
+impl Door {
+    /// A door before a port of this machine. `lines` are headers that a connection's first request must have, in
+    /// whatever case.
+    pub async fn open(behind: u16, lines: &[&str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (port, heads) = (listener.local_addr().unwrap().port(), Arc::<Mutex<Vec<String>>>::default());
+        let lines: Arc<[String]> =
+            lines.iter().map(|line| format!("\r\n{}\r\n", line.to_lowercase())).collect();
+        let (heard, cut) = (heads.clone(), watch::Sender::new(()));
+        let cuts = cut.clone();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (lines, heard, mut cut) = (lines.clone(), heard.clone(), cuts.subscribe());
+                tokio::spawn(async move {
+                    let head = head(&mut stream).await?;
+                    let said = String::from_utf8_lossy(&head).to_lowercase();
+                    if !lines.iter().all(|line| said.contains(line)) {
+                        let no = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                        return stream.write_all(no).await;
+                    }
+                    heard.lock().unwrap().push(said);
+                    let mut inside = TcpStream::connect(("127.0.0.1", behind)).await?;
+                    inside.write_all(&head).await?;
+                    tokio::select! {
+                        copied = copy_bidirectional(&mut stream, &mut inside) => copied.map(drop),
+                        _ = cut.changed() => Ok(()),
+                    }
+                });
+            }
+        });
+        Self { port, heads, cut }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Ends all connections. The door stays open.
+    pub fn cut(&self) {
+        self.cut.send_replace(());
+    }
+
+    /// The first request of every connection that was let in, in small letters.
+    pub fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
+    }
+}
+
+/// A request up to its body.
+async fn head(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    Ok(head)
+}
