@@ -47,6 +47,8 @@ pub(super) struct Gate {
     asked: HashMap<u32, String>,
     /// By session.
     tabs: HashMap<String, Tab>,
+    /// What the protocol calls tabs: a strip's place for a page, never silent. Their targets by their sessions.
+    places: HashMap<String, String>,
     /// What waits behind a tab that is being asked, by the session in which it was said.
     lanes: HashMap<Option<String>, VecDeque<Waiting>>,
     /// Calls of the engine that make something of its own.
@@ -96,6 +98,7 @@ impl Gate {
             next: i32::MAX.unsigned_abs(),
             asked: HashMap::new(),
             tabs: HashMap::new(),
+            places: HashMap::new(),
             lanes: HashMap::new(),
             making: Vec::new(),
             discovers: false,
@@ -210,7 +213,9 @@ impl Gate {
     ) -> Vec<Out> {
         let Attached { session_id, target_info, waiting_for_debugger } = attached;
         let mut out = Vec::new();
-        if target_info.r#type == "page" {
+        if target_info.r#type == "tab" {
+            self.places.insert(session_id, target_info.target_id);
+        } else if target_info.r#type == "page" {
             self.own.meet(&target_info);
             // One that waits for the engine cannot answer anybody else before.
             let is_asked = !waiting_for_debugger && !self.own.has(&target_info.target_id);
@@ -238,6 +243,7 @@ impl Gate {
 
     /// A session has ended. Says what to do instead of telling the engine, if it never heard of it.
     fn tab_goes(&mut self, session: &str) -> Option<Vec<Out>> {
+        self.places.remove(session);
         let tab = self.tabs.remove(session)?;
         self.own.forget(&tab.target);
         self.asked.retain(|_, asked| asked != session);
@@ -309,7 +315,9 @@ impl Gate {
                 Some(tab) if matches!(tab.state, State::Held(_)) => return out,
                 Some(tab) if tab.state != State::Hidden => out.push(Out::ToEngine(tab.attached.clone())),
                 Some(tab) if self.discovers => {
-                    let gone = json!({ "targetId": tab.target });
+                    // Whoever waits for the page of a place has to hear that none will come.
+                    let place = lane.as_ref().and_then(|session| self.places.get(session));
+                    let gone = json!({ "targetId": place.unwrap_or(&tab.target) });
                     out.push(Out::ToEngine(event("Target.targetDestroyed", gone)));
                 }
                 // It is hidden, or gone already.

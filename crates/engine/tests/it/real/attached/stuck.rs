@@ -34,7 +34,8 @@ async fn until_listed(guest: &mut Guest, url: &str, is_listed: bool) {
 }
 
 /// A tab that does not answer keeps no engine from the browser: it is not heard of until it answers. One that stops
-/// answering later holds up no call for long, and is no longer heard of. Nothing of it is changed.
+/// answering later holds up no call for long; playwright, which asks all tabs with every call, no longer hears of it.
+/// Nothing of it is changed.
 #[tokio::test]
 async fn a_tab_that_does_not_answer() {
     for adapter in ADAPTERS {
@@ -55,7 +56,9 @@ async fn a_tab_that_does_not_answer() {
         stop(&theirs, &stuck, &site).await;
         guest.navigate(&site.url("/title?t=again")).await;
         assert!(guest.evaluate("() => location.search").await.contains("t=again"), "{adapter:?}");
-        until_listed(&mut guest, "t=stuck", false).await;
+        if adapter == Adapter::Playwright {
+            until_listed(&mut guest, "t=stuck", false).await;
+        }
         guest.navigate(&site.url("/title?t=on")).await;
 
         guest.leave().await;
