@@ -96,3 +96,41 @@ impl Reader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio_tungstenite::{client_async, tungstenite::client::IntoClientRequest};
+
+    use super::*;
+
+    /// Only a program that names the path comes in, and no web page does; messages pass both ways, and the end is told.
+    #[tokio::test]
+    async fn who_comes_in() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("ws://{}", listener.local_addr().unwrap());
+        for (path, origin, is_let_in) in
+            [("/secret", None, true), ("/", None, false), ("/secret", Some("https://a.example"), false)]
+        {
+            let mut request = format!("{address}{path}").into_client_request().unwrap();
+            if let Some(origin) = origin {
+                request.headers_mut().insert(ORIGIN, origin.parse().unwrap());
+            }
+            let program = async {
+                let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+                client_async(request, stream).await.ok()
+            };
+            let doorman = async { accept(listener.accept().await.unwrap().0, "/secret").await };
+            let (program, inside) = tokio::join!(program, doorman);
+            assert_eq!((program.is_some(), inside.is_some()), (is_let_in, is_let_in), "{path} {origin:?}");
+            let (Some((program, _)), Some((mut to, mut from))) = (program, inside) else { continue };
+            let (mut sink, mut stream) = program.split();
+            sink.send(Message::text("there")).await.unwrap();
+            assert_eq!(from.next().await.as_deref(), Some("there"));
+            assert!(to.send("back".into()).await);
+            assert_eq!(stream.next().await.unwrap().unwrap().to_text().unwrap(), "back");
+            drop((sink, stream));
+            assert_eq!(from.next().await, None);
+        }
+    }
+}

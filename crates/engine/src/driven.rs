@@ -36,7 +36,7 @@ pub(crate) enum Driven {
 pub(crate) struct Attached {
     pub(crate) endpoint: Arc<Endpoint>,
     /// Who lets an engine in.
-    doorman: Doorman,
+    pub(crate) doorman: Arc<Doorman>,
     /// Its debugger is as closed to browsers as our own are.
     _port: Option<PortGuard>,
 }
@@ -74,7 +74,7 @@ impl Driven {
         left_tabs::close(run, &observer).await;
         let port = observer.local_port().map(|port| ports.hold_theirs(port)).transpose();
         let port = port.map_err(|error| unwritable(run, &error))?;
-        let doorman = Doorman::open(endpoint.clone(), address, ports).await?;
+        let doorman = Arc::new(Doorman::open(endpoint.clone(), address, ports).await?);
         let attached = Attached { endpoint: endpoint.clone(), doorman, _port: port };
         Ok((Self::Attached(attached), observer))
     }

@@ -62,11 +62,6 @@ impl Endpoint {
             .chain(self.headers.iter().map(|(_, value)| value.clone()))
     }
 
-    /// Whether address or headers hold anything that no agent may see.
-    pub(crate) fn has_secrets(&self) -> bool {
-        self.secrets().next().is_some()
-    }
-
     /// A text of somebody else's without the secrets of this endpoint, also as they stand in JSON.
     pub(crate) fn without_secrets(&self, text: &str) -> String {
         self.secrets().fold(text.to_owned(), |text, secret| {

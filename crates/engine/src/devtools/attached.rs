@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::{DevtoolsEngine, command, seat::DevtoolsSeat};
 use crate::{
     answer::{failure, first_text},
+    doorman::Doorman,
     endpoint::Endpoint,
     own_tabs,
     run_folder::{Scratch, unwritable},
@@ -30,7 +31,6 @@ const FIRST: &str = "about:blank#greenroom";
 
 struct Attached {
     engine: DevtoolsEngine,
-    endpoint: Arc<Endpoint>,
     base: Arc<Base>,
     /// The list of own tabs, and what Node must know and nobody else.
     folder: Scratch,
@@ -44,7 +44,13 @@ pub(super) async fn start(
     let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
     command::write_keeper(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
     let base = Arc::new(Base::attach(&endpoint, &engine.run, &engine.ports).await?);
-    Processes::start(Box::new(Attached { engine, endpoint, base, folder }), 1).await
+    Processes::start(Box::new(Attached { engine, base, folder }), 1).await
+}
+
+impl Attached {
+    fn doorman(&self) -> Option<Arc<Doorman>> {
+        self.base.driven().attached().map(|attached| attached.doorman.clone())
+    }
 }
 
 impl Kind for Attached {
@@ -87,7 +93,10 @@ impl Kind for Attached {
             })?;
             let body = listed.map_err(|gone| StartError::new(gone.to_string()))?;
             failure(&body).map_err(|text| {
-                let text = self.endpoint.without_secrets(&text);
+                let text = match self.doorman() {
+                    Some(doorman) => doorman.unnamed(text),
+                    None => text,
+                };
                 StartError::new(format!("the engine cannot use the browser: {text}"))
             })?;
             let text = body.ok().and_then(|body| first_text(body.get())).unwrap_or_default();
@@ -140,7 +149,6 @@ impl Kind for Attached {
 
     fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
         let is_here = self.base.observer().local_port().is_some();
-        let seat = DevtoolsSeat::new(seat, self.engine.options.clone()).of(self.endpoint.clone(), is_here);
-        Box::new(seat)
+        Box::new(DevtoolsSeat::new(seat, self.engine.options.clone()).of(self.doorman(), is_here))
     }
 }

@@ -18,8 +18,8 @@ use super::{
     text,
 };
 use crate::{
-    answer::{OWN_WAIT_MAX, failed, without_secrets},
-    endpoint::Endpoint,
+    answer::{OWN_WAIT_MAX, failed},
+    doorman::Doorman,
     stdio::ProcessSeat,
     workspace::Place,
 };
@@ -45,20 +45,20 @@ pub(super) struct DevtoolsSeat {
     downloaded: HashSet<OsString>,
     /// Whether the browser is on this machine, and can be handed files of it.
     is_here: bool,
-    /// Where the browser is, if somebody else runs it.
-    endpoint: Option<Arc<Endpoint>>,
+    /// Who let the engine into the browser, if somebody else runs it.
+    doorman: Option<Arc<Doorman>>,
 }
 
 impl DevtoolsSeat {
     pub(super) fn new(seat: ProcessSeat, options: Arc<DevtoolsOptions>) -> Self {
         let (recordings, downloaded) = (HashMap::new(), HashSet::new());
-        let (is_here, endpoint) = (true, None);
-        Self { seat: Box::new(seat), options, serial: 0, recordings, downloaded, is_here, endpoint }
+        let (is_here, doorman) = (true, None);
+        Self { seat: Box::new(seat), options, serial: 0, recordings, downloaded, is_here, doorman }
     }
 
     /// The same in somebody else's browser.
-    pub(super) fn of(self, endpoint: Arc<Endpoint>, is_here: bool) -> Self {
-        Self { is_here, endpoint: Some(endpoint), ..self }
+    pub(super) fn of(self, doorman: Option<Arc<Doorman>>, is_here: bool) -> Self {
+        Self { is_here, doorman, ..self }
     }
 
     /// The seat's folder by its real path, which is how the engine names what is in it.
@@ -87,8 +87,8 @@ impl DevtoolsSeat {
             outgoing = self.recordings.remove(&page).unwrap_or_default();
         }
         let mut reply = self.seat.call(call, agent).await?;
-        if let Some(endpoint) = &self.endpoint {
-            reply.body = without_secrets(endpoint, reply.body);
+        if let Some(doorman) = &self.doorman {
+            reply.body = doorman.unnamed_in(reply.body);
         }
         let downloads = files::downloads(&folder, &mut self.downloaded).await;
         let answer = Answer {

@@ -70,6 +70,10 @@ struct Tab {
     /// What made it known.
     attached: Text,
     state: State,
+    /// The engine has brought it to the front.
+    is_used: bool,
+    /// The engine knows of a dialog in it.
+    has_dialog: bool,
     /// The engine's calls that it has not answered, and since when the oldest of them counts.
     unanswered: Vec<u32>,
     since: Option<Instant>,
@@ -85,8 +89,6 @@ enum State {
     Shown,
     /// The engine knows it, and it is being asked.
     Asked(Instant),
-    /// The engine uses it, or knows why it does not answer.
-    Used,
     /// It is being taken from the engine.
     Leaving,
 }
@@ -106,12 +108,12 @@ impl Gate {
     }
 
     /// The engine says something.
-    pub(super) fn from_engine(&mut self, text: Text, now: Instant) -> Vec<Out> {
+    pub(super) fn engine_says(&mut self, text: Text, now: Instant) -> Vec<Out> {
         if let Ok(Envelope { id, method: Some(method), session, .. }) = serde_json::from_str(&text) {
             match (&*method, session.as_deref().and_then(|session| self.tabs.get_mut(session))) {
                 ("Target.createTarget" | "Target.createBrowserContext", _) => self.making.extend(id),
                 ("Target.setDiscoverTargets", _) => self.discovers = true,
-                ("Page.bringToFront", Some(tab)) => tab.state = State::Used,
+                ("Page.bringToFront", Some(tab)) => tab.is_used = true,
                 (_, Some(tab)) => {
                     tab.unanswered.extend(id);
                     tab.since.get_or_insert(now);
@@ -123,7 +125,7 @@ impl Gate {
     }
 
     /// The browser says something.
-    pub(super) fn from_browser(&mut self, text: Text, now: Instant) -> Vec<Out> {
+    pub(super) fn browser_says(&mut self, text: Text, now: Instant) -> Vec<Out> {
         let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(&text) else {
             return vec![Out::ToEngine(text)];
         };
@@ -149,8 +151,8 @@ impl Gate {
                 if let Some(tab) = session.and_then(|session| self.tabs.get_mut(session)) {
                     match (method, tab.state) {
                         (_, State::Held(_) | State::Hidden) => return Vec::new(),
-                        ("Page.javascriptDialogOpening", _) => tab.state = State::Used,
-                        ("Page.javascriptDialogClosed", State::Used) => tab.state = State::Shown,
+                        ("Page.javascriptDialogOpening", _) => tab.has_dialog = true,
+                        ("Page.javascriptDialogClosed", _) => tab.has_dialog = false,
                         _ => {}
                     }
                 }
@@ -174,9 +176,11 @@ impl Gate {
 
     fn due_of(&self, tab: &Tab) -> Option<Instant> {
         match tab.state {
-            State::Held(since) | State::Asked(since) => Some(since + ANSWER),
-            State::Shown if !self.own.has(&tab.target) => tab.since.map(|since| since + SLOW),
-            State::Shown | State::Hidden | State::Used | State::Leaving => None,
+            State::Held(since) => Some(since + ANSWER),
+            _ if tab.is_used || tab.has_dialog || self.own.has(&tab.target) => None,
+            State::Asked(since) => Some(since + ANSWER),
+            State::Shown => tab.since.map(|since| since + SLOW),
+            State::Hidden | State::Leaving => None,
         }
     }
 
@@ -198,7 +202,7 @@ impl Gate {
                     out.extend(self.take_away(&session));
                 }
                 State::Shown => out.extend(self.ask(&session, State::Asked(now))),
-                State::Hidden | State::Used | State::Leaving => {}
+                State::Hidden | State::Leaving => {}
             }
         }
         out
@@ -224,6 +228,8 @@ impl Gate {
                 parent: parent.clone(),
                 attached: text.clone(),
                 state: State::Shown,
+                is_used: false,
+                has_dialog: false,
                 unanswered: Vec::new(),
                 since: None,
             };
@@ -250,7 +256,7 @@ impl Gate {
         match tab.state {
             State::Held(_) => Some(self.let_pass(&tab.parent)),
             State::Hidden => Some(Vec::new()),
-            State::Shown | State::Asked(_) | State::Used | State::Leaving => None,
+            State::Shown | State::Asked(_) | State::Leaving => None,
         }
     }
 
@@ -259,7 +265,7 @@ impl Gate {
         tab.state = state;
         let id = self.next_id();
         self.asked.insert(id, session.to_owned());
-        vec![Out::ToBrowser(call(id, Some(session), ASK, json!({})))]
+        vec![Out::ToBrowser(call(id, Some(session), ASK, &json!({})))]
     }
 
     fn next_id(&mut self) -> u32 {
@@ -286,7 +292,7 @@ impl Gate {
                 tab.since = (!tab.unanswered.is_empty()).then_some(now);
                 Vec::new()
             }
-            State::Shown | State::Used | State::Leaving => Vec::new(),
+            State::Shown | State::Leaving => Vec::new(),
         }
     }
 
@@ -318,7 +324,7 @@ impl Gate {
                     // Whoever waits for the page of a place has to hear that none will come.
                     let place = lane.as_ref().and_then(|session| self.places.get(session));
                     let gone = json!({ "targetId": place.unwrap_or(&tab.target) });
-                    out.push(Out::ToEngine(event("Target.targetDestroyed", gone)));
+                    out.push(Out::ToEngine(event("Target.targetDestroyed", &gone)));
                 }
                 // It is hidden, or gone already.
                 Some(_) | None => {}
@@ -337,7 +343,7 @@ impl Gate {
         // Nobody waits for the answer; the engine hears that the session has ended.
         self.asked.insert(id, String::new());
         let params = json!({ "sessionId": session });
-        vec![Out::ToBrowser(call(id, parent.as_deref(), "Target.detachFromTarget", params))]
+        vec![Out::ToBrowser(call(id, parent.as_deref(), "Target.detachFromTarget", &params))]
     }
 
     /// A call of the engine's has its answer.
@@ -363,5 +369,8 @@ fn known_again(attached: &Text) -> Option<Out> {
     let mut info = attached.get("params")?.get("targetInfo")?.clone();
     // It is not attached before the next message.
     info["attached"] = false.into();
-    Some(Out::ToEngine(event("Target.targetCreated", json!({ "targetInfo": info }))))
+    Some(Out::ToEngine(event("Target.targetCreated", &json!({ "targetInfo": info }))))
 }
+
+#[cfg(test)]
+mod tests;

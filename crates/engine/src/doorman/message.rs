@@ -59,7 +59,7 @@ pub(super) fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<
 }
 
 /// A call of the gate's own.
-pub(super) fn call(id: u32, session: Option<&str>, method: &str, params: Value) -> Text {
+pub(super) fn call(id: u32, session: Option<&str>, method: &str, params: &Value) -> Text {
     let mut message = json!({ "id": id, "method": method, "params": params });
     if let Some(session) = session {
         message["sessionId"] = session.into();
@@ -68,6 +68,6 @@ pub(super) fn call(id: u32, session: Option<&str>, method: &str, params: Value) 
 }
 
 /// An event that the browser would send if a tab had come or gone.
-pub(super) fn event(method: &str, params: Value) -> Text {
+pub(super) fn event(method: &str, params: &Value) -> Text {
     json!({ "method": method, "params": params }).to_string().into()
 }

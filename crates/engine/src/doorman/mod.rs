@@ -15,7 +15,7 @@ mod own;
 use std::{sync::Arc, time::Duration};
 
 use greenroom_cdp::link::{self, Reader, Writer};
-use greenroom_core::StartError;
+use greenroom_core::{Raw, StartError, raw::parse};
 use tokio::{
     net::TcpListener,
     task::JoinSet,
@@ -38,6 +38,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Doorman {
     address: String,
+    /// The part of the address that is nobody's business.
+    secret: String,
     own: Arc<Own>,
     _task: AbortOnDropHandle<()>,
     _port: PortGuard,
@@ -54,16 +56,31 @@ impl Doorman {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(closed)?;
         let port = listener.local_addr().map_err(closed)?.port();
         let guard = ports.hold(port).map_err(closed)?;
-        let path = format!("/{}", Uuid::new_v4().simple());
+        let secret = Uuid::new_v4().simple().to_string();
+        let path = format!("/{secret}");
         let address = format!("ws://127.0.0.1:{port}{path}");
         let own = Arc::<Own>::default();
         let task = tokio::spawn(receive(listener, path, endpoint, browser, own.clone()));
-        Ok(Self { address, own, _task: AbortOnDropHandle::new(task), _port: guard })
+        Ok(Self { address, secret, own, _task: AbortOnDropHandle::new(task), _port: guard })
     }
 
     /// Where an engine comes in.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// An engine's text without the way in. It may name where it failed to connect.
+    pub(crate) fn unnamed(&self, text: String) -> String {
+        if text.contains(&self.secret) { text.replace(&self.secret, "…") } else { text }
+    }
+
+    /// The same of an answer. Neither the secret nor what stands for it means anything to JSON.
+    pub(crate) fn unnamed_in(&self, body: Result<Raw, Raw>) -> Result<Raw, Raw> {
+        let unnamed = |raw: Raw| match raw.get().contains(&self.secret) {
+            true => parse(self.unnamed(raw.get().to_owned())).unwrap_or(raw),
+            false => raw,
+        };
+        body.map(unnamed).map_err(unnamed)
     }
 
     /// A tab that greenroom opened for the engine. What it does is between the two.
@@ -122,11 +139,11 @@ impl Ends {
             let due = gate.due();
             let out = tokio::select! {
                 text = self.from_browser.next() => match text {
-                    Some(text) => gate.from_browser(text, Instant::now()),
+                    Some(text) => gate.browser_says(text, Instant::now()),
                     None => break,
                 },
                 text = self.from_engine.next() => match text {
-                    Some(text) => gate.from_engine(text, Instant::now()),
+                    Some(text) => gate.engine_says(text, Instant::now()),
                     None => break,
                 },
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {

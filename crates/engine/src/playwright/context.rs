@@ -98,7 +98,7 @@ impl Shared {
             async { upstream.call(&list, agent).await.map_err(|gone| StartError::new(gone.to_string())) };
         failure(&self.answer(listed).await?).map_err(|text| {
             let text = match self.browser.attached() {
-                Some(attached) => attached.endpoint.without_secrets(&text),
+                Some(attached) => attached.doorman.unnamed(text),
                 None => text,
             };
             StartError::new(format!("the engine cannot make a context: {text}"))

@@ -18,10 +18,7 @@ use super::{
     own_tabs,
     shape::{failed, failure, own_wait, shape},
 };
-use crate::{
-    answer::without_secrets, loss::settle, observer::Watched, process::Process, seat_folder::SeatFolder,
-    upstream::Upstream,
-};
+use crate::{loss::settle, observer::Watched, process::Process, seat_folder::SeatFolder, upstream::Upstream};
 
 /// How long the engine may take to end one MCP session: usual are milliseconds. One that needs longer may hang.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -153,7 +150,7 @@ impl PlaywrightSeat {
             answer = self.upstream.call(&call.params, agent) => answer,
         };
         let body = match (body, self.instance.browser.attached()) {
-            (Ok(body), Some(attached)) => without_secrets(&attached.endpoint, body),
+            (Ok(body), Some(attached)) => attached.doorman.unnamed_in(body),
             (Ok(body), None) => body,
             (Err(gone), _) => return Err(settle(&mut lost, gone).await),
         };
@@ -180,14 +177,11 @@ impl PlaywrightSeat {
     }
 
     /// Answers calls that must not reach the engine of an attached browser: one would take leave of the browser, the other
-    /// shows what was sent to it.
+    /// shows the way to it.
     async fn answer_here(&mut self, call: &Call) -> Option<Reply> {
-        let attached = self.instance.browser.attached()?;
-        if &*call.tool == CONFIG && attached.endpoint.has_secrets() {
-            return Some(failed(
-                "refused",
-                "the configuration of this browser holds secrets and is not shown",
-            ));
+        self.instance.browser.attached()?;
+        if &*call.tool == CONFIG {
+            return Some(failed("refused", "the way to this browser is greenroom's and is not shown"));
         }
         match &mut self.context {
             Some(Context::Tabs(own)) if &*call.tool == CLOSE => {

@@ -1,0 +1,211 @@
+//! The gate between a browser and an engine that are both played here, with moments that are made up.
+
+use super::*;
+
+/// A gate, what it has let pass, and the time.
+struct Play {
+    gate: Gate,
+    own: Arc<Own>,
+    now: Instant,
+    to_engine: Vec<String>,
+    to_browser: Vec<String>,
+}
+
+impl Play {
+    fn new() -> Self {
+        let own = Arc::<Own>::default();
+        let gate = Gate::new(own.clone());
+        Self { gate, own, now: Instant::now(), to_engine: Vec::new(), to_browser: Vec::new() }
+    }
+
+    fn take(&mut self, out: Vec<Out>) {
+        for out in out {
+            match out {
+                Out::ToEngine(text) => self.to_engine.push(text.to_string()),
+                Out::ToBrowser(text) => self.to_browser.push(text.to_string()),
+            }
+        }
+    }
+
+    fn browser(&mut self, message: &Value) {
+        let out = self.gate.browser_says(message.to_string().into(), self.now);
+        self.take(out);
+    }
+
+    fn engine(&mut self, message: &Value) {
+        let out = self.gate.engine_says(message.to_string().into(), self.now);
+        self.take(out);
+    }
+
+    /// Lets all the time pass that makes a difference, once.
+    fn wait(&mut self) {
+        self.now = self.gate.due().unwrap();
+        let out = self.gate.time_passed(self.now);
+        self.take(out);
+    }
+
+    /// The id of the last question to this tab.
+    fn question(&self, session: &str) -> u64 {
+        let asked = self.to_browser.iter().rev().map(|text| serde_json::from_str::<Value>(text).unwrap());
+        let mut asked = asked.filter(|call| call["method"] == ASK && call["sessionId"] == session);
+        asked.next().unwrap()["id"].as_u64().unwrap()
+    }
+
+    fn answers(&mut self, session: &str) {
+        let id = self.question(session);
+        self.browser(&json!({ "id": id, "sessionId": session, "result": {} }));
+    }
+
+    /// What the engine has heard since the last look, shortly.
+    fn heard(&mut self) -> Vec<String> {
+        let short = |text: String| {
+            let message: Value = serde_json::from_str(&text).unwrap();
+            let of = |name: &str| message["params"][name].as_str().map(ToOwned::to_owned);
+            let target = message["params"]["targetInfo"]["targetId"].as_str().map(ToOwned::to_owned);
+            let what = target.or_else(|| of("targetId")).or_else(|| of("sessionId"));
+            let name =
+                message["method"].as_str().map_or_else(|| message["id"].to_string(), ToOwned::to_owned);
+            format!("{} {}", name.trim_start_matches("Target."), what.unwrap_or_default()).trim().to_owned()
+        };
+        std::mem::take(&mut self.to_engine).into_iter().map(short).collect()
+    }
+}
+
+/// A tab `T…` in its session `S…`.
+fn attached(name: &str, waits: bool) -> Value {
+    let info = json!({ "targetId": format!("T{name}"), "type": "page", "attached": true });
+    let params = json!({ "sessionId": format!("S{name}"), "targetInfo": info, "waitingForDebugger": waits });
+    json!({ "method": "Target.attachedToTarget", "params": params })
+}
+
+/// Tabs that answer are let in in the browser's order, with everything behind them; what comes meanwhile in other
+/// sessions does not wait.
+#[test]
+fn order_is_kept() {
+    let mut play = Play::new();
+    play.browser(&attached("1", false));
+    play.browser(&attached("2", false));
+    play.browser(&json!({ "id": 7, "result": {} }));
+    play.browser(&json!({ "method": "Network.x", "sessionId": "elsewhere" }));
+    assert_eq!(play.heard(), ["Network.x"]);
+    play.answers("S2");
+    assert_eq!(play.heard(), [""; 0], "behind the first");
+    play.answers("S1");
+    assert_eq!(play.heard(), ["attachedToTarget T1", "attachedToTarget T2", "7"]);
+    play.browser(&json!({ "id": 8, "result": {} }));
+    assert_eq!(play.heard(), ["8"]);
+    assert_eq!(play.gate.due(), None);
+}
+
+/// A tab that does not answer in time is left out, and nothing waits for it any more; it is let in when it answers after
+/// all. What was said of it meanwhile, and its end, the engine does not hear.
+#[test]
+fn silent_tabs_are_left_out() {
+    let mut play = Play::new();
+    play.browser(&attached("1", false));
+    play.browser(&attached("2", false));
+    play.browser(&json!({ "id": 7, "result": {} }));
+    play.answers("S2");
+    play.wait();
+    assert_eq!(play.heard(), ["attachedToTarget T2", "7"]);
+    play.browser(&json!({ "method": "Page.x", "sessionId": "S1" }));
+    assert_eq!(play.heard(), [""; 0]);
+    play.answers("S1");
+    assert_eq!(play.heard(), ["attachedToTarget T1"]);
+
+    for answers in [false, true] {
+        play.browser(&attached("3", false));
+        if answers {
+            play.wait();
+        }
+        play.browser(&json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S3" } }));
+        play.browser(&json!({ "id": 9, "result": {} }));
+        assert_eq!(play.heard(), ["9"]);
+    }
+}
+
+/// Whoever follows what tabs there are hears that one is gone, and its place with it, and that it has come when it answers.
+#[test]
+fn who_discovers_tabs_is_told() {
+    let mut play = Play::new();
+    play.engine(&json!({ "id": 1, "method": "Target.setDiscoverTargets", "params": {} }));
+    let place = json!({ "targetId": "PLACE", "type": "tab" });
+    let params = json!({ "sessionId": "SP", "targetInfo": place, "waitingForDebugger": false });
+    play.browser(&json!({ "method": "Target.attachedToTarget", "params": params }));
+    let mut page = attached("1", false);
+    page["sessionId"] = "SP".into();
+    play.browser(&page);
+    play.browser(&json!({ "id": 2, "sessionId": "SP", "result": {} }));
+    assert_eq!(play.heard(), ["attachedToTarget PLACE"]);
+    play.wait();
+    assert_eq!(play.heard(), ["targetDestroyed PLACE", "2"]);
+    play.answers("S1");
+    assert_eq!(play.heard(), ["targetCreated T1", "attachedToTarget T1"]);
+}
+
+/// A tab that leaves a call of the engine's unanswered is asked; one that answers stays, however long the call takes, and
+/// one that does not is taken from the engine.
+#[test]
+fn a_tab_that_falls_silent_is_taken_away() {
+    let mut play = Play::new();
+    play.browser(&attached("1", false));
+    play.answers("S1");
+    assert_eq!(play.gate.due(), None, "nobody wants anything of it");
+    play.engine(&json!({ "id": 1, "sessionId": "S1", "method": "Runtime.evaluate" }));
+    play.wait();
+    play.answers("S1");
+    play.wait();
+    let asked = play.to_browser.len();
+    play.wait();
+    assert_eq!(play.to_browser.len(), asked + 1);
+    assert!(play.to_browser[asked].contains("Target.detachFromTarget"), "{:?}", play.to_browser);
+    play.heard();
+    play.browser(&json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S1" } }));
+    assert_eq!(play.heard(), ["detachedFromTarget S1"]);
+    assert_eq!(play.gate.due(), None);
+
+    play.browser(&attached("2", false));
+    play.answers("S2");
+    play.engine(&json!({ "id": 2, "sessionId": "S2", "method": "Runtime.evaluate" }));
+    play.browser(&json!({ "id": 2, "sessionId": "S2", "result": {} }));
+    assert_eq!(play.gate.due(), None, "it has answered");
+}
+
+/// Tabs of the engine's own are never asked, by whatever they are: opened for it, made by it, opened by these, or in a
+/// context that it made; nor is one that waits for it, one that it brought to the front, or one whose dialog it knows of.
+#[test]
+fn whom_nobody_asks() {
+    let mut play = Play::new();
+    play.own.add_tab("T1");
+    play.engine(&json!({ "id": 1, "method": "Target.createTarget" }));
+    play.browser(&json!({ "id": 1, "result": { "targetId": "T2" } }));
+    play.engine(&json!({ "id": 2, "method": "Target.createBrowserContext" }));
+    play.browser(&json!({ "id": 2, "result": { "browserContextId": "C" } }));
+    let mut opened = attached("3", false);
+    opened["params"]["targetInfo"]["openerId"] = "T2".into();
+    let mut inside = attached("4", false);
+    inside["params"]["targetInfo"]["browserContextId"] = "C".into();
+    for tab in [attached("1", false), attached("2", true), opened, inside, attached("5", true)] {
+        play.browser(&tab);
+    }
+    play.browser(&attached("6", false));
+    play.answers("S6");
+    play.browser(&json!({ "method": "Page.javascriptDialogOpening", "sessionId": "S6", "params": {} }));
+    play.engine(&json!({ "id": 3, "sessionId": "S5", "method": "Page.bringToFront" }));
+    for (id, session) in (10..).zip(["S1", "S2", "S3", "S4", "S5", "S6"]) {
+        play.engine(&json!({ "id": id, "sessionId": session, "method": "Runtime.evaluate" }));
+    }
+    assert_eq!(play.gate.due(), None);
+    play.browser(&json!({ "method": "Page.javascriptDialogClosed", "sessionId": "S6", "params": {} }));
+    assert!(play.gate.due().is_some(), "the dialog was no excuse for what comes later");
+}
+
+/// What is no message of the protocol passes as it is, both ways.
+#[test]
+fn strange_messages_pass() {
+    let mut play = Play::new();
+    for strange in ["", "{", "[]", "7", r#"{"method":"Target.attachedToTarget","params":7}"#] {
+        assert_eq!(play.gate.browser_says(strange.into(), play.now), [Out::ToEngine(strange.into())]);
+        assert_eq!(play.gate.engine_says(strange.into(), play.now), [Out::ToBrowser(strange.into())]);
+    }
+}
