@@ -22,7 +22,7 @@ use hyper::{
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
+    rt::{TokioExecutor, TokioTimer},
 };
 use tokio::{
     sync::{Mutex, mpsc},
@@ -52,6 +52,10 @@ const STREAM_END: Duration = Duration::from_millis(20);
 /// How long a connection may take to come about. A machine that is there answers within a second, from far away too.
 const CONNECT: Duration = Duration::from_secs(10);
 
+/// How long a connection is kept that nobody uses. Node closes its own after five seconds; a request that meets that is lost,
+/// and its session with it, so ours are closed well before.
+const IDLE: Duration = Duration::from_secs(2);
+
 /// How long to wait before a stream that broke off is taken up again, unless the server says; it doubles with each failure
 /// in a row. A break on the way is mended at once, and a server that was restarted knows nothing of the session any more:
 /// after two seconds nothing is won.
@@ -80,7 +84,11 @@ impl Endpoint {
             builder.with_tls_config(nobody_trusted()?)
         };
         let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
-        Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), uri })
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .build(connector);
+        Ok(Self { client, uri })
     }
 
     /// A new session with the server. It exists there once [`Peer::initialize`] succeeded.

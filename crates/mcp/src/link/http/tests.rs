@@ -244,6 +244,25 @@ async fn refusals() {
     assert_eq!(peer.request("x", None).await.unwrap_err(), Gone::Refused("404 Not Found: ".to_owned()));
 }
 
+/// A connection that nobody uses is closed by the client, before a server closes it under a request.
+#[tokio::test]
+async fn unused_connections_are_closed() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uri = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+    let (peer, _inbound) = Endpoint::new(uri).unwrap().connect();
+    let (log, script): (Arc<Plain<Vec<Asked>>>, Arc<Script>) =
+        (Arc::default(), Arc::new(|asked: &Asked| Say::Json(answer(asked))));
+    let served = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        // It returns when the client has closed.
+        serve(stream, script, log.clone()).await.unwrap();
+    };
+    let used = async { peer.request("x", None).await.unwrap().unwrap() };
+    // A client that does not care keeps it for 90 seconds.
+    timeout(Duration::from_secs(30), async { tokio::join!(served, used) }).await.unwrap();
+    assert_eq!(log.lock().unwrap().len(), 1);
+}
+
 /// An address that wants encryption is not spoken to without it: a server that has none is not reached.
 #[tokio::test]
 async fn encryption_is_not_left_out() {
