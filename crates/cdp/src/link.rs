@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use futures_util::{
-    SinkExt, StreamExt,
+    FutureExt, SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
 };
 use greenroom_core::web_address::shown;
@@ -94,6 +94,11 @@ impl Reader {
                 Ok(Message::Close(_) | Message::Binary(_)) | Err(_) => return None,
             }
         }
+    }
+
+    /// The same, if there is something already.
+    pub fn next_if_there(&mut self) -> Option<Option<Text>> {
+        self.next().now_or_never()
     }
 }
 

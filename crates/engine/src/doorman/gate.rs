@@ -3,10 +3,11 @@
 //! A tab that an engine is told of is asked for a sign of life first, in the very session that the engine would use. One
 //! that answers is let in; until that is known everything behind it waits, so that the engine sees tabs in the browser's
 //! order. One that does not answer in time is left out, and let in when it answers after all. Later an engine's own call
-//! that a tab leaves unanswered makes the gate ask again, and one that says nothing then is taken from the engine.
+//! that a tab leaves unanswered makes the gate ask again, and one that says nothing then is taken from the engine, in the
+//! same way: it is let in again when it answers.
 //!
-//! The engine's own tabs are never asked, nor is one that it brought to the front for the agent, nor one whose dialog the
-//! engine knows of: what they do is for the engine to bear.
+//! The engine's own tabs are never asked, nor is one that it uses for the agent, nor one whose dialog it knows of: what they
+//! do is for the engine to bear. Nor is a session held that the engine asks for itself.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -29,6 +30,19 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// How long an engine's call to a tab of somebody else's may take before the tab is asked for a sign of life.
 const SLOW: Duration = Duration::from_secs(2);
 
+/// How long messages may wait behind tabs that are being asked, however many these are, and how much of it is kept.
+const LANE_WAIT: Duration = Duration::from_secs(4);
+const LANE_BYTES_MAX: usize = 64 << 20;
+
+/// What an engine does only with a tab that its agent works in.
+const USES: [&str; 5] = [
+    "Page.bringToFront",
+    "Page.navigate",
+    "Page.reload",
+    "Page.captureScreenshot",
+    "Accessibility.getFullAXTree",
+];
+
 /// Asks the page's own process for something that costs it nothing and runs nothing of the page's.
 const ASK: &str = "Runtime.getHeapUsage";
 
@@ -50,11 +64,32 @@ pub(super) struct Gate {
     /// What the protocol calls tabs: a strip's place for a page, never silent. Their targets by their sessions.
     places: HashMap<String, String>,
     /// What waits behind a tab that is being asked, by the session in which it was said.
-    lanes: HashMap<Option<String>, VecDeque<Waiting>>,
+    lanes: HashMap<Option<String>, Lane>,
     /// Calls of the engine that make something of its own.
     making: Vec<u32>,
+    /// Calls of the engine for a session of its own with a tab.
+    attaching: HashMap<u32, String>,
     /// It wants to hear of tabs that come and go.
     discovers: bool,
+}
+
+struct Lane {
+    since: Instant,
+    bytes: usize,
+    waiting: VecDeque<Waiting>,
+}
+
+impl Lane {
+    fn new(since: Instant) -> Self {
+        Self { since, bytes: 0, waiting: VecDeque::new() }
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        if let Waiting::Message(text) = &waiting {
+            self.bytes += text.len();
+        }
+        self.waiting.push_back(waiting);
+    }
 }
 
 enum Waiting {
@@ -70,7 +105,7 @@ struct Tab {
     /// What made it known.
     attached: Text,
     state: State,
-    /// The engine has brought it to the front.
+    /// The engine works in it for the agent.
     is_used: bool,
     /// The engine knows of a dialog in it.
     has_dialog: bool,
@@ -103,17 +138,24 @@ impl Gate {
             places: HashMap::new(),
             lanes: HashMap::new(),
             making: Vec::new(),
+            attaching: HashMap::new(),
             discovers: false,
         }
     }
 
     /// The engine says something.
     pub(super) fn engine_says(&mut self, text: Text, now: Instant) -> Vec<Out> {
-        if let Ok(Envelope { id, method: Some(method), session, .. }) = serde_json::from_str(&text) {
+        if let Ok(Envelope { id, method: Some(method), session, params, .. }) = serde_json::from_str(&text) {
             match (&*method, session.as_deref().and_then(|session| self.tabs.get_mut(session))) {
                 ("Target.createTarget" | "Target.createBrowserContext", _) => self.making.extend(id),
+                ("Target.attachToTarget", _) => {
+                    let target = read::<Made>(params).and_then(|asked| asked.target_id);
+                    self.attaching.extend(id.zip(target));
+                }
                 ("Target.setDiscoverTargets", _) => self.discovers = true,
-                ("Page.bringToFront", Some(tab)) => tab.is_used = true,
+                (uses, Some(tab)) if USES.contains(&uses) || uses.starts_with("Input.") => {
+                    tab.is_used = true;
+                }
                 (_, Some(tab)) => {
                     tab.unanswered.extend(id);
                     tab.since.get_or_insert(now);
@@ -131,7 +173,11 @@ impl Gate {
         };
         let session = envelope.session.as_deref();
         if let Some(tab) = envelope.id.and_then(|id| self.asked.remove(&id)) {
-            return self.answered(&tab, now);
+            return match envelope.error {
+                // There is no such session any more.
+                Some(_) => self.tab_goes(&tab).unwrap_or_default(),
+                None => self.answered(&tab, now),
+            };
         }
         match (envelope.id, envelope.method.as_deref()) {
             (Some(id), _) => self.engine_is_answered(id, &envelope, now),
@@ -142,9 +188,18 @@ impl Gate {
                 }
             }
             (None, Some("Target.detachedFromTarget")) => {
-                let gone = read::<Detached>(envelope.params).and_then(|gone| self.tab_goes(&gone.session_id));
-                if let Some(out) = gone {
-                    return out;
+                if let Some(Detached { session_id }) = read(envelope.params) {
+                    let taken = self.tabs.get(&session_id).filter(|tab| tab.state == State::Leaving);
+                    let taken = taken.map(|tab| tab.target.clone());
+                    if let Some(out) = self.tab_goes(&session_id) {
+                        return out;
+                    }
+                    if let Some(target) = taken {
+                        let lane = session.map(ToOwned::to_owned);
+                        let mut out = self.pass(&lane, text.clone());
+                        out.push(self.attach(&target));
+                        return out;
+                    }
                 }
             }
             (None, Some(method)) => {
@@ -152,7 +207,14 @@ impl Gate {
                     match (method, tab.state) {
                         (_, State::Held(_) | State::Hidden) => return Vec::new(),
                         ("Page.javascriptDialogOpening", _) => tab.has_dialog = true,
-                        ("Page.javascriptDialogClosed", _) => tab.has_dialog = false,
+                        ("Page.javascriptDialogClosed", state) => {
+                            tab.has_dialog = false;
+                            // The time that it took is nobody's fault.
+                            tab.since = tab.since.map(|_| now);
+                            if let State::Asked(_) = state {
+                                tab.state = State::Asked(now);
+                            }
+                        }
                         _ => {}
                     }
                 }
@@ -160,18 +222,20 @@ impl Gate {
             (None, None) => {}
         }
         let lane = session.map(ToOwned::to_owned);
-        match self.lanes.get_mut(&lane) {
-            Some(waiting) => {
-                waiting.push_back(Waiting::Message(text));
-                Vec::new()
-            }
-            None => vec![Out::ToEngine(text)],
-        }
+        self.pass(&lane, text)
+    }
+
+    /// Tells the engine, behind what waits.
+    fn pass(&mut self, lane: &Option<String>, text: Text) -> Vec<Out> {
+        let Some(waiting) = self.lanes.get_mut(lane) else { return vec![Out::ToEngine(text)] };
+        waiting.push(Waiting::Message(text));
+        if waiting.bytes > LANE_BYTES_MAX { self.wait_no_longer(lane) } else { Vec::new() }
     }
 
     /// When time will have made a difference, if nothing is said before.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.tabs.values().filter_map(|tab| self.due_of(tab)).min()
+        let lanes = self.lanes.values().map(|lane| lane.since + LANE_WAIT);
+        self.tabs.values().filter_map(|tab| self.due_of(tab)).chain(lanes).min()
     }
 
     fn due_of(&self, tab: &Tab) -> Option<Instant> {
@@ -205,7 +269,29 @@ impl Gate {
                 State::Hidden | State::Leaving => {}
             }
         }
+        let lanes = self.lanes.iter().filter(|(_, lane)| lane.since + LANE_WAIT <= now);
+        let lanes: Vec<_> = lanes.map(|(lane, _)| lane.clone()).collect();
+        out.extend(lanes.iter().flat_map(|lane| self.wait_no_longer(lane)).collect::<Vec<_>>());
         out
+    }
+
+    /// Leaves out whatever a lane still waits for.
+    fn wait_no_longer(&mut self, lane: &Option<String>) -> Vec<Out> {
+        for tab in self.tabs.values_mut().filter(|tab| tab.parent == *lane) {
+            if let State::Held(_) = tab.state {
+                tab.state = State::Hidden;
+            }
+        }
+        self.let_pass(lane)
+    }
+
+    /// Has the browser make a tab known again.
+    fn attach(&mut self, target: &str) -> Out {
+        let id = self.next_id();
+        // What comes of it is told by an event.
+        self.asked.insert(id, String::new());
+        let params = json!({ "targetId": target, "flatten": true });
+        Out::ToBrowser(call(id, None, "Target.attachToTarget", &params))
     }
 
     fn tab_comes(
@@ -216,13 +302,17 @@ impl Gate {
         now: Instant,
     ) -> Vec<Out> {
         let Attached { session_id, target_info, waiting_for_debugger } = attached;
-        let mut out = Vec::new();
         if target_info.r#type == "tab" {
             self.places.insert(session_id, target_info.target_id);
         } else if target_info.r#type == "page" {
             self.own.meet(&target_info);
+            let target = &target_info.target_id;
+            let is_known =
+                |tab: &Tab| tab.target == *target && !matches!(tab.state, State::Held(_) | State::Hidden);
+            let is_wanted =
+                self.attaching.values().any(|wanted| wanted == target) || self.tabs.values().any(is_known);
             // One that waits for the engine cannot answer anybody else before.
-            let is_asked = !waiting_for_debugger && !self.own.has(&target_info.target_id);
+            let is_asked = !waiting_for_debugger && !is_wanted && !self.own.has(target);
             let tab = Tab {
                 target: target_info.target_id,
                 parent: parent.clone(),
@@ -235,24 +325,26 @@ impl Gate {
             };
             self.tabs.insert(session_id.clone(), tab);
             if is_asked {
-                out = self.ask(&session_id, State::Held(now));
-                self.lanes.entry(parent).or_default().push_back(Waiting::Tab(session_id));
+                let out = self.ask(&session_id, State::Held(now));
+                let lane = self.lanes.entry(parent).or_insert_with(|| Lane::new(now));
+                lane.push(Waiting::Tab(session_id));
                 return out;
             }
         }
-        match self.lanes.get_mut(&parent) {
-            Some(waiting) => waiting.push_back(Waiting::Message(text)),
-            None => out.push(Out::ToEngine(text)),
-        }
-        out
+        self.pass(&parent, text)
     }
 
     /// A session has ended. Says what to do instead of telling the engine, if it never heard of it.
     fn tab_goes(&mut self, session: &str) -> Option<Vec<Out>> {
         self.places.remove(session);
+        self.lanes.remove(&Some(session.to_owned()));
+        // What was made known in it goes with it.
+        self.tabs.retain(|_, tab| tab.parent.as_deref() != Some(session));
+        self.asked.retain(|_, asked| asked.is_empty() || (asked != session && self.tabs.contains_key(asked)));
         let tab = self.tabs.remove(session)?;
-        self.own.forget(&tab.target);
-        self.asked.retain(|_, asked| asked != session);
+        if self.tabs.values().all(|other| other.target != tab.target) {
+            self.own.forget(&tab.target);
+        }
         match tab.state {
             State::Held(_) => Some(self.let_pass(&tab.parent)),
             State::Hidden => Some(Vec::new()),
@@ -307,12 +399,12 @@ impl Gate {
     /// Lets pass what waits in a lane, up to the first tab that is still being asked.
     fn let_pass(&mut self, lane: &Option<String>) -> Vec<Out> {
         let mut out = Vec::new();
-        let Some(waiting) = self.lanes.get_mut(lane) else { return out };
-        while let Some(first) = waiting.front() {
+        let Some(lane_of) = self.lanes.get_mut(lane) else { return out };
+        while let Some(first) = lane_of.waiting.front() {
             let tab = match first {
                 Waiting::Message(text) => {
                     out.push(Out::ToEngine(text.clone()));
-                    waiting.pop_front();
+                    lane_of.waiting.pop_front();
                     continue;
                 }
                 Waiting::Tab(session) => self.tabs.get(session),
@@ -329,7 +421,7 @@ impl Gate {
                 // It is hidden, or gone already.
                 Some(_) | None => {}
             }
-            waiting.pop_front();
+            lane_of.waiting.pop_front();
         }
         self.lanes.remove(lane);
         out
@@ -356,6 +448,7 @@ impl Gate {
                 browser_context_id.iter().for_each(|context| self.own.add_context(context));
             }
         }
+        self.attaching.remove(&id);
         if let Some(tab) = envelope.session.as_deref().and_then(|session| self.tabs.get_mut(session)) {
             tab.unanswered.retain(|unanswered| *unanswered != id);
             tab.since = (!tab.unanswered.is_empty()).then_some(now);

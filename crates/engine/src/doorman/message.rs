@@ -18,6 +18,8 @@ pub(super) struct Envelope<'a> {
     pub(super) params: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
 }
 
 /// `Target.attachedToTarget`.
@@ -46,7 +48,7 @@ pub(super) struct Detached {
     pub(super) session_id: String,
 }
 
-/// What an engine has made.
+/// What an engine has made, or asks for.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Made {

@@ -19,7 +19,7 @@ use greenroom_core::{Raw, StartError, raw::parse};
 use tokio::{
     net::TcpListener,
     task::JoinSet,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
@@ -32,6 +32,12 @@ use crate::{
     endpoint::Endpoint,
     ports::{PortGuard, Ports},
 };
+
+/// How long either end may take to read what it was told. One that reads nothing for so long hangs.
+const SEND: Duration = Duration::from_secs(30);
+
+/// How long a goodbye may take.
+const CLOSE: Duration = Duration::from_secs(1);
 
 /// Before the next one is let in when that failed: a process that is out of file descriptors may get some back.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -117,7 +123,7 @@ async fn receive(
                     ends.carry(Gate::new(own)).await;
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "an engine came, and the browser is not there");
+                    tracing::warn!(%error, "an engine came, and the browser is not there");
                     to_engine.close().await;
                 }
             }
@@ -147,19 +153,33 @@ impl Ends {
                     None => break,
                 },
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                    gate.time_passed(Instant::now())
+                    // Who has answered already is not late.
+                    match self.from_browser.next_if_there() {
+                        Some(Some(text)) => gate.browser_says(text, Instant::now()),
+                        Some(None) => break,
+                        None => gate.time_passed(Instant::now()),
+                    }
                 }
             };
-            for out in out {
-                let taken = match out {
-                    Out::ToEngine(text) => self.to_engine.send(text).await,
-                    Out::ToBrowser(text) => self.to_browser.send(text).await,
-                };
-                if !taken {
-                    return;
-                }
+            if !matches!(timeout(SEND, self.send(out)).await, Ok(true)) {
+                break;
             }
         }
-        tokio::join!(self.to_engine.close(), self.to_browser.close());
+        let goodbye = async { tokio::join!(self.to_engine.close(), self.to_browser.close()) };
+        // Whoever does not listen needs none.
+        let _ = timeout(CLOSE, goodbye).await;
+    }
+
+    async fn send(&mut self, out: Vec<Out>) -> bool {
+        for out in out {
+            let taken = match out {
+                Out::ToEngine(text) => self.to_engine.send(text).await,
+                Out::ToBrowser(text) => self.to_browser.send(text).await,
+            };
+            if !taken {
+                return false;
+            }
+        }
+        true
     }
 }

@@ -2,7 +2,7 @@
 //! those that these open.
 
 use std::{
-    collections::HashSet,
+    collections::VecDeque,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -11,10 +11,22 @@ use super::message::TargetInfo;
 #[derive(Default)]
 pub(super) struct Own(Mutex<Known>);
 
+/// How many of each are remembered. A session has a few; those that it left behind are long gone when they are forgotten.
+const REMEMBERED: usize = 1_024;
+
 #[derive(Default)]
 struct Known {
-    tabs: HashSet<String>,
-    contexts: HashSet<String>,
+    tabs: VecDeque<String>,
+    contexts: VecDeque<String>,
+}
+
+fn remember(list: &mut VecDeque<String>, id: &str) {
+    if !list.iter().any(|known| known == id) {
+        list.push_back(id.to_owned());
+    }
+    if list.len() > REMEMBERED {
+        list.pop_front();
+    }
 }
 
 impl Own {
@@ -23,11 +35,11 @@ impl Own {
     }
 
     pub(super) fn add_tab(&self, tab: &str) {
-        self.lock().tabs.insert(tab.to_owned());
+        remember(&mut self.lock().tabs, tab);
     }
 
     pub(super) fn add_context(&self, context: &str) {
-        self.lock().contexts.insert(context.to_owned());
+        remember(&mut self.lock().contexts, context);
     }
 
     /// One that has just come, by where it came from.
@@ -35,18 +47,18 @@ impl Own {
         let mut known = self.lock();
         let context = tab.browser_context_id.as_ref();
         let opener = tab.opener_id.as_ref();
-        if context.is_some_and(|context| known.contexts.contains(context))
-            || opener.is_some_and(|opener| known.tabs.contains(opener))
+        if context.is_some_and(|context| known.contexts.iter().any(|known| known == context))
+            || opener.is_some_and(|opener| known.tabs.iter().any(|known| known == opener))
         {
-            known.tabs.insert(tab.target_id.clone());
+            remember(&mut known.tabs, &tab.target_id);
         }
     }
 
     pub(super) fn has(&self, tab: &str) -> bool {
-        self.lock().tabs.contains(tab)
+        self.lock().tabs.iter().any(|known| known == tab)
     }
 
     pub(super) fn forget(&self, tab: &str) {
-        self.lock().tabs.remove(tab);
+        self.lock().tabs.retain(|known| known != tab);
     }
 }

@@ -56,6 +56,15 @@ impl Play {
         self.browser(&json!({ "id": id, "sessionId": session, "result": {} }));
     }
 
+    /// Nothing is remembered but so many tabs.
+    #[track_caller]
+    fn is_empty_but(&self, tabs: usize) {
+        let Gate { asked, tabs: known, places, lanes, making, attaching, .. } = &self.gate;
+        assert_eq!(known.len(), tabs);
+        let rest = (asked.len(), places.len(), lanes.len(), making.len(), attaching.len());
+        assert_eq!(rest, (0, 0, 0, 0, 0), "questions, places, lanes, what is made and asked for");
+    }
+
     /// What the engine has heard since the last look, shortly.
     fn heard(&mut self) -> Vec<String> {
         let short = |text: String| {
@@ -169,6 +178,123 @@ fn a_tab_that_falls_silent_is_taken_away() {
     play.engine(&json!({ "id": 2, "sessionId": "S2", "method": "Runtime.evaluate" }));
     play.browser(&json!({ "id": 2, "sessionId": "S2", "result": {} }));
     assert_eq!(play.gate.due(), None, "it has answered");
+}
+
+/// A tab that was taken away is asked for anew, and let in when it answers.
+#[test]
+fn a_tab_that_was_taken_away_comes_back() {
+    let mut play = Play::new();
+    play.browser(&attached("1", false));
+    play.answers("S1");
+    play.engine(&json!({ "id": 1, "sessionId": "S1", "method": "Runtime.evaluate" }));
+    play.wait();
+    play.wait();
+    play.heard();
+    let taken: Value = serde_json::from_str(play.to_browser.last().unwrap()).unwrap();
+    play.browser(&json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S1" } }));
+    play.browser(&json!({ "id": taken["id"], "result": {} }));
+    assert_eq!(play.heard(), ["detachedFromTarget S1"]);
+    let asked: Value = serde_json::from_str(play.to_browser.last().unwrap()).unwrap();
+    assert_eq!(
+        (&asked["method"], &asked["params"]["targetId"]),
+        (&"Target.attachToTarget".into(), &"T1".into())
+    );
+    let mut again = attached("1", false);
+    again["params"]["sessionId"] = "S1b".into();
+    play.browser(&again);
+    play.browser(&json!({ "id": asked["id"], "result": { "sessionId": "S1b" } }));
+    play.wait();
+    assert_eq!(play.heard(), [""; 0], "it does not answer yet, and the question was the gate's");
+    play.answers("S1b");
+    assert_eq!(play.heard(), ["attachedToTarget T1"]);
+    play.is_empty_but(1);
+}
+
+/// A second session with a tab that the engine knows, and any that it asks for itself, is not held; the end of it does not
+/// make an own tab a stranger.
+#[test]
+fn further_sessions() {
+    let mut play = Play::new();
+    play.own.add_tab("T1");
+    play.browser(&attached("1", false));
+    let mut second = attached("1", false);
+    second["params"]["sessionId"] = "S1b".into();
+    play.browser(&second);
+    assert_eq!(play.heard(), ["attachedToTarget T1", "attachedToTarget T1"]);
+    play.browser(&json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S1b" } }));
+    play.engine(&json!({ "id": 1, "sessionId": "S1", "method": "Runtime.evaluate" }));
+    assert_eq!(play.gate.due(), None, "still its own");
+
+    play.engine(&json!({ "id": 2, "method": "Target.attachToTarget", "params": { "targetId": "T2" } }));
+    play.browser(&attached("2", false));
+    play.browser(&json!({ "id": 2, "result": { "sessionId": "S2" } }));
+    assert_eq!(play.heard(), ["detachedFromTarget S1b", "attachedToTarget T2", "2"]);
+    play.is_empty_but(2);
+}
+
+/// What a session made known goes with it, and so does what waited there; a question to a session that is gone says as much.
+#[test]
+fn what_is_gone_is_forgotten() {
+    let mut play = Play::new();
+    let place = json!({ "targetId": "PLACE", "type": "tab" });
+    let params = json!({ "sessionId": "SP", "targetInfo": place });
+    play.browser(&json!({ "method": "Target.attachedToTarget", "params": params }));
+    let mut page = attached("1", false);
+    page["sessionId"] = "SP".into();
+    play.browser(&page);
+    play.browser(&json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "SP" } }));
+    play.is_empty_but(0);
+
+    play.browser(&attached("2", false));
+    play.browser(&json!({ "id": 7, "result": {} }));
+    let id = play.question("S2");
+    play.browser(
+        &json!({ "id": id, "error": { "code": -32001, "message": "Session with given id not found." } }),
+    );
+    assert_eq!(play.heard(), ["attachedToTarget PLACE", "detachedFromTarget SP", "7"]);
+    play.is_empty_but(0);
+}
+
+/// However many tabs are asked one after the other, and however much comes meanwhile, nobody waits for long.
+#[test]
+fn waits_are_bounded() {
+    let mut play = Play::new();
+    let begun = play.now;
+    let mut tabs = 0;
+    play.browser(&json!({ "id": 1, "result": {} }));
+    play.browser(&attached("0", false));
+    play.browser(&json!({ "id": 2, "result": {} }));
+    play.heard();
+    while play.heard().is_empty() {
+        tabs += 1;
+        play.now += Duration::from_secs(1);
+        play.browser(&attached(&tabs.to_string(), false));
+        let out = play.gate.time_passed(play.now);
+        play.take(out);
+    }
+    assert!(play.now - begun <= LANE_WAIT, "{tabs} tabs");
+
+    let mut play = Play::new();
+    play.browser(&attached("0", false));
+    let big = json!({ "id": 1, "result": "x".repeat(LANE_BYTES_MAX) });
+    play.browser(&big);
+    assert_eq!(play.heard(), ["1"]);
+}
+
+/// The time of a dialog does not count against its tab.
+#[test]
+fn a_dialog_during_a_question() {
+    let mut play = Play::new();
+    play.browser(&attached("1", false));
+    play.answers("S1");
+    play.engine(&json!({ "id": 1, "sessionId": "S1", "method": "Runtime.evaluate" }));
+    play.wait();
+    play.browser(&json!({ "method": "Page.javascriptDialogOpening", "sessionId": "S1", "params": {} }));
+    play.now += Duration::from_secs(60);
+    play.browser(&json!({ "method": "Page.javascriptDialogClosed", "sessionId": "S1", "params": {} }));
+    assert_eq!(play.gate.time_passed(play.now), []);
+    play.answers("S1");
+    assert_eq!(play.gate.due(), Some(play.now + SLOW));
 }
 
 /// Tabs of the engine's own are never asked, by whatever they are: opened for it, made by it, opened by these, or in a

@@ -34,8 +34,8 @@ async fn until_listed(guest: &mut Guest, url: &str, is_listed: bool) {
 }
 
 /// A tab that does not answer keeps no engine from the browser: it is not heard of until it answers. One that stops
-/// answering later holds up no call for long; playwright, which asks all tabs with every call, no longer hears of it.
-/// Nothing of it is changed.
+/// answering later holds up no call for long; playwright, which asks all tabs with every call, no longer hears of it until
+/// it answers. Nothing of it is changed.
 #[tokio::test]
 async fn a_tab_that_does_not_answer() {
     for adapter in ADAPTERS {
@@ -60,10 +60,25 @@ async fn a_tab_that_does_not_answer() {
             until_listed(&mut guest, "t=stuck", false).await;
         }
         guest.navigate(&site.url("/title?t=on")).await;
+        wake(&theirs, &other).await;
+        until_listed(&mut guest, "t=stuck", true).await;
 
         guest.leave().await;
-        wake(&theirs, &other).await;
         let tabs = theirs.until(|tabs| tabs.iter().any(|tab| tab.id == stuck)).await;
         assert!(tabs.iter().any(|tab| tab.url == url), "{adapter:?}: {tabs:?}");
+    }
+}
+
+/// A page of the agent's own may take its time: nobody takes it away.
+#[tokio::test]
+async fn an_own_page_that_is_busy() {
+    for adapter in ADAPTERS {
+        let (site, theirs) = (Site::start().await, Theirs::start().await);
+        let mut guest = Guest::sitting(adapter, &theirs).await;
+        guest.navigate(&site.url("/title?t=own")).await;
+        let busy = "() => { const end = Date.now() + 6000; while (Date.now() < end); return 'done'; }";
+        assert!(guest.evaluate(busy).await.contains("done"), "{adapter:?}");
+        assert!(guest.evaluate("() => location.search").await.contains("t=own"), "{adapter:?}");
+        guest.leave().await;
     }
 }
