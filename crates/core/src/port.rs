@@ -16,6 +16,9 @@ use crate::{
     record::{ConsoleLine, SessionRef},
 };
 
+/// The method of calls of tools.
+pub const TOOLS_CALL: &str = "tools/call";
+
 /// A boxed future: what an object-safe async method returns.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -32,7 +35,7 @@ pub struct Call {
 
 impl Call {
     pub fn new(tool: impl Into<Arc<str>>, params: Raw) -> Self {
-        Self { tool: tool.into(), method: "tools/call", params, scribe: None }
+        Self { tool: tool.into(), method: TOOLS_CALL, params, scribe: None }
     }
 
     /// Has it written down, now that its session is known. It must not run before that is done.

@@ -101,9 +101,11 @@ impl Endpoint {
         if self.start_command.is_empty() || self.answers().await.is_ok() {
             return Ok(false);
         }
-        let (deadline, browser) = (Instant::now() + REVIVED_WITHIN, self.shown());
+        let browser = self.shown();
         let mut is_new = false;
         loop {
+            // Whatever is started has its whole time.
+            let deadline = Instant::now() + REVIVED_WITHIN;
             let (program, running) = (self.start_command.program(), self.start_command.running());
             let started = if let Some(running) = running {
                 tracing::info!(

@@ -79,6 +79,15 @@ impl Failure {
         .hint("give a sessionId of your choice with every call, or get one from create_new_session")
     }
 
+    /// A session with a browser is asked for what only servers have.
+    pub(crate) fn not_a_server(method: &str, pool: &str) -> Self {
+        Self::new(
+            "invalid_arguments",
+            format!("`{method}`: this session lives in pool \"{pool}\", which has nothing of the kind"),
+        )
+        .hint("name another session, or none")
+    }
+
     /// What is asked for would be over with its request if it had no session.
     pub(crate) fn session_to_stay(method: &str, named_by: &str) -> Self {
         Self::new("session_required", format!("`{method}` needs a session that stays"))

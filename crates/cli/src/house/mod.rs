@@ -214,11 +214,14 @@ impl House {
     /// Takes on browsers that were declared meanwhile, and leaves those that no longer are. Returns the addresses of those
     /// that could not be taken on.
     pub async fn turn_over(&self, turnover: &Turnover) -> Vec<String> {
+        // First what is new, so that there is a browser at any time. What one that goes stands in the way of comes behind it.
+        let mut waiting = turnover.new.clone();
+        waiting.retain(|browser| self.declared.attach(&self.gateway, browser).is_err());
         for browser in &turnover.gone {
             self.declared.detach(&self.gateway, browser).await;
         }
         let mut refused = Vec::new();
-        for browser in &turnover.new {
+        for browser in &waiting {
             if let Err(error) = self.declared.attach(&self.gateway, browser) {
                 tracing::error!("browser `{}` cannot be attached: {error}", browser.shown_url());
                 refused.push(browser.url.clone());

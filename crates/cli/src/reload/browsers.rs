@@ -4,7 +4,10 @@
 //! Whether there are any decides what a call without a name means, so the first one and the last one wait for the next
 //! start; and so does another value of one that stays, which sessions already live in.
 
-use greenroom_core::settings::{AttachedBrowser, Settings};
+use greenroom_core::{
+    settings::{AttachedBrowser, Settings},
+    web_address::Place,
+};
 
 use super::change::{Change, Effect};
 
@@ -21,7 +24,11 @@ pub struct Turnover {
 impl Turnover {
     pub fn between(before: &Settings, after: &Settings) -> Self {
         let (before, after) = (&before.browsers, &after.browsers);
-        let at = |list: &[AttachedBrowser], url: &str| list.iter().find(|one| one.url == url).cloned();
+        // Another spelling of an address is no other browser.
+        let at = |list: &[AttachedBrowser], url: &str| {
+            let place = Place::of(url);
+            list.iter().find(|one| place.may_be(&Place::of(&one.url))).cloned()
+        };
         let missing = |of: &[AttachedBrowser], from: &[AttachedBrowser]| {
             of.iter().filter(|one| at(from, &one.url).is_none()).cloned().collect()
         };

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Call, Lost, Nobody, Reply, Seat, StartError, View, raw::encode};
+use greenroom_core::{
+    Agent, BoxFuture, Call, Lost, Nobody, Reply, Seat, StartError, View, port::TOOLS_CALL, raw::encode,
+};
+use greenroom_mcp::error::METHOD_NOT_FOUND;
 use serde_json::json;
 use tokio::{
     sync::{OwnedSemaphorePermit, oneshot, watch},
@@ -126,6 +129,11 @@ impl PlaywrightSeat {
     }
 
     async fn run(&mut self, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
+        // Nothing else may pass for a call of a tool.
+        if call.method != TOOLS_CALL {
+            let message = format!("method not found: `{}`", call.method);
+            return Ok(Err(encode(&json!({ "code": METHOD_NOT_FOUND, "message": message }))).into());
+        }
         let place = Place { folder: self.folder.path(), data: &self.instance.engine.options.data_folder };
         let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
             Ok(outgoing) => outgoing,

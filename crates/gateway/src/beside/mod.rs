@@ -22,6 +22,7 @@ use crate::{Gateway, call::Caller, rescue::Failure, resources, shape, turn::Turn
 
 pub(crate) use method::Method;
 use method::{CAPABILITIES, LASTING};
+pub(crate) use place::SESSION;
 use place::{Place, server, take_session};
 
 /// How a cursor begins that is the server's own. Before it come greenroom's pages.

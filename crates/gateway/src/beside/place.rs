@@ -1,6 +1,6 @@
 //! Where a request goes: to a server of somebody else's, in a session there or in none.
 //!
-//! A session that is named decides by where it lives. Otherwise it is the first pool whose engine is such a server, the
+//! A session that is named decides by where it lives; one with a browser is refused. Otherwise it is the first pool whose engine is such a server, the
 //! default one before others, in the session that a tool call without `sessionId` has there, if it has one.
 
 use greenroom_core::{Fields, SessionId};
@@ -11,7 +11,7 @@ use super::Method;
 use crate::{Gateway, call::Caller, catalog::Server, rescue::Failure, whose::whose};
 
 /// Where a request says which session it is for.
-const SESSION: &str = "greenroom/sessionId";
+pub(crate) const SESSION: &str = "greenroom/sessionId";
 
 pub(super) struct Place {
     pub(super) pool: String,
@@ -31,6 +31,10 @@ impl Place {
         let home = whose.as_ref().ok().and_then(|whose| gateway.fleet.home(&caller.owner, whose));
         let pool = server(gateway, method).map_or_else(String::new, |server| server.pool.to_string());
         match (whose, home) {
+            // A session with a browser has nothing of the kind, and what is asked of it would pass by all that guards tools.
+            (Ok(_), Some(home)) if is_named && !is_server(gateway, &home) => {
+                Err(Failure::not_a_server(method.name, &home))
+            }
             (Ok(whose), Some(home)) if is_named || home == pool => Ok(Self { pool: home, whose }),
             (Ok(whose), None) if is_named => Ok(Self { pool, whose }),
             // What a connection's own session is made for is the default pool's.
@@ -45,12 +49,21 @@ impl Place {
     }
 }
 
-/// The server that is asked when no session says which. One that is not known yet may have anything.
+fn is_server(gateway: &Gateway, pool: &str) -> bool {
+    gateway.catalog.engine(pool).is_some_and(|engine| engine.is_server())
+}
+
+/// The server that is asked when no session says which: the first that has said that it has this. One that was never asked
+/// may have anything, and is asked if there is no other.
 pub(super) fn server(gateway: &Gateway, method: Method) -> Option<Server> {
-    gateway.catalog.servers().into_iter().find(|server| {
-        let known = server.introduction.as_ref().and_then(|said| Fields::open(&said.capabilities).ok());
-        known.is_none_or(|known| known.get(method.of).is_some())
-    })
+    let servers = gateway.catalog.servers();
+    let has = |server: &Server| -> Option<bool> {
+        let known = Fields::open(&server.introduction.as_ref()?.capabilities).ok()?;
+        Some(known.get(method.of).is_some())
+    };
+    let found =
+        [Some(true), None].into_iter().find_map(|wanted| servers.iter().position(|one| has(one) == wanted));
+    found.and_then(|at| servers.into_iter().nth(at))
 }
 
 /// The session that is named in `_meta`, which the engine does not hear of.

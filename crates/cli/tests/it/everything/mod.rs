@@ -33,7 +33,7 @@ enum By {
 const EACH: [By; 2] = [By::Command, By::Url];
 
 /// Where the server is.
-fn path() -> String {
+pub fn path() -> String {
     let path: PathBuf =
         installed().join("everything/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
     assert!(path.is_file(), "the reference server is not installed: run `make test`");

@@ -4,6 +4,7 @@
 //! [`house`] starts greenroom and asks it things, [`look`] looks at its processes and ports from outside.
 
 mod answers;
+mod beside;
 mod browsers;
 mod bulk;
 mod crash_browser;

@@ -10,7 +10,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Gateway,
-    beside::{Beside, Method},
+    beside::{self, Beside, Method},
 };
 
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -27,11 +27,12 @@ pub(in crate::front) enum Asked {
     Beside(Method),
 }
 
-/// What is asked, and of whom: a tool and its arguments, a prompt and its arguments, a resource.
+/// What is asked, with all that was said but for what differs from one request to the next.
 #[derive(Debug, PartialEq)]
 pub(super) struct Fingerprint {
     asked: Asked,
-    said: [Value; 3],
+    said: Value,
+    session: Value,
 }
 
 #[derive(Debug)]
@@ -124,9 +125,13 @@ impl Request {
 
     /// What makes a later request the same one.
     pub(super) fn fingerprint(&self) -> Fingerprint {
-        let fields = self.params.as_deref().and_then(|params| Fields::open(params).ok()).unwrap_or_default();
-        let read = |name: &str| fields.read(name).ok().flatten().unwrap_or_default();
-        Fingerprint { asked: self.asked, said: ["name", "uri", "arguments"].map(read) }
+        let params = self.params.as_deref().and_then(|params| serde_json::from_str(params.get()).ok());
+        let mut said: Value = params.unwrap_or_default();
+        let session = said["_meta"][beside::SESSION].take();
+        if let Some(said) = said.as_object_mut() {
+            said.retain(|name, _| !["_meta", "requestState", "inputResponses"].contains(&name.as_str()));
+        }
+        Fingerprint { asked: self.asked, said, session }
     }
 }
 
@@ -173,5 +178,23 @@ mod tests {
         );
         assert_eq!(code("ping", &format!("{{{META}}}")), METHOD_NOT_FOUND);
         assert_eq!(code("tools/call", &format!(r#"{{{META},"requestState":7}}"#)), INVALID_PARAMS);
+    }
+
+    /// A later request is the same one if it says the same, whatever it brings along; another session makes another.
+    #[test]
+    fn what_makes_a_request_the_same() {
+        let print =
+            |method: &str, rest: &str| parse(method, &format!("{{{META}{rest}}}")).unwrap().fingerprint();
+        let complete =
+            |value: &str| print("completion/complete", &format!(r#","argument":{{"value":"{value}"}}"#));
+        assert_eq!(complete("a"), complete("a"));
+        assert_ne!(complete("a"), complete("b"));
+        let read = |rest: &str| print("resources/read", rest);
+        assert_eq!(read(r#","uri":"u""#), read(r#","requestState":"s","inputResponses":{},"uri":"u""#));
+        assert_ne!(read(r#","uri":"u""#), read(r#","uri":"v""#));
+        assert_ne!(print("prompts/get", r#","name":"n""#), print("tools/call", r#","name":"n""#));
+        let with = META.replace(r#""_meta":{"#, r#""_meta":{"greenroom/sessionId":"s","#);
+        let named = parse("prompts/get", &format!(r#"{{{with},"name":"n"}}"#)).unwrap().fingerprint();
+        assert_ne!(named, print("prompts/get", r#","name":"n""#));
     }
 }

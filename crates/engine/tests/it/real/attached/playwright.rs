@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{InstanceId, Nobody};
+use greenroom_core::{Call, InstanceId, Nobody};
 use greenroom_engine::PlaywrightOptions;
-use greenroom_testkit::{Site, Theirs};
+use greenroom_testkit::{PATIENCE, Site, Theirs, within};
 use serde_json::json;
 
 use super::{
@@ -214,4 +214,19 @@ async fn what_would_change_the_browser_is_refused() {
     }
     let house = with_playwright(data.path(), nowhere, |options| options.slots = 2);
     assert!(house.engine.start(InstanceId(0)).await.err().unwrap().message.contains("one slot"));
+}
+
+/// What is no call of a tool is none here, even if it is written like one.
+#[tokio::test]
+async fn only_tools_are_called() {
+    let (site, theirs) = (Site::start().await, Theirs::start().await);
+    let mut guest = Guest::sitting(Adapter::Playwright, &theirs).await;
+    let arguments = json!({ "url": site.url("/title?t=sneaked") });
+    let params = greenroom_core::raw::encode(&json!({ "name": "browser_navigate", "arguments": arguments }));
+    let call = Call { method: "prompts/get", ..Call::new("prompts/get", params) };
+    let worker = guest.worker();
+    let reply = within(PATIENCE, guest.seat.as_mut().unwrap().call(call, worker)).await.unwrap();
+    assert!(reply.body.unwrap_err().get().contains("-32601"));
+    assert_eq!(site.hits("/title"), 0);
+    guest.leave().await;
 }

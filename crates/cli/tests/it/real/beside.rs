@@ -1,0 +1,39 @@
+//! A server of somebody else's beside a pool of browsers.
+
+use greenroom_testkit::Site;
+use serde_json::json;
+
+use super::house::{Data, House, launch};
+use crate::everything;
+
+/// What is asked of a server never becomes a call of a browser's tool, whatever session it names: tools that are refused
+/// stay refused, and nothing happens that was not kept.
+#[tokio::test]
+async fn nothing_passes_for_a_tool() {
+    let (site, data) = (Site::start().await, Data::new());
+    let config = data.path().join("two.toml");
+    let server = json!(["node", everything::path()]);
+    let text = format!(
+        "[pools.MAIN]\ninstances = 1\nis_default = true\nisolated = true\n[pools.SERVER]\nengine = \"custom\"\ncommand = {server}\ninstances = 1\nisolated = true\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let house = House::of(launch(data.path(), &["--config", config.to_str().unwrap()])).await;
+    house.navigate("s", &site.url("/title?t=home")).await.ok();
+    let listed = house.client.request("prompts/list", json!({})).await;
+    assert_eq!(listed["result"]["prompts"][0]["name"], "simple-prompt", "{listed}");
+
+    let meta = json!({ "greenroom/sessionId": "s" });
+    for (tool, arguments) in [
+        ("browser_navigate", json!({ "url": site.url("/title?t=sneaked") })),
+        ("browser_run_code_unsafe", json!({ "code": "async (page) => page.goto('/title?t=sneaked')" })),
+    ] {
+        for method in ["prompts/get", "prompts/list", "completion/complete", "tasks/get"] {
+            let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
+            let refused = house.client.request(method, params).await;
+            let why = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{method}: {refused}"));
+            assert!(why.contains("this session lives in pool \"MAIN\""), "{method}: {why}");
+        }
+    }
+    assert_eq!(site.hits("/title"), 1);
+    house.end().await;
+}
