@@ -9,19 +9,17 @@
 //! The engine's own tabs are never asked, nor is one that it uses for the agent, nor one whose dialog it knows of: what they
 //! do is for the engine to bear. Nor is a session held that the engine asks for itself.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use greenroom_cdp::link::Text;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
+    lane::{Lane, Waiting},
     message::{Attached, Detached, Envelope, Made, call, event, read},
     own::Own,
+    tab::{State, Tab},
 };
 
 /// How long a tab may take to give a sign of life. A busy one takes a tenth of a second.
@@ -71,61 +69,6 @@ pub(super) struct Gate {
     attaching: HashMap<u32, String>,
     /// It wants to hear of tabs that come and go.
     discovers: bool,
-}
-
-struct Lane {
-    since: Instant,
-    bytes: usize,
-    waiting: VecDeque<Waiting>,
-}
-
-impl Lane {
-    fn new(since: Instant) -> Self {
-        Self { since, bytes: 0, waiting: VecDeque::new() }
-    }
-
-    fn push(&mut self, waiting: Waiting) {
-        if let Waiting::Message(text) = &waiting {
-            self.bytes += text.len();
-        }
-        self.waiting.push_back(waiting);
-    }
-}
-
-enum Waiting {
-    Message(Text),
-    /// A tab by its session.
-    Tab(String),
-}
-
-struct Tab {
-    target: String,
-    /// The session that it was made known in.
-    parent: Option<String>,
-    /// What made it known.
-    attached: Text,
-    state: State,
-    /// The engine works in it for the agent.
-    is_used: bool,
-    /// The engine knows of a dialog in it.
-    has_dialog: bool,
-    /// The engine's calls that it has not answered, and since when the oldest of them counts.
-    unanswered: Vec<u32>,
-    since: Option<Instant>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// It is being asked, and the engine does not know of it.
-    Held(Instant),
-    /// It did not answer, and the engine does not know of it.
-    Hidden,
-    /// The engine knows it.
-    Shown,
-    /// The engine knows it, and it is being asked.
-    Asked(Instant),
-    /// It is being taken from the engine.
-    Leaving,
 }
 
 impl Gate {

@@ -9,8 +9,10 @@
 //! a connection of its own to the browser; when one end goes, so does the other.
 
 mod gate;
+mod lane;
 mod message;
 mod own;
+mod tab;
 
 use std::{sync::Arc, time::Duration};
 
