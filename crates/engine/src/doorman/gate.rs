@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{
     lane::{Lane, Waiting},
-    message::{Attached, Detached, Envelope, Made, call, event, read},
+    message::{Attached, Detached, Envelope, Fault, Made, call, event, read},
     own::Own,
     tab::{State, Tab},
 };
@@ -43,6 +43,9 @@ const USES: [&str; 5] = [
 
 /// Asks the page's own process for something that costs it nothing and runs nothing of the page's.
 const ASK: &str = "Runtime.getHeapUsage";
+
+/// The protocol's error for a session that is no more.
+const NO_SESSION: i64 = -32001;
 
 /// What goes out.
 #[derive(Debug, PartialEq, Eq)]
@@ -116,10 +119,11 @@ impl Gate {
         };
         let session = envelope.session.as_deref();
         if let Some(tab) = envelope.id.and_then(|id| self.asked.remove(&id)) {
-            return match envelope.error {
-                // There is no such session any more.
-                Some(_) => self.tab_goes(&tab).unwrap_or_default(),
-                None => self.answered(&tab, now),
+            let error = read::<Fault>(envelope.error);
+            return match error {
+                Some(Fault { code: NO_SESSION }) => self.tab_goes(&tab).unwrap_or_default(),
+                // One that does not know the question has answered, too.
+                Some(_) | None => self.answered(&tab, now),
             };
         }
         match (envelope.id, envelope.method.as_deref()) {

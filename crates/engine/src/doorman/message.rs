@@ -56,6 +56,12 @@ pub(super) struct Made {
     pub(super) browser_context_id: Option<String>,
 }
 
+/// An error.
+#[derive(Deserialize)]
+pub(super) struct Fault {
+    pub(super) code: i64,
+}
+
 pub(super) fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }

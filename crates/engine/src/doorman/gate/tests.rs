@@ -255,6 +255,19 @@ fn what_is_gone_is_forgotten() {
     play.is_empty_but(0);
 }
 
+/// A browser that does not know the question is one whose tabs answer.
+#[test]
+fn a_browser_of_another_kind() {
+    let mut play = Play::new();
+    play.browser(&attached("1", false));
+    let id = play.question("S1");
+    play.browser(
+        &json!({ "id": id, "sessionId": "S1", "error": { "code": -32601, "message": "not found" } }),
+    );
+    assert_eq!(play.heard(), ["attachedToTarget T1"]);
+    play.is_empty_but(1);
+}
+
 /// However many tabs are asked one after the other, and however much comes meanwhile, nobody waits for long.
 #[test]
 fn waits_are_bounded() {
