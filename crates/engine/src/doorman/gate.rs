@@ -30,7 +30,7 @@ const SLOW: Duration = Duration::from_secs(2);
 
 /// How long messages may wait behind tabs that are being asked, however many these are, and how much of it is kept.
 const LANE_WAIT: Duration = Duration::from_secs(4);
-const LANE_BYTES_MAX: usize = 64 << 20;
+const LANE_BYTES_MAX: usize = 8 << 20;
 
 /// What an engine does only with a tab that its agent works in.
 const USES: [&str; 5] = [
