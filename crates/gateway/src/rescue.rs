@@ -319,7 +319,7 @@ fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
     }
     hint += "; close a session with session_close, or ";
     if browser.is_some() {
-        return hint + "wait: an attached browser has one slot unless it is isolated";
+        return hint + "wait: an attached browser has one slot, or `slots` of them if it is `isolated`";
     }
     hint += "raise ";
     hint += &match declared {
@@ -430,6 +430,11 @@ mod tests {
         assert!(who_holds(&one, true).contains("leave `browser_instance` out"));
         let browser = Some(std::sync::Arc::new(greenroom_fleet::BrowserName { index: 2, label: None }));
         let hint = who_holds(&LeaseTimeout { browser, ..timeout(&["\"a\""], 0) }, true);
-        assert!(hint.ends_with("or wait: an attached browser has one slot unless it is isolated"), "{hint}");
+        assert!(
+            hint.ends_with(
+                "or wait: an attached browser has one slot, or `slots` of them if it is `isolated`"
+            ),
+            "{hint}"
+        );
     }
 }

@@ -62,7 +62,7 @@ impl Turnover {
         };
         let mut changes = said(&self.gone, "is gone", effect);
         changes.extend(said(&self.new, "is new", effect));
-        changes.extend(said(&self.changed, "has changed", Effect::Never));
+        changes.extend(said(&self.changed, "has other values", Effect::Never));
         changes
     }
 }

@@ -229,12 +229,12 @@ mod tests {
             &[(&format!("{a} is gone"), Effect::AtOnce), (&format!("{c} is new"), Effect::AtOnce)],
         );
         for changed in [one.replace("'x'", "'y'"), format!("pool.timeout = 5\n{one}")] {
-            check(one, &changed, &[(&format!("{a} has changed"), Effect::Never)]);
+            check(one, &changed, &[(&format!("{a} has other values"), Effect::Never)]);
             assert_eq!(in_force(&settings(one), &settings(&changed)), settings(one));
         }
         let here = "[[browsers]]\nurl = 'http://localhost:1'\n";
         let spelled = here.replace("localhost", "127.0.0.1");
-        check(here, &spelled, &[("browser `http://127.0.0.1:1` has changed", Effect::Never)]);
+        check(here, &spelled, &[("browser `http://127.0.0.1:1` has other values", Effect::Never)]);
         let scope = ("`sessions.scope` is `call`", Effect::Never);
         check("", one, &[scope, (&format!("{a} is new"), Effect::Never)]);
         assert_eq!(in_force(&settings(""), &settings(one)), settings(""));

@@ -72,7 +72,7 @@ pub fn browser(pid: u32, browser: &Browser) -> String {
 /// A browser that was let go.
 pub fn left(pid: u32, browser: &Browser) -> String {
     let url = clean(&browser.url);
-    format!("browser {} (pid {pid}) is no longer attached, and runs on: {url}\n", name(browser))
+    format!("browser {} (pid {pid}) is no longer attached: {url}\n", name(browser))
 }
 
 #[cfg(test)]

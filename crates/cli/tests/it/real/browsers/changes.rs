@@ -200,7 +200,7 @@ async fn by_the_configuration_file() {
     write(&[0, 2], "label = \"other\"\n");
     server
         .stderr_says(&format!(
-            "browser `{}` has changed, but not before greenroom is started anew",
+            "browser `{}` has other values, but not before greenroom is started anew",
             theirs[2].url()
         ))
         .await;
