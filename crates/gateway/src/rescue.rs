@@ -272,8 +272,10 @@ impl Failure {
                 failure("browser_index").hint("leave `browserIndex` out")
             }
             FleetError::NotChosen(NotChosen::Required { known } | NotChosen::Unknown { known, .. }) => {
+                let instead = if declared { "; `browser_pool` names a pool instead" } else { "" };
+                let known = known.join(", ");
                 failure("browser_index")
-                    .hint(format!("`browserIndex` is one of {}; list_browsers shows them", known.join(", ")))
+                    .hint(format!("`browserIndex` is one of {known}; list_browsers shows them{instead}"))
             }
             FleetError::NotChosen(NotChosen::Nowhere) => {
                 failure("no_browser").hint("connect_browser attaches one, where that is allowed")
@@ -436,5 +438,15 @@ mod tests {
             ),
             "{hint}"
         );
+    }
+
+    /// Whoever does not say which browser hears of pools too, where there are any.
+    #[test]
+    fn pools_beside_browsers() {
+        let known = vec!["1".to_owned(), "2 (\"lab\")".to_owned()];
+        let error = FleetError::NotChosen(NotChosen::Required { known });
+        let hint = |declared| Failure::fleet(&error, declared).hint.unwrap();
+        assert_eq!(hint(false), "`browserIndex` is one of 1, 2 (\"lab\"); list_browsers shows them");
+        assert_eq!(hint(true), format!("{}; `browser_pool` names a pool instead", hint(false)));
     }
 }
