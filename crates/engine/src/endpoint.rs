@@ -201,12 +201,12 @@ impl Endpoint {
             Unreachable::Address(_) => "give `http://host:port`, or the WebSocket address of a browser's debugger".to_owned(),
             Unreachable::Header { .. } => "correct `headers` of this browser".to_owned(),
             Unreachable::Name(_) => "check the name of the host".to_owned(),
-            Unreachable::Io(_) => format!("is it running with {flag}?"),
+            Unreachable::Io(_) => format!("start it with {flag}; one that runs without it has to be ended first"),
             Unreachable::Tls(_) => "is its certificate one that this machine trusts?".to_owned(),
             Unreachable::Silent(_) => "something listens there and says nothing: does the browser hang, or ask its user for permission?".to_owned(),
             Unreachable::Status(401 | 403) => "it wants other `headers` of this browser, or lets nobody in".to_owned(),
             Unreachable::Status(500) => "a browser answers only to `localhost` or an IP address: use one of these as host".to_owned(),
-            Unreachable::Status(404) => format!("the browser may have been restarted, which changes its WebSocket address; `http://host:port` stays. Is it running with {flag}?"),
+            Unreachable::Status(404) => format!("the browser may have been restarted, which changes its WebSocket address; `http://host:port` stays. Start it with {flag}"),
             Unreachable::Status(_) | Unreachable::Strange(_) => format!("is this the debugger's address? The browser has to run with {flag}"),
         };
         StartError::new(error.to_string()).hint(hint)

@@ -34,7 +34,12 @@ async fn nobody_there() {
     let refused = endpoint(&at, &[]).reach().await.unwrap_err();
     let shown = url.replace("//", "//***@");
     assert!(refused.message.contains(&shown) && !refused.message.contains("sesame"), "{refused}");
-    assert_eq!(refused.hint.unwrap(), format!("is it running with --remote-debugging-port={port}?"));
+    assert_eq!(
+        refused.hint.unwrap(),
+        format!(
+            "start it with --remote-debugging-port={port}; one that runs without it has to be ended first"
+        )
+    );
 
     let shown = format!("{:?}", endpoint(&at, &["chrome", "--secret=sesame"]));
     assert!(shown.contains("X-Token") && shown.contains("chrome") && !shown.contains("sesame"), "{shown}");

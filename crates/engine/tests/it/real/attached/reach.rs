@@ -61,7 +61,12 @@ async fn browsers_that_cannot_be_had() {
         drop(listener);
         let (message, hint) = refused(adapter, at(&url)).await;
         assert!(message.contains("refused") && message.contains(&url), "{message}");
-        assert_eq!(hint, format!("is it running with --remote-debugging-port={port}?"));
+        assert_eq!(
+            hint,
+            format!(
+                "start it with --remote-debugging-port={port}; one that runs without it has to be ended first"
+            )
+        );
         let socket = format!("ws://127.0.0.1:{port}/devtools/browser/e7");
         let (message, _) = refused(adapter, at(&socket)).await;
         assert!(message.contains(&socket), "{message}");
