@@ -61,6 +61,11 @@ impl Attach for Attacher {
 }
 
 impl Attacher {
+    /// A browser that is declared. Its address was given by the operator, so nobody looks at it.
+    pub fn declared(&self, browser: &AttachedBrowser, index: u32) -> Attachment {
+        attachment(&self.settings, browser, endpoint(browser), &self.engines, index)
+    }
+
     /// The browser at the machine that its address means now, if an agent may name it.
     async fn look_at(&self, endpoint: Endpoint) -> Result<Endpoint, AttachError> {
         let shown = endpoint.shown();
@@ -109,16 +114,6 @@ fn endpoint(browser: &AttachedBrowser) -> Endpoint {
         headers: headers.collect(),
         start_command: browser.start_command.clone().into(),
     }
-}
-
-/// A configured browser.
-pub fn configured(
-    settings: &Arc<Settings>,
-    browser: &AttachedBrowser,
-    engines: &Engines,
-    index: u32,
-) -> Attachment {
-    attachment(settings, browser, endpoint(browser), engines, index)
 }
 
 fn attachment(

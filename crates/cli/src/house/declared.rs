@@ -2,22 +2,21 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use greenroom_core::settings::{AttachedBrowser, Settings};
+use greenroom_core::settings::AttachedBrowser;
 use greenroom_fleet::FleetError;
 use greenroom_gateway::Gateway;
 
-use super::{browsers, engines::Engines};
+use super::browsers::Attacher;
 
 /// The declared browsers, each with the number that agents know it by.
 pub struct Declared {
-    settings: Arc<Settings>,
-    engines: Engines,
+    by: Arc<Attacher>,
     attached: Mutex<Vec<(String, u32)>>,
 }
 
 impl Declared {
-    pub fn new(settings: Arc<Settings>, engines: Engines) -> Self {
-        Self { settings, engines, attached: Mutex::default() }
+    pub fn new(by: Arc<Attacher>) -> Self {
+        Self { by, attached: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(String, u32)>> {
@@ -26,8 +25,7 @@ impl Declared {
 
     /// Takes a browser on. Nothing is connected by that.
     pub fn attach(&self, gateway: &Gateway, browser: &AttachedBrowser) -> Result<(), FleetError> {
-        let make = |index| browsers::configured(&self.settings, browser, &self.engines, index);
-        let index = gateway.attach(make)?.index;
+        let index = gateway.attach(|index| self.by.declared(browser, index))?.index;
         self.lock().push((browser.url.clone(), index));
         Ok(())
     }

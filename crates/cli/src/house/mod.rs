@@ -99,7 +99,7 @@ impl House {
             idle_timeout: settings.sessions.idle_timeout,
             max_lifetime: settings.sessions.max_lifetime,
         };
-        let all = Arc::new(settings.clone());
+        let attacher = Arc::new(Attacher { settings: Arc::new(settings.clone()), engines: engines.clone() });
         let store = records::open(settings, run.tag());
         let records = store.clone().map(|store| -> Arc<dyn Records> { store });
         let watch = Arc::new(Watch { metrics: metrics.clone(), records: records.clone() });
@@ -112,7 +112,7 @@ impl House {
             attaching: Attaching {
                 changes: settings.attach.changes,
                 configured: !settings.browsers.is_empty(),
-                by: Some(Arc::new(Attacher { settings: all.clone(), engines: engines.clone() })),
+                by: Some(attacher.clone()),
             },
             folder: surroundings.working_dir.clone(),
             parking: greenroom_gateway::Parking::default(),
@@ -127,7 +127,7 @@ impl House {
                 ..Recall::none()
             },
         });
-        let declared = Declared::new(all, engines.clone());
+        let declared = Declared::new(attacher);
         for browser in &settings.browsers {
             declared.attach(&gateway, browser)?;
         }

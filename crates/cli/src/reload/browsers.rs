@@ -12,7 +12,7 @@ use greenroom_core::{
 use super::change::{Change, Effect};
 
 /// What a change comes to for browsers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Turnover {
     pub new: Vec<AttachedBrowser>,
     pub gone: Vec<AttachedBrowser>,
@@ -41,16 +41,13 @@ impl Turnover {
         }
     }
 
-    /// What can be done now.
-    pub fn now(self) -> Self {
-        if self.waits { Self::default() } else { self }
-    }
-
     /// The browsers that are declared and attached after this.
     pub fn onto(self, browsers: &mut Vec<AttachedBrowser>) {
-        let Self { new, gone, .. } = self.now();
-        browsers.retain(|one| gone.iter().all(|gone| gone.url != one.url));
-        browsers.extend(new);
+        if self.waits {
+            return;
+        }
+        browsers.retain(|one| self.gone.iter().all(|gone| gone.url != one.url));
+        browsers.extend(self.new);
     }
 
     /// Each is called by its address without its query, which may be a secret.

@@ -44,9 +44,8 @@ pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signal
         match inputs.resolve() {
             Ok(after) => {
                 let merged = in_force(&current, &after.settings);
-                let turnover = Turnover::between(&current, &after.settings);
                 take_on(house, &merged, changes(&current, &after.settings));
-                let refused = house.turn_over(&turnover.now()).await;
+                let refused = house.turn_over(&Turnover::between(&current, &merged)).await;
                 current = merged;
                 current.browsers.retain(|browser| !refused.contains(&browser.url));
             }

@@ -6,7 +6,11 @@
 mod command;
 mod remote;
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset, web_address};
 use sha2::{Digest, Sha256};
@@ -15,12 +19,13 @@ use crate::{
     launcher::Launcher,
     ports::Ports,
     run_folder::RunFolder,
-    stdio::Processes,
+    seat_folder::SeatFolder,
+    stdio::{Connection, Kind, Processes, SeatBrowser},
     tool_list::ToolsChanged,
     upstream::{self},
 };
 
-use command::ByCommand;
+use command::Command;
 use remote::Remote;
 
 /// A server to be started, or to be reached.
@@ -67,25 +72,17 @@ impl Engine for CustomEngine {
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         Box::pin(async move {
-            match &self.server {
-                CustomServer::Command { program, args } => command::tools(self, program, args).await,
-                CustomServer::Url(url) => Remote::find(self.clone(), url)?.tools().await,
+            match self.way()? {
+                Way::Command(command) => command.tools(&self.launcher).await,
+                Way::Remote(remote) => remote.tools().await,
             }
         })
     }
 
     fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
         Box::pin(async move {
-            match &self.server {
-                CustomServer::Command { program, args } => {
-                    let kind =
-                        ByCommand { engine: self.clone(), program: program.clone(), args: args.clone() };
-                    Processes::start(Box::new(kind), self.slots).await
-                }
-                CustomServer::Url(url) => {
-                    Processes::start(Box::new(Remote::find(self.clone(), url)?), self.slots).await
-                }
-            }
+            let server = Server { engine: self.clone(), way: self.way()? };
+            Processes::start(Box::new(server), self.slots).await
         })
     }
 
@@ -93,6 +90,62 @@ impl Engine for CustomEngine {
     /// that could be asked.
     fn spare_suits(&self, agent: &dyn Agent) -> bool {
         !upstream::may_be_asked(agent)
+    }
+}
+
+impl CustomEngine {
+    fn way(&self) -> Result<Way, StartError> {
+        Ok(match &self.server {
+            CustomServer::Command { program, args } => {
+                Way::Command(Command { program: program.clone(), args: args.clone() })
+            }
+            CustomServer::Url(url) => Way::Remote(Box::new(Remote::find(self, url)?)),
+        })
+    }
+}
+
+/// A server, as an instance has it.
+struct Server {
+    engine: CustomEngine,
+    way: Way,
+}
+
+enum Way {
+    Command(Command),
+    Remote(Box<Remote>),
+}
+
+impl Kind for Server {
+    fn connect<'a>(
+        &'a self,
+        _: &'a Path,
+        _: Option<&'a SeatBrowser>,
+    ) -> BoxFuture<'a, Result<Connection, StartError>> {
+        Box::pin(async move {
+            match &self.way {
+                Way::Command(command) => command.start(&self.engine.launcher).await.map(Into::into),
+                Way::Remote(remote) => Ok((&remote.endpoint).into()),
+            }
+        })
+    }
+
+    fn unreachable(&self, error: StartError) -> StartError {
+        match &self.way {
+            Way::Command(_) => error,
+            Way::Remote(remote) => remote.unreachable(error),
+        }
+    }
+
+    fn folder(&self) -> Result<SeatFolder, StartError> {
+        SeatFolder::make(&self.engine.run, None)
+    }
+
+    fn tools_changed(&self) -> Option<ToolsChanged> {
+        Some(self.engine.tools_changed.clone())
+    }
+
+    fn suits(&self, agent: &dyn Agent) -> bool {
+        self.engine.spare_suits(agent)
     }
 }
 

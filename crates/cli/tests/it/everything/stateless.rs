@@ -126,3 +126,17 @@ async fn beside_other_pools() {
     let instructions = welcome["result"]["instructions"].as_str().unwrap();
     assert!(instructions.contains("The server behind pool REFERENCE says:\n\n#"), "{instructions}");
 }
+
+/// A server that cannot be started hides nothing of another that has what is asked for.
+#[tokio::test]
+async fn beside_a_server_that_does_not_start() {
+    let stage = Stage::new()
+        .pools("MAIN_INSTANCES", "1")
+        .pools("MAIN_IS_DEFAULT", "true")
+        .pools("MAIN_COMMAND", &json!(["false"]).to_string())
+        .pools("REFERENCE_INSTANCES", "1")
+        .pools("REFERENCE_COMMAND", &json!(["node", path()]).to_string());
+    let client = stage.client_with(super::capabilities()).await;
+    let listed = client.request("prompts/list", json!({})).await;
+    assert_eq!(listed["result"]["prompts"][0]["name"], "simple-prompt", "{listed}");
+}

@@ -1,6 +1,6 @@
 //! Pools over REST: what there is, what can be changed, and refusals that programs understand.
 
-use greenroom_testkit::{PATIENCE, http::Server, text_of, within};
+use greenroom_testkit::{http::Server, text_of, until_some};
 use serde_json::{Value, json};
 
 use super::remote;
@@ -91,20 +91,12 @@ async fn pages_may_not_command() {
 }
 
 /// Asks again and again until a pool looks like this: what a command brings about announces itself to nobody.
-async fn until(server: &Server, pool: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    let look = async {
-        loop {
-            let (_, said) = get(server, &format!("/api/pools/{pool}")).await;
-            if wanted(&said) {
-                return said;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    within(PATIENCE, look).await
+pub async fn until(server: &Server, pool: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let path = format!("/api/pools/{pool}");
+    until_some("the pool as it should be", async || Some(get(server, &path).await.1).filter(&wanted)).await
 }
 
-fn healthy(count: usize) -> impl Fn(&Value) -> bool {
+pub fn healthy(count: usize) -> impl Fn(&Value) -> bool {
     move |pool| pool["healthy_instances"] == count && pool["total_instances"] == count
 }
 

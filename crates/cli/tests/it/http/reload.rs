@@ -2,9 +2,8 @@
 
 use std::{fs, path::PathBuf};
 
-use greenroom_testkit::{PATIENCE, http::Server, process::Signal, text_of, within};
+use greenroom_testkit::{http::Server, process::Signal, text_of};
 use serde_json::{Value, json};
-use tokio::time::{Duration, sleep};
 
 use super::remote;
 use crate::front::stage::Stage;
@@ -23,17 +22,7 @@ async fn pool(server: &Server) -> Value {
 
 /// Returns when so many instances are healthy, of as many.
 async fn healthy(server: &Server, count: usize) {
-    let wanted = (json!(count), json!(count));
-    within(PATIENCE, async {
-        loop {
-            let pool = pool(server).await;
-            if (pool["total_instances"].clone(), pool["healthy_instances"].clone()) == wanted {
-                return;
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    super::pools::until(server, "MAIN", super::pools::healthy(count)).await;
 }
 
 /// A changed file is noticed: what can change does, at once; what cannot is said; a mistake changes nothing.

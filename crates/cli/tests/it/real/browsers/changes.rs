@@ -165,7 +165,8 @@ async fn by_the_configuration_file() {
         let browsers = which.iter().map(|at| format!("[[browsers]]\nurl = \"{}\"\n", theirs[*at].url()));
         std::fs::write(&file, format!("log = \"info\"\n{}{more}", browsers.collect::<String>())).unwrap();
     };
-    write(&[0, 1], "");
+    // A label that goes to another browser with the same change.
+    write(&[0, 1], "label = \"third\"\n");
     let server = greenroom_testkit::Launch::new(env!("CARGO_BIN_EXE_greenroom"))
         .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(data.path())

@@ -8,13 +8,12 @@ mod example;
 mod failure;
 pub mod storm;
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use greenroom_testkit::{
-    PATIENCE,
     http::{Remote, Server},
     process::{Signal, signal},
-    within,
+    until_some,
 };
 use serde_json::{Value, json};
 
@@ -22,9 +21,6 @@ use super::{
     house::{Answer, Data, REVISION},
     look,
 };
-
-/// Between two looks at a pool, so that looking does not take a core.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A server with one declared pool.
 pub struct Venue {
@@ -73,16 +69,7 @@ impl Venue {
 
     /// Asks again and again until the pool looks like this: how an instance is announces itself to nobody.
     pub async fn until(&self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let look = async {
-            loop {
-                let pool = self.pool().await;
-                if wanted(&pool) {
-                    return pool;
-                }
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-        };
-        within(PATIENCE, look).await
+        until_some("the pool as it should be", async || Some(self.pool().await).filter(&wanted)).await
     }
 
     /// The main process of an instance's browser: the one with its profile.
