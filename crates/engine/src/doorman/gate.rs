@@ -186,13 +186,15 @@ impl Gate {
     }
 
     fn due_of(&self, tab: &Tab) -> Option<Instant> {
-        match tab.state {
-            State::Held(since) => Some(since + ANSWER),
-            _ if tab.is_used || tab.has_dialog || self.own.has(&tab.target) => None,
-            State::Asked(since) => Some(since + ANSWER),
-            State::Shown => tab.since.map(|since| since + SLOW),
-            State::Hidden | State::Leaving => None,
-        }
+        let due = match tab.state {
+            State::Held(since) => return Some(since + ANSWER),
+            State::Asked(since) => since + ANSWER,
+            State::Shown => tab.since? + SLOW,
+            State::Hidden | State::Leaving => return None,
+        };
+        // Last, since this is asked with every message, and most tabs owe nobody anything.
+        let is_excused = tab.is_used || tab.has_dialog || self.own.has(&tab.target);
+        (!is_excused).then_some(due)
     }
 
     pub(super) fn time_passed(&mut self, now: Instant) -> Vec<Out> {
