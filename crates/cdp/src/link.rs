@@ -125,8 +125,8 @@ mod tests {
                 let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
                 client_async(request, stream).await.ok()
             };
-            let doorman = async { accept(listener.accept().await.unwrap().0, "/secret").await };
-            let (program, inside) = tokio::join!(program, doorman);
+            let cdp_proxy = async { accept(listener.accept().await.unwrap().0, "/secret").await };
+            let (program, inside) = tokio::join!(program, cdp_proxy);
             assert_eq!((program.is_some(), inside.is_some()), (is_let_in, is_let_in), "{path} {origin:?}");
             let (Some((program, _)), Some((mut to, mut from))) = (program, inside) else { continue };
             let (mut sink, mut stream) = program.split();

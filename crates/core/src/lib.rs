@@ -8,6 +8,7 @@ pub mod id;
 pub mod lease;
 pub mod likeness;
 pub mod net;
+pub mod page_url;
 pub mod policy;
 pub mod port;
 pub mod raw;

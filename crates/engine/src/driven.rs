@@ -9,8 +9,8 @@ use greenroom_core::{Lost, StartError};
 use tokio::time::timeout;
 
 use crate::{
+    cdp_proxy::{CdpProxy, Debugger, Targets},
     chromium::{Chromium, ChromiumSpec},
-    doorman::Doorman,
     endpoint::Endpoint,
     launcher::Launcher,
     left_tabs,
@@ -27,31 +27,40 @@ pub(crate) const EXIT: Duration = Duration::from_secs(2);
 /// How long a browser of which nothing came may take to end by itself once asked.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-pub(crate) enum Driven {
-    Ours(Chromium),
-    Attached(Attached),
+pub(crate) struct Driven {
+    browser: Browser,
+    /// Where engines connect to it.
+    pub(crate) cdp_proxy: Arc<CdpProxy>,
 }
 
-/// A browser that is not ours.
-pub(crate) struct Attached {
-    pub(crate) endpoint: Arc<Endpoint>,
-    /// Who lets an engine in.
-    pub(crate) doorman: Arc<Doorman>,
-    /// Its debugger is as closed to browsers as our own are.
-    _port: Option<PortGuard>,
+enum Browser {
+    Ours(Chromium),
+    Attached {
+        endpoint: Arc<Endpoint>,
+        /// Its debugger is as closed to browsers as our own are.
+        _port: Option<PortGuard>,
+    },
 }
 
 impl Driven {
-    /// Starts a browser and observes it.
+    /// Starts a browser and observes it. Engines will hear of these targets in it.
     pub(crate) async fn start(
         launcher: &Launcher,
         run: &RunFolder,
         ports: &Ports,
         spec: &ChromiumSpec,
+        targets: Targets,
     ) -> Result<(Self, Observer), StartError> {
         let chromium = Chromium::start(launcher, run, ports, spec).await?;
-        match Observer::connect(&chromium.endpoint).await {
-            Ok(observer) => Ok((Self::Ours(chromium), observer)),
+        let connected = async {
+            let observer = Observer::connect(&chromium.endpoint).await?;
+            let debugger = Debugger { address: chromium.endpoint.clone(), headers: Vec::new() };
+            Ok((observer, CdpProxy::open(debugger, targets, ports).await?))
+        };
+        match connected.await {
+            Ok((observer, cdp_proxy)) => {
+                Ok((Self { browser: Browser::Ours(chromium), cdp_proxy: Arc::new(cdp_proxy) }, observer))
+            }
             Err(error) => {
                 chromium.stop(STOP_GRACE).await;
                 Err(error)
@@ -65,6 +74,7 @@ impl Driven {
         endpoint: &Arc<Endpoint>,
         run: &RunFolder,
         ports: &Ports,
+        targets: Targets,
     ) -> Result<(Self, Observer), StartError> {
         // Before anything is said to it, and again by the port that was really reached, whatever its name.
         not_ours(endpoint, endpoint.local_port(), ports)?;
@@ -74,23 +84,21 @@ impl Driven {
         left_tabs::close(run, &observer).await;
         let port = observer.local_port().map(|port| ports.hold_theirs(port)).transpose();
         let port = port.map_err(|error| unwritable(run, &error))?;
-        let doorman = Arc::new(Doorman::open(endpoint.clone(), address, ports).await?);
-        let attached = Attached { endpoint: endpoint.clone(), doorman, _port: port };
-        Ok((Self::Attached(attached), observer))
+        let debugger = Debugger { address, headers: endpoint.sent_headers() };
+        let cdp_proxy = Arc::new(CdpProxy::open(debugger, targets, ports).await?);
+        let browser = Browser::Attached { endpoint: endpoint.clone(), _port: port };
+        Ok((Self { browser, cdp_proxy }, observer))
     }
 
     /// The WebSocket address at which an engine finds its debugger.
     pub(crate) fn address(&self) -> &str {
-        match self {
-            Self::Ours(chromium) => &chromium.endpoint,
-            Self::Attached(attached) => attached.doorman.address(),
-        }
+        self.cdp_proxy.address()
     }
 
     /// Resolves with why it is gone.
     pub(crate) async fn ended(&self, observer: &Observer) -> Lost {
-        match self {
-            Self::Ours(chromium) => {
+        match &self.browser {
+            Browser::Ours(chromium) => {
                 let browser = chromium.process();
                 let exit = async {
                     let exit = browser.wait();
@@ -105,7 +113,7 @@ impl Driven {
                     None => Lost::Protocol("the browser's debugger is gone".into()),
                 }
             }
-            Self::Attached(Attached { endpoint, .. }) => {
+            Browser::Attached { endpoint, .. } => {
                 observer.ended().await;
                 let status = format!("its debugger at {} is gone", endpoint.shown());
                 Lost::Browser { status: status.into(), stderr_tail: Arc::default() }
@@ -115,31 +123,27 @@ impl Driven {
 
     /// greenroom has opened this tab in it for an engine.
     pub(crate) fn opened(&self, tab: &str) {
-        if let Self::Attached(attached) = self {
-            attached.doorman.owns(tab);
-        }
+        self.cdp_proxy.owns(tab);
     }
 
     /// Its process, if it is ours.
     pub(crate) fn process(&self) -> Option<&Process> {
-        match self {
-            Self::Ours(chromium) => Some(chromium.process()),
-            Self::Attached(_) => None,
+        match &self.browser {
+            Browser::Ours(chromium) => Some(chromium.process()),
+            Browser::Attached { .. } => None,
         }
     }
 
     /// Ends it, if it is ours.
     pub(crate) async fn stop(&self, grace: Duration) {
-        if let Self::Ours(chromium) = self {
+        if let Browser::Ours(chromium) = &self.browser {
             chromium.stop(grace).await;
         }
     }
 
-    pub(crate) fn attached(&self) -> Option<&Attached> {
-        match self {
-            Self::Attached(attached) => Some(attached),
-            Self::Ours(_) => None,
-        }
+    /// Whether somebody else started it.
+    pub(crate) fn is_attached(&self) -> bool {
+        matches!(self.browser, Browser::Attached { .. })
     }
 }
 

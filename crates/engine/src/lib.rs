@@ -8,10 +8,10 @@
 mod answer;
 mod brought;
 pub mod browser;
+mod cdp_proxy;
 pub mod chromium;
 pub mod custom;
 pub mod devtools;
-mod doorman;
 mod driven;
 mod endpoint;
 pub mod errand;

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::{DevtoolsEngine, command, seat::DevtoolsSeat};
 use crate::{
     answer::{failure, first_text},
-    doorman::Doorman,
+    cdp_proxy::CdpProxy,
     endpoint::Endpoint,
     own_tabs,
     run_folder::{Scratch, unwritable},
@@ -48,8 +48,8 @@ pub(super) async fn start(
 }
 
 impl Attached {
-    fn doorman(&self) -> Option<Arc<Doorman>> {
-        self.base.driven().attached().map(|attached| attached.doorman.clone())
+    fn cdp_proxy(&self) -> &Arc<CdpProxy> {
+        &self.base.driven().cdp_proxy
     }
 }
 
@@ -93,10 +93,7 @@ impl Kind for Attached {
             })?;
             let body = listed.map_err(|gone| StartError::new(gone.to_string()))?;
             failure(&body).map_err(|text| {
-                let text = match self.doorman() {
-                    Some(doorman) => doorman.unnamed(text),
-                    None => text,
-                };
+                let text = self.cdp_proxy().unnamed(text);
                 StartError::new(format!("the engine cannot use the browser: {text}"))
             })?;
             let text = body.ok().and_then(|body| first_text(body.get())).unwrap_or_default();
@@ -149,6 +146,8 @@ impl Kind for Attached {
 
     fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
         let is_here = self.base.observer().local_port().is_some();
-        Box::new(DevtoolsSeat::new(seat, self.engine.options.clone()).of(self.doorman(), is_here))
+        Box::new(
+            DevtoolsSeat::new(seat, self.engine.options.clone()).attached(self.cdp_proxy().clone(), is_here),
+        )
     }
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     answer::{OWN_WAIT_MAX, failed},
-    doorman::Doorman,
+    cdp_proxy::CdpProxy,
     stdio::ProcessSeat,
     workspace::Place,
 };
@@ -46,19 +46,19 @@ pub(super) struct DevtoolsSeat {
     /// Whether the browser is on this machine, and can be handed files of it.
     is_here: bool,
     /// Who let the engine into the browser, if somebody else runs it.
-    doorman: Option<Arc<Doorman>>,
+    cdp_proxy: Option<Arc<CdpProxy>>,
 }
 
 impl DevtoolsSeat {
     pub(super) fn new(seat: ProcessSeat, options: Arc<DevtoolsOptions>) -> Self {
         let (recordings, downloaded) = (HashMap::new(), HashSet::new());
-        let (is_here, doorman) = (true, None);
-        Self { seat: Box::new(seat), options, serial: 0, recordings, downloaded, is_here, doorman }
+        let (is_here, cdp_proxy) = (true, None);
+        Self { seat: Box::new(seat), options, serial: 0, recordings, downloaded, is_here, cdp_proxy }
     }
 
     /// The same in somebody else's browser.
-    pub(super) fn of(self, doorman: Option<Arc<Doorman>>, is_here: bool) -> Self {
-        Self { is_here, doorman, ..self }
+    pub(super) fn attached(self, cdp_proxy: Arc<CdpProxy>, is_here: bool) -> Self {
+        Self { is_here, cdp_proxy: Some(cdp_proxy), ..self }
     }
 
     /// The seat's folder by its real path, which is how the engine names what is in it.
@@ -87,8 +87,8 @@ impl DevtoolsSeat {
             outgoing = self.recordings.remove(&page).unwrap_or_default();
         }
         let mut reply = self.seat.call(call, agent).await?;
-        if let Some(doorman) = &self.doorman {
-            reply.body = doorman.unnamed_in(reply.body);
+        if let Some(cdp_proxy) = &self.cdp_proxy {
+            reply.body = cdp_proxy.unnamed_in(reply.body);
         }
         let downloads = files::downloads(&folder, &mut self.downloaded).await;
         let answer = Answer {

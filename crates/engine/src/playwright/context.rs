@@ -97,10 +97,7 @@ impl Shared {
         let listed =
             async { upstream.call(&list, agent).await.map_err(|gone| StartError::new(gone.to_string())) };
         failure(&self.answer(listed).await?).map_err(|text| {
-            let text = match self.browser.attached() {
-                Some(attached) => attached.doorman.unnamed(text),
-                None => text,
-            };
+            let text = self.browser.cdp_proxy.unnamed(text);
             StartError::new(format!("the engine cannot make a context: {text}"))
         })
     }

@@ -150,8 +150,8 @@ impl Shared {
     /// Why the engine does not answer. It takes hold of every tab before it says anything, so that of somebody else's
     /// browser one that hangs is enough.
     fn hung(&self) -> Lost {
-        match self.browser.attached() {
-            Some(_) => Lost::Unwell(
+        match self.browser.is_attached() {
+            true => Lost::Unwell(
                 format!(
                     "the engine could not take hold of it within {}; a tab there may hang, or show a dialog that \
                      waits for an answer",
@@ -159,7 +159,7 @@ impl Shared {
                 )
                 .into(),
             ),
-            None => Lost::Hung(ANSWER),
+            false => Lost::Hung(ANSWER),
         }
     }
 

@@ -30,6 +30,7 @@ use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError,
 
 use crate::{
     browser::{self, Wanted},
+    cdp_proxy::Targets,
     chromium::{ChromiumSpec, OwnContext},
     driven::Driven,
     install,
@@ -77,12 +78,22 @@ impl PlaywrightEngine {
 
     /// Starts the browser, or finds it, and observes it.
     async fn browser(&self, wanted: Wanted) -> Result<(Driven, Observer), StartError> {
+        let targets = self.targets();
         match &self.options.attach {
-            Some(endpoint) => Driven::attach(endpoint, &self.run, &self.ports).await,
+            Some(endpoint) => Driven::attach(endpoint, &self.run, &self.ports, targets).await,
             None => {
                 let spec = self.chromium(wanted)?;
-                Driven::start(&self.launcher, &self.run, &self.ports, &spec).await
+                Driven::start(&self.launcher, &self.run, &self.ports, &spec, targets).await
             }
+        }
+    }
+
+    /// What of a browser the engine hears of.
+    fn targets(&self) -> Targets {
+        match (self.options.isolated, self.options.has_own_tabs()) {
+            (true, _) => Targets::OwnContexts,
+            (false, true) => Targets::responsive(),
+            (false, false) => Targets::All,
         }
     }
 

@@ -157,10 +157,9 @@ impl PlaywrightSeat {
             Ok(why) = lost.wait_for(Option::is_some) => return Err(why.clone().unwrap_or(Lost::Shutdown)),
             answer = self.upstream.call(&call.params, agent) => answer,
         };
-        let body = match (body, self.instance.browser.attached()) {
-            (Ok(body), Some(attached)) => attached.doorman.unnamed_in(body),
-            (Ok(body), None) => body,
-            (Err(gone), _) => return Err(settle(&mut lost, gone).await),
+        let body = match body {
+            Ok(body) => self.instance.browser.cdp_proxy.unnamed_in(body),
+            Err(gone) => return Err(settle(&mut lost, gone).await),
         };
         if let Some(Context::Tabs(own)) = &mut self.context {
             own.look(&self.instance.observer).await;
@@ -187,7 +186,9 @@ impl PlaywrightSeat {
     /// Answers calls that must not reach the engine of an attached browser: one would take leave of the browser, the other
     /// shows the way to it.
     async fn answer_here(&mut self, call: &Call) -> Option<Reply> {
-        self.instance.browser.attached()?;
+        if !self.instance.browser.is_attached() {
+            return None;
+        }
         if &*call.tool == CONFIG {
             return Some(failed("refused", "the way to this browser is greenroom's and is not shown"));
         }

@@ -22,6 +22,7 @@ use tokio::{
 };
 
 use crate::{
+    cdp_proxy::Targets,
     chromium::ChromiumSpec,
     driven::{Driven, EXIT},
     endpoint::Endpoint,
@@ -60,7 +61,8 @@ impl Base {
         ports: &Ports,
         spec: &ChromiumSpec,
     ) -> Result<Self, StartError> {
-        Ok(Self::new(Driven::start(launcher, run, ports, spec).await?))
+        // All of the browser is its seat's.
+        Ok(Self::new(Driven::start(launcher, run, ports, spec, Targets::All).await?))
     }
 
     pub(crate) async fn attach(
@@ -68,7 +70,7 @@ impl Base {
         run: &RunFolder,
         ports: &Ports,
     ) -> Result<Self, StartError> {
-        Ok(Self::new(Driven::attach(endpoint, run, ports).await?))
+        Ok(Self::new(Driven::attach(endpoint, run, ports, Targets::responsive()).await?))
     }
 
     fn new((driven, observer): (Driven, Observer)) -> Self {

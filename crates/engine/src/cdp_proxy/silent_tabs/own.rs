@@ -6,10 +6,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use super::message::TargetInfo;
+use crate::cdp_proxy::message::TargetInfo;
 
 #[derive(Default)]
-pub(super) struct Own(Mutex<Known>);
+pub(crate) struct Own(Mutex<Known>);
 
 /// How many of each are remembered. A session has a few; those that it left behind are long gone when they are forgotten.
 const REMEMBERED: usize = 1_024;
@@ -34,7 +34,7 @@ impl Own {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add_tab(&self, tab: &str) {
+    pub(in crate::cdp_proxy) fn add_tab(&self, tab: &str) {
         remember(&mut self.lock().tabs, tab);
     }
 

@@ -1,13 +1,18 @@
-//! Decides what passes. It holds no socket and no clock: messages and moments come in, messages go out.
+//! Keeps tabs from an engine that do not answer, in a browser whose tabs are somebody else's. It holds no socket and no
+//! clock: messages and moments come in, messages go out.
 //!
 //! A tab that an engine is told of is asked for a sign of life first, in the very session that the engine would use. One
 //! that answers is let in; until that is known everything behind it waits, so that the engine sees tabs in the browser's
 //! order. One that does not answer in time is left out, and let in when it answers after all. Later an engine's own call
-//! that a tab leaves unanswered makes the gate ask again, and one that says nothing then is taken from the engine, in the
+//! that a tab leaves unanswered makes the filter ask again, and one that says nothing then is taken from the engine, in the
 //! same way: it is let in again when it answers.
 //!
 //! The engine's own tabs are never asked, nor is one that it uses for the agent, nor one whose dialog it knows of: what they
 //! do is for the engine to bear. Nor is a session held that the engine asks for itself.
+
+mod lane;
+mod own;
+mod tab;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -16,11 +21,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    lane::{Lane, Waiting},
+    Out,
     message::{Attached, Detached, Envelope, Fault, Made, call, event, read},
-    own::Own,
-    tab::{State, Tab},
 };
+use lane::{Lane, Waiting};
+pub(super) use own::Own;
+use tab::{State, Tab};
 
 /// How long a tab may take to give a sign of life. A busy one takes a tenth of a second.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -47,17 +53,10 @@ const ASK: &str = "Runtime.getHeapUsage";
 /// The protocol's error for a session that is no more.
 const NO_SESSION: i64 = -32001;
 
-/// What goes out.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Out {
-    ToEngine(Text),
-    ToBrowser(Text),
-}
-
 /// One connection of an engine.
-pub(super) struct Gate {
+pub(super) struct SilentTabs {
     own: Arc<Own>,
-    /// The gate's own calls count down from the last number there is, so that they never meet the engine's.
+    /// The filter's own calls count down from the last number there is, so that they never meet the engine's.
     next: u32,
     asked: HashMap<u32, String>,
     /// By session.
@@ -74,7 +73,7 @@ pub(super) struct Gate {
     discovers: bool,
 }
 
-impl Gate {
+impl SilentTabs {
     pub(super) fn new(own: Arc<Own>) -> Self {
         Self {
             own,
@@ -89,27 +88,25 @@ impl Gate {
         }
     }
 
-    /// The engine says something.
-    pub(super) fn engine_says(&mut self, text: Text, now: Instant) -> Vec<Out> {
-        if let Ok(Envelope { id, method: Some(method), session, params, .. }) = serde_json::from_str(&text) {
-            match (&*method, session.as_deref().and_then(|session| self.tabs.get_mut(session))) {
-                ("Target.createTarget" | "Target.createBrowserContext", _) => self.making.extend(id),
-                ("Target.attachToTarget", _) => {
-                    let target = read::<Made>(params).and_then(|asked| asked.target_id);
-                    self.attaching.extend(id.zip(target));
-                }
-                ("Target.setDiscoverTargets", _) => self.discovers = true,
-                (uses, Some(tab)) if USES.contains(&uses) || uses.starts_with("Input.") => {
-                    tab.is_used = true;
-                }
-                (_, Some(tab)) => {
-                    tab.unanswered.extend(id);
-                    tab.since.get_or_insert(now);
-                }
-                _ => {}
+    /// Notes what the engine asks for. It passes whatever it is.
+    pub(super) fn engine_says(&mut self, call: &Envelope<'_>, now: Instant) {
+        let Envelope { id, method: Some(method), session, params, .. } = call else { return };
+        match (&**method, session.as_deref().and_then(|session| self.tabs.get_mut(session))) {
+            ("Target.createTarget" | "Target.createBrowserContext", _) => self.making.extend(*id),
+            ("Target.attachToTarget", _) => {
+                let target = read::<Made>(*params).and_then(|asked| asked.target_id);
+                self.attaching.extend(id.zip(target));
             }
+            ("Target.setDiscoverTargets", _) => self.discovers = true,
+            (uses, Some(tab)) if USES.contains(&uses) || uses.starts_with("Input.") => {
+                tab.is_used = true;
+            }
+            (_, Some(tab)) => {
+                tab.unanswered.extend(*id);
+                tab.since.get_or_insert(now);
+            }
+            _ => {}
         }
-        vec![Out::ToBrowser(text)]
     }
 
     /// The browser says something.

@@ -1,22 +1,23 @@
-//! Stands between an engine and a browser that somebody else runs, and lets everything pass but tabs that do not answer.
+//! A proxy between engines and a browser's debugger: every engine drives its browser through one, whoever started the
+//! browser.
 //!
-//! Engines take hold of every tab of a browser before they do anything, and ask all of them for their titles afterwards.
-//! One tab that its browser has put to sleep, that hangs, or that shows a dialog is enough to hold them up for ever. So an
-//! engine connects here, and hears of such a tab only when it answers ([`gate`]). What the browser's address or headers
-//! hold in secrets stays here too.
+//! An engine does what agents and pages make it do, so its calls are judged before the browser hears of them: where pages
+//! are sent, how large things are made ([`rules`]). And an engine attaches to every page that it hears of, so it hears only
+//! of those that are its business ([`Targets`]). What a browser's address or headers hold in secrets stays here too.
 //!
-//! The door is a port of loopback with a secret path, closed to all browsers of greenroom's. Each engine that comes in has
-//! a connection of its own to the browser; when one end goes, so does the other.
+//! The proxy listens on a port of loopback with a secret path, closed to all browsers of greenroom's. Each connection of an
+//! engine has a connection of its own to the browser; when one end goes, so does the other.
 
-mod gate;
-mod lane;
+mod filter;
 mod message;
-mod own;
-mod tab;
+mod own_contexts;
+mod rules;
+mod silent_tabs;
+mod sizes;
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_cdp::link::{self, Reader, Writer};
+use greenroom_cdp::link::{self, Reader, Text, Writer};
 use greenroom_core::{Raw, StartError, raw::parse};
 use tokio::{
     net::TcpListener,
@@ -27,13 +28,10 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use self::{
-    gate::{Gate, Out},
-    own::Own,
+    filter::{Filter, Unreadable},
+    silent_tabs::Own,
 };
-use crate::{
-    endpoint::Endpoint,
-    ports::{PortGuard, Ports},
-};
+use crate::ports::{PortGuard, Ports};
 
 /// How long either end may take to read what it was told. One that reads nothing for so long hangs.
 const SEND: Duration = Duration::from_secs(30);
@@ -44,20 +42,53 @@ const CLOSE: Duration = Duration::from_secs(1);
 /// Before the next one is let in when that failed: a process that is out of file descriptors may get some back.
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub(crate) struct Doorman {
+/// Which pages, workers and other targets of a browser an engine hears of.
+#[derive(Clone)]
+pub(crate) enum Targets {
+    /// All of them: the browser is one seat's.
+    All,
+    /// Those in contexts that its own connection made: other contexts are other seats', or the browser's user's.
+    OwnContexts,
+    /// All but tabs that do not answer: most of them are the browser's user's, and these are the engine's own.
+    Responsive(Arc<Own>),
+}
+
+impl Targets {
+    /// All that answer, in a browser that somebody uses.
+    pub(crate) fn responsive() -> Self {
+        Self::Responsive(Arc::default())
+    }
+}
+
+/// Where the browser is.
+pub(crate) struct Debugger {
+    /// Its WebSocket address.
+    pub(crate) address: String,
+    /// What is sent with every connection.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+/// A message, and where it goes.
+#[derive(Debug, PartialEq, Eq)]
+enum Out {
+    ToEngine(Text),
+    ToBrowser(Text),
+}
+
+pub(crate) struct CdpProxy {
     address: String,
     /// The part of the address that is nobody's business.
     secret: String,
-    own: Arc<Own>,
+    targets: Targets,
     _task: AbortOnDropHandle<()>,
     _port: PortGuard,
 }
 
-impl Doorman {
-    /// Opens a door to the browser at this address.
+impl CdpProxy {
+    /// Listens for engines that are to drive a browser.
     pub(crate) async fn open(
-        endpoint: Arc<Endpoint>,
-        browser: String,
+        debugger: Debugger,
+        targets: Targets,
         ports: &Ports,
     ) -> Result<Self, StartError> {
         let closed = |error: std::io::Error| StartError::new(format!("no port for the engine: {error}"));
@@ -67,17 +98,16 @@ impl Doorman {
         let secret = Uuid::new_v4().simple().to_string();
         let path = format!("/{secret}");
         let address = format!("ws://127.0.0.1:{port}{path}");
-        let own = Arc::<Own>::default();
-        let task = tokio::spawn(receive(listener, path, endpoint, browser, own.clone()));
-        Ok(Self { address, secret, own, _task: AbortOnDropHandle::new(task), _port: guard })
+        let task = tokio::spawn(receive(listener, path, Arc::new(debugger), targets.clone()));
+        Ok(Self { address, secret, targets, _task: AbortOnDropHandle::new(task), _port: guard })
     }
 
-    /// Where an engine comes in.
+    /// Where an engine connects to.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// An engine's text without the way in. It may name where it failed to connect.
+    /// An engine's text without the secret. It may name where it failed to connect.
     pub(crate) fn unnamed(&self, text: String) -> String {
         if text.contains(&self.secret) { text.replace(&self.secret, "…") } else { text }
     }
@@ -93,18 +123,14 @@ impl Doorman {
 
     /// A tab that greenroom opened for the engine. What it does is between the two.
     pub(crate) fn owns(&self, tab: &str) {
-        self.own.add_tab(tab);
+        if let Targets::Responsive(own) = &self.targets {
+            own.add_tab(tab);
+        }
     }
 }
 
-async fn receive(
-    listener: TcpListener,
-    path: String,
-    endpoint: Arc<Endpoint>,
-    browser: String,
-    own: Arc<Own>,
-) {
-    let mut inside = JoinSet::new();
+async fn receive(listener: TcpListener, path: String, debugger: Arc<Debugger>, targets: Targets) {
+    let mut connections = JoinSet::new();
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -114,15 +140,15 @@ async fn receive(
                 continue;
             }
         };
-        // Those that have left.
-        while inside.try_join_next().is_some() {}
-        let (path, endpoint, browser, own) = (path.clone(), endpoint.clone(), browser.clone(), own.clone());
-        inside.spawn(async move {
+        // Those that have ended.
+        while connections.try_join_next().is_some() {}
+        let (path, debugger, filter) = (path.clone(), debugger.clone(), Filter::new(&targets));
+        connections.spawn(async move {
             let Some((to_engine, from_engine)) = link::accept(stream, &path).await else { return };
-            match link::dial(&browser, &endpoint.sent_headers()).await {
+            match link::dial(&debugger.address, &debugger.headers).await {
                 Ok((to_browser, from_browser)) => {
                     let ends = Ends { to_engine, from_engine, to_browser, from_browser };
-                    ends.carry(Gate::new(own)).await;
+                    ends.carry(filter).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "an engine came, and the browser is not there");
@@ -142,24 +168,28 @@ struct Ends {
 
 impl Ends {
     /// Carries messages until one end is gone.
-    async fn carry(mut self, mut gate: Gate) {
+    async fn carry(mut self, mut filter: Filter) {
         loop {
-            let due = gate.due();
+            let due = filter.due();
             let out = tokio::select! {
                 text = self.from_browser.next() => match text {
-                    Some(text) => gate.browser_says(text, Instant::now()),
+                    Some(text) => filter.browser_says(text, Instant::now()),
                     None => break,
                 },
-                text = self.from_engine.next() => match text {
-                    Some(text) => gate.engine_says(text, Instant::now()),
+                text = self.from_engine.next() => match text.map(|text| filter.engine_says(text, Instant::now())) {
+                    Some(Ok(out)) => out,
+                    Some(Err(Unreadable)) => {
+                        tracing::warn!("an engine sent what is no call; its connection to the browser ends");
+                        break;
+                    }
                     None => break,
                 },
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                    // Who has answered already is not late.
+                    // An answer that has arrived already is not late.
                     match self.from_browser.next_if_there() {
-                        Some(Some(text)) => gate.browser_says(text, Instant::now()),
+                        Some(Some(text)) => filter.browser_says(text, Instant::now()),
                         Some(None) => break,
-                        None => gate.time_passed(Instant::now()),
+                        None => filter.time_passed(Instant::now()),
                     }
                 }
             };
@@ -168,7 +198,7 @@ impl Ends {
             }
         }
         let goodbye = async { tokio::join!(self.to_engine.close(), self.to_browser.close()) };
-        // Whoever does not listen needs none.
+        // An end that does not listen needs none.
         let _ = timeout(CLOSE, goodbye).await;
     }
 

@@ -1,10 +1,10 @@
-//! The gate between a browser and an engine that are both played here, with moments that are made up.
+//! The filter between a browser and an engine that are both played here, with moments that are made up.
 
 use super::*;
 
-/// A gate, what it has let pass, and the time.
+/// The filter, what it has let pass, and the time.
 struct Play {
-    gate: Gate,
+    tabs: SilentTabs,
     own: Arc<Own>,
     now: Instant,
     to_engine: Vec<String>,
@@ -14,8 +14,8 @@ struct Play {
 impl Play {
     fn new() -> Self {
         let own = Arc::<Own>::default();
-        let gate = Gate::new(own.clone());
-        Self { gate, own, now: Instant::now(), to_engine: Vec::new(), to_browser: Vec::new() }
+        let tabs = SilentTabs::new(own.clone());
+        Self { tabs, own, now: Instant::now(), to_engine: Vec::new(), to_browser: Vec::new() }
     }
 
     fn take(&mut self, out: Vec<Out>) {
@@ -28,19 +28,20 @@ impl Play {
     }
 
     fn browser(&mut self, message: &Value) {
-        let out = self.gate.browser_says(message.to_string().into(), self.now);
+        let out = self.tabs.browser_says(message.to_string().into(), self.now);
         self.take(out);
     }
 
     fn engine(&mut self, message: &Value) {
-        let out = self.gate.engine_says(message.to_string().into(), self.now);
-        self.take(out);
+        let text = message.to_string();
+        self.tabs.engine_says(&serde_json::from_str(&text).unwrap(), self.now);
+        self.to_browser.push(text);
     }
 
     /// Lets all the time pass that makes a difference, once.
     fn wait(&mut self) {
-        self.now = self.gate.due().unwrap();
-        let out = self.gate.time_passed(self.now);
+        self.now = self.tabs.due().unwrap();
+        let out = self.tabs.time_passed(self.now);
         self.take(out);
     }
 
@@ -59,7 +60,7 @@ impl Play {
     /// Nothing is remembered but so many tabs.
     #[track_caller]
     fn is_empty_but(&self, tabs: usize) {
-        let Gate { asked, tabs: known, places, lanes, making, attaching, .. } = &self.gate;
+        let SilentTabs { asked, tabs: known, places, lanes, making, attaching, .. } = &self.tabs;
         assert_eq!(known.len(), tabs);
         let rest = (asked.len(), places.len(), lanes.len(), making.len(), attaching.len());
         assert_eq!(rest, (0, 0, 0, 0, 0), "questions, places, lanes, what is made and asked for");
@@ -103,7 +104,7 @@ fn order_is_kept() {
     assert_eq!(play.heard(), ["attachedToTarget T1", "attachedToTarget T2", "7"]);
     play.browser(&json!({ "id": 8, "result": {} }));
     assert_eq!(play.heard(), ["8"]);
-    assert_eq!(play.gate.due(), None);
+    assert_eq!(play.tabs.due(), None);
 }
 
 /// A tab that does not answer in time is left out, and nothing waits for it any more; it is let in when it answers after
@@ -159,7 +160,7 @@ fn a_tab_that_falls_silent_is_taken_away() {
     let mut play = Play::new();
     play.browser(&attached("1", false));
     play.answers("S1");
-    assert_eq!(play.gate.due(), None, "nobody wants anything of it");
+    assert_eq!(play.tabs.due(), None, "nobody wants anything of it");
     play.engine(&json!({ "id": 1, "sessionId": "S1", "method": "Runtime.evaluate" }));
     play.wait();
     play.answers("S1");
@@ -171,13 +172,13 @@ fn a_tab_that_falls_silent_is_taken_away() {
     play.heard();
     play.browser(&json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S1" } }));
     assert_eq!(play.heard(), ["detachedFromTarget S1"]);
-    assert_eq!(play.gate.due(), None);
+    assert_eq!(play.tabs.due(), None);
 
     play.browser(&attached("2", false));
     play.answers("S2");
     play.engine(&json!({ "id": 2, "sessionId": "S2", "method": "Runtime.evaluate" }));
     play.browser(&json!({ "id": 2, "sessionId": "S2", "result": {} }));
-    assert_eq!(play.gate.due(), None, "it has answered");
+    assert_eq!(play.tabs.due(), None, "it has answered");
 }
 
 /// A tab that was taken away is asked for anew, and let in when it answers.
@@ -204,7 +205,7 @@ fn a_tab_that_was_taken_away_comes_back() {
     play.browser(&again);
     play.browser(&json!({ "id": asked["id"], "result": { "sessionId": "S1b" } }));
     play.wait();
-    assert_eq!(play.heard(), [""; 0], "it does not answer yet, and the question was the gate's");
+    assert_eq!(play.heard(), [""; 0], "it does not answer yet, and the question was the proxy's");
     play.answers("S1b");
     assert_eq!(play.heard(), ["attachedToTarget T1"]);
     play.is_empty_but(1);
@@ -223,7 +224,7 @@ fn further_sessions() {
     assert_eq!(play.heard(), ["attachedToTarget T1", "attachedToTarget T1"]);
     play.browser(&json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S1b" } }));
     play.engine(&json!({ "id": 1, "sessionId": "S1", "method": "Runtime.evaluate" }));
-    assert_eq!(play.gate.due(), None, "still its own");
+    assert_eq!(play.tabs.due(), None, "still its own");
 
     play.engine(&json!({ "id": 2, "method": "Target.attachToTarget", "params": { "targetId": "T2" } }));
     play.browser(&attached("2", false));
@@ -282,7 +283,7 @@ fn waits_are_bounded() {
         tabs += 1;
         play.now += Duration::from_secs(1);
         play.browser(&attached(&tabs.to_string(), false));
-        let out = play.gate.time_passed(play.now);
+        let out = play.tabs.time_passed(play.now);
         play.take(out);
     }
     assert!(play.now - begun <= LANE_WAIT, "{tabs} tabs");
@@ -305,9 +306,9 @@ fn a_dialog_during_a_question() {
     play.browser(&json!({ "method": "Page.javascriptDialogOpening", "sessionId": "S1", "params": {} }));
     play.now += Duration::from_secs(60);
     play.browser(&json!({ "method": "Page.javascriptDialogClosed", "sessionId": "S1", "params": {} }));
-    assert_eq!(play.gate.time_passed(play.now), []);
+    assert_eq!(play.tabs.time_passed(play.now), []);
     play.answers("S1");
-    assert_eq!(play.gate.due(), Some(play.now + SLOW));
+    assert_eq!(play.tabs.due(), Some(play.now + SLOW));
 }
 
 /// Tabs of the engine's own are never asked, by whatever they are: opened for it, made by it, opened by these, or in a
@@ -334,17 +335,16 @@ fn whom_nobody_asks() {
     for (id, session) in (10..).zip(["S1", "S2", "S3", "S4", "S5", "S6"]) {
         play.engine(&json!({ "id": id, "sessionId": session, "method": "Runtime.evaluate" }));
     }
-    assert_eq!(play.gate.due(), None);
+    assert_eq!(play.tabs.due(), None);
     play.browser(&json!({ "method": "Page.javascriptDialogClosed", "sessionId": "S6", "params": {} }));
-    assert!(play.gate.due().is_some(), "the dialog was no excuse for what comes later");
+    assert!(play.tabs.due().is_some(), "the dialog was no excuse for what comes later");
 }
 
-/// What is no message of the protocol passes as it is, both ways.
+/// What is no message of the protocol passes to the engine as it is.
 #[test]
 fn strange_messages_pass() {
     let mut play = Play::new();
     for strange in ["", "{", "[]", "7", r#"{"method":"Target.attachedToTarget","params":7}"#] {
-        assert_eq!(play.gate.browser_says(strange.into(), play.now), [Out::ToEngine(strange.into())]);
-        assert_eq!(play.gate.engine_says(strange.into(), play.now), [Out::ToBrowser(strange.into())]);
+        assert_eq!(play.tabs.browser_says(strange.into(), play.now), [Out::ToEngine(strange.into())]);
     }
 }

@@ -1,0 +1,188 @@
+//! What the proxy reads of the protocol, and the few messages that it writes itself.
+
+use std::borrow::Cow;
+
+use greenroom_cdp::link::Text;
+use serde::Deserialize;
+use serde_json::{Map, Value, json, value::RawValue};
+
+/// The outside of any message, either way. What is inside stays raw.
+#[derive(Deserialize)]
+pub(super) struct Envelope<'a> {
+    pub(super) id: Option<u32>,
+    #[serde(borrow)]
+    pub(super) method: Option<Cow<'a, str>>,
+    #[serde(rename = "sessionId", borrow)]
+    pub(super) session: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// What a message of the browser is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Kind<'a> {
+    /// The answer to the call with this number.
+    Answer(u32),
+    /// An event of this name.
+    Event(Cow<'a, str>),
+    /// Nothing of the protocol.
+    Neither,
+}
+
+/// Tells what a message is. A browser writes the number or the name first, so that the rest, which may be a picture of
+/// megabytes, is read only where it does not.
+pub(super) fn kind(text: &str) -> Kind<'_> {
+    if let Some((id, _)) = text.strip_prefix(r#"{"id":"#).and_then(|rest| rest.split_once(','))
+        && let Ok(id) = id.parse()
+    {
+        return Kind::Answer(id);
+    }
+    if let Some((name, _)) = text.strip_prefix(r#"{"method":""#).and_then(|rest| rest.split_once('"')) {
+        return Kind::Event(Cow::Borrowed(name));
+    }
+    match serde_json::from_str(text) {
+        Ok(Envelope { id: Some(id), .. }) => Kind::Answer(id),
+        Ok(Envelope { method: Some(name), .. }) => Kind::Event(name),
+        Ok(_) | Err(_) => Kind::Neither,
+    }
+}
+
+/// Numbers for calls of the proxy's own. They count down from half of those that there are, so that they meet neither the
+/// engine's nor those of [`super::silent_tabs`].
+pub(super) struct OwnIds {
+    next: u32,
+}
+
+impl OwnIds {
+    const FIRST: u32 = 1 << 30;
+
+    pub(super) fn next(&mut self) -> u32 {
+        self.next -= 1;
+        self.next
+    }
+
+    /// Whether a number is one of these.
+    pub(super) fn have(&self, id: u32) -> bool {
+        (self.next..Self::FIRST).contains(&id)
+    }
+}
+
+impl Default for OwnIds {
+    fn default() -> Self {
+        Self { next: Self::FIRST }
+    }
+}
+
+/// `Target.attachedToTarget`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Attached {
+    pub(super) session_id: String,
+    pub(super) target_info: TargetInfo,
+    #[serde(default)]
+    pub(super) waiting_for_debugger: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TargetInfo {
+    pub(super) target_id: String,
+    pub(super) r#type: String,
+    pub(super) opener_id: Option<String>,
+    pub(super) browser_context_id: Option<String>,
+}
+
+/// `Target.detachedFromTarget`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Detached {
+    pub(super) session_id: String,
+}
+
+/// What an engine has made, or asks for.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Made {
+    pub(super) target_id: Option<String>,
+    pub(super) browser_context_id: Option<String>,
+}
+
+/// An error.
+#[derive(Deserialize)]
+pub(super) struct Fault {
+    pub(super) code: i64,
+}
+
+pub(super) fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+/// A call of the proxy's own.
+pub(super) fn call(id: u32, session: Option<&str>, method: &str, params: &Value) -> Text {
+    let mut message = json!({ "id": id, "method": method, "params": params });
+    if let Some(session) = session {
+        message["sessionId"] = session.into();
+    }
+    message.to_string().into()
+}
+
+/// An event that the browser would send if a tab had come or gone.
+pub(super) fn event(method: &str, params: &Value) -> Text {
+    json!({ "method": method, "params": params }).to_string().into()
+}
+
+/// An event's session and its parameters.
+pub(super) fn params<T: serde::de::DeserializeOwned>(text: &str) -> Option<(Option<String>, T)> {
+    let event: Envelope<'_> = serde_json::from_str(text).ok()?;
+    Some((event.session.map(Cow::into_owned), read(event.params)?))
+}
+
+/// A call of the engine's with other parameters.
+pub(super) fn rewritten(id: u32, session: Option<&str>, method: &str, params: Map<String, Value>) -> Text {
+    call(id, session, method, &Value::Object(params))
+}
+
+/// The answer to a call that does not reach the browser.
+pub(super) fn refusal(id: u32, session: Option<&str>, why: &str) -> Text {
+    /// The protocol's error for a call that cannot be carried out.
+    const SERVER_ERROR: i64 = -32_000;
+    let mut answer = json!({ "id": id, "error": { "code": SERVER_ERROR, "message": why } });
+    if let Some(session) = session {
+        answer["sessionId"] = session.into();
+    }
+    answer.to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message is told by how it begins, and by all of it where it begins in another way.
+    #[test]
+    fn kinds() {
+        for (text, expected) in [
+            (r#"{"id":7,"result":{}}"#, Kind::Answer(7)),
+            (r#"{"result":{},"id":7}"#, Kind::Answer(7)),
+            (r#"{ "id": 7 }"#, Kind::Answer(7)),
+            (r#"{"method":"Page.x","params":{}}"#, Kind::Event("Page.x".into())),
+            (r#"{"params":{"id":3},"method":"Page.x"}"#, Kind::Event("Page.x".into())),
+            (r#"{"error":{}}"#, Kind::Neither),
+            ("", Kind::Neither),
+            (r#"{"id":-1,"result":{}}"#, Kind::Neither),
+        ] {
+            assert_eq!(kind(text), expected, "{text}");
+        }
+    }
+
+    /// The proxy's own numbers are known for what they are.
+    #[test]
+    fn own_ids() {
+        let mut ids = OwnIds::default();
+        let first = ids.next();
+        assert!(ids.have(first) && !ids.have(first - 1) && !ids.have(first + 1) && !ids.have(1));
+    }
+}

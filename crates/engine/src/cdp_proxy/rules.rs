@@ -1,0 +1,173 @@
+//! What an engine may ask a browser for. The proxy judges every call of an engine here before the browser hears of it: the
+//! call passes, passes with other parameters, or is refused, and then the proxy answers the engine with an error.
+//!
+//! A call for whose method there is a rule passes only as it was read here: its parameters are written anew, so that the
+//! browser cannot read another value out of them, and parameters that cannot be read are refused. Calls without a rule
+//! pass as they are.
+
+use greenroom_core::page_url;
+use serde_json::{Map, Value, value::RawValue};
+
+use super::sizes;
+
+/// What becomes of a call.
+#[derive(Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// It passes as it is.
+    Pass,
+    /// It passes with these parameters.
+    Replace(Params),
+    /// The engine is answered with this error.
+    Refuse(String),
+}
+
+/// The parameters of a call.
+pub(super) type Params = Map<String, Value>;
+
+/// Changes what has to be changed, or says why the call is refused.
+type Rule = fn(&mut Params) -> Result<(), String>;
+
+/// Methods that no engine needs. They end the browser for all of its sessions, hand it to a page, or carry other calls
+/// where no rule sees them.
+const FORBIDDEN: [&str; 7] = [
+    "Browser.close",
+    "Browser.crash",
+    "Browser.crashGpuProcess",
+    "Page.crash",
+    "Target.exposeDevToolsProtocol",
+    "Target.openDevTools",
+    "Target.sendMessageToTarget",
+];
+
+/// Judges one call of an engine. `shares_browser` says that other sessions have contexts in the same browser.
+pub(super) fn judge(method: &str, params: Option<&RawValue>, shares_browser: bool) -> Verdict {
+    let rule: Rule = match method {
+        "Page.navigate" | "Target.createTarget" => address,
+        "Browser.setWindowBounds" => sizes::window_bounds,
+        "Browser.setContentsSize" | "Emulation.setVisibleSize" => sizes::contents_size,
+        "Emulation.setDeviceMetricsOverride" => sizes::device_metrics,
+        "Page.captureScreenshot" => sizes::screenshot,
+        "Page.printToPDF" => sizes::paper,
+        "Browser.grantPermissions" if shares_browser => granted_permissions,
+        "Browser.setPermission" if shares_browser => set_permission,
+        _ if FORBIDDEN.contains(&method) => {
+            return Verdict::Refuse(format!("engines may not call `{method}`"));
+        }
+        _ => return Verdict::Pass,
+    };
+    let params = params.map_or(Ok(Params::new()), |raw| serde_json::from_str(raw.get()));
+    let judged = params
+        .map_err(|error| format!("its parameters cannot be read: {error}"))
+        .and_then(|mut params| rule(&mut params).map(|()| params));
+    match judged {
+        Ok(params) => Verdict::Replace(params),
+        Err(why) => Verdict::Refuse(why),
+    }
+}
+
+/// Where a page is sent, or begins. A new tab without an address is empty.
+fn address(params: &mut Params) -> Result<(), String> {
+    match params.get("url") {
+        None => Ok(()),
+        Some(Value::String(url)) if url.is_empty() => Ok(()),
+        Some(Value::String(url)) => page_url::check(url).map_err(|refused| refused.to_string()),
+        Some(_) => Err("`url` is not a text".to_owned()),
+    }
+}
+
+/// The clipboard belongs to all sessions of a browser. With a permission for it a page reads and writes it without anybody
+/// who copies or pastes.
+fn is_clipboard(permission: &Value) -> bool {
+    let name = permission.as_str().or_else(|| permission.get("name")?.as_str());
+    name.is_none_or(|name| name.to_ascii_lowercase().starts_with("clipboard"))
+}
+
+fn granted_permissions(params: &mut Params) -> Result<(), String> {
+    let Some(Value::Array(permissions)) = params.get_mut("permissions") else {
+        return Err("`permissions` is not a list".to_owned());
+    };
+    permissions.retain(|permission| !is_clipboard(permission));
+    Ok(())
+}
+
+fn set_permission(params: &mut Params) -> Result<(), String> {
+    let denies = params.get("setting").is_some_and(|setting| setting == "denied");
+    match params.get("permission") {
+        Some(permission) if denies || !is_clipboard(permission) => Ok(()),
+        _ => Err("sessions of this browser share its clipboard, so no page may use it".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(method: &str, params: &str) -> Verdict {
+        let params: Box<RawValue> = serde_json::from_str(params).unwrap();
+        judge(method, Some(&params), true)
+    }
+
+    fn is_refused(method: &str, params: &str) -> bool {
+        matches!(of(method, params), Verdict::Refuse(_))
+    }
+
+    fn replaced(params: Value) -> Verdict {
+        Verdict::Replace(serde_json::from_value(params).unwrap())
+    }
+
+    /// An engine opens pages of the web and empty ones. All else is refused, and so is what cannot be read.
+    #[test]
+    fn addresses() {
+        for method in ["Page.navigate", "Target.createTarget"] {
+            for url in ["https://example.com/", "about:blank", ""] {
+                let params = json!({ "url": url });
+                assert_eq!(of(method, &params.to_string()), replaced(params), "{method} {url}");
+            }
+            for params in [
+                r#"{"url":"view-source:file:///etc/passwd"}"#,
+                r#"{"url":"view-source:file:///etc/passwd#\ud800"}"#,
+                r#"{"url":"https://a/","url":"file:///etc/passwd"}"#,
+                r#"{"url":"chrome://crash"}"#,
+                r#"{"url":["file:///etc/passwd"]}"#,
+                r#"["file:///etc/passwd"]"#,
+            ] {
+                assert!(is_refused(method, params), "{method} {params}");
+            }
+        }
+        // Of two values the browser may take the other one, so it gets the one that was judged.
+        let twice = of("Page.navigate", r#"{"url":"file:///etc/passwd","url":"https://a/"}"#);
+        assert_eq!(twice, replaced(json!({ "url": "https://a/" })));
+    }
+
+    /// Nothing ends the browser or goes around the rules; what there is no rule for passes.
+    #[test]
+    fn forbidden() {
+        for method in FORBIDDEN {
+            assert!(is_refused(method, "{}"), "{method}");
+        }
+        assert_eq!(of("Runtime.evaluate", r#"{"expression":"1"}"#), Verdict::Pass);
+    }
+
+    /// Where sessions share a browser no page is granted the clipboard, under any of its names. Other permissions are.
+    #[test]
+    fn permissions() {
+        let granted = r#"{"permissions":["geolocation","clipboardReadWrite","clipboardSanitizedWrite"]}"#;
+        let left = replaced(json!({ "permissions": ["geolocation"] }));
+        assert_eq!(of("Browser.grantPermissions", granted), left);
+        for name in ["clipboard-read", "Clipboard-Write"] {
+            let set =
+                |setting: &str| json!({ "permission": { "name": name }, "setting": setting }).to_string();
+            assert!(is_refused("Browser.setPermission", &set("granted")), "{name}");
+            assert!(!is_refused("Browser.setPermission", &set("denied")), "{name}");
+        }
+        assert!(!is_refused(
+            "Browser.setPermission",
+            r#"{"permission":{"name":"geolocation"},"setting":"granted"}"#
+        ));
+        assert!(is_refused("Browser.setPermission", r#"{"setting":"granted"}"#));
+        let alone: Box<RawValue> = serde_json::from_str(granted).unwrap();
+        assert_eq!(judge("Browser.grantPermissions", Some(&alone), false), Verdict::Pass);
+    }
+}

@@ -1,0 +1,181 @@
+//! How large an engine may make what a browser draws: windows, pages, pictures. Pages can ask for any size, by the features
+//! of a window that they open, and engines pass it on. A browser that draws a page of 100,000 pixels takes all of the
+//! machine's memory or ends, and with it every session that it has.
+//!
+//! Sizes of windows and pages are cut down to the limits. A picture is refused if it is too large: a part of it would not be
+//! what was asked for.
+
+use serde_json::Value;
+
+use super::rules::Params;
+
+/// The longest side of a window or a page. A browser that draws 16,384 pixels square takes 1 GiB for every layer of it;
+/// the largest screens have 7,680.
+const SIDE_MAX: f64 = 8_192.0;
+
+/// The most device pixels of a page or a picture: a side of [`SIDE_MAX`] in both directions, which takes 256 MiB.
+const AREA_MAX: f64 = SIDE_MAX * SIDE_MAX;
+
+/// The most device pixels for each pixel of a page. Phones have up to four.
+const SCALE_MAX: f64 = 8.0;
+
+/// The longest side of a picture. A page of that height has a thousand screens.
+const PICTURE_SIDE_MAX: f64 = 1_000_000.0;
+
+/// The longest side of a sheet of paper, in inches: 200 are what the PDF format takes.
+const PAPER_MAX: f64 = 200.0;
+
+/// `Browser.setWindowBounds`.
+pub(super) fn window_bounds(params: &mut Params) -> Result<(), String> {
+    match params.get_mut("bounds") {
+        None => Ok(()),
+        Some(Value::Object(bounds)) => cut_sides(bounds, ["width", "height"]),
+        Some(_) => Err("`bounds` is not an object".to_owned()),
+    }
+}
+
+/// `Browser.setContentsSize` and `Emulation.setVisibleSize`.
+pub(super) fn contents_size(params: &mut Params) -> Result<(), String> {
+    cut_sides(params, ["width", "height"])
+}
+
+/// `Emulation.setDeviceMetricsOverride`. Where the page itself is within its limits and its pixels are too many, these are
+/// made larger.
+pub(super) fn device_metrics(params: &mut Params) -> Result<(), String> {
+    cut_sides(params, ["width", "height"])?;
+    cut_sides(params, ["screenWidth", "screenHeight"])?;
+    let scale = number(params, "deviceScaleFactor")?.unwrap_or_default();
+    let (width, height) = (side(params, "width")?, side(params, "height")?);
+    let most = (AREA_MAX / (width * height)).sqrt().min(SCALE_MAX);
+    if scale > most {
+        params.insert("deviceScaleFactor".to_owned(), most.into());
+    }
+    match params.get("viewport") {
+        None => Ok(()),
+        Some(Value::Object(viewport)) => picture(viewport),
+        Some(_) => Err("`viewport` is not an object".to_owned()),
+    }
+}
+
+/// `Page.captureScreenshot`. Without a clip it has the size of the page.
+pub(super) fn screenshot(params: &mut Params) -> Result<(), String> {
+    match params.get("clip") {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::Object(clip)) => picture(clip),
+        Some(_) => Err("`clip` is not an object".to_owned()),
+    }
+}
+
+/// `Page.printToPDF`.
+pub(super) fn paper(params: &mut Params) -> Result<(), String> {
+    for name in ["paperWidth", "paperHeight"] {
+        if number(params, name)?.is_some_and(|inches| inches > PAPER_MAX) {
+            return Err(format!("`{name}` is over {PAPER_MAX} inches"));
+        }
+    }
+    Ok(())
+}
+
+fn picture(clip: &Params) -> Result<(), String> {
+    let scale = number(clip, "scale")?.unwrap_or(1.0);
+    let (width, height) = (side(clip, "width")? * scale, side(clip, "height")? * scale);
+    if width > PICTURE_SIDE_MAX || height > PICTURE_SIDE_MAX || width * height > AREA_MAX {
+        return Err(format!(
+            "a picture of {width:.0} x {height:.0} pixels is too large: at most {AREA_MAX} pixels are drawn at once; \
+             take a part of the page"
+        ));
+    }
+    Ok(())
+}
+
+fn cut_sides(sizes: &mut Params, names: [&str; 2]) -> Result<(), String> {
+    for name in names {
+        if number(sizes, name)?.is_some_and(|side| side > SIDE_MAX) {
+            sizes.insert(name.to_owned(), (SIDE_MAX as u32).into());
+        }
+    }
+    Ok(())
+}
+
+/// A side that counts: one that is not given, or has nothing, counts as a pixel.
+fn side(sizes: &Params, name: &str) -> Result<f64, String> {
+    Ok(number(sizes, name)?.unwrap_or(1.0).max(1.0))
+}
+
+fn number(params: &Params, name: &str) -> Result<Option<f64>, String> {
+    match params.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => match value.as_f64().filter(|number| number.is_finite()) {
+            Some(number) => Ok(Some(number)),
+            None => Err(format!("`{name}` is not a number")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    type Rule = fn(&mut Params) -> Result<(), String>;
+
+    fn of(rule: Rule, params: Value) -> Result<Value, String> {
+        let mut params = serde_json::from_value(params).unwrap();
+        rule(&mut params).map(|()| Value::Object(params))
+    }
+
+    /// Windows and pages are cut down to the limits; those within them stay as they are.
+    #[test]
+    fn pages_are_cut() {
+        let usual = json!({ "width": 1280, "height": 720, "deviceScaleFactor": 1, "mobile": false });
+        assert_eq!(of(device_metrics, usual.clone()), Ok(usual));
+        let phone = json!({ "width": 412, "height": 915, "deviceScaleFactor": 3.5, "mobile": true });
+        assert_eq!(of(device_metrics, phone.clone()), Ok(phone));
+        let huge =
+            json!({ "width": 100_000, "height": 1e12, "screenWidth": 100_000, "deviceScaleFactor": 1 });
+        let cut = json!({ "width": 8192, "height": 8192, "screenWidth": 8192, "deviceScaleFactor": 1 });
+        assert_eq!(of(device_metrics, huge), Ok(cut));
+        let dense = of(device_metrics, json!({ "width": 4096, "height": 4096, "deviceScaleFactor": 1e9 }));
+        assert_eq!(dense.unwrap()["deviceScaleFactor"], 2.0);
+
+        let bounds = json!({ "windowId": 1, "bounds": { "left": -5, "width": 100_000, "height": 720 } });
+        let cut = json!({ "windowId": 1, "bounds": { "left": -5, "width": 8192, "height": 720 } });
+        assert_eq!(of(window_bounds, bounds), Ok(cut));
+        let minimised = json!({ "windowId": 1, "bounds": { "windowState": "minimized" } });
+        assert_eq!(of(window_bounds, minimised.clone()), Ok(minimised));
+        assert_eq!(of(contents_size, json!({ "width": 8193 })), Ok(json!({ "width": 8192 })));
+    }
+
+    /// Pictures and papers that are too large are refused; a long page is not.
+    #[test]
+    fn pictures_are_refused() {
+        let clip = |width: f64, height: f64, scale: f64| {
+            of(
+                screenshot,
+                json!({ "clip": { "x": 0, "y": 0, "width": width, "height": height, "scale": scale } }),
+            )
+        };
+        assert!(clip(1280.0, 50_000.0, 1.0).is_ok());
+        assert!(of(screenshot, json!({ "format": "png" })).is_ok());
+        for (width, height, scale) in
+            [(1280.0, 60_000.0, 1.0), (1280.0, 720.0, 100.0), (1.0, 1e7, 1.0), (-1.0, 1e12, 1.0)]
+        {
+            assert!(clip(width, height, scale).is_err(), "{width} {height} {scale}");
+        }
+        assert!(of(paper, json!({ "paperWidth": 8.5, "paperHeight": 200 })).is_ok());
+        assert!(of(paper, json!({ "paperWidth": 8.5, "paperHeight": 1e9 })).is_err());
+    }
+
+    /// What is no number is refused.
+    #[test]
+    fn only_numbers() {
+        for rule in [contents_size as Rule, device_metrics] {
+            for width in [json!("9999999"), json!([9_999_999]), json!(true)] {
+                assert!(of(rule, json!({ "width": width, "height": 1 })).is_err(), "{width}");
+            }
+        }
+        assert!(of(window_bounds, json!({ "bounds": 7 })).is_err());
+        assert!(of(screenshot, json!({ "clip": { "width": "1", "height": 1 } })).is_err());
+    }
+}
