@@ -57,6 +57,8 @@ const FLAGS: &[&str] = &[
     // WebRTC would go around the proxy.
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--force-webrtc-ip-handling-policy",
+    // What is selected in one session a click of the middle button would paste in another.
+    "--blink-settings=selectionClipboardBufferAvailable=false",
     // Loopback goes through the proxy too; Chromium would go around it by itself.
     "--proxy-bypass-list=<-loopback>",
 ];

@@ -1,8 +1,8 @@
 //! Decides what becomes of each message of one engine's connection. It holds no socket and no clock: messages and moments
 //! come in, messages go out.
 //!
-//! Calls of the engine are judged by [`rules`]. What the browser says passes, but for what concerns targets that are not the
-//! engine's ([`OwnContexts`]) or that do not answer ([`SilentTabs`]). Most of it is not even read: of answers only the
+//! Calls of the engine are judged by [`rules`], and keys that paste wait for the [`Clipboard`]. What the browser says passes,
+//! but for what concerns targets that are not the engine's ([`OwnContexts`]) or that do not answer ([`SilentTabs`]). Most of it is not even read: of answers only the
 //! number counts, and of events the name.
 
 use greenroom_cdp::link::Text;
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     Out, Targets,
+    clipboard::Clipboard,
     message::{Attached, Detached, Envelope, Kind, OwnIds, kind, params, refusal, rewritten},
     own_contexts::OwnContexts,
     rules::{self, Verdict},
@@ -24,17 +25,22 @@ pub(super) struct Unreadable;
 pub(super) struct Filter {
     ids: OwnIds,
     own_contexts: Option<OwnContexts>,
+    clipboard: Option<Clipboard>,
     silent_tabs: Option<SilentTabs>,
 }
 
 impl Filter {
     pub(super) fn new(targets: &Targets) -> Self {
-        let (own_contexts, silent_tabs) = match targets {
-            Targets::All => (None, None),
-            Targets::OwnContexts => (Some(OwnContexts::default()), None),
-            Targets::Responsive(own) => (None, Some(SilentTabs::new(own.clone()))),
-        };
-        Self { ids: OwnIds::default(), own_contexts, silent_tabs }
+        let shares_browser = matches!(targets, Targets::OwnContexts);
+        Self {
+            ids: OwnIds::default(),
+            own_contexts: shares_browser.then(OwnContexts::default),
+            clipboard: shares_browser.then(Clipboard::new),
+            silent_tabs: match targets {
+                Targets::Responsive(own) => Some(SilentTabs::new(own.clone())),
+                Targets::All | Targets::OwnContexts => None,
+            },
+        }
     }
 
     /// The engine calls the browser.
@@ -46,40 +52,53 @@ impl Filter {
             tracing::debug!(method, why, "an engine's call is refused");
             return Ok(vec![Out::ToEngine(refusal(id, call.session.as_deref(), &why))]);
         }
-        if let Some(contexts) = &mut self.own_contexts {
-            contexts.engine_says(&call);
+        if let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard)
+            && let Some(gone) = contexts.engine_says(&call)
+        {
+            clipboard.forget(&gone);
         }
         if let Some(tabs) = &mut self.silent_tabs {
             tabs.engine_says(&call, now);
         }
-        let text = match verdict {
+        let judged = match verdict {
             Verdict::Replace(params) => rewritten(id, call.session.as_deref(), method, params),
             Verdict::Pass | Verdict::Refuse(_) => text.clone(),
         };
-        Ok(vec![Out::ToBrowser(text)])
+        let instead = match &mut self.clipboard {
+            Some(clipboard) => clipboard.engine_says(&call, &judged, now, &mut self.ids),
+            None => None,
+        };
+        Ok(instead.unwrap_or_else(|| vec![Out::ToBrowser(judged)]))
     }
 
     /// The browser says something.
     pub(super) fn browser_says(&mut self, text: Text, now: Instant) -> Vec<Out> {
-        if let Some(contexts) = &mut self.own_contexts {
+        if let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) {
             match kind(&text) {
-                Kind::Answer(id) if self.ids.have(id) => return Vec::new(),
+                Kind::Answer(id) if self.ids.have(id) => return clipboard.answered(id, &text, &mut self.ids),
                 Kind::Answer(id) => contexts.answered(id, &text),
                 Kind::Event(name) if name == "Target.attachedToTarget" => {
-                    if let Some((None, attached)) = params::<Attached>(&text)
-                        && let Some(out) = contexts.attached(&attached, &mut self.ids)
-                    {
-                        return out;
+                    if let Some((parent, attached)) = params::<Attached>(&text) {
+                        // What is attached to in a page of the engine's is the engine's, too.
+                        if parent.is_none()
+                            && let Some(out) = contexts.attached(&attached, &mut self.ids)
+                        {
+                            return out;
+                        }
+                        clipboard.attached(parent, &attached);
                     }
                 }
                 Kind::Event(name) if name == "Target.detachedFromTarget" => {
-                    if let Some((_, Detached { session_id })) = params(&text)
-                        && contexts.detached(&session_id)
-                    {
-                        return Vec::new();
+                    if let Some((_, Detached { session_id })) = params(&text) {
+                        clipboard.detached(&session_id);
+                        if contexts.detached(&session_id) {
+                            return Vec::new();
+                        }
                     }
                 }
-                Kind::Event(_) if contexts.hides(&text) => return Vec::new(),
+                Kind::Event(name) if contexts.hides(&text) || clipboard.event(&name, &text) => {
+                    return Vec::new();
+                }
                 Kind::Event(_) | Kind::Neither => {}
             }
         }
@@ -91,10 +110,119 @@ impl Filter {
 
     /// When time will have made a difference, if nothing is said before.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.silent_tabs.as_ref()?.due()
+        let tabs = self.silent_tabs.as_ref().and_then(SilentTabs::due);
+        tabs.into_iter().chain(self.clipboard.as_ref().and_then(Clipboard::due)).min()
     }
 
     pub(super) fn time_passed(&mut self, now: Instant) -> Vec<Out> {
-        self.silent_tabs.as_mut().map(|tabs| tabs.time_passed(now)).unwrap_or_default()
+        let tabs = self.silent_tabs.as_mut().map(|tabs| tabs.time_passed(now)).unwrap_or_default();
+        let keys = self.clipboard.as_mut().map(|clipboard| clipboard.time_passed(now)).unwrap_or_default();
+        tabs.into_iter().chain(keys).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn engine(filter: &mut Filter, call: &Value) -> Vec<Out> {
+        filter.engine_says(call.to_string().into(), Instant::now()).unwrap()
+    }
+
+    fn browser(filter: &mut Filter, message: &Value) -> Vec<Out> {
+        filter.browser_says(message.to_string().into(), Instant::now())
+    }
+
+    /// The methods of what goes to the browser.
+    fn asked(out: &[Out]) -> Vec<String> {
+        let method = |out: &Out| match out {
+            Out::ToEngine(text) => panic!("the engine hears of it: {text}"),
+            Out::ToBrowser(text) => {
+                serde_json::from_str::<Value>(text).unwrap()["method"].as_str().unwrap().to_owned()
+            }
+        };
+        out.iter().map(method).collect()
+    }
+
+    fn attached(session: &str, context: &str) -> Value {
+        let info = json!({ "targetId": session, "type": "page", "browserContextId": context });
+        json!({
+            "method": "Target.attachedToTarget",
+            "params": { "sessionId": session, "targetInfo": info, "waitingForDebugger": true },
+        })
+    }
+
+    /// A call that is refused does not reach the browser, in whatever kind of browser, and the engine has its answer.
+    #[test]
+    fn refusals_are_answers() {
+        for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
+            let call = json!({ "id": 3, "sessionId": "S", "method": "Page.navigate", "params": { "url": "file:///x" } });
+            let out = engine(&mut Filter::new(&targets), &call);
+            let [Out::ToEngine(text)] = &out[..] else { panic!("{out:?}") };
+            let answer: Value = serde_json::from_str(text).unwrap();
+            assert_eq!((&answer["id"], &answer["sessionId"]), (&json!(3), &json!("S")));
+            assert!(answer["error"]["message"].as_str().unwrap().contains("`file:`"), "{answer}");
+        }
+    }
+
+    /// Sizes are cut on their way; a call without a rule passes letter by letter.
+    #[test]
+    fn calls_are_changed_or_pass() {
+        let mut filter = Filter::new(&Targets::All);
+        let bounds = json!({ "windowId": 1, "bounds": { "width": 100_000 } });
+        let out =
+            engine(&mut filter, &json!({ "id": 1, "method": "Browser.setWindowBounds", "params": bounds }));
+        let [Out::ToBrowser(text)] = &out[..] else { panic!("{out:?}") };
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap()["params"]["bounds"]["width"], 8192);
+        let odd: Text = r#"{"id":1, "method":"Input.insertText","params":{"text":"\ud800"}}"#.into();
+        assert_eq!(filter.engine_says(odd.clone(), Instant::now()), Ok(vec![Out::ToBrowser(odd)]));
+    }
+
+    /// What is no call ends the connection.
+    #[test]
+    fn unreadable_calls() {
+        for text in [
+            "",
+            "7",
+            "{}",
+            r#"{"id":1}"#,
+            r#"{"id":1,"method":"a","method":"b"}"#,
+            r#"{"id":1,"method":"\ud800"}"#,
+        ] {
+            let said = Filter::new(&Targets::All).engine_says(text.into(), Instant::now());
+            assert_eq!(said, Err(Unreadable), "{text}");
+        }
+    }
+
+    /// An engine hears of pages in contexts that it made. Those of others are let go on and left, before and after it made
+    /// one, and nothing of that reaches the engine.
+    #[test]
+    fn own_contexts() {
+        let mut filter = Filter::new(&Targets::OwnContexts);
+        let left = ["Runtime.runIfWaitingForDebugger", "Target.detachFromTarget"];
+        assert_eq!(asked(&browser(&mut filter, &attached("S1", "C1"))), left);
+        engine(&mut filter, &json!({ "id": 5, "method": "Target.createBrowserContext" }));
+        let made = json!({ "id": 5, "result": { "browserContextId": "C2" } });
+        assert_eq!(browser(&mut filter, &made), [Out::ToEngine(made.to_string().into())]);
+        for own in [attached("S2", "C2"), json!({ "method": "Target.targetCreated", "params": {} })] {
+            assert_eq!(browser(&mut filter, &own), [Out::ToEngine(own.to_string().into())]);
+        }
+        assert_eq!(asked(&browser(&mut filter, &attached("S3", "C1"))), left);
+        let other = json!({ "method": "Inspector.detached", "params": {}, "sessionId": "S3" });
+        assert_eq!(browser(&mut filter, &other), []);
+        for (id, session) in [(OwnIds::default().next(), "S1"), (OwnIds::default().next() - 1, "S3")] {
+            assert_eq!(browser(&mut filter, &json!({ "id": id, "result": {} })), []);
+            let gone = json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": session } });
+            assert_eq!(browser(&mut filter, &gone), []);
+        }
+        let own_gone = json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S2" } });
+        assert_eq!(browser(&mut filter, &own_gone), [Out::ToEngine(own_gone.to_string().into())]);
+        engine(
+            &mut filter,
+            &json!({ "id": 6, "method": "Target.disposeBrowserContext", "params": { "browserContextId": "C2" } }),
+        );
+        assert_eq!(asked(&browser(&mut filter, &attached("S4", "C2"))), left, "it is no longer its own");
     }
 }

@@ -1,9 +1,9 @@
 //! Shows an engine's connection only what is in browser contexts that this connection made itself.
 //!
-//! Each seat has a connection and a context of its own in a browser that many share. An engine that attaches to a browser
-//! attaches to every page of it, waits for each of them before it goes on, and keeps an account of each: a busy page of
-//! one session would hold up the next session's start, and a hundred sessions would have ten thousand accounts. So the
-//! proxy lets go of what belongs to others at once, and the engine does not hear of it.
+//! An engine that connects to a browser attaches to every page of it, waits for each of them before it goes on, and keeps an
+//! account of each. Pages in contexts of others are not its business: those of another engine process in the same browser,
+//! of the browser's user, or of a connection that broke and left its context. A busy one would hold it up. So the proxy
+//! lets go of what belongs to others at once, and the engine does not hear of it.
 
 use std::collections::HashSet;
 
@@ -25,16 +25,19 @@ pub(super) struct OwnContexts {
 }
 
 impl OwnContexts {
-    /// Notes which contexts the engine makes, and which it disposes of.
-    pub(super) fn engine_says(&mut self, call: &Envelope<'_>) {
-        match call.method.as_deref() {
-            Some("Target.createBrowserContext") => self.making.extend(call.id),
-            Some("Target.disposeBrowserContext") => {
-                if let Some(context) = read::<Made>(call.params).and_then(|made| made.browser_context_id) {
-                    self.contexts.remove(&context);
-                }
+    /// Notes which contexts the engine makes. Says which one it disposes of.
+    pub(super) fn engine_says(&mut self, call: &Envelope<'_>) -> Option<String> {
+        match call.method.as_deref()? {
+            "Target.createBrowserContext" => {
+                self.making.extend(call.id);
+                None
             }
-            _ => {}
+            "Target.disposeBrowserContext" => {
+                let context = read::<Made>(call.params)?.browser_context_id?;
+                self.contexts.remove(&context);
+                Some(context)
+            }
+            _ => None,
         }
     }
 

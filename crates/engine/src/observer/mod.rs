@@ -19,7 +19,7 @@ use std::{
 
 use greenroom_cdp::{Client, Events};
 use greenroom_core::{Lost, StartError, View};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -38,6 +38,15 @@ const REFRESH: Duration = Duration::from_millis(250);
 
 /// How long tabs that were left behind may take to close, and contexts to go. A page that hangs takes half a second.
 const CLOSE_LEFT: Duration = Duration::from_secs(2);
+
+/// What a browser asks the observer about before it loads it: files, in all of its contexts. The observer refuses each.
+const LOCAL_FILES: [FetchPattern; 1] = [FetchPattern { url_pattern: "file:*" }];
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FetchPattern {
+    url_pattern: &'static str,
+}
 
 /// What of a browser a seat follows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -96,9 +105,10 @@ pub(crate) enum TabPlace {
 }
 
 impl Observer {
-    /// Observes a browser of greenroom's own.
+    /// Observes a browser of greenroom's own, and sees to it that no page of it loads a file of this machine.
     pub(crate) async fn connect(address: &str) -> Result<Self, StartError> {
         let (client, events) = Client::connect(address).await.map_err(failed)?;
+        client.call("Fetch.enable", &json!({ "patterns": LOCAL_FILES })).await.map_err(failed)?;
         Self::start(client, events).await
     }
 

@@ -7,7 +7,10 @@ use greenroom_cdp::{Client, Event, Events};
 use greenroom_core::{Lost, View};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinSet,
+};
 
 use super::{Contexts, Scope, Watched};
 
@@ -36,6 +39,8 @@ pub(super) struct Task {
     /// Whose tab one is, or was, by its id: also those that nobody has heard of yet, and those that are gone.
     own: HashMap<String, u64>,
     followed: HashMap<Scope, Followed>,
+    /// Refusals of files that the browser has not answered yet.
+    refusals: JoinSet<()>,
 }
 
 struct Page {
@@ -74,7 +79,14 @@ struct AllTargets {
 
 impl Task {
     pub(super) fn new(client: Client, events: Events) -> Self {
-        Self { client, events, pages: HashMap::new(), own: HashMap::new(), followed: HashMap::new() }
+        Self {
+            client,
+            events,
+            pages: HashMap::new(),
+            own: HashMap::new(),
+            followed: HashMap::new(),
+            refusals: JoinSet::new(),
+        }
     }
 
     pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
@@ -87,6 +99,7 @@ impl Task {
                         return;
                     }
                 },
+                Some(_) = self.refusals.join_next() => {}
                 command = commands.recv() => match command {
                     Some(Command::Sync(reply)) => match self.sync().await {
                         Some(contexts) => drop(reply.send(contexts)),
@@ -210,8 +223,27 @@ impl Task {
                     self.crashed(&target_id, &status);
                 }
             }
+            "Fetch.requestPaused" => self.refuse(event),
             _ => {}
         }
+    }
+
+    /// Refuses to have a file of this machine loaded. Until it is refused, the browser loads nothing of it.
+    fn refuse(&mut self, event: &Event) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Paused {
+            request_id: String,
+        }
+        let Ok(Paused { request_id }) = serde_json::from_str(event.params.get()) else { return };
+        tracing::warn!("a page wanted to load a file of this machine, which is refused");
+        let client = self.client.clone();
+        self.refusals.spawn(async move {
+            let refusal = json!({ "requestId": request_id, "errorReason": "AccessDenied" });
+            if let Err(error) = client.call("Fetch.failRequest", &refusal).await {
+                tracing::debug!(%error, "the browser no longer waits for a refusal");
+            }
+        });
     }
 
     fn page(&mut self, info: TargetInfo) {

@@ -8,6 +8,7 @@ mod attached;
 mod data;
 mod devtools;
 mod files;
+mod shared_browser;
 
 use std::{
     path::{Path, PathBuf},

@@ -1,0 +1,122 @@
+//! Local files and the browser's own pages are out of reach, whatever gets past the checks of tool arguments.
+
+use std::fs;
+
+use greenroom_cdp::Client;
+use serde_json::{Value, json};
+
+use super::{BROWSERS, SharedBrowser, text};
+
+const SECRET: &str = "correct horse battery staple";
+
+/// Code that runs in the engine can name any address; the proxy lets none pass but pages of the web.
+#[tokio::test]
+async fn engines_open_pages_of_the_web_only() {
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start_with(kind, |options| options.own_node = true).await;
+        let mut seat = browser.seat().await;
+        let file = browser.data.path().join("secret.txt");
+        fs::write(&file, SECRET).unwrap();
+        for address in [
+            format!("file://{}", file.display()),
+            format!("view-source:file://{}", file.display()),
+            format!("view-source:{}", browser.site.url("/title?t=web")),
+            "chrome://version".to_owned(),
+            "about:version".to_owned(),
+            "devtools://devtools/bundled/inspector.html".to_owned(),
+        ] {
+            let code =
+                format!("async (page) => {{ await page.goto({}); return page.content(); }}", json!(address));
+            let reply = seat.reply("browser_run_code_unsafe", json!({ "code": code })).await;
+            let said = text(&reply);
+            assert!(reply.is_failure() && !said.contains(SECRET), "{kind:?} {address}: {said}");
+            let ours = said.contains("no page may be opened at") || said.contains("the only `about:` page");
+            // The engine refuses some of them by itself.
+            assert!(
+                ours || said.contains("Navigating to") || said.contains("file:"),
+                "{kind:?} {address}: {said}"
+            );
+        }
+        // It still browses.
+        let web = json!({ "url": browser.site.url("/title?t=web") });
+        assert!(seat.call("browser_navigate", web).await.contains("web"));
+        seat.seat.close().await;
+        browser.end().await;
+    }
+}
+
+/// Past the proxy the browser itself refuses to load files, in every context of it.
+#[tokio::test]
+async fn the_browser_loads_no_files() {
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start(kind).await;
+        let seat = browser.seat().await;
+        let file = browser.data.path().join("secret.txt");
+        fs::write(&file, SECRET).unwrap();
+        let (client, _events) = Client::connect(&browser.debugger()).await.unwrap();
+        let ask = async |session: Option<&str>, method: &str, params: Value| -> Value {
+            let answer = match session {
+                Some(session) => client.call_in(session, method, &params).await,
+                None => client.call(method, &params).await,
+            };
+            serde_json::from_str(answer.unwrap().get()).unwrap()
+        };
+        let made = ask(None, "Target.createBrowserContext", json!({})).await;
+        for context in [Some(made["browserContextId"].clone()), None] {
+            let mut target = json!({ "url": "about:blank" });
+            if let Some(context) = context {
+                target["browserContextId"] = context;
+            }
+            let target = ask(None, "Target.createTarget", target).await;
+            let params = json!({ "targetId": target["targetId"], "flatten": true });
+            let attached = ask(None, "Target.attachToTarget", params).await;
+            let session = attached["sessionId"].as_str();
+            for scheme in ["file:", "view-source:file:"] {
+                let url = format!("{scheme}//{}", file.display());
+                let went = ask(session, "Page.navigate", json!({ "url": url })).await;
+                assert!(went["errorText"].is_string(), "{kind:?} {url}: {went}");
+                let script = json!({ "expression": "document.documentElement.outerHTML" });
+                let shown = ask(session, "Runtime.evaluate", script).await;
+                assert!(!shown.to_string().contains(SECRET), "{kind:?} {url}: {shown}");
+            }
+        }
+        seat.seat.close().await;
+        browser.end().await;
+    }
+}
+
+/// A page gets to none of these addresses by itself, nor does a window or a frame that it opens.
+#[tokio::test]
+async fn pages_do_not_get_there() {
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start(kind).await;
+        let mut seat = browser.seat().await;
+        let file = browser.data.path().join("secret.txt");
+        fs::write(&file, SECRET).unwrap();
+        seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=web") })).await;
+        for scheme in ["file://", "view-source:file://", "filesystem:file://", "chrome://version/"] {
+            let url = json!(format!("{scheme}{}", file.display()));
+            seat.evaluate(&format!(
+                "async () => {{
+                    const frame = document.createElement('iframe');
+                    frame.src = {url};
+                    document.body.append(frame);
+                    const link = Object.assign(document.createElement('a'), {{ href: {url} }});
+                    document.body.append(link);
+                    link.click();
+                    try {{ window.open({url}) }} catch {{}}
+                    try {{ location.href = {url} }} catch {{}}
+                    await fetch({url}).catch(() => 0);
+                    await new Promise((done) => setTimeout(done, 100));
+                }}"
+            ))
+            .await;
+            let tabs = seat.call("browser_tabs", json!({ "action": "list" })).await;
+            assert!(!tabs.contains("secret.txt"), "{kind:?} {url}: {tabs}");
+            let page = seat.call("browser_snapshot", json!({})).await;
+            assert!(!page.contains(SECRET) && page.contains("/title?t=web"), "{kind:?} {url}: {page}");
+        }
+        seat.seat.close().await;
+        browser.end().await;
+    }
+}

@@ -1,0 +1,179 @@
+//! Sessions of one browser have a clipboard each.
+
+use serde_json::json;
+
+use super::{BROWSERS, SharedBrowser, SharedSeat};
+
+/// A page with what can be copied from and pasted into, frames included.
+const PAGE: &str = r#"() => {
+    document.body.innerHTML = `
+        <textarea id=field></textarea>
+        <div id=rich contenteditable>Hello <b onclick="window.ran = 1">bold</b> world</div>
+        <div id=target contenteditable></div>
+        <input id=password type=password value=hunter2>
+        <button id=exec onclick="getSelection().selectAllChildren(rich); document.execCommand('copy')">exec</button>
+        <button id=own onclick="document.execCommand('copy')">own</button>
+        <button id=api onclick="navigator.clipboard.writeText('by script')">api</button>
+        <iframe id=same srcdoc="<textarea id=inner></textarea>"></iframe>
+        <iframe id=sandboxed sandbox srcdoc="<textarea id=inner></textarea>"></iframe>`;
+    return new Promise((done) => setTimeout(done, 200));
+}"#;
+
+async fn show(browser: &SharedBrowser, seat: &mut SharedSeat) {
+    // A host name, as `navigator.clipboard` is for secure addresses only.
+    let url = format!("http://localhost:{}/title?t=clipboard", browser.site.port());
+    seat.call("browser_navigate", json!({ "url": url })).await;
+    seat.evaluate(PAGE).await;
+}
+
+impl SharedSeat {
+    async fn press(&mut self, key: &str) {
+        self.call("browser_press_key", json!({ "key": key })).await;
+    }
+
+    async fn click(&mut self, target: &str) {
+        self.call("browser_click", json!({ "target": target })).await;
+    }
+
+    /// Writes a text into a field and copies it.
+    async fn copy(&mut self, target: &str, text: &str, key: &str) {
+        self.call("browser_type", json!({ "target": target, "text": text })).await;
+        self.click(target).await;
+        self.press("ControlOrMeta+a").await;
+        self.press(key).await;
+    }
+
+    /// What a paste brings, by each of these keys.
+    async fn pasted(&mut self, key: &str) -> String {
+        self.call("browser_type", json!({ "target": "#field", "text": "" })).await;
+        self.click("#field").await;
+        self.press(key).await;
+        self.evaluate("() => document.querySelector('#field').value").await.as_str().unwrap().to_owned()
+    }
+}
+
+/// What one session copies another cannot paste, while both live and after the first has closed; each pastes its own.
+#[tokio::test]
+async fn a_clipboard_each() {
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start(kind).await;
+        let (mut one, mut other) = (browser.seat().await, browser.seat().await);
+        show(&browser, &mut one).await;
+        show(&browser, &mut other).await;
+        one.copy("#field", "of the first", "ControlOrMeta+c").await;
+        for key in ["Control+v", "Control+Shift+v", "Shift+Insert"] {
+            assert_eq!(other.pasted(key).await, "", "{kind:?} {key}");
+            assert_eq!(one.pasted(key).await, "of the first", "{kind:?} {key}");
+        }
+        other.copy("#field", "of the second", "Control+x").await;
+        assert_eq!(other.evaluate("() => document.querySelector('#field').value").await, "", "{kind:?}");
+        assert_eq!(other.pasted("Control+v").await, "of the second", "{kind:?}");
+        assert_eq!(one.pasted("Control+v").await, "of the first", "{kind:?}");
+
+        // A selection is one more clipboard, which a click of the middle button pastes.
+        one.call("browser_click", json!({ "target": "#rich", "doubleClick": true })).await;
+        other.call("browser_type", json!({ "target": "#field", "text": "" })).await;
+        other.call("browser_click", json!({ "target": "#field", "button": "middle" })).await;
+        let middle = other.evaluate("() => document.querySelector('#field').value").await;
+        assert!(["", "of the second"].contains(&middle.as_str().unwrap()), "{kind:?}: {middle}");
+
+        one.seat.close().await;
+        let mut third = browser.seat().await;
+        show(&browser, &mut third).await;
+        assert_eq!(third.pasted("Control+v").await, "", "{kind:?}");
+        for seat in [other, third] {
+            seat.seat.close().await;
+        }
+        browser.end().await;
+    }
+}
+
+/// Within a session everything that copies and pastes goes on working: scripts, handlers of the page, frames, formatted
+/// text. What is pasted runs nothing, and passwords are not copied.
+#[tokio::test]
+async fn inside_a_session() {
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start(kind).await;
+        let mut seat = browser.seat().await;
+        show(&browser, &mut seat).await;
+        seat.click("#api").await;
+        assert_eq!(seat.pasted("Control+v").await, "by script", "{kind:?}");
+        seat.click("#exec").await;
+        assert_eq!(seat.pasted("Control+v").await, "Hello bold world", "{kind:?}");
+        seat.click("#target").await;
+        seat.press("Control+v").await;
+        let rich = seat.evaluate("() => document.querySelector('#target').innerHTML").await;
+        assert_eq!(rich, "Hello <b>bold</b> world", "{kind:?}");
+
+        // The page's own idea of what is copied, and of what is pasted.
+        seat.evaluate(
+            "() => {
+                document.addEventListener('copy', (event) => {
+                    event.clipboardData.setData('text/plain', 'the page says');
+                    event.preventDefault();
+                    event.stopPropagation();
+                }, { once: true });
+                document.addEventListener('paste', (event) => {
+                    window.seen = event.clipboardData.getData('text/plain');
+                }, { once: true });
+            }",
+        )
+        .await;
+        seat.click("#own").await;
+        assert_eq!(seat.pasted("Control+v").await, "the page says", "{kind:?}");
+        assert_eq!(seat.evaluate("() => window.seen").await, "the page says", "{kind:?}");
+
+        seat.click("#password").await;
+        seat.press("Control+a").await;
+        seat.press("Control+c").await;
+        assert_eq!(seat.pasted("Control+v").await, "the page says", "{kind:?}");
+
+        for frame in ["#same", "#sandboxed"] {
+            let inner = format!("{frame} >> internal:control=enter-frame >> #inner");
+            seat.copy(&inner, frame, "Control+c").await;
+            assert_eq!(seat.pasted("Control+v").await, frame, "{kind:?}");
+            seat.copy("#field", "into the frame", "Control+c").await;
+            seat.call("browser_type", json!({ "target": inner, "text": "" })).await;
+            seat.click(&inner).await;
+            seat.press("Control+v").await;
+            seat.press("Control+a").await;
+            seat.press("Control+x").await;
+            assert_eq!(seat.pasted("Control+v").await, "into the frame", "{kind:?} {frame}");
+        }
+        seat.seat.close().await;
+        browser.end().await;
+    }
+}
+
+/// A document that throws away all listeners gets nothing of another session's clipboard, and one that is looked at then
+/// still copies into its own.
+#[tokio::test]
+async fn documents_that_are_opened_anew() {
+    const OPENED: &str = "() => {
+        document.open();
+        document.write('<textarea id=field></textarea>');
+        document.close();
+        window.addEventListener('paste', (event) => {
+            window.seen = event.clipboardData.getData('text/plain');
+        }, true);
+    }";
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start(kind).await;
+        let (mut victim, mut thief) = (browser.seat().await, browser.seat().await);
+        for seat in [&mut victim, &mut thief] {
+            show(&browser, seat).await;
+            seat.evaluate(OPENED).await;
+        }
+        victim.copy("#field", "of the victim", "Control+c").await;
+        victim
+            .evaluate("() => { document.querySelector('#field').select(); document.execCommand('copy'); }")
+            .await;
+        assert_eq!(thief.pasted("Control+v").await, "", "{kind:?}");
+        assert_eq!(thief.evaluate("() => window.seen || ''").await, "", "{kind:?}");
+        assert_eq!(victim.pasted("Control+v").await, "of the victim", "{kind:?}");
+        for seat in [victim, thief] {
+            seat.seat.close().await;
+        }
+        browser.end().await;
+    }
+}

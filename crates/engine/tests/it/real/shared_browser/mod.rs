@@ -1,0 +1,93 @@
+//! What seats of one browser may do to the machine and to each other: both kinds of Chromium, real engine, real pages.
+
+mod addresses;
+mod clipboard;
+mod sizes;
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use greenroom_core::{Call, Engine, Instance, InstanceId, Reply, Seat};
+use greenroom_engine::{
+    PlaywrightEngine,
+    browser::{Kind, Wanted},
+};
+use greenroom_testkit::{PATIENCE, Site, within};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{GRACE, Worker, data_folder, engine, text};
+
+/// Both browsers that greenroom starts here.
+const BROWSERS: [Kind; 2] = [Kind::HeadlessShell, Kind::Chromium];
+
+/// One browser with a site to look at.
+struct SharedBrowser {
+    site: Site,
+    instance: Arc<dyn Instance>,
+    data: TempDir,
+}
+
+impl SharedBrowser {
+    async fn start(kind: Kind) -> Self {
+        Self::start_with(kind, |_| {}).await
+    }
+
+    async fn start_with(kind: Kind, set: impl FnOnce(&mut greenroom_engine::PlaywrightOptions)) -> Self {
+        let (site, data) = (Site::start().await, data_folder());
+        let engine = engine(data.path(), site.port(), &[]);
+        let mut options = (*engine.options).clone();
+        options.browser = Wanted::Only(kind).into();
+        set(&mut options);
+        let engine = PlaywrightEngine { options: Arc::new(options), ..engine };
+        let instance = engine.start(InstanceId(0)).await.unwrap();
+        Self { site, instance, data }
+    }
+
+    async fn seat(&self) -> SharedSeat {
+        let workspace = tempfile::tempdir().unwrap();
+        let seat = self.instance.open(Arc::new(Worker(workspace.path().to_owned()))).await.unwrap();
+        SharedSeat { seat, workspace }
+    }
+
+    /// The address of the browser's own debugger, past the proxy.
+    fn debugger(&self) -> String {
+        let run = fs::read_dir(self.data.path().join("run")).unwrap();
+        let profiles = run.flatten().filter_map(|run| fs::read_dir(run.path().join("profiles")).ok());
+        let mut files = profiles.flatten().flatten().map(|profile| profile.path().join("DevToolsActivePort"));
+        let text = files.find_map(|file: PathBuf| fs::read_to_string(file).ok()).unwrap();
+        let (port, path) = text.split_once('\n').unwrap();
+        format!("ws://127.0.0.1:{port}{}", path.trim())
+    }
+
+    async fn end(self) {
+        self.instance.stop(GRACE).await;
+    }
+}
+
+struct SharedSeat {
+    seat: Box<dyn Seat>,
+    workspace: TempDir,
+}
+
+impl SharedSeat {
+    async fn reply(&mut self, tool: &str, arguments: Value) -> Reply {
+        let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
+        let worker = Arc::new(Worker(self.workspace.path().to_owned()));
+        within(PATIENCE, self.seat.call(Call::new(tool, params), worker)).await.unwrap()
+    }
+
+    /// What a tool answers, which must not fail.
+    async fn call(&mut self, tool: &str, arguments: Value) -> String {
+        let reply = self.reply(tool, arguments).await;
+        let said = text(&reply);
+        assert!(!reply.is_failure(), "{tool}: {said}");
+        said
+    }
+
+    /// What a function in the page returns, as JSON.
+    async fn evaluate(&mut self, function: &str) -> Value {
+        let said = self.call("browser_evaluate", json!({ "function": function })).await;
+        let result = said.strip_prefix("### Result\n").unwrap_or(&said);
+        serde_json::from_str(result.split("\n### ").next().unwrap()).unwrap_or(Value::Null)
+    }
+}
