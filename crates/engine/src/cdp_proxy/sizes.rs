@@ -81,8 +81,8 @@ fn picture(clip: &Params) -> Result<(), String> {
     let (width, height) = (side(clip, "width")? * scale, side(clip, "height")? * scale);
     if width > PICTURE_SIDE_MAX || height > PICTURE_SIDE_MAX || width * height > AREA_MAX {
         return Err(format!(
-            "a picture of {width:.0} x {height:.0} pixels is too large: at most {AREA_MAX} pixels are drawn at once; \
-             take a part of the page"
+            "a picture of {width:.0} x {height:.0} pixels is too large, at most {AREA_MAX} pixels are drawn at once: \
+             resize the page, or take an element of it"
         ));
     }
     Ok(())

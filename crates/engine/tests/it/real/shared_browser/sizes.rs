@@ -1,1 +1,162 @@
 //! No size that a page or an agent asks for costs another session its browser.
+
+use std::{fs, time::Duration};
+
+use greenroom_testkit::{PATIENCE, within};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::{BROWSERS, Kind, SharedBrowser, SharedSeat, text};
+
+/// How long a hostile call may run before its seat is given up. It may hang for as long as it likes; only others count.
+const HOSTILE: Duration = Duration::from_secs(5);
+
+/// What all processes of one browser may have in memory at any time, which is a machine's that has 4 GiB.
+const MEMORY_MAX: u64 = 3 << 30;
+
+/// A window of 100,000 pixels, which a page can ask for, is cut to what a browser can draw. The browser lives, and the
+/// neighbour with it.
+#[tokio::test]
+async fn popups_are_cut() {
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start(kind).await;
+        let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+        for seat in [&mut hostile, &mut neighbour] {
+            seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=page") })).await;
+        }
+        hostile
+            .evaluate("() => { window.open('/title?t=popup', '_blank', 'width=100000,height=100000') }")
+            .await;
+        browser.site.wait_for_hits("/title", 3).await;
+        hostile.call("browser_tabs", json!({ "action": "select", "index": 1 })).await;
+        let size = hostile.evaluate("() => [innerWidth, innerHeight]").await;
+        for side in size.as_array().unwrap() {
+            assert!((1..=8_192).contains(&side.as_i64().unwrap()), "{kind:?}: {size}");
+        }
+        // The engine believes in the size that the page asked for, until it is told another.
+        let picture = hostile.reply("browser_take_screenshot", json!({ "type": "jpeg" })).await;
+        assert!(text(&picture).contains("is too large"), "{kind:?}: {}", text(&picture));
+        hostile.call("browser_resize", json!({ "width": 800, "height": 600 })).await;
+        hostile.call("browser_take_screenshot", json!({ "type": "jpeg" })).await;
+        assert_eq!(neighbour.evaluate("() => document.title").await, "page", "{kind:?}");
+        assert!(browser.memory() < MEMORY_MAX, "{kind:?}: {} MiB", browser.memory() >> 20);
+        for seat in [hostile, neighbour] {
+            seat.seat.close().await;
+        }
+        browser.end().await;
+    }
+}
+
+/// Pages of absurd sizes, and pictures of them, one after the other: the browser lives, the neighbour's calls are answered,
+/// and the machine keeps its memory.
+#[tokio::test]
+async fn sizes_of_all_kinds() {
+    for (kind, attacks) in BROWSERS.into_iter().zip(QUICK.chunks(QUICK.len().div_ceil(BROWSERS.len()))) {
+        survives(kind, attacks).await;
+    }
+}
+
+mod soak {
+    use super::*;
+
+    /// The same with all of them in both browsers. Runs with GREENROOM_SOAK=1 only.
+    #[tokio::test]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a test is told by its surroundings whether it may take long"
+    )]
+    async fn more_sizes() {
+        if std::env::var_os("GREENROOM_SOAK").is_none() {
+            return;
+        }
+        for kind in BROWSERS {
+            survives(kind, &QUICK).await;
+            survives(kind, &SLOW).await;
+        }
+    }
+}
+
+async fn survives(kind: Kind, attacks: &[&str]) {
+    let browser = SharedBrowser::start(kind).await;
+    let mut neighbour = browser.seat().await;
+    neighbour.call("browser_navigate", json!({ "url": browser.site.url("/title?t=neighbour") })).await;
+    for attack in attacks {
+        let mut hostile = browser.seat().await;
+        hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
+        let attacked = timeout(HOSTILE, hostile.attack(attack)).await;
+        let title = neighbour.evaluate("() => document.title").await;
+        assert_eq!(title, "neighbour", "{kind:?} {attack} ({attacked:?})");
+        let memory = browser.memory();
+        assert!(memory < MEMORY_MAX, "{kind:?} {attack}: {} MiB", memory >> 20);
+        within(PATIENCE, hostile.seat.close()).await;
+    }
+    neighbour.seat.close().await;
+    browser.end().await;
+}
+
+/// Scripts of a page, each followed by pictures of what it made.
+const QUICK: [&str; 6] = [
+    "open('/title?t=p', '_blank', 'width=2147483647,height=2147483647')",
+    "document.body.style.cssText = 'width: 10000000px; height: 10000000px; background: red'",
+    "document.body.style.zoom = 1e6",
+    "const w = open('/title?t=p', '_blank', 'width=300,height=300'); w.resizeTo(1e9, 1e9); w.moveTo(-1e9, 1e9)",
+    "document.body.style.transform = 'scale(1000000)'",
+    "const c = document.createElement('canvas'); c.width = c.height = 65535; c.getContext('2d')?.fillRect(0, 0, 9, 9);
+        document.body.append(c)",
+];
+
+/// The same, of which the browser has enough for some seconds.
+const SLOW: [&str; 8] = [
+    "open('/title?t=p', '_blank', 'width=-1,height=1e9,left=-1e9,top=1e9')",
+    "for (let i = 0; i < 10; i++) open('/title?t=p', '_blank', 'width=32768,height=32768')",
+    "document.body.style.cssText = 'height: 60000px; background: linear-gradient(red, blue)'",
+    "document.body.style.cssText = 'width: 5000px; height: 5000px; filter: blur(100000px); background: red'",
+    "document.head.innerHTML += '<meta name=viewport content=\"width=1000000000,initial-scale=100\">'",
+    "const c = new OffscreenCanvas(16384, 16384); c.getContext('2d')?.fillRect(0, 0, 9, 9); window.kept = c",
+    "document.body.innerHTML = '<iframe src=\"/title?t=f\" style=\"width:1000000px;height:1000000px\"></iframe>'",
+    "document.body.innerHTML = '<svg width=1e9 height=1e9><filter id=f><feGaussianBlur stdDeviation=1e6 /></filter>\
+        <rect width=1e9 height=1e9 filter=url(#f) /></svg>'",
+];
+
+impl SharedSeat {
+    /// Runs a script in the page, then takes pictures of it. Says how each of these went.
+    async fn attack(&mut self, script: &str) -> Vec<bool> {
+        let mut went = Vec::new();
+        for (tool, arguments) in [
+            ("browser_evaluate", json!({ "function": format!("() => {{ {script} }}") })),
+            ("browser_take_screenshot", json!({ "type": "jpeg" })),
+            ("browser_take_screenshot", json!({ "type": "jpeg", "fullPage": true })),
+            ("browser_take_screenshot", json!({ "type": "jpeg", "target": "body", "element": "body" })),
+            ("browser_resize", json!({ "width": 8192, "height": 4096 })),
+            ("browser_take_screenshot", json!({ "type": "jpeg" })),
+        ] {
+            went.push(!self.reply(tool, arguments).await.is_failure());
+        }
+        went
+    }
+}
+
+impl SharedBrowser {
+    /// What the browser's processes have in memory, in bytes.
+    fn memory(&self) -> u64 {
+        let roots = self.instance.process_ids();
+        let is_ours =
+            |pid: u32| std::iter::successors(Some(pid), |pid| parent(*pid)).any(|pid| roots.contains(&pid));
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| is_ours(*pid)).map(proportional_bytes).sum()
+    }
+}
+
+/// A process that ends meanwhile has no parent and no memory.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn proportional_bytes(pid: u32) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or_default() << 10
+}
