@@ -48,15 +48,18 @@ const FLAGS: &[&str] = &[
     "--disable-ipc-flooding-protection",
     // Containers give /dev/shm 64 MB, which a few large pages fill.
     "--disable-dev-shm-usage",
-    "--disable-features=Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,DialMediaRouteProvider",
+    // The last one makes WebRTC announce and resolve `.local` names by multicast on the local network.
+    "--disable-features=Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,\
+     DialMediaRouteProvider,WebRtcHideLocalIpsWithMdns",
     "--force-color-profile=srgb",
     "--metrics-recording-only",
     "--no-service-autorun",
     "--password-store=basic",
     "--use-mock-keychain",
-    // WebRTC would go around the proxy.
+    // WebRTC would send datagrams around the proxy. The whole browser reads the first flag, the headless shell the
+    // second one, and only with its value.
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--force-webrtc-ip-handling-policy",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     // What is selected in one session a click of the middle button would paste in another.
     "--blink-settings=selectionClipboardBufferAvailable=false",
     // Loopback goes through the proxy too; Chromium would go around it by itself.
@@ -160,6 +163,9 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
     user_data.push(profile);
     // Its crash reporter would make a folder in the user's home, switched off or not.
     command = command.arg(crashes).arg(user_data).arg(format!("--proxy-server=http://{}", spec.proxy));
+    // The proxy resolves every name. What the browser would resolve itself goes around the proxy's verdicts: a page
+    // could name a WebRTC peer, and have the question for that name sent to the machine's resolver.
+    command = command.arg(format!("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {}", spec.proxy.ip()));
     let (width, height) = spec.window;
     if spec.headless {
         if spec.own.is_some() {

@@ -6,6 +6,7 @@
 mod answers;
 mod attached;
 mod data;
+mod datagrams;
 mod devtools;
 mod files;
 mod shared_browser;
