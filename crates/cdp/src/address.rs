@@ -8,7 +8,7 @@ use hyper::header::{AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, HeaderValu
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
-use crate::Unreachable;
+use crate::{Unreachable, dial::is_this_machine};
 
 /// Where a debugger is asked for its version, below the address that people know.
 const VERSION: &str = "/json/version";
@@ -175,19 +175,17 @@ pub fn port(url: &str) -> Option<u16> {
     Address::parse(url).ok().map(|address| address.port())
 }
 
-/// The port of a debugger on this machine, if the address is one of it.
-pub fn loopback_port(url: &str) -> Option<u16> {
+/// The port of a debugger on this machine, if the address is one of it. A name other than `localhost` is not resolved for
+/// that.
+pub fn local_port(url: &str) -> Option<u16> {
     let address = Address::parse(url).ok()?;
     let here = match address.host().ok()? {
         Host::Domain(name) => {
             let name = name.trim_end_matches('.');
             name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
         }
-        Host::Ipv4(ip) => ip.is_loopback() || ip.is_unspecified(),
-        Host::Ipv6(ip) => {
-            let mapped = ip.to_ipv4_mapped();
-            ip.is_loopback() || ip.is_unspecified() || mapped.is_some_and(|ip| ip.is_loopback())
-        }
+        Host::Ipv4(ip) => is_this_machine(ip.into()),
+        Host::Ipv6(ip) => is_this_machine(ip.into()),
     };
     here.then(|| address.port())
 }
@@ -283,11 +281,17 @@ mod tests {
             ("http://[::ffff:127.0.0.1]:9222", Some(9222)),
             ("http://0.0.0.0:9222", Some(9222)),
             ("https://localhost", Some(443)),
-            ("http://192.0.2.1:9222", None),
+            ("http://198.51.100.200:9222", None),
             ("http://localhost.example:9222", None),
             ("nonsense", None),
         ] {
-            assert_eq!(loopback_port(text), port, "{text}");
+            assert_eq!(local_port(text), port, "{text}");
+        }
+        // Connecting a datagram socket sends nothing; it tells which address this machine would speak from.
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        if socket.connect("198.51.100.200:9").is_ok() {
+            let own = socket.local_addr().unwrap().ip();
+            assert_eq!(local_port(&format!("http://{own}:9222")), Some(9222), "{own}");
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, SocketAddr, UdpSocket},
     sync::{Arc, OnceLock},
 };
 
@@ -44,12 +44,18 @@ pub(crate) async fn dial(address: &Address) -> Result<Dialled, Unreachable> {
     // Calls are small and wait for their replies, which is what Nagle's algorithm delays most.
     tcp.set_nodelay(true).map_err(Unreachable::Io)?;
     let peer = tcp.peer_addr().map_err(Unreachable::Io)?;
-    let ip = peer.ip().to_canonical();
-    // A machine that connects to an address of its own does so from that address.
-    let is_here = ip.is_loopback() || tcp.local_addr().is_ok_and(|own| own.ip() == peer.ip());
+    let is_here = is_this_machine(peer.ip());
     let stream: Box<dyn Io> =
         if address.is_encrypted() { encrypt(tcp, address, config()?).await? } else { Box::new(tcp) };
     Ok(Dialled { stream, peer, is_here })
+}
+
+/// Whether an address is one of this machine's: a socket can be bound to these only. Where the system does not say, it is
+/// taken for one, so that the port there is closed to browsers.
+pub(crate) fn is_this_machine(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    let elsewhere = |error: io::Error| error.kind() == io::ErrorKind::AddrNotAvailable;
+    ip.is_loopback() || ip.is_unspecified() || !UdpSocket::bind((ip, 0)).err().is_some_and(elsewhere)
 }
 
 async fn connect(address: &Address) -> Result<TcpStream, Unreachable> {

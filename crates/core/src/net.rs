@@ -27,13 +27,22 @@ pub trait OwnPorts: Send + Sync {
     fn contains(&self, port: u16) -> bool;
 }
 
-/// Judges one connection.
-pub fn judge(target: &Target, own: &dyn OwnPorts) -> Result<(), Blocked> {
+/// The addresses of this machine: those of every interface, whichever are up at the time of the verdict.
+pub trait OwnAddresses: Send + Sync {
+    /// `None` when it cannot be told, for instance because the system refuses to say.
+    fn contains(&self, address: IpAddr) -> Option<bool>;
+}
+
+/// Judges one connection. A port of greenroom's own is refused at every address of this machine, since what listens on all
+/// interfaces is reached through each of them, and at every address of which nobody can tell whose it is.
+pub fn judge(target: &Target, ports: &dyn OwnPorts, addresses: &dyn OwnAddresses) -> Result<(), Blocked> {
     let address = canonical(target.address);
     if is_metadata(&target.host, address) {
         return Err(Blocked::Metadata);
     }
-    if is_this_machine(address) && own.contains(target.port) {
+    // The address first: the list of ports may have to be read from disk, and most addresses are elsewhere.
+    let is_here = is_loopback(address) || addresses.contains(address).unwrap_or(true);
+    if is_here && ports.contains(target.port) {
         return Err(Blocked::OwnPort);
     }
     Ok(())
@@ -68,8 +77,8 @@ fn is_metadata(host: &str, address: IpAddr) -> bool {
         }
 }
 
-/// Addresses that reach this machine's loopback listeners.
-fn is_this_machine(address: IpAddr) -> bool {
+/// Addresses that reach this machine's loopback listeners, whatever interfaces it has.
+fn is_loopback(address: IpAddr) -> bool {
     address.is_loopback() || address.is_unspecified()
 }
 
@@ -97,12 +106,27 @@ mod tests {
         }
     }
 
-    fn check(host: &str, address: &str, port: u16, expected: Result<(), Blocked>) {
-        let target = Target { host: host.to_owned(), address: address.parse().unwrap(), port };
-        assert_eq!(judge(&target, &Own), expected, "{host} {address}:{port}");
+    /// A machine with these addresses beside loopback; `None` does not know its own.
+    struct Machine(Option<&'static [&'static str]>);
+    impl OwnAddresses for Machine {
+        fn contains(&self, address: IpAddr) -> Option<bool> {
+            self.0.map(|list| list.iter().any(|own| own.parse::<IpAddr>().unwrap() == address))
+        }
     }
 
-    /// Own ports are out of reach under every spelling of this machine; other ports and machines are not.
+    const NONE: Machine = Machine(Some(&[]));
+
+    fn check_on(machine: &Machine, host: &str, address: &str, port: u16, expected: Result<(), Blocked>) {
+        let target = Target { host: host.to_owned(), address: address.parse().unwrap(), port };
+        assert_eq!(judge(&target, &Own, machine), expected, "{host} {address}:{port}");
+    }
+
+    fn check(host: &str, address: &str, port: u16, expected: Result<(), Blocked>) {
+        check_on(&NONE, host, address, port, expected);
+    }
+
+    /// Own ports are out of reach under every spelling of loopback, on a machine that has no other address; other ports
+    /// and machines are not.
     #[test]
     fn own_ports() {
         for address in [
@@ -112,6 +136,7 @@ mod tests {
             "::1",
             "::",
             "::ffff:127.0.0.1",
+            "::ffff:0.0.0.0",
             "::127.0.0.1",
             "64:ff9b::7f00:1",
         ] {
@@ -119,6 +144,39 @@ mod tests {
             check("x", address, 8080, Ok(()));
         }
         check("x", "192.0.2.1", 9222, Ok(()));
+    }
+
+    /// Own ports are out of reach at every address of every interface, under each spelling of it.
+    #[test]
+    fn own_ports_at_every_interface() {
+        // An Ethernet with a second address, a container bridge, a global and a link-local IPv6 address.
+        let machine =
+            Machine(Some(&["192.0.2.7", "192.0.2.8", "172.17.0.1", "2001:db8::7", "fe80::fc:ff:fe00:1"]));
+        for address in [
+            "192.0.2.7",
+            "192.0.2.8",
+            "172.17.0.1",
+            "::ffff:192.0.2.8",
+            "::192.0.2.8",
+            "64:ff9b::192.0.2.8",
+            "2001:db8::7",
+            "fe80::fc:ff:fe00:1",
+        ] {
+            check_on(&machine, "x", address, 9222, Err(Blocked::OwnPort));
+            check_on(&machine, "x", address, 8080, Ok(()));
+        }
+        for address in ["192.0.2.9", "172.17.0.2", "2001:db8::8", "fe80::1", "::ffff:192.0.2.9"] {
+            check_on(&machine, "x", address, 9222, Ok(()));
+        }
+    }
+
+    /// A machine that cannot tell its own addresses refuses own ports at all of them, and nothing else.
+    #[test]
+    fn own_ports_where_addresses_are_unknown() {
+        for address in ["192.0.2.7", "2001:db8::7", "127.0.0.1"] {
+            check_on(&Machine(None), "x", address, 9222, Err(Blocked::OwnPort));
+            check_on(&Machine(None), "x", address, 8080, Ok(()));
+        }
     }
 
     /// Metadata services are refused by address and by name, on any port.

@@ -1,19 +1,17 @@
 //! The gate: whether a browser may connect to an address. The only place of this crate that knows policy.
 //!
 //! It is asked twice: for the name, before anything is resolved, and for each address, before anything is
-//! dialled. An upstream proxy changes nothing in that; only what follows a verdict. The verdicts themselves are [`greenroom_core::net`]'s; the gate adds what only a running proxy
-//! knows, its own port and which addresses are this machine's. Presets, lists and policies per session
-//! belong behind these two methods.
+//! dialled. An upstream proxy changes nothing in that; only what follows a verdict. The verdicts themselves are
+//! [`greenroom_core::net`]'s; the gate adds what only a running proxy knows, its own port. Presets, lists and policies
+//! per session belong behind these two methods.
 
-use std::{
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc};
 
-use greenroom_core::net::{self, Blocked, OwnPorts, Target};
+use greenroom_core::net::{self, Blocked, OwnAddresses, OwnPorts, Target};
 
 pub(crate) struct Gate {
-    own: Own,
+    ports: Own,
+    addresses: Box<dyn OwnAddresses>,
 }
 
 /// The ports that somebody else declares, and the proxy's.
@@ -29,8 +27,12 @@ impl OwnPorts for Own {
 }
 
 impl Gate {
-    pub(crate) fn new(declared: Arc<dyn OwnPorts>, proxy: u16) -> Self {
-        Self { own: Own { declared, proxy } }
+    pub(crate) fn new(
+        declared: Arc<dyn OwnPorts>,
+        proxy: u16,
+        addresses: impl OwnAddresses + 'static,
+    ) -> Self {
+        Self { ports: Own { declared, proxy }, addresses: Box::new(addresses) }
     }
 
     /// May this name be resolved at all? A lookup by itself can already tell or ask something.
@@ -41,12 +43,7 @@ impl Gate {
     /// May this very address be dialled?
     pub(crate) fn admit(&self, host: &str, address: SocketAddr) -> Result<(), Blocked> {
         let target = Target { host: host.to_owned(), address: address.ip(), port: address.port() };
-        net::judge(&target, &self.own)?;
-        // The address first: the list of ports may have to be read from disk, and most addresses are elsewhere.
-        if is_this_machine(address) && self.own.contains(address.port()) {
-            return Err(Blocked::OwnPort);
-        }
-        Ok(())
+        net::judge(&target, &self.ports, self.addresses.as_ref())
     }
 
     /// Is this one of greenroom's own ports?
@@ -55,17 +52,39 @@ impl Gate {
     }
 }
 
-/// Whether the address is one of this machine's, loopback or not: a port that listens on every interface is
-/// reached through each of them. The kernel answers a connection to itself from the address it goes to, and
-/// connecting a datagram socket asks it for that choice without sending anything.
-fn is_this_machine(address: SocketAddr) -> bool {
-    let any: SocketAddr = match address {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let source = UdpSocket::bind(any).and_then(|socket| {
-        socket.connect(address)?;
-        socket.local_addr()
-    });
-    source.is_ok_and(|source| source.ip() == address.ip())
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    struct Declared;
+    impl OwnPorts for Declared {
+        fn contains(&self, port: u16) -> bool {
+            port == 9222
+        }
+    }
+
+    /// A machine with two addresses in one network, of which the system speaks from the first only.
+    struct Machine;
+    impl OwnAddresses for Machine {
+        fn contains(&self, address: IpAddr) -> Option<bool> {
+            Some(["203.0.113.7", "203.0.113.8"].iter().any(|own| own.parse() == Ok(address)))
+        }
+    }
+
+    /// Declared ports and the proxy's own are refused at every address of the machine, the second one of an interface
+    /// too; other machines and other ports are not.
+    #[test]
+    fn every_address_counts() {
+        let gate = Gate::new(Arc::new(Declared), 4000, Machine);
+        let admit = |address: &str| gate.admit("x", address.parse().unwrap());
+        for address in ["203.0.113.7:9222", "203.0.113.8:9222", "[::ffff:203.0.113.8]:4000", "127.0.0.1:4000"]
+        {
+            assert_eq!(admit(address), Err(Blocked::OwnPort), "{address}");
+        }
+        for address in ["203.0.113.9:9222", "203.0.113.8:80", "127.0.0.1:80"] {
+            assert_eq!(admit(address), Ok(()), "{address}");
+        }
+    }
 }

@@ -18,6 +18,7 @@ mod dial;
 mod forward;
 mod gate;
 mod host;
+mod this_machine;
 mod tunnel;
 mod upstream;
 
@@ -35,8 +36,11 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-pub use crate::upstream::{Upstream, UpstreamError};
 use crate::{dial::Dialer, gate::Gate};
+pub use crate::{
+    this_machine::ThisMachine,
+    upstream::{Upstream, UpstreamError},
+};
 
 /// Connections served at once; further ones wait in the listener's backlog. Chromium opens at most 32
 /// connections to one proxy per context, so this is 64 contexts at their busiest. A connection costs two
@@ -65,7 +69,7 @@ impl Proxy {
     pub async fn start(own: Arc<dyn OwnPorts>, upstream: Option<Upstream>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let dialer = Arc::new(Dialer::new(Gate::new(own, address.port()), upstream));
+        let dialer = Arc::new(Dialer::new(Gate::new(own, address.port(), ThisMachine), upstream));
         let (stop, stopped) = oneshot::channel();
         let (count, connections) = watch::channel(0);
         let task = tokio::spawn(listen(listener, dialer, count, stopped));

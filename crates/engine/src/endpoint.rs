@@ -91,7 +91,7 @@ impl Endpoint {
     /// The port of this machine at which the debugger is, as far as the address says. No browser of greenroom's may
     /// reach it.
     pub fn local_port(&self) -> Option<u16> {
-        greenroom_cdp::loopback_port(&self.url)
+        greenroom_cdp::local_port(&self.url)
     }
 
     /// Starts the browser if it does not answer and there is a command for that, and waits until it answers. What the

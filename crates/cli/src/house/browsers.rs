@@ -9,9 +9,10 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use greenroom_core::{
     BoxFuture,
     lease::Strategy,
-    net::{self, OwnPorts},
+    net::{self, OwnAddresses, OwnPorts},
     settings::{AttachedBrowser, EngineKind, Settings},
 };
+use greenroom_egress::ThisMachine;
 use greenroom_engine::{Endpoint, ports::Ours};
 use greenroom_fleet::{BrowserSettings, InstanceSettings, PoolSettings, Retry, Size, pool_name};
 use greenroom_gateway::{Asked, Attach, AttachError, Attachment, Prepared};
@@ -80,7 +81,7 @@ impl Attacher {
             Ok(Err(error)) => return Err(refused(&error)),
             Err(_) => return Err(refused(&"its name is not found in time")),
         };
-        judge(&host, port, &addresses, &Ours(self.engines.ports.clone()))
+        judge(&host, port, &addresses, &Ours(self.engines.ports.clone()), &ThisMachine)
             .map_err(|blocked| refused(&blocked))?;
         let address = choose(&addresses, port).await.ok_or_else(|| refused(&"its name has no address"))?;
         Ok(endpoint.pinned(address))
@@ -89,9 +90,15 @@ impl Attacher {
 
 /// Whether an agent may name all that a name means. One bad address is enough: which of them is connected to is not the
 /// agent's to choose.
-fn judge(host: &str, port: u16, addresses: &[IpAddr], own: &dyn OwnPorts) -> Result<(), net::Blocked> {
+fn judge(
+    host: &str,
+    port: u16,
+    addresses: &[IpAddr],
+    own: &dyn OwnPorts,
+    machine: &dyn OwnAddresses,
+) -> Result<(), net::Blocked> {
     let target = |address: &IpAddr| net::Target { host: host.to_owned(), address: *address, port };
-    addresses.iter().try_for_each(|address| net::judge(&target(address), own))
+    addresses.iter().try_for_each(|address| net::judge(&target(address), own, machine))
 }
 
 /// The address to stay with: the first where anybody listens. A name may have several, of which a debugger listens at one:
@@ -188,6 +195,15 @@ mod tests {
         }
     }
 
+    /// A machine that has this address beside loopback.
+    struct Machine(&'static str);
+
+    impl OwnAddresses for Machine {
+        fn contains(&self, address: IpAddr) -> Option<bool> {
+            Some(self.0.parse() == Ok(address))
+        }
+    }
+
     fn ips(texts: &[&str]) -> Vec<IpAddr> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
@@ -211,10 +227,12 @@ mod tests {
     /// Every address of a name is judged: one that is forbidden is enough, wherever it stands.
     #[test]
     fn all_addresses_are_judged() {
-        let judged = |texts: &[&str], port| judge("chrome.lan", port, &ips(texts), &Own(9222));
+        let machine = Machine("203.0.113.7");
+        let judged = |texts: &[&str], port| judge("chrome.lan", port, &ips(texts), &Own(9222), &machine);
         assert_eq!(judged(&["192.0.2.1", "127.0.0.1"], 9223), Ok(()));
         assert_eq!(judged(&["192.0.2.1", "127.0.0.1"], 9222), Err(net::Blocked::OwnPort));
         assert_eq!(judged(&["192.0.2.1"], 9222), Ok(()), "another machine's port");
+        assert_eq!(judged(&["192.0.2.1", "203.0.113.7"], 9222), Err(net::Blocked::OwnPort));
         assert_eq!(judged(&["192.0.2.1", "169.254.169.254"], 80), Err(net::Blocked::Metadata));
     }
 }

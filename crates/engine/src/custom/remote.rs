@@ -29,7 +29,7 @@ impl Remote {
         };
         let endpoint =
             Endpoint::new(url.parse().map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
-        let port = greenroom_cdp::loopback_port(url).map(|port| engine.ports.hold(port)).transpose();
+        let port = greenroom_cdp::local_port(url).map(|port| engine.ports.hold(port)).transpose();
         let port = port.map_err(|error| unwritable(&engine.run, &error))?;
         Ok(Self { endpoint, shown, _port: port })
     }

@@ -1,0 +1,70 @@
+//! Which addresses are this machine's. The system is asked for each address at the time of the verdict, since interfaces
+//! come and go, and a container's network adds some.
+//!
+//! A socket can be bound to an address of this machine and to no other. That holds for every interface that is up, for
+//! further addresses of one interface, for IPv6, and for whole networks that are routed to this machine. A list of
+//! interfaces would miss the last, and the address that the system would speak from is another one for further addresses.
+
+use std::{
+    io,
+    net::{IpAddr, UdpSocket},
+};
+
+use greenroom_core::net::OwnAddresses;
+
+/// The machine that this process runs on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ThisMachine;
+
+impl OwnAddresses for ThisMachine {
+    fn contains(&self, address: IpAddr) -> Option<bool> {
+        told(UdpSocket::bind((address, 0)).map(drop))
+    }
+}
+
+/// What an attempt to bind says. Only one error means that the address is elsewhere; all others, such as too many open
+/// files or a link-local address without its interface, say nothing about it.
+fn told(bound: io::Result<()>) -> Option<bool> {
+    match bound {
+        Ok(()) => Some(true),
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Some(false),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contains(address: &str) -> Option<bool> {
+        ThisMachine.contains(address.parse().unwrap())
+    }
+
+    /// Loopback is this machine's, as is the address that it speaks to others from; an address that is for documents only
+    /// is nobody's.
+    #[test]
+    fn this_machine() {
+        assert_eq!(contains("127.0.0.1"), Some(true));
+        assert_eq!(contains("198.51.100.200"), Some(false));
+        // Connecting a datagram socket sends nothing; it tells which address this machine would speak from.
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        if socket.connect("198.51.100.200:9").is_ok() {
+            let own = socket.local_addr().unwrap().ip();
+            assert_eq!(ThisMachine.contains(own), Some(true), "{own}");
+        }
+    }
+
+    /// What cannot be asked is unknown, and not elsewhere.
+    #[test]
+    fn unknown_is_not_elsewhere() {
+        // A link-local address means another machine on every interface.
+        assert_eq!(contains("fe80::1"), None);
+        for (kind, expected) in [
+            (io::ErrorKind::AddrNotAvailable, Some(false)),
+            (io::ErrorKind::PermissionDenied, None),
+            (io::ErrorKind::OutOfMemory, None),
+        ] {
+            assert_eq!(told(Err(kind.into())), expected, "{kind}");
+        }
+    }
+}
