@@ -9,6 +9,7 @@ pub mod lease;
 pub mod likeness;
 pub mod net;
 pub mod page_url;
+pub mod page_size;
 pub mod policy;
 pub mod port;
 pub mod raw;

@@ -28,6 +28,7 @@ pub mod process;
 mod profile;
 pub mod run_folder;
 mod seat_folder;
+mod size_limits;
 mod start_command;
 mod stdio;
 mod tool_list;

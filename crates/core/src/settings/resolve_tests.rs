@@ -133,7 +133,7 @@ fn wrong_values() {
             "`GREENROOM_POOL_DEVICE` in /project/.env has no readable value -> values are UTF-8 text on one line: `NAME=value`",
             "`pool.headless` cannot be `x\\u{1b}[1m` (from HEADLESS): expected `true` or `false`",
             "`pool.caps` cannot be `pdf,bogus` (from GREENROOM_POOL_CAPS): expected a list with each one of `config`, `network`, `pdf`, `storage`, `testing`, `vision`, `devtools` (`bogus` is not one of them)",
-            "`pool.viewport_size` cannot be `0x1` (from --pool-viewport-size): expected width and height such as `1280x720`, each from 1 to 16384",
+            "`pool.viewport_size` cannot be `0x1` (from --pool-viewport-size): expected width and height such as `1280x720`, each from 1 to 16384, and at most 33554432 pixels in all",
         ]
     );
 }

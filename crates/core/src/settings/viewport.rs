@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::kind::{Given, Kind, Shape, Wrong};
+use crate::page_size::{self, PIXELS_MAX, SIDE_MAX};
 
 /// The size of a page in CSS pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,20 +18,20 @@ impl fmt::Display for Viewport {
     }
 }
 
-/// The longest side of a viewport: the usual texture limit of the graphics stack that Chromium paints with.
-const SIDE_MAX: u32 = 16_384;
-
 pub(super) struct Size;
 
 impl Kind for Size {
     type Value = Viewport;
 
     fn parse(&self, given: Given<'_>) -> Result<Viewport, Wrong> {
-        let side = |text: &str| text.parse().ok().filter(|side| (1..=SIDE_MAX).contains(side));
+        let fits = |size: &Viewport| page_size::check(size.width.into(), size.height.into(), 1.0).is_ok();
         given
             .text()
             .and_then(|text| text.split_once(['x', 'X']))
-            .and_then(|(width, height)| Some(Viewport { width: side(width)?, height: side(height)? }))
+            .and_then(|(width, height)| {
+                Some(Viewport { width: width.parse().ok()?, height: height.parse().ok()? })
+            })
+            .filter(fits)
             .ok_or(Wrong(None))
     }
 
@@ -39,7 +40,9 @@ impl Kind for Size {
     }
 
     fn allowed(&self) -> String {
-        format!("width and height such as `1280x720`, each from 1 to {SIDE_MAX}")
+        format!(
+            "width and height such as `1280x720`, each from 1 to {SIDE_MAX}, and at most {PIXELS_MAX} pixels in all"
+        )
     }
 
     fn shape(&self) -> Shape {
@@ -57,7 +60,8 @@ mod tests {
     fn viewports() {
         assert_eq!(text(&Size, "1280x720"), Ok(Viewport { width: 1280, height: 720 }));
         assert_eq!(text(&Size, "1X16384"), Ok(Viewport { width: 1, height: 16_384 }));
-        for wrong in ["", "1280", "0x720", "1280x16385", "1280x-1", "1280x720x1", "1280 x 720"] {
+        for wrong in ["", "1280", "0x720", "1280x16385", "16384x16384", "1280x-1", "1280x720x1", "1280 x 720"]
+        {
             assert_eq!(text(&Size, wrong), Err(Wrong(None)), "{wrong}");
         }
     }

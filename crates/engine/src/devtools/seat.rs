@@ -20,6 +20,7 @@ use super::{
 use crate::{
     answer::{OWN_WAIT_MAX, failed},
     cdp_proxy::CdpProxy,
+    size_limits::{self, SIZE_REFUSED},
     stdio::ProcessSeat,
     workspace::Place,
 };
@@ -72,6 +73,9 @@ impl DevtoolsSeat {
         if &*call.tool == UPLOAD && !self.is_here {
             let why = "files of this machine cannot be handed to a browser on another one";
             return Ok(failed("file_refused", why));
+        }
+        if let Err(refused) = size_limits::check(&call) {
+            return Ok(failed(SIZE_REFUSED, &refused.to_string()));
         }
         let folder = self.folder().await;
         let place = Place { folder: &folder, data: &self.options.data_folder };

@@ -21,6 +21,7 @@ use crate::{
     profile::{Profile, unusable},
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
+    size_limits::{self, SIZE_REFUSED},
     stdio::{Connection, Kind, ProcessSeat, Processes, SeatBrowser},
     tool_list::ToolsChanged,
 };
@@ -108,6 +109,9 @@ struct LaunchedSeat {
 
 impl LaunchedSeat {
     async fn run(&mut self, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
+        if let Err(refused) = size_limits::check(&call) {
+            return Ok(failed(SIZE_REFUSED, &refused.to_string()));
+        }
         let place = Place { folder: self.seat.folder(), data: &self.engine.options.data_folder };
         let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
             Ok(outgoing) => outgoing,

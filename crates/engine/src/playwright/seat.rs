@@ -21,7 +21,14 @@ use super::{
     own_tabs,
     shape::{failed, failure, own_wait, shape},
 };
-use crate::{loss::settle, observer::Watched, process::Process, seat_folder::SeatFolder, upstream::Upstream};
+use crate::{
+    loss::settle,
+    observer::Watched,
+    process::Process,
+    seat_folder::SeatFolder,
+    size_limits::{self, SIZE_REFUSED},
+    upstream::Upstream,
+};
 
 /// How long the engine may take to end one MCP session: usual are milliseconds. One that needs longer may hang.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -133,6 +140,9 @@ impl PlaywrightSeat {
         if call.method != TOOLS_CALL {
             let message = format!("method not found: `{}`", call.method);
             return Ok(Err(encode(&json!({ "code": METHOD_NOT_FOUND, "message": message }))).into());
+        }
+        if let Err(refused) = size_limits::check(&call) {
+            return Ok(failed(SIZE_REFUSED, &refused.to_string()));
         }
         let place = Place { folder: self.folder.path(), data: &self.instance.engine.options.data_folder };
         let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {

@@ -10,6 +10,7 @@ mod datagrams;
 mod devtools;
 mod files;
 mod shared_browser;
+mod sizes;
 
 use std::{
     path::{Path, PathBuf},
@@ -51,11 +52,16 @@ impl Room {
         Self { site, workspace, engine, instance, seat, _data: data }
     }
 
+    /// What a tool answers to these parameters, whether or not it fails.
+    async fn try_call(&mut self, tool: &str, params: Raw) -> Reply {
+        let worker = Arc::new(Worker(self.workspace.path().to_owned()));
+        within(PATIENCE, self.seat.call(Call::new(tool, params), worker)).await.unwrap()
+    }
+
     /// What a tool answers, which must not fail.
     async fn call(&mut self, tool: &str, arguments: Value) -> Reply {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
-        let worker = Arc::new(Worker(self.workspace.path().to_owned()));
-        let reply = within(PATIENCE, self.seat.call(Call::new(tool, params), worker)).await.unwrap();
+        let reply = self.try_call(tool, params).await;
         assert!(!reply.is_failure(), "{tool}: {}", text(&reply));
         reply
     }

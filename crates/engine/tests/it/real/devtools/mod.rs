@@ -18,8 +18,8 @@ use tempfile::TempDir;
 
 use super::{GRACE, Worker, data_folder, text};
 
-struct Room {
-    site: Site,
+pub struct Room {
+    pub site: Site,
     workspace: TempDir,
     engine: DevtoolsEngine,
     instance: Arc<dyn Instance>,
@@ -36,7 +36,7 @@ impl Room {
         Self { site, workspace: tempfile::tempdir().unwrap(), engine, instance, _data: data }
     }
 
-    async fn open() -> (Self, Sitter) {
+    pub async fn open() -> (Self, Sitter) {
         let room = Self::with(|_| {}).await;
         let sitter = room.sit().await;
         (room, sitter)
@@ -49,31 +49,31 @@ impl Room {
         Sitter { seat, worker }
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
         self.instance.stop(GRACE).await;
     }
 }
 
 /// Whoever sits on a seat. The first page of a fresh engine is number 1.
-struct Sitter {
+pub struct Sitter {
     seat: Box<dyn Seat>,
     worker: Arc<Worker>,
 }
 
 impl Sitter {
-    async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
+    pub async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
         within(PATIENCE, self.seat.call(Call::new(tool, params), self.worker.clone())).await
     }
 
     /// What a tool answers, which must not fail.
-    async fn call(&mut self, tool: &str, arguments: Value) -> Reply {
+    pub async fn call(&mut self, tool: &str, arguments: Value) -> Reply {
         let reply = self.try_call(tool, arguments).await.unwrap();
         assert!(!reply.is_failure(), "{tool}: {}", text(&reply));
         reply
     }
 
-    async fn navigate(&mut self, url: &str) -> Reply {
+    pub async fn navigate(&mut self, url: &str) -> Reply {
         let reply = self.call("navigate_page", json!({ "pageId": 1, "url": url })).await;
         assert!(text(&reply).starts_with("Successfully navigated"), "{}", text(&reply));
         reply
@@ -85,7 +85,7 @@ impl Sitter {
     }
 
     /// What a function comes to, as the engine writes it.
-    async fn evaluate(&mut self, function: &str) -> Value {
+    pub async fn evaluate(&mut self, function: &str) -> Value {
         let arguments = json!({ "pageId": 1, "function": function, "waitForStableDom": false });
         let text = text(&self.call("evaluate_script", arguments).await);
         let value = text.strip_prefix("Script ran on page and returned:\n```json\n");

@@ -1,0 +1,180 @@
+//! Refuses calls that ask for a page or a video so large that it would take the machine's memory, or end the browser that
+//! others share. The limits are [`greenroom_core::page_size`]'s, which settings have too.
+//!
+//! Owned here: which arguments of the engines' tools are sizes. What is there and cannot be read as one is refused, since the
+//! engine may read it otherwise. What is absent is the engine's to complain about. Seats call this before anything else.
+
+use greenroom_core::{
+    Call, Fields,
+    page_size::{self, WrongSize},
+};
+use serde_json::value::RawValue;
+
+/// The most pictures in a second of a video. The engine writes as many as it is told, whether or not anything moved; no
+/// screen shows more.
+const FRAMES_MAX: f64 = 120.0;
+
+/// The code of a refusal.
+pub(crate) const SIZE_REFUSED: &str = "size_refused";
+
+/// Where a tool has its sizes.
+enum Sizes {
+    /// Numbers `width` and `height`.
+    Sides,
+    /// An object `size` of such numbers, and a number `fps`.
+    Video,
+    /// A text `viewport`: `<width>x<height>[x<scale>][,word…]`, or an empty one.
+    Viewport,
+}
+
+/// Why a call is refused.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error(transparent)]
+    Size(#[from] WrongSize),
+    #[error("a video has from 1 to {FRAMES_MAX} frames per second: {0}")]
+    Frames(f64),
+    #[error("`{0}` cannot be read as a size")]
+    Unreadable(&'static str),
+}
+
+/// The tools of all engines that take sizes.
+fn sizes(tool: &str) -> Option<Sizes> {
+    match tool {
+        "browser_resize" | "resize_page" => Some(Sizes::Sides),
+        "browser_start_video" => Some(Sizes::Video),
+        "emulate" => Some(Sizes::Viewport),
+        _ => None,
+    }
+}
+
+/// Whether every size that a call asks for can be had.
+pub(crate) fn check(call: &Call) -> Result<(), Refused> {
+    let Some(sizes) = sizes(&call.tool) else { return Ok(()) };
+    let Some(arguments) = open(&call.params, "arguments")? else { return Ok(()) };
+    match sizes {
+        Sizes::Sides => sides(&arguments),
+        Sizes::Video => {
+            if let Some(fps) = number(&arguments, "fps")?
+                && !(1.0..=FRAMES_MAX).contains(&fps)
+            {
+                return Err(Refused::Frames(fps));
+            }
+            open(&arguments.to_raw(), "size")?.map_or(Ok(()), |size| sides(&size))
+        }
+        Sizes::Viewport => match arguments.read::<String>("viewport") {
+            Ok(text) => text.filter(|text| !text.is_empty()).map_or(Ok(()), |text| viewport(&text)),
+            Err(_) => Err(Refused::Unreadable("viewport")),
+        },
+    }
+}
+
+/// The object of this name in an object, if there is one.
+fn open(raw: &RawValue, name: &'static str) -> Result<Option<Fields>, Refused> {
+    let unreadable = |_| Refused::Unreadable(name);
+    let fields = Fields::open(raw).map_err(unreadable)?;
+    fields.get(name).map(Fields::open).transpose().map_err(unreadable)
+}
+
+fn number(fields: &Fields, name: &'static str) -> Result<Option<f64>, Refused> {
+    fields.read(name).map_err(|_| Refused::Unreadable(name))
+}
+
+/// One side alone is looked at with the smallest other one.
+fn sides(fields: &Fields) -> Result<(), Refused> {
+    let (width, height) = (number(fields, "width")?, number(fields, "height")?);
+    Ok(page_size::check(width.unwrap_or(1.0), height.unwrap_or(1.0), 1.0)?)
+}
+
+fn viewport(text: &str) -> Result<(), Refused> {
+    let unreadable = Refused::Unreadable("viewport");
+    let size = text.split(',').next().unwrap_or_default();
+    let numbers: Result<Vec<f64>, _> = size.split('x').map(|number| number.trim().parse()).collect();
+    match numbers.as_deref() {
+        Ok([width, height]) => Ok(page_size::check(*width, *height, 1.0)?),
+        Ok([width, height, scale]) => Ok(page_size::check(*width, *height, *scale)?),
+        _ => Err(unreadable),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use greenroom_core::raw::parse;
+
+    use super::*;
+
+    fn checked(tool: &str, arguments: &str) -> Result<(), Refused> {
+        let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
+        check(&Call::new(tool, parse(params).unwrap()))
+    }
+
+    /// Sizes within the limits pass, and what says nothing of a size, and tools that have none.
+    #[test]
+    fn what_passes() {
+        for (tool, arguments) in [
+            ("browser_resize", r#"{"width": 1280, "height": 720}"#),
+            ("browser_resize", r#"{"width": 1.28e3, "height": 720.0}"#),
+            ("browser_resize", "{}"),
+            ("resize_page", r#"{"pageId": 1, "width": 7680, "height": 4320}"#),
+            ("browser_start_video", r#"{"filename": "a.webm"}"#),
+            ("browser_start_video", r#"{"size": {"width": 800, "height": 600}, "fps": 25}"#),
+            ("emulate", r#"{"viewport": "412x823x2.625,mobile,touch"}"#),
+            ("emulate", r#"{"viewport": "1280x720"}"#),
+            ("emulate", r#"{"viewport": ""}"#),
+            ("emulate", r#"{"networkConditions": "Offline"}"#),
+            ("draw_of_a_page", r#"{"width": 100000}"#),
+        ] {
+            assert_eq!(checked(tool, arguments), Ok(()), "{tool} {arguments}");
+        }
+        assert_eq!(
+            check(&Call::new("browser_resize", parse(r#"{"name":"browser_resize"}"#.into()).unwrap())),
+            Ok(())
+        );
+    }
+
+    /// Sizes beyond the limits are refused in every way to write a number, alone or together.
+    #[test]
+    fn what_is_too_large() {
+        for (tool, arguments) in [
+            ("browser_resize", r#"{"width": 100000, "height": 100000}"#),
+            ("browser_resize", r#"{"width": 1e9, "height": 1}"#),
+            ("browser_resize", r#"{"width": 1, "height": 16384.5}"#),
+            ("browser_resize", r#"{"width": -1280, "height": 720}"#),
+            ("browser_resize", r#"{"height": 10000000}"#),
+            ("browser_resize", r#"{"width": 5, "height": 5, "width": 100000}"#),
+            ("resize_page", r#"{"width": 16384, "height": 16384}"#),
+            ("browser_start_video", r#"{"size": {"width": 100000, "height": 100000}}"#),
+            ("browser_start_video", r#"{"fps": 1e9}"#),
+            ("emulate", r#"{"viewport": "100000x100000x1"}"#),
+            ("emulate", r#"{"viewport": "1e9x1"}"#),
+            ("emulate", r#"{"viewport": "1280x720x50,mobile"}"#),
+            ("emulate", r#"{"viewport": "NaNxinfx1"}"#),
+            ("emulate", r#"{"viewport": "8192x8192x2"}"#),
+        ] {
+            let refused = checked(tool, arguments).unwrap_err();
+            assert!(!matches!(refused, Refused::Unreadable(_)), "{tool} {arguments}: {refused}");
+        }
+    }
+
+    /// What the guard cannot read the engine is not given to read.
+    #[test]
+    fn what_cannot_be_read() {
+        for (tool, arguments) in [
+            ("browser_resize", r#"{"width": "100000", "height": 1}"#),
+            ("browser_resize", r#"{"width": 1e400, "height": 1}"#),
+            ("browser_resize", r#"{"width": null, "height": 1}"#),
+            ("browser_resize", r#"{"width": [1280], "height": 1}"#),
+            ("browser_resize", "[100000, 100000]"),
+            ("browser_start_video", r#"{"size": "100000x100000"}"#),
+            ("browser_start_video", r#"{"fps": "1"}"#),
+            ("emulate", r#"{"viewport": "0x10x0x10"}"#),
+            ("emulate", r#"{"viewport": "1280"}"#),
+            ("emulate", r#"{"viewport": "0b1x1"}"#),
+            ("emulate", r#"{"viewport": "1280x720\ud800"}"#),
+            ("emulate", r#"{"viewport": {"width": 100000}}"#),
+        ] {
+            let refused = checked(tool, arguments).unwrap_err();
+            assert!(matches!(refused, Refused::Unreadable(_)), "{tool} {arguments}: {refused}");
+        }
+    }
+}

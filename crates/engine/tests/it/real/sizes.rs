@@ -1,0 +1,99 @@
+//! Sizes that tools ask for, with both engines.
+
+use greenroom_core::{Engine, Reply, Toolset, raw};
+use serde_json::{Value, json};
+
+use super::{Room, body, data_folder, devtools, engine, text};
+
+/// Every argument of every tool that may be a size, as `tool.argument`.
+fn size_arguments(tools: &Toolset) -> Vec<String> {
+    fn look(path: &str, schema: &Value, found: &mut Vec<String>) {
+        for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            let lower = name.to_lowercase();
+            // Lists are cut into pages of so many lines; these are no sizes.
+            let is_size = ["width", "height", "size", "scale", "viewport", "fps", "factor"]
+                .iter()
+                .any(|word| lower.contains(word) && lower != "pagesize");
+            if is_size && schema["enum"].is_null() {
+                found.push(path.clone());
+            }
+            look(&path, schema, found);
+        }
+    }
+    let mut found = Vec::new();
+    for tool in &tools.tools {
+        let definition: Value = serde_json::from_str(tool.definition.get()).unwrap();
+        look(&tool.name, &definition["inputSchema"], &mut found);
+    }
+    found.sort();
+    found
+}
+
+fn refused(reply: &Reply) -> bool {
+    reply.is_failure() && body(reply).contains(r#""code":"size_refused""#)
+}
+
+/// The guard knows every size that the pinned engines' tools take: a new one makes this fail.
+#[tokio::test]
+async fn every_size_is_known() {
+    let data = data_folder();
+    let caps = ["vision", "pdf", "devtools", "network", "storage", "testing", "config"];
+    let playwright = engine(data.path(), 9, &caps).tools().await.unwrap();
+    assert_eq!(
+        size_arguments(&playwright),
+        [
+            "browser_resize.height",
+            "browser_resize.width",
+            "browser_start_video.fps",
+            "browser_start_video.size",
+            "browser_start_video.size.height",
+            "browser_start_video.size.width",
+        ]
+    );
+    let devtools = devtools::engine(data_folder().path(), 9, |_| {}).tools().await.unwrap();
+    assert_eq!(size_arguments(&devtools), ["emulate.viewport", "resize_page.height", "resize_page.width"]);
+}
+
+/// A page keeps its size when a larger one is asked for than settings allow, and one within that is given.
+#[tokio::test]
+async fn with_playwright() {
+    let mut room = Room::open(&[]).await;
+    room.navigate("/title?t=small").await;
+    for arguments in [
+        r#"{"width": 100000, "height": 100000}"#,
+        r#"{"width": 16384, "height": 16384}"#,
+        r#"{"width": 1280, "height": 1e9}"#,
+        r#"{"width": "100000", "height": 720}"#,
+    ] {
+        let params =
+            raw::parse(format!(r#"{{"name": "browser_resize", "arguments": {arguments}}}"#)).unwrap();
+        let reply = room.try_call("browser_resize", params).await;
+        assert!(refused(&reply), "{arguments}: {}", text(&reply));
+    }
+    let size = "() => `${innerWidth}x${innerHeight}`";
+    assert!(text(&room.evaluate(size).await).contains("1280x720"));
+    room.call("browser_resize", json!({ "width": 3840, "height": 2160 })).await;
+    assert!(text(&room.evaluate(size).await).contains("3840x2160"));
+    room.end().await;
+}
+
+/// The same with the devtools engine, by a size and by a viewport to emulate.
+#[tokio::test]
+async fn with_devtools() {
+    let (room, mut sitter) = devtools::Room::open().await;
+    sitter.navigate(&room.site.url("/title?t=small")).await;
+    let before = sitter.evaluate("() => [innerWidth, innerHeight]").await;
+    for (tool, arguments) in [
+        ("resize_page", json!({ "pageId": 1, "width": 100_000, "height": 100_000 })),
+        ("emulate", json!({ "pageId": 1, "viewport": "100000x100000x1" })),
+        ("emulate", json!({ "pageId": 1, "viewport": "1280x720x100,mobile" })),
+    ] {
+        let reply = sitter.try_call(tool, arguments.clone()).await.unwrap();
+        assert!(refused(&reply), "{tool} {arguments}: {}", text(&reply));
+    }
+    assert_eq!(sitter.evaluate("() => [innerWidth, innerHeight]").await, before);
+    sitter.call("emulate", json!({ "pageId": 1, "viewport": "412x823x2,mobile,touch" })).await;
+    assert_eq!(sitter.evaluate("() => [screen.width, devicePixelRatio]").await, json!([412, 2]));
+    room.end().await;
+}
