@@ -107,6 +107,7 @@ impl Gateway {
             Readiness::Ready => Ok(()),
             Readiness::Starting if attached => Err("the first browser is being connected".to_owned()),
             Readiness::Starting => Err("the first browser is starting".to_owned()),
+            Readiness::Unresponsive(why) => Err(format!("no browser answers: {why}")),
             Readiness::Failed(error) => {
                 let hint = error.hint.as_ref().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
                 // Which browser cannot be reached it says itself.

@@ -77,7 +77,11 @@ impl Entry {
     pub(crate) fn readiness(&self) -> Readiness {
         let link = self.pool.link();
         match link.state {
-            BrowserState::Connected | BrowserState::Pending => Readiness::Ready,
+            BrowserState::Connected => match self.pool.readiness() {
+                silent @ Readiness::Unresponsive(_) => silent,
+                _ => Readiness::Ready,
+            },
+            BrowserState::Pending => Readiness::Ready,
             // While it is tried again it is not yet any better.
             BrowserState::Connecting | BrowserState::Disconnected if link.given_up => {
                 let message = self.pool.down(None).to_string();

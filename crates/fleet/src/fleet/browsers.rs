@@ -108,7 +108,8 @@ impl Inner {
         let best = all.min_by_key(|readiness| match readiness {
             Readiness::Ready => 0,
             Readiness::Starting => 1,
-            Readiness::Failed(_) => 2,
+            Readiness::Unresponsive(_) => 2,
+            Readiness::Failed(_) => 3,
         });
         best.unwrap_or_else(|| {
             let error = StartError::new(NotChosen::Nowhere.to_string());

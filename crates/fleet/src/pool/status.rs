@@ -1,6 +1,6 @@
 //! What a pool says of itself.
 
-use std::time::SystemTime;
+use std::{sync::Arc, time::SystemTime};
 
 use greenroom_core::StartError;
 
@@ -16,6 +16,8 @@ pub enum Readiness {
     /// No instance has come up yet, or its first spare is being opened.
     Starting,
     Ready,
+    /// Instances run, and none of them answered when it was last asked for a sign of life. Says why.
+    Unresponsive(String),
     /// Nothing runs, and the last try failed; or no spare can be opened in what runs.
     Failed(StartError),
 }
@@ -100,12 +102,20 @@ impl Pool {
         if self.queue.with(|ledger| ledger.is_hopeless()) {
             return Readiness::Failed(self.no_healthy());
         }
-        let any_up = places.iter().any(|place| place.instance().is_some() && place.is_up());
+        let up: Vec<_> = places.iter().filter(|place| place.instance().is_some() && place.is_up()).collect();
         let last_start = lock(&self.last_start).clone();
+        // One that waits for its first call is as good as one that runs.
+        let any_lazy = || places.iter().any(|place| self.is_open() && self.is_at_rest(place));
+        if !self.settings().is_elastic() && any_lazy() {
+            return Readiness::Ready;
+        }
+        // Calls would be given to one that does not answer, and wait there.
+        if let Some(why) = silence(&up) {
+            return Readiness::Unresponsive(why);
+        }
+        let any_up = !up.is_empty();
         if !self.settings().is_elastic() {
-            // One that waits for its first call is as good as one that runs.
-            let any_lazy = || places.iter().any(|place| self.is_open() && self.is_at_rest(place));
-            return if any_up || any_lazy() { Readiness::Ready } else { Readiness::Starting };
+            return if any_up { Readiness::Ready } else { Readiness::Starting };
         }
         // Why no instance starts says more than that no spare can be opened in it.
         if let (Some(Err(error)), false) = (&last_start, any_up) {
@@ -137,4 +147,13 @@ impl Pool {
             None => error,
         }
     }
+}
+
+/// Why none of these answers, if there are any and none does.
+fn silence(up: &[&Arc<Place>]) -> Option<String> {
+    let checks: Vec<_> = up.iter().map(|place| place.lock().check.clone()).collect();
+    if checks.iter().any(|check| check.responsive) {
+        return None;
+    }
+    checks.into_iter().find_map(|check| check.error)
 }

@@ -302,6 +302,25 @@ async fn readiness() {
     yard.end().await;
 }
 
+/// A browser that is connected and does not answer is no browser to be ready with.
+#[tokio::test(start_paused = true)]
+async fn readiness_needs_an_answer() {
+    let yard = Yard::new(1);
+    yard.connect_browsers();
+    settle().await;
+    assert!(matches!(yard.readiness(), Readiness::Ready));
+    yard.world(1).set_pulse(0, Some(Pulse::Unwell));
+    sleep(HEALTH + MS).await;
+    settle().await;
+    assert_eq!(yard.states(), [Connected]);
+    assert!(matches!(yard.readiness(), Readiness::Unresponsive(why) if why == "it feels faint"));
+    yard.world(1).set_pulse(0, None);
+    sleep(HEALTH + MS).await;
+    settle().await;
+    assert!(matches!(yard.readiness(), Readiness::Ready));
+    yard.end().await;
+}
+
 /// Beside a pool, either is enough to be ready.
 #[tokio::test(start_paused = true)]
 async fn readiness_beside_a_pool() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::{InstanceId, Lost};
-use greenroom_fleet::{FleetError, Health};
+use greenroom_fleet::{FleetError, Health, Readiness};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -61,6 +61,37 @@ async fn one_miss() {
     settle().await;
     assert_eq!((stage.instance(0).health, stage.world.counts().stops), (Health::Healthy, 0));
     stage.end().await;
+}
+
+/// While no instance that runs answers, the fleet is not ready, and says why; one that answers is enough.
+#[tokio::test(start_paused = true)]
+async fn not_ready_without_an_answer() {
+    let elastic = Stage::new(1, 2);
+    elastic.create("a").await.unwrap();
+    for stage in [Stage::fixed(1, 1).await, elastic] {
+        assert!(matches!(stage.fleet.readiness(), Readiness::Ready));
+        stage.world.set_pulse(0, Some(Pulse::Hangs));
+        sleep(HEALTH + Duration::from_secs(5) + MS).await;
+        settle().await;
+        let Readiness::Unresponsive(why) = stage.fleet.readiness() else { panic!("it is ready") };
+        assert_eq!(why, "no answer within 5 s: the browser did not answer");
+        stage.world.set_pulse(0, None);
+        sleep(HEALTH + MS).await;
+        settle().await;
+        assert!(matches!(stage.fleet.readiness(), Readiness::Ready));
+        stage.end().await;
+    }
+    let two = Stage::fixed(2, 1).await;
+    two.world.set_pulse(0, Some(Pulse::Unwell));
+    sleep(HEALTH + MS).await;
+    settle().await;
+    assert!(matches!(two.fleet.readiness(), Readiness::Ready), "the other one answers");
+    two.world.set_pulse(1, Some(Pulse::Unwell));
+    sleep(HEALTH).await;
+    settle().await;
+    let Readiness::Unresponsive(why) = two.fleet.readiness() else { panic!("it is ready") };
+    assert_eq!(why, "it feels faint");
+    two.end().await;
 }
 
 /// Three misses in a row, and the instance has failed: it is stopped, its session is lost and says so, and it is started

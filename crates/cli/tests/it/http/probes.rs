@@ -3,6 +3,7 @@
 use greenroom_testkit::{
     PATIENCE,
     http::{Server, stateless},
+    process::{Signal, children, signal},
     within,
 };
 use serde_json::{Value, json};
@@ -54,6 +55,26 @@ async fn an_engine_that_fails() {
     stage.gate("mended").open();
     let client = remote(&server).await;
     client.call("echo", json!({"text": "a"})).await;
+    until_ready(&server, |status, _| status == 200).await;
+}
+
+/// A server whose only browser does not answer is not ready, and says so, before that browser is given up; it is ready when
+/// the browser answers again.
+#[tokio::test]
+async fn a_browser_that_does_not_answer() {
+    let stage = Stage::new().set("pool.health_interval", "2s").set("pool.health_timeout", "200ms");
+    let server = stage.serve().await;
+    let client = remote(&server).await;
+    client.call("echo", json!({"text": "a"})).await;
+    until_ready(&server, |status, _| status == 200).await;
+    let engines = children(server.pid());
+    engines.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    until_ready(&server, |status, why| {
+        status == 503 && why.starts_with("no browser answers: no answer within 200 ms")
+    })
+    .await;
+    assert_eq!(server.get("/health").await.status, 200);
+    engines.iter().for_each(|pid| signal(*pid, Signal::CONT));
     until_ready(&server, |status, _| status == 200).await;
 }
 
