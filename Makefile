@@ -1,7 +1,7 @@
 # Everything a developer runs. Needs cargo, Node with npm, Python, and apt-get or a browser that is already there.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench soak install picture fmt deps
+.PHONY: help run test test-oldest check bench soak install picture fmt ready deps
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
@@ -11,19 +11,18 @@ export GREENROOM_TEST_DATA_DIR := $(TARGET)/data
 export GREENROOM_TEST_SDK_DIR := $(TARGET)/sdk
 
 help: ## Print this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-9s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-11s %s\n", $$1, $$2 }'
 
 run: deps ## Build, set up, check this machine, say how to connect an agent, and serve
 	cargo build --release --locked -p greenroom
 	@scripts/run $(TARGET)/release/greenroom
 
-test: deps ## Build everything and run every test but the long ones
-	scripts/sdks
-	cargo build --workspace --all-targets --locked
-	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)"
-	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)" --pool-engine devtools
+test: ready ## Build everything and run every test but the long ones
 	scripts/test
 	cargo test --workspace --doc --locked
+
+test-oldest: ready ## The same with the oldest Chromium that is supported, from Debian's archive
+	browsers=$$(scripts/oldest $(TARGET)/browsers) && GREENROOM_TEST_BROWSERS=$$browsers scripts/test
 
 check: ## Formatting, lints, documentation, licences, unused dependencies
 	scripts/check
@@ -45,6 +44,13 @@ picture: ## Draw README's picture: a terminal in which greenroom demo runs
 
 fmt: ## Format the sources
 	cargo fmt --all
+
+# What the tests need.
+ready: deps
+	scripts/sdks
+	cargo build --workspace --all-targets --locked
+	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)"
+	$(TARGET)/debug/greenroom setup --data-dir "$(GREENROOM_TEST_DATA_DIR)" --pool-engine devtools
 
 deps:
 	@scripts/deps

@@ -10,6 +10,7 @@
 
 mod places;
 mod script;
+pub mod version;
 
 use std::{fmt, path::Path, path::PathBuf};
 

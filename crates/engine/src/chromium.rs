@@ -12,7 +12,7 @@ use greenroom_core::{Lost, StartError, port::human};
 use tokio::time::timeout;
 
 use crate::{
-    browser::{Browser, Kind},
+    browser::{Browser, Kind, version},
     launcher::{Launcher, Spec},
     ports::{PortGuard, Ports},
     process::{Listen, Process},
@@ -136,7 +136,10 @@ impl Chromium {
             })
             .and_then(|port| ports.hold(port).map_err(|error| unwritable(run, &error)));
         match held {
-            Ok(port) => Ok(Self { process, endpoint, profile, _port: port }),
+            Ok(port) => {
+                version::warn_if_old(&endpoint, &spec.browser.path).await;
+                Ok(Self { process, endpoint, profile, _port: port })
+            }
             Err(error) => {
                 process.stop(Duration::ZERO).await;
                 Err(error)

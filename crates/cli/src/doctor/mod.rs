@@ -5,6 +5,7 @@
 
 mod browse;
 mod browser;
+mod browser_age;
 mod browsers;
 mod config;
 mod data_folder;
@@ -131,6 +132,7 @@ pub async fn examine(patient: Patient) -> Vec<Finding> {
         check("npm", npm::check(&patient)).await,
         check("engine", look(&patient, engine::check)).await,
         check("browser", look(&patient, browser::check)).await,
+        check("browser-age", browser_age::check(&patient)).await,
     ];
     findings.extend(check_each("browsers", DEADLINE, browsers::check(&patient)).await);
     findings.extend([

@@ -66,6 +66,31 @@ fn an_old_node() {
     check("old_node", &patient, &["doctor", "--no-browse"]);
 }
 
+/// A browser below the oldest version that is supported is a warning, with what does not work and how to upgrade; so is one
+/// that does not tell its version. One that is supported and lacks something is fine, and that is said.
+#[test]
+fn an_old_browser() {
+    for (said, row) in [
+        (
+            "echo Chromium 148.0.7778.1",
+            "warning  browser-age  Chromium 148.0.7778.1 is older than 150, the oldest that is supported: it lacks security \
+             fixes, and `lighthouse_audit` of the devtools engine and `screencast_start` of the devtools engine do not work: \
+             `[CWD]/../home/bin/chromium`\n                      fix: upgrade it (on Debian: `apt-get update && apt-get install chromium \
+             chromium-headless-shell`), or set `pool.executable_path` to the path of a newer one\n",
+        ),
+        (
+            "echo Chromium 150.0.7871.100",
+            "ok       browser-age  150.0.7871.100 (too old for `screencast_start` of the devtools engine); 150 or newer is \
+             supported\n",
+        ),
+        ("echo hello", "warning  browser-age  the version cannot be found out: it said `hello`: "),
+    ] {
+        let patient = patient().program("home/bin/chromium", said);
+        let output = run(&patient, &["doctor", "--no-browse"]);
+        assert!(output.contains(row), "{row}\n{output}");
+    }
+}
+
 /// Each configured engine is spoken of, and where running browsers are attached to, nothing is asked of browsers that
 /// nobody starts.
 #[test]

@@ -5,6 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use greenroom_engine::browser::version::MAJOR_MIN;
 use insta::assert_snapshot;
 
 /// Says what it was asked, and that this is what is running.
@@ -52,4 +53,121 @@ fn run_leaves_a_running_server_alone() {
 fn run_stops_at_what_is_missing() {
     let said = run("#!/bin/sh\necho \"[greenroom $*]\"\n[ \"$1\" != doctor ] || exit 1\n");
     assert_eq!(said, "exit code: 1\n[greenroom setup]\n\n[greenroom doctor]\n");
+}
+
+/// A machine for `scripts/deps`: a folder for programs, which are all that the script finds, and one for Debian's browsers.
+struct Machine(tempfile::TempDir);
+
+impl Machine {
+    /// `apt-get` writes down what it is asked for, and installs browsers of this version; without one it fails to.
+    fn new(user: &str, installs: Option<&str>) -> Self {
+        let machine = Self(tempfile::tempdir().unwrap());
+        for folder in ["bin", "browsers"] {
+            std::fs::create_dir(machine.0.path().join(folder)).unwrap();
+        }
+        for tool in ["sh", "sed", "dirname", "env", "cp", "chmod"] {
+            let real = ["/bin", "/usr/bin"].map(|folder| Path::new(folder).join(tool));
+            let real = real.iter().find(|path| path.exists()).unwrap();
+            std::os::unix::fs::symlink(real, machine.0.path().join("bin").join(tool)).unwrap();
+        }
+        machine.program("bin/id", &format!("echo {user}"));
+        let root = machine.0.path().display();
+        let installed = match installs {
+            Some(version) => {
+                machine.program("new", &format!("echo Chromium {version}"));
+                format!(
+                    "for name in chromium chromium-headless-shell; do cp {root}/new {root}/browsers/$name; done"
+                )
+            }
+            None => "echo E: Unable to locate package >&2; exit 100".to_owned(),
+        };
+        machine.program(
+            "bin/apt-get",
+            &format!("echo apt-get $* >> {root}/asked\ncase $1 in install) {installed} ;; esac"),
+        );
+        machine
+    }
+
+    fn program(&self, name: &str, script: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.0.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Puts browsers of these versions there.
+    fn browsers(self, shell: &str, whole: &str) -> Self {
+        self.program("browsers/chromium-headless-shell", &format!("echo Chromium {shell}"));
+        self.program("browsers/chromium", &format!("echo Chromium {whole}"));
+        self
+    }
+
+    /// Runs the script: its exit code, what it said, and what `apt-get` was asked for.
+    fn run(&self) -> (i32, String, String) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/deps");
+        let output = Command::new("/bin/sh")
+            .arg(script)
+            .env_clear()
+            .env("PATH", self.0.path().join("bin"))
+            .env("GREENROOM_DEPS_FOLDER", self.0.path().join("browsers"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        let asked = std::fs::read_to_string(self.0.path().join("asked")).unwrap_or_default();
+        (output.status.code().unwrap(), said, asked)
+    }
+}
+
+/// What `apt-get` is asked for where something is to be installed: the lists first.
+const INSTALL: &str =
+    "apt-get update\napt-get install -y --no-install-recommends chromium chromium-headless-shell\n";
+
+/// Where both browsers are there and new enough, nothing is asked for and nothing said.
+#[test]
+fn deps_are_quiet_when_nothing_is_missing() {
+    for version in [format!("{MAJOR_MIN}.0.7871.100"), "1000.0.1.2".to_owned()] {
+        let machine = Machine::new("0", None).browsers(&version, &version);
+        assert_eq!(machine.run(), (0, String::new(), String::new()), "{version}");
+    }
+}
+
+/// A browser that is missing, or older than greenroom supports, is installed from lists that were just refreshed.
+#[test]
+fn deps_are_installed_from_fresh_lists() {
+    let old = format!("{}.0.1.2", MAJOR_MIN - 1);
+    let new = format!("{MAJOR_MIN}.0.1.2");
+    let half = Machine::new("0", Some(&new));
+    half.program("browsers/chromium", &format!("echo Chromium {new}"));
+    for machine in [
+        Machine::new("0", Some(&new)),
+        half,
+        Machine::new("0", Some(&new)).browsers(&old, &new),
+        Machine::new("0", Some(&new)).browsers(&new, &old),
+        Machine::new("0", Some(&new)).browsers("of no version", &new),
+    ] {
+        assert_eq!(machine.run(), (0, String::new(), INSTALL.to_owned()));
+    }
+}
+
+/// A user who may not install is told what to do, and goes on with an old browser; without any it is an error. An archive
+/// that has none but old browsers is no error either.
+#[test]
+fn deps_that_cannot_be_installed() {
+    let old = format!("{}.0.1.2", MAJOR_MIN - 1);
+    let why = format!(
+        "chromium is version {}, and {MAJOR_MIN} is the oldest that is supported; going on with the browser that is there\n\n\
+         hint: run: sudo apt-get update && sudo apt-get install chromium chromium-headless-shell\n",
+        MAJOR_MIN - 1
+    );
+    let user = Machine::new("1000", None).browsers(&old, &old);
+    assert_eq!(user.run(), (0, why.clone(), String::new()));
+    let archive = Machine::new("0", Some(&old)).browsers(&old, &old);
+    assert_eq!(archive.run(), (0, why, INSTALL.to_owned()));
+    let (code, said, asked) = Machine::new("0", None).run();
+    assert_eq!((code, &*asked), (1, INSTALL));
+    assert!(
+        said.contains("error: no browser found, and none could be installed\n\nhint: run: sudo apt-get"),
+        "{said}"
+    );
 }

@@ -40,7 +40,7 @@ pub fn machine() -> Place {
     Place::new()
         .program("home/bin/node", NODE)
         .program("home/bin/npm", NPM)
-        .program("home/bin/chromium", "")
+        .program("home/bin/chromium", "echo Chromium 156.0.8078.79")
         .env("PATH", "/usr/bin:/bin")
         .env("GREENROOM_NODE", "../home/bin/node")
         .env("GREENROOM_POOL_EXECUTABLE_PATH", "../home/bin/chromium")

@@ -31,7 +31,7 @@ pub use door::Door;
 pub use tabs::Tab;
 
 /// Debian's Chromium without windows, itself and not the script that starts it. It is there in half the time.
-const SHELL: &str = "/usr/lib/chromium/chromium-headless-shell";
+pub(crate) const SHELL: &str = "/usr/lib/chromium/chromium-headless-shell";
 
 /// The whole one: its tabs are before and behind each other, as they are on a screen.
 const WHOLE: &str = "/usr/lib/chromium/chromium";

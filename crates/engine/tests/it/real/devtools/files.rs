@@ -1,7 +1,8 @@
 //! Files in and out of a seat.
 
 use greenroom_core::ArtifactKind;
-use greenroom_testkit::PATIENCE;
+use greenroom_engine::browser::version::RECORDS_SINCE;
+use greenroom_testkit::{PATIENCE, chromium_major};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -51,12 +52,20 @@ async fn results() {
     room.end().await;
 }
 
-/// A recording is the agent's when it has ended, and not before.
+/// A recording is the agent's when it has ended, and not before. A browser that is too old for recordings refuses it in
+/// words, and nothing is written.
 #[tokio::test]
 async fn recordings() {
     let (room, mut sitter) = Room::open().await;
     sitter.navigate(&room.site.url("/title?t=film")).await;
-    let begun = sitter.call("screencast_start", json!({ "pageId": 1, "filePath": "film.mp4" })).await;
+    let start = json!({ "pageId": 1, "filePath": "film.mp4" });
+    if chromium_major() < RECORDS_SINCE {
+        let refused = sitter.try_call("screencast_start", start).await.unwrap();
+        assert!(refused.is_failure() && text(&refused).contains("Update Chrome"), "{}", text(&refused));
+        assert!(!room.workspace.path().join("film.mp4").exists());
+        return room.end().await;
+    }
+    let begun = sitter.call("screencast_start", start).await;
     assert!(files(&begun).is_empty());
     sitter
         .evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")

@@ -1,0 +1,155 @@
+//! How old a browser may be, and what does not work with one that is older than it should be.
+//!
+//! The oldest supported version is defined here alone: `doctor` and the warning at a browser's start tell it, and
+//! `scripts/deps` reads it out of this file.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use greenroom_cdp::Client;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{
+    errand,
+    launcher::{Launcher, Spec},
+};
+
+/// The oldest Chromium that greenroom is tested with. Chrome, Edge and the headless shell count alike.
+pub const MAJOR_MIN: u32 = 150;
+
+/// The first Chromium known to record pages by itself: its debugger has `Page.startScreenRecording`, that of 150 has not.
+pub const RECORDS_SINCE: u32 = 156;
+
+/// What a newer browser is needed for: the first version that is known to do, and what that is.
+const NEEDED_FOR: [(u32, &str); 2] = [
+    // 148 fails in it.
+    (150, "`lighthouse_audit` of the devtools engine"),
+    (RECORDS_SINCE, "`screencast_start` of the devtools engine"),
+];
+
+/// How long a browser may take to tell its version: usual are some hundredths of a second.
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
+
+/// A browser's version: all of it, and its first number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    text: String,
+    major: u32,
+}
+
+impl Version {
+    /// Finds the version in what a browser says of itself: `Chromium 156.0.8078.79`, `HeadlessChrome/156.0.8078.79`.
+    pub fn find(said: &str) -> Option<Self> {
+        said.split([' ', '/', '\n']).find_map(|word| {
+            let (major, rest) = word.split_once('.')?;
+            let is_version = rest.chars().all(|letter| letter.is_ascii_digit() || letter == '.');
+            Some(Self { major: major.parse().ok().filter(|_| is_version)?, text: word.to_owned() })
+        })
+    }
+
+    /// Asks a browser that does not run.
+    pub async fn of(launcher: &Launcher, path: &Path) -> Result<Self, String> {
+        let spec = Spec::new(path).few_variables().arg("--version");
+        let done = errand::run(launcher, "browser", spec, VERSION_WITHIN).await;
+        let said = done.map_err(|error| error.to_string())?.stdout;
+        Self::find(&said).ok_or_else(|| format!("it said `{}`", said.trim()))
+    }
+
+    pub fn is_supported(&self) -> bool {
+        self.major >= MAJOR_MIN
+    }
+
+    /// What does not work with it.
+    pub fn lacks(&self) -> Vec<&'static str> {
+        NEEDED_FOR.iter().filter(|(since, _)| self.major < *since).map(|(_, what)| *what).collect()
+    }
+
+    /// Says that it is too old, and what that means; `None` if it is not.
+    pub fn complaint(&self) -> Option<String> {
+        let lacks = self.lacks().join(" and ");
+        (!self.is_supported()).then(|| {
+            format!(
+                "Chromium {self} is older than {MAJOR_MIN}, the oldest that is supported: it lacks security fixes, and \
+                 {lacks} do not work"
+            )
+        })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Warns of a browser that has just started and is too old, once for each program.
+pub(crate) async fn warn_if_old(endpoint: &str, program: &Path) {
+    static SEEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if !SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert(program.to_owned()) {
+        return;
+    }
+    match running(endpoint).await {
+        Some(version) => {
+            if let Some(complaint) = version.complaint() {
+                tracing::warn!("{complaint}: `{}`; `greenroom doctor` says what to do", program.display());
+            }
+        }
+        // It may be anything that speaks the protocol; whether it works shows soon.
+        None => tracing::debug!(browser = %program.display(), "the browser does not tell its version"),
+    }
+}
+
+/// Asks a browser that runs.
+async fn running(endpoint: &str) -> Option<Version> {
+    #[derive(Deserialize)]
+    struct Told {
+        product: String,
+    }
+    let (client, _events) = Client::connect(endpoint).await.ok()?;
+    let told = client.call("Browser.getVersion", &json!({})).await.ok()?;
+    Version::find(&serde_json::from_str::<Told>(told.get()).ok()?.product)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The version is found in what every browser says, and in nothing else.
+    #[test]
+    fn versions() {
+        for (said, major) in [
+            ("Chromium 156.0.8078.79 \n", 156),
+            ("Chromium 150.0.7871.100 built on Debian GNU/Linux 12 (bookworm)", 150),
+            ("Google Chrome for Testing 148.0.1.2", 148),
+            ("Microsoft Edge 151.0.3200.5", 151),
+            ("HeadlessChrome/156.0.8078.79", 156),
+        ] {
+            assert_eq!(Version::find(said).unwrap().major, major, "{said}");
+        }
+        for said in ["", "Chromium", "no such option. try --help", "1.x"] {
+            assert_eq!(Version::find(said), None, "{said}");
+        }
+        assert_eq!(Version::find("Chromium 156.0.8078.79").unwrap().to_string(), "156.0.8078.79");
+    }
+
+    /// A browser below the minimum is told to be too old, and of what it lacks; a supported one is not, and still lacks what
+    /// is newer.
+    #[test]
+    fn what_an_old_one_lacks() {
+        let version = |major: u32| Version::find(&format!("Chromium {major}.0.1")).unwrap();
+        assert_eq!(
+            version(148).complaint().unwrap(),
+            "Chromium 148.0.1 is older than 150, the oldest that is supported: it lacks security fixes, and \
+             `lighthouse_audit` of the devtools engine and `screencast_start` of the devtools engine do not work"
+        );
+        assert_eq!(version(150).complaint(), None);
+        assert_eq!(version(150).lacks(), ["`screencast_start` of the devtools engine"]);
+        assert_eq!(version(156).lacks(), Vec::<&str>::new());
+    }
+}

@@ -1,0 +1,13 @@
+//! Which browser the tests run with: what needs a newer one than is installed is tested for its refusal instead.
+
+use std::process::Command;
+
+use crate::theirs::SHELL;
+
+/// The first number of the version of the installed Chromium.
+pub fn chromium_major() -> u32 {
+    let output = Command::new(SHELL).arg("--version").output().expect("the headless shell can be started");
+    let said = String::from_utf8(output.stdout).expect("a version is text");
+    let version = said.split(' ').find_map(|word| word.split_once('.')?.0.parse().ok());
+    version.unwrap_or_else(|| panic!("no version of a Chromium: `{said}`"))
+}
