@@ -53,6 +53,11 @@ pub(super) async fn shape(answer: Answer<'_>, outgoing: &[Outgoing]) -> Reply {
     }
     let mut brought = Brought::default();
     for outgoing in outgoing {
+        // What a tool that failed has left is no result: a recording that cannot begin leaves an empty file.
+        if is_failure {
+            files::clear(outgoing).await;
+            continue;
+        }
         let written = match files::take_out(outgoing).await {
             Ok(written) => written,
             Err(error) => {
