@@ -5,6 +5,7 @@
 //! or a socket.
 
 pub mod id;
+pub mod json_check;
 pub mod lease;
 pub mod likeness;
 pub mod net;
@@ -25,5 +26,5 @@ pub use port::{
     Agent, Artifact, ArtifactKind, BoxFuture, Call, Engine, Instance, Introduction, Lost, NoAnswer, Nobody,
     OpenError, Queued, Reply, Scribe, Seat, StartError, Tool, Toolset, Unwell, View,
 };
-pub use raw::{Fields, Raw};
+pub use raw::{Argument, Fields, Raw, UnreadableArgument};
 pub use record::{BlobId, Records, RefId};

@@ -5,10 +5,32 @@
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 /// One JSON value, exactly as it was written.
 pub type Raw = Box<RawValue>;
+
+/// What a guarded argument can be read as.
+pub trait Argument: DeserializeOwned {
+    /// What the argument must be, as an error says it.
+    const MUST_BE: &str;
+}
+
+impl Argument for String {
+    const MUST_BE: &str = "text";
+}
+
+impl Argument for Vec<String> {
+    const MUST_BE: &str = "a list of texts";
+}
+
+/// An argument that is there and cannot be read as what it must be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` must be {must_be}, in valid Unicode")]
+pub struct UnreadableArgument {
+    pub name: String,
+    pub must_be: &'static str,
+}
 
 /// One level of a JSON object: names in order, values raw.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
@@ -28,6 +50,18 @@ impl Fields {
     /// The member as a typed value; `None` when it is absent.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, serde_json::Error> {
         self.get(name).map(|value| serde_json::from_str(value.get())).transpose()
+    }
+
+    /// The argument that a guard has to judge. `None` when it is absent or `null`, which no tool takes for a value; an
+    /// error when it is there and cannot be read as what the guard judges. Whoever guards something refuses the call then:
+    /// an engine may well read what this cannot.
+    pub fn guarded<T: Argument>(&self, name: &str) -> Result<Option<T>, UnreadableArgument> {
+        match self.get(name).filter(|value| value.get() != "null") {
+            None => Ok(None),
+            Some(value) => serde_json::from_str(value.get())
+                .map(Some)
+                .map_err(|_| UnreadableArgument { name: name.to_owned(), must_be: T::MUST_BE }),
+        }
     }
 
     /// Replaces the member in its place, or adds it at the end.
@@ -72,6 +106,32 @@ pub fn parse(text: String) -> Result<Raw, serde_json::Error> {
     RawValue::from_string(text)
 }
 
+/// The whole of a value as a tree. Numbers beyond every float become the greatest one, as a program that reads them as
+/// infinite would take them. `None` when a string is no valid Unicode or the value is nested deeper than
+/// [`crate::json_check::DEPTH_MAX`].
+pub fn tree(raw: &RawValue) -> Option<Value> {
+    serde_json::from_str(raw.get()).ok().or_else(|| tree_of(raw, crate::json_check::DEPTH_MAX))
+}
+
+fn tree_of(raw: &RawValue, depth_left: usize) -> Option<Value> {
+    let text = raw.get();
+    let below = depth_left.checked_sub(1);
+    Some(match text.as_bytes().first()? {
+        b'{' => {
+            let fields = Fields::open(raw).ok()?;
+            let member = |(name, value): (&str, &RawValue)| Some((name.to_owned(), tree_of(value, below?)?));
+            Value::Object(fields.iter().map(member).collect::<Option<_>>()?)
+        }
+        b'[' => {
+            let items: Vec<Raw> = serde_json::from_str(text).ok()?;
+            Value::Array(items.iter().map(|item| tree_of(item, below?)).collect::<Option<_>>()?)
+        }
+        b'-' | b'0'..=b'9' => serde_json::from_str(text)
+            .unwrap_or_else(|_| Value::from(if text.starts_with('-') { f64::MIN } else { f64::MAX })),
+        _ => serde_json::from_str(text).ok()?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +146,32 @@ mod tests {
         assert_eq!(fields.to_raw().get(), r#"{"first":"1","b":1.50,"a":7,"x-new":{"k": 1e400}}"#);
         assert!(fields.remove("b").is_some());
         assert!(Fields::open(&encode(&[1])).is_err());
+    }
+
+    /// A guarded argument is absent, readable, or an error that names it; it is never absent because it is unreadable.
+    #[test]
+    fn guarded_arguments() {
+        let text = r#"{"url":"a","n":5,"lone":"\ud800","none":null,"paths":["a","b"],"mixed":["a",1]}"#;
+        let fields = Fields::open(&parse(text.to_owned()).unwrap()).unwrap();
+        assert_eq!(fields.guarded::<String>("url"), Ok(Some("a".to_owned())));
+        assert_eq!(fields.guarded::<Vec<String>>("paths"), Ok(Some(vec!["a".to_owned(), "b".to_owned()])));
+        for absent in ["none", "nothing"] {
+            assert_eq!(fields.guarded::<String>(absent), Ok(None));
+        }
+        for name in ["n", "lone", "paths"] {
+            let error = fields.guarded::<String>(name).unwrap_err();
+            assert_eq!(error.to_string(), format!("`{name}` must be text, in valid Unicode"));
+        }
+        assert_eq!(fields.guarded::<Vec<String>>("mixed").unwrap_err().must_be, "a list of texts");
+    }
+
+    /// What is JSON but no `Value` can be looked into all the same, unless it is no Unicode or too deep.
+    #[test]
+    fn trees() {
+        let tree = |text: &str| tree(&parse(text.to_owned()).unwrap());
+        let expected = serde_json::json!({ "a": [f64::MAX, f64::MIN], "b": { "c": "x" } });
+        assert_eq!(tree(r#"{"a":[1e400,-1e400],"b":{"c":"x"}}"#), Some(expected));
+        assert_eq!(tree(r#"["\ud800"]"#), None);
+        assert_eq!(tree(&format!("{}1e400{}", "[".repeat(1_000), "]".repeat(1_000))), None);
     }
 }

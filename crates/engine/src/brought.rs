@@ -78,7 +78,8 @@ pub(crate) async fn inside(folder: &Path, path: &str) -> Option<PathBuf> {
 
 /// A file as text, or how many bytes it has when these are too many.
 pub(crate) async fn text_of(file: &Path) -> Option<Result<String, u64>> {
-    let bytes = tokio::fs::metadata(file).await.ok()?.len();
+    let about = tokio::fs::metadata(file).await.ok().filter(std::fs::Metadata::is_file)?;
+    let bytes = about.len();
     if bytes > FILE_BYTES_MAX {
         return Some(Err(bytes));
     }

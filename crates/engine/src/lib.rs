@@ -6,6 +6,7 @@
 //! [`playwright`], [`devtools`] and [`custom`] are the engines.
 
 mod answer;
+mod arguments;
 mod brought;
 pub mod browser;
 mod cdp_proxy;
@@ -22,10 +23,12 @@ mod loss;
 pub mod node;
 mod observer;
 mod own_tabs;
+mod page_url;
 pub mod playwright;
 pub mod ports;
 pub mod process;
 mod profile;
+mod regular_file;
 pub mod run_folder;
 mod seat_folder;
 mod size_limits;

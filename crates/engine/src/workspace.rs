@@ -6,9 +6,23 @@
 //! one: the private folders of all sessions are in it. Which arguments of which tools are files, each engine's adapter
 //! knows.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    path::{Component, Path, PathBuf},
+};
 
-use greenroom_core::Agent;
+use greenroom_core::{Agent, UnreadableArgument};
+
+use crate::{
+    page_url::RefusedScheme,
+    regular_file::{Budget, CALL_BYTES_MAX, Folder, NotCopied, open_to_read},
+};
+
+/// How many files one call may hand over: more than any form takes in one step.
+const FILES_MAX: usize = 100;
+
+/// How many characters of a path errors repeat. Longer paths are nobody's file.
+const PATH_CHARS_MAX: usize = 500;
 
 /// The folders that a session's files are judged by.
 pub(crate) struct Place<'a> {
@@ -18,34 +32,73 @@ pub(crate) struct Place<'a> {
     pub(crate) data: &'a Path,
 }
 
-/// Why a file cannot pass. Said to the agent as a failed tool.
+/// Why a call cannot pass: its arguments, its address or one of its files. Said to the agent as a failed tool.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("file is outside your workspace: `{path}`\n\nhint: {hint}")]
     Outside { path: String, hint: String },
     #[error("file belongs to greenroom: `{path}`")]
     Ours { path: String },
-    #[error("local files are out of reach for browsers: `{url}`")]
-    LocalUrl { url: String },
+    #[error(
+        "browsers do not open `{scheme}` addresses here, only pages of the web\n\nhint: give an address with http:// or https://; about:blank, data: and blob: are open too"
+    )]
+    Scheme { scheme: String },
+    #[error("arguments refused: {0}")]
+    Arguments(String),
     #[error("cannot read the file: {error}: `{path}`")]
     Unreadable { path: String, error: std::io::Error },
     #[error("not a regular file: `{path}`")]
     NotAFile { path: String },
-    #[error("cannot copy the file into the session: {error}: `{path}`")]
+    #[error("file is too big: `{path}`: the files of one call may have {CALL_BYTES_MAX} bytes together")]
+    TooBig { path: String },
+    #[error("too many files: at most {FILES_MAX} in one call")]
+    TooMany,
+    #[error("cannot copy the file: {error}: `{path}`")]
     Copy { path: String, error: std::io::Error },
 }
 
-/// Whether a page at this address would show files of this machine. Engines refuse `file:` themselves, but not
-/// behind `view-source:`, which is for pages of the web then. Browsers read over blanks and control characters.
-pub(crate) fn shows_local_files(url: &str) -> bool {
-    let plain: String = url.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
-    let plain = plain.to_ascii_lowercase();
-    let source = plain.strip_prefix("view-source:");
-    plain.starts_with("file:")
-        || source.is_some_and(|source| !["http:", "https:"].iter().any(|web| source.starts_with(web)))
+impl Refused {
+    /// A stable word for programs.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Scheme { .. } => "url_refused",
+            Self::Arguments(_) => "invalid_arguments",
+            _ => "file_refused",
+        }
+    }
+
+    fn of(not_copied: NotCopied, path: &str) -> Self {
+        let path = shown(path);
+        match not_copied {
+            NotCopied::NotRegular => Self::NotAFile { path },
+            NotCopied::TooBig => Self::TooBig { path },
+            NotCopied::Io(error) => Self::Copy { path, error },
+        }
+    }
+}
+
+impl From<UnreadableArgument> for Refused {
+    fn from(unreadable: UnreadableArgument) -> Self {
+        Self::Arguments(unreadable.to_string())
+    }
+}
+
+impl From<RefusedScheme> for Refused {
+    fn from(RefusedScheme(scheme): RefusedScheme) -> Self {
+        Self::Scheme { scheme }
+    }
+}
+
+/// A path as errors repeat it.
+fn shown(path: &str) -> String {
+    match path.char_indices().nth(PATH_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", path.get(..end).unwrap_or_default()),
+        None => path.to_owned(),
+    }
 }
 
 /// The agent's folders, links followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Roots {
     folders: Vec<PathBuf>,
     /// greenroom's own folder, which is never among them.
@@ -76,7 +129,7 @@ impl Roots {
         } else {
             format!("allowed folders are {}", roots.join(", "))
         };
-        Refused::Outside { path: path.to_owned(), hint }
+        Refused::Outside { path: shown(path), hint }
     }
 
     /// Relative names start at the first root.
@@ -88,33 +141,66 @@ impl Roots {
     /// Judges a file, given as `path`, that is really at `real`.
     fn admit(&self, path: &str, real: &Path) -> Result<(), Refused> {
         if real.starts_with(&self.data) {
-            return Err(Refused::Ours { path: path.to_owned() });
+            return Err(Refused::Ours { path: shown(path) });
         }
         let inside = self.folders.iter().any(|root| real.starts_with(root));
         if inside { Ok(()) } else { Err(self.outside(path)) }
     }
 
     /// Copies a file of the agent's into a folder.
-    pub(crate) async fn copy_in(&self, path: &str, folder: &Path) -> Result<PathBuf, Refused> {
-        let named = self.absolute(path)?;
-        let unreadable = |error| Refused::Unreadable { path: path.to_owned(), error };
-        let real = tokio::fs::canonicalize(&named).await.map_err(unreadable)?;
-        self.admit(path, &real)?;
-        if !tokio::fs::metadata(&real).await.map_err(unreadable)?.is_file() {
-            return Err(Refused::NotAFile { path: path.to_owned() });
-        }
-        let failed = |error| Refused::Copy { path: path.to_owned(), error };
-        tokio::fs::create_dir_all(folder).await.map_err(failed)?;
-        let copy = folder.join(named.file_name().unwrap_or_default());
-        tokio::fs::copy(&real, &copy).await.map_err(failed)?;
+    pub(crate) async fn copy_in(
+        &self,
+        path: &str,
+        folder: &Path,
+        budget: &mut Budget,
+    ) -> Result<PathBuf, Refused> {
+        let (roots, path, folder, mut left) = (self.clone(), path.to_owned(), folder.to_owned(), *budget);
+        let (copy, left) = blocking(move || {
+            let copy = roots.copy_in_now(&path, &folder, &mut left)?;
+            Ok((copy, left))
+        })
+        .await?;
+        *budget = left;
         Ok(copy)
     }
 
+    fn copy_in_now(&self, path: &str, folder: &Path, budget: &mut Budget) -> Result<PathBuf, Refused> {
+        let named = self.absolute(path)?;
+        let unreadable = |error| Refused::Unreadable { path: shown(path), error };
+        self.admit(path, &std::fs::canonicalize(&named).map_err(unreadable)?)?;
+        let opened = open_to_read(&named).map_err(|not_copied| Refused::of(not_copied, path))?;
+        // What was judged by its path may have been replaced before it was opened.
+        self.admit(path, &opened.real)?;
+        let name = named.file_name().ok_or_else(|| Refused::NotAFile { path: shown(path) })?;
+        let failed = |error| Refused::Copy { path: shown(path), error };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let copy = folder.join(name);
+        opened.copy_to(&copy, budget).map_err(|not_copied| Refused::of(not_copied, path))?;
+        Ok(copy)
+    }
+
+    /// Copies several, each into a folder of its own.
+    pub(crate) async fn copy_all_in(
+        &self,
+        paths: &[String],
+        folder: &Path,
+        budget: &mut Budget,
+    ) -> Result<Vec<PathBuf>, Refused> {
+        if paths.len() > FILES_MAX {
+            return Err(Refused::TooMany);
+        }
+        let mut copies = Vec::with_capacity(paths.len());
+        for (n, path) in paths.iter().enumerate() {
+            copies.push(self.copy_in(path, &folder.join(n.to_string()), budget).await?);
+        }
+        Ok(copies)
+    }
+
     /// Where a file goes that the agent named. What it writes there it may overwrite, but not through a link.
-    pub(crate) async fn admit_out(&self, agent_name: &str) -> Result<PathBuf, Refused> {
-        let target = normal(&self.absolute(agent_name)?).ok_or_else(|| self.outside(agent_name))?;
+    pub(crate) async fn admit_out(&self, agent_name: &str) -> Result<Target, Refused> {
+        let path = normal(&self.absolute(agent_name)?).ok_or_else(|| self.outside(agent_name))?;
         // The folder may not exist yet; whatever of its path does, must lie within a root.
-        let mut existing = target.parent();
+        let mut existing = path.parent();
         let real = loop {
             let Some(folder) = existing else { return Err(self.outside(agent_name)) };
             match tokio::fs::canonicalize(folder).await {
@@ -122,12 +208,76 @@ impl Roots {
                 Err(_) => existing = folder.parent(),
             }
         };
-        let link = tokio::fs::symlink_metadata(&target).await.is_ok_and(|meta| meta.is_symlink());
         self.admit(agent_name, &real)?;
-        if link {
-            return Err(self.outside(agent_name));
+        match tokio::fs::symlink_metadata(&path).await {
+            Ok(about) if about.is_symlink() => Err(self.outside(agent_name)),
+            // Told before the engine makes a result that could not be written. A folder may be what the agent names.
+            Ok(about) if !about.is_file() && !about.is_dir() => {
+                Err(Refused::NotAFile { path: shown(agent_name) })
+            }
+            _ => Ok(Target { path, roots: self.clone() }),
         }
-        Ok(target)
+    }
+}
+
+/// Where a result may go: a file, or a folder for several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    path: PathBuf,
+    roots: Roots,
+}
+
+impl Target {
+    /// A file of this name in a workspace.
+    #[cfg(test)]
+    pub(crate) fn in_root(root: &Path, name: &str) -> Self {
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        Self { path: root.join(name), roots: Roots { folders: vec![root], data: "/nowhere".into() } }
+    }
+
+    pub(crate) fn file_name(&self) -> Option<&OsStr> {
+        self.path.file_name()
+    }
+
+    /// Another file in its folder.
+    pub(crate) fn with_file_name(&self, name: &OsStr) -> Self {
+        Self { path: self.path.with_file_name(name), roots: self.roots.clone() }
+    }
+
+    /// A file in it.
+    pub(crate) fn join(&self, name: &OsStr) -> Self {
+        Self { path: self.path.join(name), roots: self.roots.clone() }
+    }
+
+    /// Copies a file of the session's there.
+    pub(crate) async fn write(&self, from: &Path, budget: &mut Budget) -> Result<(), Refused> {
+        let (target, from, mut left) = (self.clone(), from.to_owned(), *budget);
+        *budget = blocking(move || target.write_now(&from, &mut left).map(|()| left)).await?;
+        Ok(())
+    }
+
+    fn write_now(&self, from: &Path, budget: &mut Budget) -> Result<(), Refused> {
+        let path = &*self.path.to_string_lossy();
+        let failed = |not_copied| Refused::of(not_copied, path);
+        let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name()) else {
+            return Err(Refused::NotAFile { path: shown(path) });
+        };
+        let made = open_to_read(from).map_err(failed)?;
+        std::fs::create_dir_all(parent).map_err(|error| failed(error.into()))?;
+        let folder = Folder::open(parent).map_err(failed)?;
+        // What was judged before the engine ran may lead elsewhere by now.
+        self.roots.admit(path, &folder.real)?;
+        made.write_into(&folder, name, budget).map_err(failed)
+    }
+}
+
+/// Does what blocks on the disk where it holds nobody up.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(Refused::Copy { path: String::new(), error: std::io::Error::other(error) }),
     }
 }
 
@@ -148,24 +298,54 @@ fn normal(path: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
     use super::*;
 
-    /// Local files are recognised behind every spelling that a browser accepts; pages of the web are none.
-    #[test]
-    fn local_urls() {
-        for url in [
-            "file:///etc/passwd",
-            "View-Source:file:///etc/passwd",
-            " view-source:\tfi\nle:///etc/passwd",
-            "view-source:view-source:file:///etc/passwd",
-            "view-source:filesystem:file:///x",
-        ] {
-            assert!(shows_local_files(url), "{url:?}");
-        }
-        for url in
-            ["https://a/file:", "view-source:https://a/", "file.example", "localhost:3000", "about:blank"]
-        {
-            assert!(!shows_local_files(url), "{url:?}");
-        }
+    /// What a copy is judged by is where the opened file is; a FIFO is refused at once, in and out.
+    #[tokio::test]
+    async fn judged_when_open() {
+        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folders = vec![root.path().canonicalize().unwrap()];
+        let roots = Roots { folders, data: "/nowhere".into() };
+        let inbox = outside.path().join("inbox");
+        fs::write(outside.path().join("secret"), "secret").unwrap();
+        fs::write(root.path().join("mine"), "mine").unwrap();
+        symlink(outside.path(), root.path().join("out")).unwrap();
+        let fifo = root.path().join("fifo");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        let budget = &mut Budget::of_a_call();
+        assert!(roots.copy_in("mine", &inbox, budget).await.is_ok());
+        assert!(matches!(roots.copy_in("out/secret", &inbox, budget).await, Err(Refused::Outside { .. })));
+        assert!(matches!(roots.copy_in("fifo", &inbox, budget).await, Err(Refused::NotAFile { .. })));
+        assert!(matches!(roots.copy_in("mi\0ne", &inbox, budget).await, Err(Refused::Unreadable { .. })));
+        assert!(matches!(roots.admit_out("fifo").await, Err(Refused::NotAFile { .. })));
+        let long = roots.copy_in(&"x/".repeat(1_000_000), &inbox, budget).await.unwrap_err().to_string();
+        assert!(long.len() < 1_000, "{} bytes", long.len());
+
+        // The folder is replaced by a link between the judgement and the writing.
+        fs::create_dir(root.path().join("deep")).unwrap();
+        let target = roots.admit_out("deep/result").await.unwrap();
+        fs::remove_dir(root.path().join("deep")).unwrap();
+        symlink(outside.path(), root.path().join("deep")).unwrap();
+        let written = target.write(&root.path().join("mine"), budget).await;
+        assert!(matches!(written, Err(Refused::Outside { .. })), "{written:?}");
+        assert!(!outside.path().join("result").exists());
+        let written =
+            roots.admit_out("fine/result").await.unwrap().write(&root.path().join("mine"), budget).await;
+        assert!(written.is_ok() && root.path().join("fine/result").is_file());
+
+        let many = vec!["mine".to_owned(); FILES_MAX + 1];
+        assert!(matches!(roots.copy_all_in(&many, &inbox, budget).await, Err(Refused::TooMany)));
+        let small = &mut Budget::of(7);
+        let two = vec!["mine".to_owned(); 2];
+        assert!(matches!(roots.copy_all_in(&two, &inbox, small).await, Err(Refused::TooBig { .. })));
     }
 }

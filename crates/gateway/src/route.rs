@@ -1,7 +1,7 @@
 //! Takes a `tools/call` apart: which tool, which session, which pool and instance, and the parameters for the engine,
 //! with greenroom's own selectors removed and everything else untouched.
 
-use greenroom_core::{Fields, InvalidSessionId, Raw, SessionId, raw::encode};
+use greenroom_core::{Fields, InvalidSessionId, Raw, SessionId, UnreadableArgument, raw::encode};
 use greenroom_fleet::Target;
 use serde_json::value::RawValue;
 
@@ -70,7 +70,8 @@ impl Request {
 
     /// Takes the selectors out of the arguments, as far as they are greenroom's.
     pub(crate) fn take_selectors(&mut self, takes: Takes) -> Result<Selected, Unroutable> {
-        // Most calls name none: do not take apart what stays whole.
+        // Most calls name none: do not take apart what stays whole. A name may be spelt with escapes (`session\u0049d`),
+        // which the text does not show.
         let names = [
             (SESSION_ID, takes.session),
             (POOL, takes.pool),
@@ -79,25 +80,27 @@ impl Request {
         ];
         let any = |raw: &&RawValue| {
             let selects = names.iter().any(|(name, own)| *own && raw.get().contains(name));
-            selects || takes.wants.any_in(raw.get())
+            selects || takes.wants.any_in(raw.get()) || raw.get().contains("\\u")
         };
         let Some(raw) = self.arguments.as_deref().filter(any) else { return Ok(Selected::default()) };
         let mut arguments = Fields::open(raw).map_err(|_| Unroutable::Arguments)?;
-        let mut take = |name: &str, own: bool| if own { arguments.remove(name) } else { None };
-        let session = take(SESSION_ID, takes.session);
-        let (pool, instance) = (take(POOL, takes.pool), take(INSTANCE, takes.instance));
-        let browser = take(BROWSER, takes.browser);
+        let text = |name: &str, own: bool| if own { arguments.guarded(name) } else { Ok(None) };
+        let session: Option<String> =
+            text(SESSION_ID, takes.session).map_err(|_| Unroutable::SessionIdType)?;
+        let pool = text(POOL, takes.pool).map_err(|_| Unroutable::PoolType)?;
+        let instance = text_or_number(&arguments, INSTANCE, takes.instance);
+        let instance = instance.map_err(|_| Unroutable::InstanceType)?;
+        let browser = text_or_number(&arguments, BROWSER, takes.browser);
+        let browser = browser.map_err(|_| Unroutable::BrowserType)?;
+        for (name, _) in names.iter().filter(|(_, own)| *own) {
+            arguments.remove(name);
+        }
         let wants = takes.wants.take_from(&mut arguments)?;
         self.arguments = Some(arguments.to_raw());
-        let session = text(session).map_err(|_| Unroutable::SessionIdType)?;
         Ok(Selected {
             session: session.map(|id| SessionId::new(&id)).transpose()?,
             wants,
-            target: Target {
-                pool: text(pool).map_err(|_| Unroutable::PoolType)?,
-                instance: text_or_number(instance).map_err(|_| Unroutable::InstanceType)?,
-                browser: text_or_number(browser).map_err(|_| Unroutable::BrowserType)?,
-            },
+            target: Target { pool, instance, browser },
         })
     }
 
@@ -134,17 +137,14 @@ pub(crate) fn progress_token(params: &Fields) -> Option<Raw> {
     meta.get(PROGRESS_TOKEN).filter(|token| token.get() != "null").map(ToOwned::to_owned)
 }
 
-/// A text; `null` is as good as none.
-fn text(raw: Option<Raw>) -> Result<Option<String>, serde_json::Error> {
-    raw.map_or(Ok(None), |raw| serde_json::from_str(raw.get()))
-}
-
 /// A text, or a whole number as its text: instances are numbered, and agents write numbers.
-fn text_or_number(raw: Option<Raw>) -> Result<Option<String>, serde_json::Error> {
-    let number = |raw: &Raw| serde_json::from_str::<u32>(raw.get()).ok();
-    match raw.as_ref().and_then(number) {
-        Some(number) => Ok(Some(number.to_string())),
-        None => text(raw),
+fn text_or_number(arguments: &Fields, name: &str, own: bool) -> Result<Option<String>, UnreadableArgument> {
+    if !own {
+        return Ok(None);
+    }
+    match arguments.read::<u32>(name) {
+        Ok(Some(number)) => Ok(Some(number.to_string())),
+        Ok(None) | Err(_) => arguments.guarded(name),
     }
 }
 
@@ -175,6 +175,35 @@ mod tests {
         let selected = own.take_selectors(Takes { pool: false, ..Takes::ALL }).unwrap();
         assert_eq!(selected.target.pool, None);
         assert!(own.arguments().unwrap().get().contains(r#""browser_pool":"P""#));
+    }
+
+    /// A selector is found however its name is spelt: one that is passed over would leave the call to another session.
+    #[test]
+    fn names_with_escapes() {
+        for name in [r"session\u0049d", r"\u0073essionId", "sessionId"] {
+            let mut request = request(&format!(r#"{{"name":"t","arguments":{{"{name}":"s"}}}}"#)).unwrap();
+            let selected = request.take_selectors(Takes::ALL).unwrap();
+            assert_eq!(selected.session.map(|id| id.to_string()).as_deref(), Some("s"), "{name}");
+            assert_eq!(request.arguments().unwrap().get(), "{}");
+        }
+    }
+
+    /// A selector that cannot be read is an error, never as good as none.
+    #[test]
+    fn unreadable_selectors() {
+        for (name, error) in [
+            ("sessionId", Unroutable::SessionIdType),
+            ("browser_pool", Unroutable::PoolType),
+            ("browser_instance", Unroutable::InstanceType),
+            ("browserIndex", Unroutable::BrowserType),
+        ] {
+            for odd in [r#""\ud800""#, "[]", "{}", "true", "1.5", r#"["s"]"#, "-1", "1e400"] {
+                let mut request =
+                    request(&format!(r#"{{"name":"t","arguments":{{"{name}":{odd}}}}}"#)).unwrap();
+                let refused = request.take_selectors(Takes::ALL).unwrap_err();
+                assert_eq!(refused.to_string(), error.to_string(), "{name}: {odd}");
+            }
+        }
     }
 
     /// An instance may be given as a number, `null` is as good as nothing, and anything else is refused by name.

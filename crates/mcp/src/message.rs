@@ -2,17 +2,20 @@
 //!
 //! An id is kept as its sender wrote it (`1`, `1.0` and `"1"` are three ids), so an answer carries back the
 //! very same text.
+//!
+//! [`parse`] takes what an engine or a server says, [`parse_from_client`] what a client says. The latter refuses requests
+//! whose parameters two programs could read differently: greenroom judges them, and engines read them again.
 
 use std::{borrow::Cow, fmt};
 
-use greenroom_core::Raw;
+use greenroom_core::{Raw, json_check};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
-use crate::error::{INVALID_REQUEST, PARSE, RpcError};
+use crate::error::{INVALID_PARAMS, INVALID_REQUEST, PARSE, RpcError};
 
 /// How many messages a batch may have: as many as a connection may have calls in flight.
 const BATCH_MAX: usize = 1024;
@@ -105,6 +108,27 @@ pub fn parse(text: &[u8]) -> Parsed {
     }
 }
 
+/// Parses one line or body of a client. A request whose `params` readers could disagree about is malformed; its error names
+/// the place, and its id is known.
+pub fn parse_from_client(text: &[u8]) -> Parsed {
+    match parse(text) {
+        Parsed::One(one) => Parsed::One(one.and_then(unambiguous)),
+        Parsed::Batch(parts) => {
+            Parsed::Batch(parts.into_iter().map(|part| part.and_then(unambiguous)).collect())
+        }
+    }
+}
+
+fn unambiguous(message: Message) -> Result<Message, Malformed> {
+    if let Message::Request { id, method, params: Some(params) } = &message
+        && let Err(ambiguous) = json_check::check(params)
+    {
+        let why = format!("the parameters of `{method}` cannot be taken: {ambiguous}");
+        return Err(Malformed { id: Some(id.clone()), error: RpcError::new(INVALID_PARAMS, why) });
+    }
+    Ok(message)
+}
+
 /// The parts of a batch. One is as costly as a message, so there is an end to them.
 struct Parts<'a>(Vec<&'a RawValue>);
 
@@ -136,8 +160,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
 /// Parses one message.
 pub fn parse_one(text: &[u8]) -> Result<Message, Malformed> {
     let envelope: Envelope<'_> = serde_json::from_slice(text).map_err(|error| {
-        // Syntax that is no JSON is one thing, JSON that is no message another.
-        if error.is_data() { invalid(None, &error.to_string()) } else { syntax(&error) }
+        // Syntax that is no JSON is one thing, JSON that is no message another. Either may have an id to answer to.
+        let id = id_of(text);
+        if error.is_data() { invalid(id, &error.to_string()) } else { Malformed { id, ..syntax(&error) } }
     })?;
     // Serde would also read the fields from an array, in their order.
     if text.trim_ascii_start().first() == Some(&b'[') {
@@ -162,6 +187,19 @@ pub fn parse_one(text: &[u8]) -> Result<Message, Malformed> {
         (None, Some(id), None, Some(error)) => Ok(Message::Response { id, body: Err(error.to_owned()) }),
         (_, id, ..) => Err(invalid(id, "a message has a `method`, or an `id` with a `result` or an `error`")),
     }
+}
+
+/// The id of a text that cannot be read otherwise: it may have a string that is no Unicode, or a member twice.
+fn id_of(text: &[u8]) -> Option<Id> {
+    #[derive(Deserialize)]
+    struct OnlyId<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return None;
+    }
+    serde_json::from_slice::<OnlyId<'_>>(text).ok().and_then(|only| Id::from_raw(only.id))
 }
 
 fn syntax(error: &serde_json::Error) -> Malformed {
@@ -271,6 +309,52 @@ mod tests {
             (INVALID_REQUEST, Some("3".into()))
         );
         assert!(parse_one(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}").is_err());
+    }
+
+    /// A client's request whose parameters two programs could read differently is refused under its id, by the place of what
+    /// is wrong; the same from an engine is taken.
+    #[test]
+    fn requests_mean_one_thing() {
+        for (params, says) in [
+            (
+                r#"{"arguments":{"url":"view-source:file:///s#\ud800"}}"#,
+                "`arguments.url` is not valid Unicode",
+            ),
+            (r#"{"arguments":{"commands":[{"args":{"u\udc00":1}}]}}"#, "is not valid Unicode"),
+            (r#"{"arguments":{"url":"a","url":"file:///b"}}"#, "`arguments.url` is given twice"),
+            (r#"{"arguments":{},"arguments":{}}"#, "`arguments` is given twice"),
+            (r#"{"arguments":{"__proto__":{}}}"#, "`arguments.__proto__` is a name"),
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{params}}}"#);
+            for batch in [false, true] {
+                let text = if batch { format!("[{text}]") } else { text.clone() };
+                let malformed = match parse_from_client(text.as_bytes()) {
+                    Parsed::One(Err(malformed)) => malformed,
+                    Parsed::Batch(mut parts) => parts.remove(0).unwrap_err(),
+                    Parsed::One(Ok(_)) => panic!("it is taken: {text}"),
+                };
+                assert_eq!(malformed.id.map(|id| id.to_string()).as_deref(), Some("\"a\""));
+                assert_eq!(malformed.error.code, INVALID_PARAMS);
+                assert!(malformed.error.message.contains(says), "{}", malformed.error.message);
+            }
+            assert!(matches!(parse(text.as_bytes()), Parsed::One(Ok(_))));
+        }
+        let answer = br#"{"jsonrpc":"2.0","id":1,"result":{"a":"\ud800","a":1}}"#;
+        assert!(matches!(parse_from_client(answer), Parsed::One(Ok(Message::Response { .. }))));
+    }
+
+    /// What is no message for a string that is no Unicode, or for a member that is there twice, is answered under its id.
+    #[test]
+    fn ids_of_malformed_messages() {
+        for text in [
+            &b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\",\"params\":{\"url\":\"\xff\"}}"[..],
+            br#"{"jsonrpc":"2.0","id":7,"method":"\ud800"}"#,
+            br#"{"jsonrpc":"2.0","id":7,"method":"m","params":{},"params":{}}"#,
+        ] {
+            let malformed = parse_one(text).unwrap_err();
+            assert_eq!(malformed.id, Some(Id::number(7)), "{}", String::from_utf8_lossy(text));
+        }
+        assert!(parse_one(br#"{"jsonrpc":"2.0","id":7,"id":8,"method":"m"}"#).unwrap_err().id.is_none());
     }
 
     /// A batch is taken apart, each part judged alone.

@@ -1,5 +1,6 @@
-//! Which arguments of the engine's tools are files, and what becomes of these: copied into the session's folder, or out of
-//! it when the engine has written them. [`crate::workspace`] says which may pass.
+//! Which arguments of the engine's tools are addresses and files, and what becomes of these. Addresses are judged by
+//! [`crate::page_url`]. Files are copied into the session's folder, or out of it when the engine has written them;
+//! [`crate::workspace`] says which may pass.
 //!
 //! The engine gives files the endings it likes, and one tool writes several into a folder. So each result gets an empty
 //! folder of its own, and whatever is in it afterwards is what was written.
@@ -7,13 +8,17 @@
 use std::{
     collections::HashSet,
     ffi::OsString,
-    io,
     path::{Path, PathBuf},
 };
 
 use greenroom_core::{Agent, Call, Fields, raw::encode};
 
-use crate::workspace::{Place, Refused, Roots, shows_local_files};
+use crate::{
+    arguments::Arguments,
+    page_url,
+    regular_file::Budget,
+    workspace::{Place, Refused, Roots, Target},
+};
 
 /// Where files handed over by the agent are put, below the session's folder.
 const INBOX: &str = "inbox";
@@ -42,7 +47,7 @@ pub(super) struct Outgoing {
     /// As the agent named it.
     agent_name: String,
     /// Where that is.
-    target: PathBuf,
+    target: Target,
     /// Whether the agent named a folder, for several files.
     several: bool,
 }
@@ -64,31 +69,26 @@ pub(super) async fn bring_in(
     serial: u64,
     agent: &dyn Agent,
 ) -> Result<Vec<Outgoing>, Refused> {
-    let Some((mut params, mut arguments)) = open(call) else { return Ok(Vec::new()) };
-    if let Ok(Some(url)) = arguments.read::<String>("url")
-        && shows_local_files(&url)
-    {
-        return Err(Refused::LocalUrl { url });
+    let Some(mut arguments) = Arguments::open(call)? else { return Ok(Vec::new()) };
+    let given = &mut arguments.fields;
+    if let Some(url) = given.guarded::<String>("url")? {
+        page_url::judge(&url)?;
     }
-    let named = |name: &str| arguments.get(name).is_some();
+    let named = |name: &str| given.get(name).is_some();
     if !WRITTEN.into_iter().chain([WRITTEN_FOLDER, READ, READ_MANY]).any(named) {
         return Ok(Vec::new());
     }
     let roots = Roots::of(agent, place.data).await;
-    let inbox = place.folder.join(INBOX).join(serial.to_string());
-    if let Ok(Some(path)) = arguments.read::<String>(READ) {
-        arguments.set(READ, encode(&roots.copy_in(&path, &inbox).await?));
+    let (inbox, budget) = (place.folder.join(INBOX).join(serial.to_string()), &mut Budget::of_a_call());
+    if let Some(path) = given.guarded::<String>(READ)? {
+        given.set(READ, encode(&roots.copy_in(&path, &inbox, budget).await?));
     }
-    if let Ok(Some(paths)) = arguments.read::<Vec<String>>(READ_MANY) {
-        let mut copies = Vec::new();
-        for (n, path) in paths.iter().enumerate() {
-            copies.push(roots.copy_in(path, &inbox.join(n.to_string())).await?);
-        }
-        arguments.set(READ_MANY, encode(&copies));
+    if let Some(paths) = given.guarded::<Vec<String>>(READ_MANY)? {
+        given.set(READ_MANY, encode(&roots.copy_all_in(&paths, &inbox, budget).await?));
     }
     let mut outgoing = Vec::new();
     for (n, name) in WRITTEN.into_iter().chain([WRITTEN_FOLDER]).enumerate() {
-        let Ok(Some(agent_name)) = arguments.read::<String>(name) else { continue };
+        let Some(agent_name) = given.guarded::<String>(name)? else { continue };
         let target = roots.admit_out(&agent_name).await?;
         let folder = place.folder.join(OUTBOX).join(format!("{serial}-{n}"));
         let failed = |error| Refused::Copy { path: agent_name.clone(), error };
@@ -103,20 +103,20 @@ pub(super) async fn bring_in(
             let file = target.file_name().ok_or_else(|| Refused::NotAFile { path: agent_name.clone() })?;
             folder.join(file)
         };
-        arguments.set(name, encode(&engine_name));
+        given.set(name, encode(&engine_name));
         outgoing.push(Outgoing { folder, agent_name, target, several });
     }
-    params.set("arguments", arguments.to_raw());
-    call.params = params.to_raw();
+    call.params = arguments.into_params();
     Ok(outgoing)
 }
 
 /// Copies what the engine wrote to where the agent wants it. Nothing was written when the tool failed.
-pub(super) async fn take_out(outgoing: &Outgoing) -> io::Result<Vec<Written>> {
-    let mut written = Vec::new();
-    let mut entries = tokio::fs::read_dir(&outgoing.folder).await?;
-    while let Some(entry) = entries.next_entry().await? {
-        if !entry.file_type().await?.is_file() {
+pub(super) async fn take_out(outgoing: &Outgoing) -> Result<Vec<Written>, Refused> {
+    let (mut written, mut budget) = (Vec::new(), Budget::of_a_call());
+    let failed = |error| Refused::Copy { path: outgoing.agent_name.clone(), error };
+    let mut entries = tokio::fs::read_dir(&outgoing.folder).await.map_err(failed)?;
+    while let Some(entry) = entries.next_entry().await.map_err(failed)? {
+        if !entry.file_type().await.map_err(failed)?.is_file() {
             continue;
         }
         let own = entry.file_name();
@@ -126,13 +126,7 @@ pub(super) async fn take_out(outgoing: &Outgoing) -> io::Result<Vec<Written>> {
             // By the ending that it got.
             (outgoing.target.with_file_name(&own), Path::new(&outgoing.agent_name).with_file_name(&own))
         };
-        if tokio::fs::symlink_metadata(&target).await.is_ok_and(|there| there.is_symlink()) {
-            return Err(io::Error::other(format!("there is a link in its place: `{}`", target.display())));
-        }
-        if let Some(parent) = target.parent() {
-            tokio::fs::create_dir_all(parent).await?;
-        }
-        tokio::fs::copy(entry.path(), &target).await?;
+        target.write(&entry.path(), &mut budget).await?;
         written.push(Written { file: entry.path(), agent_name: agent_name.to_string_lossy().into_owned() });
     }
     // Directories list their files in any order.
@@ -163,11 +157,9 @@ pub(super) async fn downloads(folder: &Path, known: &mut HashSet<OsString>) -> V
     new
 }
 
-/// A call's parameters and its arguments.
-pub(super) fn open(call: &Call) -> Option<(Fields, Fields)> {
-    let params = Fields::open(&call.params).ok()?;
-    let arguments = Fields::open(params.get("arguments")?).ok()?;
-    Some((params, arguments))
+/// A call's arguments, for what guards nothing. Those that cannot be opened are as good as none.
+pub(super) fn arguments_of(call: &Call) -> Fields {
+    Arguments::open(call).ok().flatten().map(|opened| opened.fields).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -290,7 +282,7 @@ mod tests {
             assert!(matches!(refused, Refused::Outside { .. }), "{tool}: {refused}");
         }
         let refused = stage.bring_in("new_page", json!({ "url": "view-source:file:///etc/passwd" })).await;
-        assert!(matches!(refused, Err(Refused::LocalUrl { .. })));
+        assert!(matches!(refused, Err(Refused::Scheme { .. })));
     }
 
     /// Each download is told of once, when it is whole.

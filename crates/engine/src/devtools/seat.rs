@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, BoxFuture, Call, Fields, Lost, Reply, Seat, View};
+use greenroom_core::{Agent, BoxFuture, Call, Lost, Reply, Seat, View};
 use tokio::sync::watch;
 
 use super::{
@@ -81,10 +81,10 @@ impl DevtoolsSeat {
         let place = Place { folder: &folder, data: &self.options.data_folder };
         let mut outgoing = match files::bring_in(&mut call, &place, self.serial, agent.as_ref()).await {
             Ok(outgoing) => outgoing,
-            Err(refused) => return Ok(failed("file_refused", &refused.to_string())),
+            Err(refused) => return Ok(failed(refused.code(), &refused.to_string())),
         };
         let tool = call.tool.clone();
-        let arguments = files::open(&call).map(|(_, arguments)| arguments).unwrap_or_default();
+        let arguments = files::arguments_of(&call);
         let asked = arguments.read::<bool>(text::SHOW_PAGE).ok().flatten() == Some(true);
         let page = arguments.get("pageId").map(|page| page.get().to_owned()).unwrap_or_default();
         if &*tool == ENDS {
@@ -138,8 +138,7 @@ fn own_wait(call: &Call) -> Duration {
     if &*call.tool == audit {
         return longer;
     }
-    let arguments = files::open(call).map(|(_, arguments): (Fields, Fields)| arguments);
-    let ms = arguments.and_then(|arguments| arguments.read::<f64>("timeout").ok()?).unwrap_or_default();
+    let ms = files::arguments_of(call).read::<f64>("timeout").ok().flatten().unwrap_or_default();
     Duration::try_from_secs_f64(ms / 1_000.0).unwrap_or_default().min(OWN_WAIT_MAX)
 }
 

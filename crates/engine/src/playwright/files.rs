@@ -1,13 +1,18 @@
-//! Which arguments of the engine's tools are files, and what becomes of these: copied into the session's private folder,
-//! or out of it when the engine has written them. [`crate::workspace`] says which may pass.
+//! Which arguments of the engine's tools are addresses and files, and what becomes of these. Addresses are judged by
+//! [`crate::page_url`]. Files are copied into the session's private folder, or out of it when the engine has written them;
+//! [`crate::workspace`] says which may pass.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
-use greenroom_core::{Agent, Call, Fields, raw::encode};
-use serde_json::value::RawValue;
+use greenroom_core::{Agent, Call, raw::encode};
 
 pub(super) use crate::workspace::{Place, Refused};
-use crate::workspace::{Roots, shows_local_files};
+use crate::{
+    arguments::Arguments,
+    page_url,
+    regular_file::Budget,
+    workspace::{Roots, Target},
+};
 
 /// Where files handed over by the agent are put, below the session's folder.
 const INBOX: &str = "inbox";
@@ -16,8 +21,9 @@ const OUTBOX: &str = "outbox";
 
 /// Tools whose `filename` is read, not written.
 const READ_FILENAME: &[&str] = &["browser_set_storage_state", "browser_run_code_unsafe"];
-/// Tools whose `paths` are handed over.
-const HAND_OVER: &[&str] = &["browser_file_upload", "browser_drop"];
+/// What the engine takes from among a tool's arguments and no tool declares: its `cwd` is where the engine looks for files
+/// with relative names.
+const ENGINE_OPTIONS: &str = "_meta";
 
 /// A file that the agent gets once the engine has written it.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,67 +33,58 @@ pub(super) struct Outgoing {
     /// As the agent named it.
     pub(super) agent_name: String,
     /// Where that is.
-    pub(super) target: PathBuf,
+    pub(super) target: Target,
 }
 
-/// Rewrites a call so that it speaks of the session's folder only. Returns what has to be copied out after.
+/// Rewrites a call so that it speaks of the session's folder only, and of pages of the web. Returns what has to be copied
+/// out after. A guarded argument that cannot be read is refused.
 pub(super) async fn bring_in(
     call: &mut Call,
     place: &Place<'_>,
     agent: &dyn Agent,
 ) -> Result<Option<Outgoing>, Refused> {
-    let Some((mut params, mut arguments)) = open(&call.params) else { return Ok(None) };
-    if let Ok(Some(url)) = arguments.read::<String>("url")
-        && shows_local_files(&url)
-    {
-        return Err(Refused::LocalUrl { url });
+    let Some(mut arguments) = Arguments::open(call)? else { return Ok(None) };
+    let given = &mut arguments.fields;
+    if given.get(ENGINE_OPTIONS).is_some() {
+        return Err(Refused::Arguments(format!("no tool has an argument `{ENGINE_OPTIONS}`")));
     }
-    let inbox = place.folder.join(INBOX);
-    let mut outgoing = None;
-    if HAND_OVER.contains(&&*call.tool)
-        && let Ok(Some(paths)) = arguments.read::<Vec<String>>("paths")
-    {
-        let roots = Roots::of(agent, place.data).await;
-        let mut copies = Vec::new();
-        for (n, path) in paths.iter().enumerate() {
-            copies.push(roots.copy_in(path, &inbox.join(n.to_string())).await?);
-        }
-        arguments.set("paths", encode(&copies));
-    } else if let Ok(Some(name)) = arguments.read::<String>("filename") {
-        let roots = Roots::of(agent, place.data).await;
-        if READ_FILENAME.contains(&&*call.tool) {
-            let copy = roots.copy_in(&name, &inbox.join("0")).await?;
-            arguments.set("filename", encode(&copy));
-        } else {
-            let plan = plan_out(&roots, name).await?;
-            arguments.set("filename", encode(&plan.engine_name));
-            outgoing = Some(plan);
-        }
-    } else {
+    if let Some(url) = given.guarded::<String>("url")? {
+        page_url::judge(&url)?;
+    }
+    let (paths, filename) = (given.guarded::<Vec<String>>("paths")?, given.guarded::<String>("filename")?);
+    if paths.is_none() && filename.is_none() {
         return Ok(None);
     }
-    params.set("arguments", arguments.to_raw());
-    call.params = params.to_raw();
+    let roots = Roots::of(agent, place.data).await;
+    let (inbox, budget) = (place.folder.join(INBOX), &mut Budget::of_a_call());
+    if let Some(paths) = paths {
+        given.set("paths", encode(&roots.copy_all_in(&paths, &inbox, budget).await?));
+    }
+    let outgoing = match filename {
+        None => None,
+        Some(name) if READ_FILENAME.contains(&&*call.tool) => {
+            given.set("filename", encode(&roots.copy_in(&name, &inbox.join("0"), budget).await?));
+            None
+        }
+        Some(name) => {
+            let plan = plan_out(&roots, name).await?;
+            given.set("filename", encode(&plan.engine_name));
+            Some(plan)
+        }
+    };
+    call.params = arguments.into_params();
     Ok(outgoing)
 }
 
 /// Copies what the engine wrote to where the agent wants it. Nothing was written when the tool failed.
-pub(super) async fn take_out(outgoing: &Outgoing, folder: &Path) -> std::io::Result<()> {
+pub(super) async fn take_out(outgoing: &Outgoing, folder: &Path) -> Result<(), Refused> {
     let written = folder.join(&outgoing.engine_name);
-    if !tokio::fs::try_exists(&written).await? {
+    let failed = |error| Refused::Copy { path: outgoing.agent_name.clone(), error };
+    if !tokio::fs::try_exists(&written).await.map_err(failed)? {
         return Ok(());
     }
-    if let Some(parent) = outgoing.target.parent() {
-        tokio::fs::create_dir_all(parent).await?;
-    }
-    tokio::fs::copy(&written, &outgoing.target).await?;
-    tokio::fs::remove_file(&written).await
-}
-
-fn open(params: &RawValue) -> Option<(Fields, Fields)> {
-    let params = Fields::open(params).ok()?;
-    let arguments = Fields::open(params.get("arguments")?).ok()?;
-    Some((params, arguments))
+    outgoing.target.write(&written, &mut Budget::of_a_call()).await?;
+    tokio::fs::remove_file(&written).await.map_err(failed)
 }
 
 /// Where a file goes that the agent named, and what to call it meanwhile.

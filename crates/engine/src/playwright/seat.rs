@@ -147,7 +147,7 @@ impl PlaywrightSeat {
         let place = Place { folder: self.folder.path(), data: &self.instance.engine.options.data_folder };
         let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
             Ok(outgoing) => outgoing,
-            Err(refused) => return Ok(failed("file_refused", &refused.to_string())),
+            Err(refused) => return Ok(failed(refused.code(), &refused.to_string())),
         };
         if self.context.is_none()
             && &*call.tool != CLOSE

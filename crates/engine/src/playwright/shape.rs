@@ -29,12 +29,8 @@ pub(super) async fn shape(
     let mut found = linked::read(answer, outgoing.is_some()).await;
     if let Some(outgoing) = outgoing {
         name(&mut found, answer, &outgoing).await;
-        if let Err(error) = files::take_out(&outgoing, folder).await {
-            let name = outgoing.agent_name;
-            return failed(
-                "file_refused",
-                &format!("the result was made but cannot be written: {error}: `{name}`"),
-            );
+        if let Err(refused) = files::take_out(&outgoing, folder).await {
+            return failed("file_refused", &format!("the result was made but cannot be written: {refused}"));
         }
     }
     Reply { artifacts: found.artifacts, console: found.console, ..reply }
@@ -95,6 +91,7 @@ pub(super) fn own_wait(call: &Call) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::Target;
     use greenroom_core::raw::parse;
     use serde_json::json;
 
@@ -104,7 +101,7 @@ mod tests {
         let written = folder.path().join(engine_name);
         std::fs::create_dir_all(written.parent().unwrap()).unwrap();
         std::fs::write(&written, "- own\n").unwrap();
-        let target = workspace.path().join("file");
+        let target = Target::in_root(workspace.path(), "file");
         let outgoing =
             Outgoing { engine_name: engine_name.to_owned(), agent_name: agent_name.to_owned(), target };
         let body = encode(&json!({ "content": [{ "type": "text", "text": text }] }));
@@ -150,7 +147,7 @@ mod tests {
         assert!(matches!(content, Content::Text(text) if &**text == "- own"), "{reply:?}");
 
         let body = parse(r#"{"content":[],"isError":true}"#.to_owned()).unwrap();
-        let target = Path::new("/nowhere/a").to_owned();
+        let target = Target::in_root(Path::new("/nowhere"), "a");
         let outgoing = Outgoing { engine_name: "a".to_owned(), agent_name: "a".to_owned(), target };
         let folder = tempfile::tempdir().unwrap();
         let reply = shape("browser_snapshot", Ok(body), Some(outgoing), folder.path()).await;

@@ -3,7 +3,7 @@
 //! A parameter that has a default is not required, whatever the schema says: engines publish the schema of what
 //! they work with after filling in defaults.
 
-use greenroom_core::Fields;
+use greenroom_core::{Fields, raw::tree};
 use jsonschema::{ValidationError, Validator, error::ValidationErrorKind};
 use serde_json::{Map, Value, value::RawValue};
 
@@ -18,6 +18,8 @@ pub enum Invalid {
     Missing { name: String },
     #[error("wrong argument: `{name}`: {why}")]
     Wrong { name: String, why: String },
+    #[error("arguments cannot be read: they are nested too deep, or hold text that is not valid Unicode")]
+    Unreadable,
 }
 
 impl Invalid {
@@ -76,9 +78,10 @@ impl Checker {
             return Err(Invalid::Missing { name: name.clone() });
         }
         let Some(validator) = &self.validator else { return Ok(()) };
-        // A number beyond any float, or nesting deeper than a stack should bear, is JSON but no `Value`: the engine has
-        // to judge it.
-        let Ok(value) = serde_json::from_str(arguments.map_or("{}", RawValue::get)) else { return Ok(()) };
+        let value = match arguments {
+            Some(arguments) => tree(arguments).ok_or(Invalid::Unreadable)?,
+            None => Value::Object(Map::new()),
+        };
         validator.validate(&value).map_err(|error| {
             let place = error.instance_path().to_string();
             let name = place.trim_start_matches('/').replace('/', ".");
@@ -151,14 +154,19 @@ mod tests {
         assert_eq!(why, r#""loud" is not one of "error", "warning", "info", "debug""#);
     }
 
-    /// What is JSON but cannot be looked into is left to the engine; its name is checked all the same.
+    /// Arguments that cannot be looked into are refused; a number that no float can hold is looked into as a number, and hides
+    /// nothing beside it.
     #[test]
-    fn values_out_of_reach_are_left_to_the_engine() {
+    fn values_out_of_reach() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        for value in ["1e400", deep.as_str()] {
-            assert_eq!(check(CLICK, &format!(r#"{{"target":{value}}}"#)), Ok(()));
-            assert!(matches!(check(CLICK, &format!(r#"{{"x":{value}}}"#)), Err(Invalid::Unknown { .. })));
+        for odd in [deep.as_str(), r#""\ud800""#] {
+            assert_eq!(check(CLICK, &format!(r#"{{"target":{odd}}}"#)), Err(Invalid::Unreadable));
+            assert!(matches!(check(CLICK, &format!(r#"{{"x":{odd}}}"#)), Err(Invalid::Unknown { .. })));
         }
+        for wrong in [r#"{"target":1e400}"#, r#"{"modifiers":[1e400],"target":5}"#] {
+            assert!(matches!(check(CLICK, wrong), Err(Invalid::Wrong { .. })), "{wrong}");
+        }
+        assert_eq!(check(r#"{"name":"t","inputSchema":{"type":"object"}}"#, r#"{"far":1e400}"#), Ok(()));
     }
 
     /// A tool without a usable schema takes anything.

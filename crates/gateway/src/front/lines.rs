@@ -65,7 +65,7 @@ async fn take(protocol: &Protocol, way: &Way, line: Line) {
         Line::Whole(text) => text,
         Line::TooLong { bytes } => return way.reply.send(too_long(bytes)).await,
     };
-    match message::parse(&text) {
+    match message::parse_from_client(&text) {
         Parsed::One(one) => protocol.take(one, way).await,
         Parsed::Batch(parts) => protocol.take_batch(parts, way.clone()).await,
     }

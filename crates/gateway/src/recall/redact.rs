@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use greenroom_core::{
     Raw,
-    raw::{encode, parse},
+    raw::{encode, parse, tree},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, value::RawValue};
@@ -80,15 +80,17 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
     let Some(arguments) = arguments else {
         return Redacted { params: encode(&Map::new()), secrets: Vec::new() };
     };
-    // What cannot be read as a value is kept as it is only if nothing in it looks like a secret.
+    // What cannot be read as a value is kept as it is only if nothing in it looks like a secret. Names may be spelt with
+    // escapes (`p\u0061ssword`), which the text does not show.
     let (text, fields) = (arguments.get(), clues.fields);
     let may_hold = clues.looks_secret(clues.tool)
         || clues.looks_secret(text)
+        || text.contains("\\u")
         || fields.iter().any(|field| text.contains(field.as_str()));
     if !may_hold {
         return Redacted { params: arguments.to_owned(), secrets: Vec::new() };
     }
-    let Ok(mut value) = serde_json::from_str::<Value>(arguments.get()) else {
+    let Some(mut value) = tree(arguments) else {
         return Redacted { params: encode(REDACTED), secrets: Vec::new() };
     };
     let mut secrets = Vec::new();
@@ -238,6 +240,25 @@ mod tests {
             r#"{"elements":[{"uid":"e7","value":"ann"},{"uid":"e77","value":"[redacted]"}]}"#,
             &["hunter2"],
         );
+    }
+
+    /// Secrets are found however their names are spelt, and beside numbers that no float can hold; what cannot be read at all
+    /// is not kept.
+    #[test]
+    fn spellings_hide_no_secret() {
+        check(r#"{"p\u0061ssword":"hunter2"}"#, &[], r#"{"password":"[redacted]"}"#, &["hunter2"]);
+        let field = r#"{"element":"P\u0061ssword","text":"hunter2"}"#;
+        check(field, &[], r#"{"element":"Password","text":"[redacted]"}"#, &["hunter2"]);
+        check(
+            r#"{"t\u0061rget":"e7\u0037","text":"12345"}"#,
+            &[],
+            r#"{"target":"e77","text":"[redacted]"}"#,
+            &["12345"],
+        );
+        let far = r#"{"password":"hunter2","n":1e400}"#;
+        check(far, &[], r#"{"password":"[redacted]","n":1.7976931348623157e+308}"#, &["hunter2"]);
+        check(r#"{"text":"\u00e9\n"}"#, &[], r#"{"text":"\u00e9\n"}"#, &[]);
+        check(r#"{"password":"\ud800"}"#, &[], r#""[redacted]""#, &[]);
     }
 
     /// A tool that is about secrets has its values forgotten.

@@ -1,16 +1,17 @@
-//! Reads the body of a request: JSON, no longer than it may be, in time.
+//! Reads the body of a request: JSON that means the same to everybody who reads it, no longer than it may be, in time.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use axum::{
     body::{Body, to_bytes},
     http::HeaderMap,
 };
+use greenroom_core::json_check;
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error as _},
 };
-use serde_json::Number;
+use serde_json::{Number, value::RawValue};
 use tokio::time::timeout;
 
 use super::Problem;
@@ -57,8 +58,10 @@ pub(super) async fn read<T: DeserializeOwned>(
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|first| *first == b'[') {
         return Err(Problem::bad_body("the body must be an object"));
     }
-    let parsed = serde_json::from_slice(&bytes);
-    parsed.map(Some).map_err(|error| Problem::bad_body(format!("the body cannot be used: {error}")))
+    let unusable = |why: &dyn Display| Problem::bad_body(format!("the body cannot be used: {why}"));
+    let raw: &RawValue = serde_json::from_slice(&bytes).map_err(|error| unusable(&error))?;
+    json_check::check(raw).map_err(|ambiguous| unusable(&ambiguous))?;
+    serde_json::from_str(raw.get()).map(Some).map_err(|error| unusable(&error))
 }
 
 /// A whole number, also one that is written as `3.0`: JSON knows no difference, and programs of some languages write no

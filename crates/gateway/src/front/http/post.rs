@@ -11,7 +11,7 @@ use axum::{
 use bytes::Bytes;
 use greenroom_mcp::{
     Id, MESSAGE_BYTES_MAX, Message, Revision, RpcError, Stream,
-    error::METHOD_NOT_FOUND,
+    error::{INVALID_PARAMS, METHOD_NOT_FOUND},
     message::{self, Parsed},
     revision::STATELESS,
 };
@@ -47,7 +47,7 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap, bo
         Ok(text) => text,
         Err(refusal) => return refusal,
     };
-    let parsed = message::parse(&text);
+    let parsed = message::parse_from_client(&text);
     if let Parsed::One(Ok(Message::Request { id, method, params })) = &parsed {
         if is_stateless(&headers, params.as_deref()) {
             return stateless(&door, &headers, id, method, params.as_deref()).await;
@@ -56,7 +56,12 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap, bo
             return introduce(&door, &headers, parsed).await;
         }
     }
-    if let Parsed::One(Err(malformed)) = &parsed {
+    // A request that only its parameters are wrong of is answered in its conversation, as any other is: some clients
+    // take a bad status for the end of their connection.
+    let in_session = headers.contains_key(headers::SESSION);
+    if let Parsed::One(Err(malformed)) = &parsed
+        && !(in_session && malformed.error.code == INVALID_PARAMS)
+    {
         return refusal::rpc(StatusCode::BAD_REQUEST, malformed.id.as_ref(), &malformed.error);
     }
     with_session(&door, &headers, parsed).await

@@ -81,11 +81,16 @@ struct Pending {
 impl Ledger {
     /// The client said this. It is noted before it is sent, so that what may have been sent is known.
     pub(super) fn client_said(&mut self, line: &[u8]) {
-        match message::parse(line) {
+        match message::parse_from_client(line) {
             Parsed::One(Ok(one)) => self.client_message(one),
             Parsed::Batch(parts) => parts.into_iter().flatten().for_each(|part| self.client_message(part)),
-            // The server says what is wrong with it.
-            Parsed::One(Err(_)) => {}
+            // The server says what is wrong with it. It uses no session, and can be sent to the next server.
+            Parsed::One(Err(malformed)) => {
+                if let Some(id) = malformed.id {
+                    let pending = Pending { again: Some(line.to_vec()), stateless: false, session: None };
+                    self.pending.entry(id).or_insert(pending);
+                }
+            }
         }
     }
 
@@ -122,8 +127,12 @@ impl Ledger {
     /// Notes which session a call uses.
     fn uses(&mut self, params: Option<&RawValue>) -> Option<Option<String>> {
         let params = Fields::open(params?).ok()?;
-        let arguments = params.read::<Fields>("arguments").ok().flatten();
-        let session = arguments.and_then(|arguments| arguments.read::<String>("sessionId").ok()?);
+        let arguments = match params.get("arguments").filter(|arguments| arguments.get() != "null") {
+            Some(arguments) => Fields::open(arguments).ok()?,
+            None => Fields::default(),
+        };
+        // The server refuses a call whose session cannot be read, so none is used.
+        let session = arguments.guarded::<String>("sessionId").ok()?;
         let tool: Option<String> = params.read("name").ok().flatten();
         match tool.as_deref().and_then(tools::find).map(|tool| tool.name) {
             Some("session_close") => self.used.remove(session.as_deref()),
@@ -324,6 +333,23 @@ mod tests {
         ledger.client_said(br#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t","arguments":{"sessionId":"s"}}}"#);
         ledger.server_said(br#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
         assert_eq!(names(&ledger), (vec!["s".to_owned()], vec![]));
+    }
+
+    /// A call that the server will refuse uses no session, neither the client's own nor another; what is malformed is said
+    /// again to the next server, which answers it.
+    #[test]
+    fn refused_calls_use_nothing() {
+        let mut ledger = introduced();
+        for (id, arguments) in [(1, r#"{"sessionId":5}"#), (2, r#"{"sessionId":"\ud800"}"#), (3, "[]")] {
+            let params = format!(r#"{{"name":"t","arguments":{arguments}}}"#);
+            let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#);
+            ledger.client_said(call.as_bytes());
+        }
+        let (used, _) = ledger.sessions();
+        assert!(used.named.is_empty() && !used.own);
+        assert_eq!(ledger.server_gone().len(), 2, "calls are told that their server is gone");
+        let again = text(&ledger.again());
+        assert!(again.last().unwrap().contains(r#""id":2,"#), "{again:?}");
     }
 
     /// A second introduction that the server refuses does not replace the first.

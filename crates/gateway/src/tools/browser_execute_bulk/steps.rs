@@ -11,7 +11,7 @@ use super::{Arguments, Command, NAME};
 use crate::{
     Gateway,
     call::{Caller, comparable, fits, formed, place_of, suggestion},
-    catalog::{BROWSER, INSTANCE, Listed, POOL, SESSION_ID},
+    catalog::{BROWSER, INSTANCE, Invalid, Listed, POOL, SESSION_ID},
     recall::{
         Kept, Mode, Order, Ticket,
         result::{message_of, replace, text_of},
@@ -86,7 +86,14 @@ pub(super) async fn check(
             (INSTANCE, takes.instance),
             (BROWSER, takes.browser),
         ];
-        let mut given = args.as_deref().and_then(|args| Fields::open(args).ok()).unwrap_or_default();
+        // `null` is as good as nothing.
+        let args = args.as_ref().filter(|args| args.get() != "null");
+        let mut given = match args {
+            Some(args) => {
+                Fields::open(args).map_err(|_| Failure::invalid_arguments(name, &Invalid::NotAnObject))?
+            }
+            None => Fields::default(),
+        };
         if let Some((name, _)) = selectors.iter().find(|(name, own)| *own && given.get(name).is_some()) {
             let message = format!("`{name}` belongs beside `commands`: all of them run in one browser");
             return Err(Failure::not_in_bulk(message));
@@ -98,7 +105,7 @@ pub(super) async fn check(
             return Err(Failure::not_in_bulk(message));
         }
         comparable(at.whose, wants.mode)?;
-        let args = if wants.mode.is_some() { Some(given.to_raw()) } else { args.clone() };
+        let args = if wants.mode.is_some() { Some(given.to_raw()) } else { args.cloned() };
         if let Ok(place) = &place {
             fits(listed, (name, entry), place.as_deref(), args.as_deref())?;
         }

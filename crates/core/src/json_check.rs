@@ -1,0 +1,299 @@
+//! Checks that a JSON text means the same to every program that reads it.
+//!
+//! greenroom judges a request's arguments, and an engine written in another language reads them again. What the two
+//! could read differently is refused here, before anybody judges it: strings that are no valid Unicode (`"\ud800"`: Rust
+//! refuses them, JavaScript keeps them), names that occur twice in an object, the name `__proto__`, which JavaScript may
+//! take for an object's prototype, and nesting deeper than some readers follow.
+//!
+//! The fronts call [`check`] for every request, REST for every body, and the engines' guards once more for what they judge.
+//! Answers of engines are not checked: what a page shows may be anything. Nothing is copied or decoded, except names with
+//! escapes; white space and strings without escapes are passed over byte by byte.
+
+use std::{collections::HashSet, fmt};
+
+use serde_json::value::RawValue;
+
+/// How deep values may be nested. Real arguments have fewer than ten levels. `serde_json` follows 127, and everything that
+/// passes must be readable with a few levels around it.
+pub const DEPTH_MAX: usize = 100;
+
+/// How many bytes of a place are shown in an error.
+const PLACE_BYTES_MAX: usize = 200;
+
+/// From this many members on, an object's names are looked up by hash instead of one by one.
+const FEW: usize = 16;
+
+/// Why readers could disagree about a text, and at which place in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{place}` {why}")]
+pub struct Ambiguous {
+    /// As in `arguments.commands[2].args.url`.
+    pub place: String,
+    pub why: Why,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    LoneSurrogate,
+    SecondOfItsName,
+    Prototype,
+    TooDeep,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LoneSurrogate => f.write_str("is not valid Unicode: it has half of a surrogate pair"),
+            Self::SecondOfItsName => f.write_str("is given twice"),
+            Self::Prototype => f.write_str("is a name that arguments must not have"),
+            Self::TooDeep => write!(f, "is nested too deep: at most {DEPTH_MAX} levels are taken"),
+        }
+    }
+}
+
+/// Checks a text, which `serde_json` has found to be JSON.
+pub fn check(raw: &RawValue) -> Result<(), Ambiguous> {
+    Walk { text: raw.get(), at: 0, open: Vec::new() }.run()
+}
+
+/// An object or array that has begun and not ended.
+enum Open<'a> {
+    Object {
+        names: Names<'a>,
+        /// The name that was read last, in quotes, as it is written.
+        name: &'a str,
+        /// Whether the next string is a name.
+        expects_name: bool,
+    },
+    Array {
+        index: usize,
+    },
+}
+
+#[derive(Default)]
+struct Names<'a> {
+    few: Vec<Name<'a>>,
+    many: HashSet<Name<'a>>,
+}
+
+type Name<'a> = std::borrow::Cow<'a, str>;
+
+impl<'a> Names<'a> {
+    /// `false` if the name is there already.
+    fn add(&mut self, name: Name<'a>) -> bool {
+        if self.many.is_empty() {
+            if self.few.contains(&name) {
+                return false;
+            }
+            self.few.push(name);
+            if self.few.len() > FEW {
+                self.many.extend(self.few.drain(..));
+            }
+            return true;
+        }
+        self.many.insert(name)
+    }
+}
+
+struct Walk<'a> {
+    text: &'a str,
+    at: usize,
+    open: Vec<Open<'a>>,
+}
+
+impl<'a> Walk<'a> {
+    fn run(mut self) -> Result<(), Ambiguous> {
+        let bytes = self.text.as_bytes();
+        while let Some(byte) = bytes.get(self.at) {
+            match byte {
+                b'"' => self.string()?,
+                b'{' => self.enter(Open::Object { names: Names::default(), name: "", expects_name: true })?,
+                b'[' => self.enter(Open::Array { index: 0 })?,
+                b'}' | b']' => {
+                    self.open.pop();
+                    self.at += 1;
+                }
+                b',' => {
+                    match self.open.last_mut() {
+                        Some(Open::Object { expects_name, .. }) => *expects_name = true,
+                        Some(Open::Array { index }) => *index += 1,
+                        None => {}
+                    }
+                    self.at += 1;
+                }
+                _ => self.at += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, open: Open<'a>) -> Result<(), Ambiguous> {
+        if self.open.len() == DEPTH_MAX {
+            return Err(self.ambiguous(Why::TooDeep));
+        }
+        self.open.push(open);
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Reads the string that begins here: a name, or a value.
+    fn string(&mut self) -> Result<(), Ambiguous> {
+        let text = self.text;
+        let (end, has_escapes, is_unicode) = string_end(text.as_bytes(), self.at);
+        let quoted = text.get(self.at..end).unwrap_or_default();
+        self.at = end;
+        let Some(Open::Object { names, name, expects_name }) = self.open.last_mut() else {
+            return if is_unicode { Ok(()) } else { Err(self.ambiguous(Why::LoneSurrogate)) };
+        };
+        if !*expects_name {
+            return if is_unicode { Ok(()) } else { Err(self.ambiguous(Why::LoneSurrogate)) };
+        }
+        (*name, *expects_name) = (quoted, false);
+        let plain = || quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
+        let read = match has_escapes {
+            false => Some(Name::Borrowed(plain())),
+            true => serde_json::from_str::<String>(quoted).ok().filter(|_| is_unicode).map(Name::Owned),
+        };
+        let why = match read {
+            None => Some(Why::LoneSurrogate),
+            Some(name) if name == "__proto__" => Some(Why::Prototype),
+            Some(name) => (!names.add(name)).then_some(Why::SecondOfItsName),
+        };
+        why.map_or(Ok(()), |why| Err(self.ambiguous(why)))
+    }
+
+    fn ambiguous(&self, why: Why) -> Ambiguous {
+        let mut place = String::new();
+        for open in &self.open {
+            if place.len() > PLACE_BYTES_MAX {
+                break;
+            }
+            match open {
+                Open::Array { index } => place.push_str(&format!("[{index}]")),
+                Open::Object { name, .. } if name.is_empty() => {}
+                Open::Object { name, .. } => {
+                    if !place.is_empty() {
+                        place.push('.');
+                    }
+                    place.push_str(name.trim_matches('"'));
+                }
+            }
+        }
+        if place.is_empty() {
+            place.push_str("it");
+        }
+        Ambiguous { place: cut(&place), why }
+    }
+}
+
+/// Shortens what an error repeats of a text from outside.
+fn cut(text: &str) -> String {
+    let printable = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let mut shown = String::new();
+    for c in printable {
+        if shown.len() >= PLACE_BYTES_MAX {
+            shown.push('…');
+            break;
+        }
+        shown.push(c);
+    }
+    shown
+}
+
+/// Where the string that begins at `start` ends, whether it has escapes, and whether these are valid Unicode.
+fn string_end(bytes: &[u8], start: usize) -> (usize, bool, bool) {
+    let (mut at, mut has_escapes, mut is_unicode) = (start + 1, false, true);
+    loop {
+        match bytes.get(at) {
+            None => return (bytes.len(), has_escapes, is_unicode),
+            Some(b'"') => return (at + 1, has_escapes, is_unicode),
+            Some(b'\\') => {
+                has_escapes = true;
+                match unit(bytes, at) {
+                    Some(0xd800..=0xdbff) if matches!(unit(bytes, at + 6), Some(0xdc00..=0xdfff)) => at += 12,
+                    Some(0xd800..=0xdfff) => {
+                        is_unicode = false;
+                        at += 6;
+                    }
+                    Some(_) => at += 6,
+                    None => at += 2,
+                }
+            }
+            Some(_) => at += 1,
+        }
+    }
+}
+
+/// The UTF-16 unit that is written as `\uXXXX` at this place.
+fn unit(bytes: &[u8], at: usize) -> Option<u16> {
+    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_text(text: &str) -> Result<(), String> {
+        let raw = crate::raw::parse(text.to_owned()).unwrap();
+        check(&raw).map_err(|ambiguous| ambiguous.to_string())
+    }
+
+    /// Half a surrogate pair is found in names and values at any depth, and its place is told; whole pairs, escapes that
+    /// only look like one, and escaped backslashes pass.
+    #[test]
+    fn lone_surrogates() {
+        let says = "is not valid Unicode: it has half of a surrogate pair";
+        for (text, place) in [
+            (r#"{"url":"view-source:file:///s#\ud800"}"#, "url"),
+            (r#"{"a":{"commands":[1,{"args":{"url":"\uDC00x"}}]}}"#, "a.commands[1].args.url"),
+            (r#"{"a":{"u\udfffrl":1}}"#, r"a.u\udfffrl"),
+            (r#"["x","\ud800\ud800\udc00"]"#, "[1]"),
+            (r#""\udc00\ud800""#, "it"),
+            (r#"{"a":"\\\ud800"}"#, "a"),
+        ] {
+            assert_eq!(check_text(text), Err(format!("`{place}` {says}")), "{text}");
+        }
+        for fine in [
+            r#"{"a":"\ud83d\ude00","b":"\\ud800","c":"\u0000\u00e9\n\"","d":"😀"}"#,
+            r#""""#,
+            "{}",
+            "[1.50,1e400,null,{\"a\":[]}]",
+        ] {
+            assert_eq!(check_text(fine), Ok(()), "{fine}");
+        }
+    }
+
+    /// A name that an object has twice is refused, also where the two are spelt differently; the same name in two objects
+    /// is not.
+    #[test]
+    fn names_given_twice() {
+        let twice = |place: &str| Err(format!("`{place}` is given twice"));
+        assert_eq!(check_text(r#"{"url":"a","url":"b"}"#), twice("url"));
+        assert_eq!(check_text(r#"{"arguments":{"url":"a","u\u0072l":"b"}}"#), twice(r"arguments.u\u0072l"));
+        assert_eq!(check_text(r#"{"a":{"x":1},"b":{"x":1},"c":[{"x":1},{"x":2}]}"#), Ok(()));
+        let many: Vec<_> = (0..1_000).map(|n| format!("\"n{n}\":{n}")).collect();
+        assert_eq!(check_text(&format!("{{{}}}", many.join(","))), Ok(()));
+        assert_eq!(check_text(&format!("{{{},\"n7\":0}}", many.join(","))), twice("n7"));
+    }
+
+    /// The name of JavaScript's prototypes is refused however it is spelt.
+    #[test]
+    fn prototypes() {
+        let refused = |place: &str| Err(format!("`{place}` is a name that arguments must not have"));
+        assert_eq!(check_text(r#"{"__proto__":{"url":"file:///x"}}"#), refused("__proto__"));
+        assert_eq!(check_text(r#"{"a":{"\u005f_proto__":1}}"#), refused(r"a.\u005f_proto__"));
+        assert_eq!(check_text(r#"{"a":"__proto__"}"#), Ok(()));
+    }
+
+    /// Nesting has an end, which is below what the JSON reader itself follows.
+    #[test]
+    fn deep_nesting() {
+        let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert_eq!(check_text(&deep(DEPTH_MAX)), Ok(()));
+        assert!(serde_json::from_str::<serde_json::Value>(&deep(DEPTH_MAX)).is_ok());
+        let refused = check_text(&deep(100_000)).unwrap_err();
+        assert!(refused.ends_with("is nested too deep: at most 100 levels are taken"), "{refused}");
+        assert!(refused.len() < 400, "{refused}");
+    }
+}

@@ -1,0 +1,67 @@
+//! The arguments of a call, opened for whoever guards an engine: the adapters' `files` modules.
+//!
+//! What cannot be opened is refused, never passed on unread: the engine may read it all the same. So is what two programs
+//! could read differently ([`greenroom_core::json_check`]). The fronts refuse both already; a guard does not rely on it.
+
+use greenroom_core::{Call, Fields, Raw, json_check};
+
+use crate::workspace::Refused;
+
+/// A call's parameters, and its arguments if it has any.
+pub(crate) struct Arguments {
+    params: Fields,
+    /// The arguments, one level open.
+    pub(crate) fields: Fields,
+}
+
+impl Arguments {
+    /// Opens what a guard judges. `None` for a call without arguments: there is nothing to judge.
+    pub(crate) fn open(call: &Call) -> Result<Option<Self>, Refused> {
+        json_check::check(&call.params).map_err(|ambiguous| Refused::Arguments(ambiguous.to_string()))?;
+        let params = Fields::open(&call.params)
+            .map_err(|_| Refused::Arguments("the parameters of a call must be an object".to_owned()))?;
+        match params.get("arguments").filter(|arguments| arguments.get() != "null") {
+            None => Ok(None),
+            Some(arguments) => {
+                let fields = Fields::open(arguments)
+                    .map_err(|_| Refused::Arguments("`arguments` must be an object".to_owned()))?;
+                Ok(Some(Self { params, fields }))
+            }
+        }
+    }
+
+    /// The parameters with the arguments as they are now.
+    pub(crate) fn into_params(mut self) -> Raw {
+        self.params.set("arguments", self.fields.to_raw());
+        self.params.to_raw()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(params: &str) -> Result<bool, String> {
+        let call = Call::new("t", greenroom_core::raw::parse(params.to_owned()).unwrap());
+        Arguments::open(&call).map(|opened| opened.is_some()).map_err(|refused| refused.to_string())
+    }
+
+    /// Arguments are absent or open; what cannot be opened, or read in one way only, is refused by name.
+    #[test]
+    fn nothing_passes_unread() {
+        assert_eq!(open(r#"{"name":"t","arguments":{"url":"a"}}"#), Ok(true));
+        assert_eq!(open(r#"{"name":"t"}"#), Ok(false));
+        assert_eq!(open(r#"{"name":"t","arguments":null}"#), Ok(false));
+        for (params, says) in [
+            (r#"{"arguments":[{"url":"file:///x"}]}"#, "`arguments` must be an object"),
+            (r#"{"arguments":"x"}"#, "`arguments` must be an object"),
+            ("[]", "the parameters of a call must be an object"),
+            (r#"{"arguments":{"url":"\ud800"}}"#, "`arguments.url` is not valid Unicode"),
+            (r#"{"arguments":{},"arguments":{"url":"file:///x"}}"#, "`arguments` is given twice"),
+            (r#"{"arguments":{"url":"a","\u0075rl":"b"}}"#, "is given twice"),
+        ] {
+            let refused = open(params).unwrap_err();
+            assert!(refused.contains(says), "{params}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Which addresses a tool may have a browser open.
+//!
+//! An allow-list: pages of the web, `about:blank`, `data:` and `blob:`. Everything else is refused by its scheme, because
+//! it shows files of this machine (`file:`, also behind `view-source:`), the browser's own pages (`chrome:`, `devtools:`,
+//! `about:version`), or runs code (`javascript:`). The engines' adapters ask before a call reaches its engine.
+//!
+//! What counts is the address that the browser will see. Browsers and JavaScript's `URL` drop blanks and control
+//! characters at both ends, and tabs and line breaks everywhere (WHATWG URL standard, "basic URL parser"); only then comes
+//! the scheme. An address without a scheme is one of the web: an engine puts `https://` or `http://` before it, or refuses
+//! it.
+
+/// How long a scheme is shown in an error.
+const SCHEME_CHARS_MAX: usize = 40;
+
+/// The scheme of an address that may not be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RefusedScheme(pub(crate) String);
+
+/// Judges an address as a tool was given it.
+pub(crate) fn judge(url: &str) -> Result<(), RefusedScheme> {
+    judge_reading(&as_standard(url))?;
+    // Somebody may also drop what the standard keeps.
+    judge_reading(&url.chars().filter(|c| !is_invisible(*c)).collect::<String>())
+}
+
+/// The address as the URL standard reads it, up to where its parts begin.
+fn as_standard(url: &str) -> String {
+    let trimmed = url.trim_matches(|c: char| c <= ' ');
+    trimmed.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect()
+}
+
+/// Characters that show nothing: blanks, control characters, marks of direction and width, byte order marks.
+fn is_invisible(c: char) -> bool {
+    let is_mark =
+        matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}');
+    c.is_whitespace() || c.is_control() || is_mark || c == '\u{feff}'
+}
+
+fn judge_reading(url: &str) -> Result<(), RefusedScheme> {
+    let Some((scheme, rest)) = split_scheme(url) else { return Ok(()) };
+    let is_allowed = match scheme.as_str() {
+        // `localhost:3000` has the form of an address with a scheme; no browser knows one of this name.
+        "http" | "https" | "data" | "localhost" => true,
+        "about" => {
+            let page = rest.split(['?', '#']).next().unwrap_or_default();
+            matches!(page, "blank" | "srcdoc")
+        }
+        // A blob belongs to the page that made it.
+        "blob" => {
+            rest.starts_with("null/")
+                || matches!(split_scheme(rest), Some((of, _)) if of == "http" || of == "https")
+        }
+        _ => false,
+    };
+    if is_allowed { Ok(()) } else { Err(RefusedScheme(shown(&scheme, rest))) }
+}
+
+/// The scheme in lower case, and what follows its colon.
+fn split_scheme(url: &str) -> Option<(String, &str)> {
+    let (scheme, rest) = url.split_once(':')?;
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    is_scheme.then(|| (scheme.to_ascii_lowercase(), rest))
+}
+
+/// What an error says: the scheme, and the page too where only some pages of the scheme are allowed.
+fn shown(scheme: &str, rest: &str) -> String {
+    let page = if scheme == "about" { rest } else { "" };
+    format!("{scheme}:{page}").chars().filter(|c| !c.is_control()).take(SCHEME_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages of the web pass in every spelling that worked before, with and without a scheme.
+    #[test]
+    fn the_web() {
+        for url in [
+            "https://a/file:",
+            "HTTP://a",
+            " http://a\n",
+            "ht\ttp://a",
+            "example.com",
+            "example.com/path?x=file:///y",
+            "localhost:3000",
+            "localhost",
+            "127.0.0.1:8080/x",
+            "[::1]:80",
+            "//example.com",
+            "",
+            "about:blank",
+            "about:blank#x",
+            "about:srcdoc",
+            "data:text/html,<p>x",
+            "blob:https://a/1-2",
+            "blob:null/1-2",
+            "file.example",
+            "search words",
+        ] {
+            assert_eq!(judge(url), Ok(()), "{url:?}");
+        }
+    }
+
+    /// Everything else is refused by its scheme, behind every spelling that a browser accepts.
+    #[test]
+    fn other_schemes() {
+        for (url, scheme) in [
+            ("file:///etc/passwd", "file:"),
+            ("FiLe:/etc/passwd", "file:"),
+            ("\u{0}\u{1f} fi\tl\r\ne:///etc/passwd", "file:"),
+            ("\u{feff}file:///etc/passwd", "file:"),
+            ("\u{a0}file:///etc/passwd", "file:"),
+            ("fi\u{200b}le:///etc/passwd", "file:"),
+            ("view-source:file:///etc/passwd", "view-source:"),
+            ("view-source:https://a/", "view-source:"),
+            ("View-Source:view-source:file:///x#\u{fffd}", "view-source:"),
+            ("chrome://version", "chrome:"),
+            ("devtools://devtools/bundled/inspector.html", "devtools:"),
+            ("filesystem:file:///x", "filesystem:"),
+            ("chrome-extension://abc/x", "chrome-extension:"),
+            ("chrome-untrusted://x", "chrome-untrusted:"),
+            ("javascript:alert(1)", "javascript:"),
+            ("about:version", "about:version"),
+            ("about:Blank", "about:Blank"),
+            ("about:blank/x", "about:blank/x"),
+            ("blob:file:///1", "blob:"),
+            ("blob:blob:null/1", "blob:"),
+            ("ftp://a", "ftp:"),
+            ("ws://a", "ws:"),
+            ("mailto:a@b", "mailto:"),
+            ("isolated-app://x", "isolated-app:"),
+        ] {
+            assert_eq!(judge(url), Err(RefusedScheme(scheme.to_owned())), "{url:?}");
+        }
+        let long = format!("{}:x", "a".repeat(1_000_000));
+        assert_eq!(judge(&long).unwrap_err().0.len(), SCHEME_CHARS_MAX);
+    }
+}

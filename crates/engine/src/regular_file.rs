@@ -1,0 +1,223 @@
+//! Copies files between an agent's workspace and a session's folder: regular files only, of bounded size.
+//!
+//! A FIFO, a device or a socket is refused without being waited for: everything is opened without blocking, and judged
+//! when it is open. So is where a file really is: the path of what was opened counts, not the path that was asked for,
+//! which somebody may have replaced by a link in between. [`crate::workspace`] decides which places are allowed.
+//!
+//! All of it blocks on the disk and runs on threads for that.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::{self, Read, copy},
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{Mode, OFlags, ftruncate, open, openat};
+
+/// How many bytes the files of one call may have together, copied in or out: more than anybody uploads to a page in one
+/// step, and little beside a disk. Longer ones are for a transfer of files, not for a tool call.
+pub(crate) const CALL_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Why a file is not copied.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotCopied {
+    #[error("not a regular file")]
+    NotRegular,
+    #[error("too big: the files of one call may have {CALL_BYTES_MAX} bytes together")]
+    TooBig,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<rustix::io::Errno> for NotCopied {
+    fn from(errno: rustix::io::Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+/// How many bytes a call may still copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget(u64);
+
+impl Budget {
+    pub(crate) fn of_a_call() -> Self {
+        Self(CALL_BYTES_MAX)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// Copies the rest of one file to another, as far as the budget goes.
+    fn copy(&mut self, from: File, to: &mut File) -> Result<(), NotCopied> {
+        // One byte more than is allowed tells a file that grew while it was read.
+        let copied = copy(&mut from.take(self.0.saturating_add(1)), to)?;
+        self.0 = self.0.checked_sub(copied).ok_or(NotCopied::TooBig)?;
+        Ok(())
+    }
+
+    fn has_room_for(&self, bytes: u64) -> Result<(), NotCopied> {
+        if bytes <= self.0 { Ok(()) } else { Err(NotCopied::TooBig) }
+    }
+}
+
+/// An open regular file, where it really is, and how long it is.
+pub(crate) struct Opened {
+    file: File,
+    pub(crate) real: PathBuf,
+    bytes: u64,
+}
+
+/// Opens a regular file for reading. Links in its path are followed.
+pub(crate) fn open_to_read(path: &Path) -> Result<Opened, NotCopied> {
+    // Opening a device may already have an effect, so it is not tried where it can be known before.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(NotCopied::NotRegular);
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Err(NotCopied::NotRegular);
+    }
+    let real = path_of(&file)?;
+    Ok(Opened { file, real, bytes: about.len() })
+}
+
+impl Opened {
+    /// Copies it to a new file of this name, in the place of one that is there.
+    pub(crate) fn copy_to(self, target: &Path, budget: &mut Budget) -> Result<(), NotCopied> {
+        budget.has_room_for(self.bytes)?;
+        budget.copy(self.file, &mut File::create(target)?)
+    }
+
+    /// Writes it to a file in this folder. A file that is there is overwritten; a link, a FIFO or a device is not.
+    pub(crate) fn write_into(
+        self,
+        folder: &Folder,
+        name: &OsStr,
+        budget: &mut Budget,
+    ) -> Result<(), NotCopied> {
+        budget.has_room_for(self.bytes)?;
+        let flags = OFlags::WRONLY
+            | OFlags::CREATE
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::NOCTTY
+            | OFlags::CLOEXEC;
+        let opened = openat(&folder.folder, name, flags, Mode::from_raw_mode(0o666));
+        let opened = opened.map_err(|errno| match errno {
+            // A link, a FIFO that nobody reads, a socket.
+            rustix::io::Errno::LOOP | rustix::io::Errno::NXIO => NotCopied::NotRegular,
+            other => other.into(),
+        })?;
+        let mut target = File::from(opened);
+        if !target.metadata()?.is_file() {
+            return Err(NotCopied::NotRegular);
+        }
+        ftruncate(&target, 0)?;
+        budget.copy(self.file, &mut target)
+    }
+}
+
+/// An open folder, and where it really is.
+pub(crate) struct Folder {
+    folder: OwnedFd,
+    pub(crate) real: PathBuf,
+}
+
+impl Folder {
+    pub(crate) fn open(path: &Path) -> Result<Self, NotCopied> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = open(path, flags, Mode::empty())?;
+        let real = path_of(&folder)?;
+        Ok(Self { folder, real })
+    }
+}
+
+/// Where an open file is.
+#[cfg(target_os = "linux")]
+fn path_of(file: &impl AsFd) -> io::Result<PathBuf> {
+    use std::os::fd::AsRawFd;
+    std::fs::read_link(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
+}
+
+/// Where an open file is.
+#[cfg(target_vendor = "apple")]
+fn path_of(file: &impl AsFd) -> io::Result<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let path = rustix::fs::getpath(file)?;
+    Ok(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    fn fifo(path: &Path) {
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+            .unwrap();
+    }
+
+    /// A FIFO, a device, a socket and a folder are neither read nor waited for.
+    #[test]
+    fn only_regular_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        fifo(&folder.path().join("fifo"));
+        symlink("/dev/zero", folder.path().join("zero")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        for name in ["fifo", "zero", "socket", "folder"] {
+            let opened = open_to_read(&folder.path().join(name));
+            assert!(matches!(opened, Err(NotCopied::NotRegular)), "{name}");
+        }
+    }
+
+    /// A file is written in the place of another one, but not into a FIFO or a device, nor through a link.
+    #[test]
+    fn only_regular_files_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let from = folder.path().join("from");
+        fs::write(&from, "new").unwrap();
+        fs::write(folder.path().join("old"), "something longer").unwrap();
+        fs::write(folder.path().join("elsewhere"), "kept").unwrap();
+        symlink("elsewhere", folder.path().join("link")).unwrap();
+        fifo(&folder.path().join("fifo"));
+        let opened = Folder::open(folder.path()).unwrap();
+        let write = |name: &str| {
+            let mut budget = Budget::of_a_call();
+            open_to_read(&from).unwrap().write_into(&opened, OsStr::new(name), &mut budget)
+        };
+        write("old").unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("old")).unwrap(), "new");
+        for name in ["link", "fifo"] {
+            assert!(matches!(write(name), Err(NotCopied::NotRegular)), "{name}");
+        }
+        assert_eq!(fs::read_to_string(folder.path().join("elsewhere")).unwrap(), "kept");
+    }
+
+    /// An open file says where it is, whatever its path leads to by now; a call's files have a limit together.
+    #[test]
+    fn places_and_sizes() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir(root.join("real")).unwrap();
+        fs::write(root.join("real/file"), "12345").unwrap();
+        symlink("real", root.join("link")).unwrap();
+        let mut budget = Budget::of(7);
+        let opened = open_to_read(&root.join("link/file")).unwrap();
+        fs::remove_file(root.join("link")).unwrap();
+        assert_eq!(opened.real, root.join("real/file"));
+        opened.copy_to(&root.join("copy"), &mut budget).unwrap();
+        let second = open_to_read(&root.join("real/file")).unwrap().copy_to(&root.join("copy"), &mut budget);
+        assert!(matches!(second, Err(NotCopied::TooBig)));
+        let mut grown = open_to_read(&root.join("real/file")).unwrap();
+        grown.bytes = 0;
+        assert!(matches!(grown.copy_to(&root.join("copy"), &mut Budget::of(4)), Err(NotCopied::TooBig)));
+    }
+}
