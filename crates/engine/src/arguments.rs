@@ -7,6 +7,10 @@ use greenroom_core::{Call, Fields, Raw, json_check};
 
 use crate::workspace::Refused;
 
+/// What an engine may take from among a tool's arguments and no tool declares: with its `cwd` the playwright engine looks
+/// elsewhere for files with relative names.
+const ENGINE_OPTIONS: &str = "_meta";
+
 /// A call's parameters, and its arguments if it has any.
 pub(crate) struct Arguments {
     params: Fields,
@@ -25,6 +29,9 @@ impl Arguments {
             Some(arguments) => {
                 let fields = Fields::open(arguments)
                     .map_err(|_| Refused::Arguments("`arguments` must be an object".to_owned()))?;
+                if fields.get(ENGINE_OPTIONS).is_some() {
+                    return Err(Refused::Arguments(format!("no tool has an argument `{ENGINE_OPTIONS}`")));
+                }
                 Ok(Some(Self { params, fields }))
             }
         }
@@ -54,6 +61,7 @@ mod tests {
         assert_eq!(open(r#"{"name":"t","arguments":null}"#), Ok(false));
         for (params, says) in [
             (r#"{"arguments":[{"url":"file:///x"}]}"#, "`arguments` must be an object"),
+            (r#"{"arguments":{"_meta":{"cwd":"/"}}}"#, "no tool has an argument `_meta`"),
             (r#"{"arguments":"x"}"#, "`arguments` must be an object"),
             ("[]", "the parameters of a call must be an object"),
             (r#"{"arguments":{"url":"\ud800"}}"#, "`arguments.url` is not valid Unicode"),

@@ -16,6 +16,8 @@ pub mod devtools;
 mod driven;
 mod endpoint;
 pub mod errand;
+#[cfg(test)]
+mod guard_tests;
 pub mod install;
 pub mod launcher;
 mod left_tabs;

@@ -188,6 +188,51 @@ mod tests {
         }
     }
 
+    /// Odd arguments of every kind: what passes selects what a program reads that reads JSON as Node does, and nothing of
+    /// it is left in the arguments.
+    #[test]
+    fn odd_selectors() {
+        use greenroom_testkit::{NodeValue, OddJson};
+        const SEED: u64 = 13;
+        let (mut passed, mut selecting) = (0, 0);
+        for seed in SEED..SEED + 20_000 {
+            let mut odd = OddJson::new(seed);
+            let texts = ["s", "0", "main", "DEFAULT", "another session", ""];
+            let mut members = Vec::new();
+            for name in [SESSION_ID, POOL, INSTANCE, BROWSER, "key"] {
+                if odd.below(2) == 0 {
+                    members.push((name, odd.value(&texts)));
+                }
+            }
+            let params = format!(r#"{{"name":"t","arguments":{}}}"#, odd.object(&members));
+            let raw = greenroom_core::raw::parse(params.clone()).unwrap();
+            if greenroom_core::json_check::check(&raw).is_err() {
+                continue;
+            }
+            let mut request = Request::parse(Some(&raw)).unwrap();
+            let Ok(Selected { session, target, .. }) = request.take_selectors(Takes::ALL) else { continue };
+            passed += 1;
+            let read = NodeValue::parse(&params);
+            let sent_on = NodeValue::parse(request.into_params().get());
+            for (name, selected) in [
+                (SESSION_ID, session.map(|id| id.to_string())),
+                (POOL, target.pool),
+                (INSTANCE, target.instance),
+                (BROWSER, target.browser),
+            ] {
+                let given = match read.get("arguments").unwrap().get(name) {
+                    None | Some(NodeValue::Null) => None,
+                    Some(NodeValue::Number(number)) => Some(number.to_string()),
+                    Some(value) => Some(value.text().unwrap_or_else(|| panic!("seed {seed}: {params}"))),
+                };
+                selecting += usize::from(given.is_some());
+                assert_eq!(selected, given, "`{name}`, seed {seed}: {params}");
+                assert_eq!(sent_on.get("arguments").unwrap().get(name), None, "seed {seed}: {params}");
+            }
+        }
+        assert!(passed > 2_000 && selecting > 2_000, "{passed} passed, {selecting} selectors");
+    }
+
     /// A selector that cannot be read is an error, never as good as none.
     #[test]
     fn unreadable_selectors() {

@@ -41,7 +41,7 @@ const READ_MANY: &str = "filePaths";
 
 /// What the agent gets once the engine has written it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Outgoing {
+pub(crate) struct Outgoing {
     /// The folder in which the engine writes it.
     folder: PathBuf,
     /// As the agent named it.
@@ -63,7 +63,7 @@ pub(super) struct Written {
 
 /// Rewrites a call so that it speaks of the session's folder only. Returns what has to be copied out after. `serial` is
 /// another one for each call of a session.
-pub(super) async fn bring_in(
+pub(crate) async fn bring_in(
     call: &mut Call,
     place: &Place<'_>,
     serial: u64,

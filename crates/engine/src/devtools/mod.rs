@@ -9,7 +9,7 @@ mod attached;
 mod command;
 mod console;
 mod data;
-mod files;
+pub(crate) mod files;
 mod options;
 mod seat;
 mod shape;

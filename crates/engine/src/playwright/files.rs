@@ -21,13 +21,10 @@ const OUTBOX: &str = "outbox";
 
 /// Tools whose `filename` is read, not written.
 const READ_FILENAME: &[&str] = &["browser_set_storage_state", "browser_run_code_unsafe"];
-/// What the engine takes from among a tool's arguments and no tool declares: its `cwd` is where the engine looks for files
-/// with relative names.
-const ENGINE_OPTIONS: &str = "_meta";
 
 /// A file that the agent gets once the engine has written it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Outgoing {
+pub(crate) struct Outgoing {
     /// As the engine was told, relative to the session's folder.
     pub(super) engine_name: String,
     /// As the agent named it.
@@ -38,16 +35,13 @@ pub(super) struct Outgoing {
 
 /// Rewrites a call so that it speaks of the session's folder only, and of pages of the web. Returns what has to be copied
 /// out after. A guarded argument that cannot be read is refused.
-pub(super) async fn bring_in(
+pub(crate) async fn bring_in(
     call: &mut Call,
     place: &Place<'_>,
     agent: &dyn Agent,
 ) -> Result<Option<Outgoing>, Refused> {
     let Some(mut arguments) = Arguments::open(call)? else { return Ok(None) };
     let given = &mut arguments.fields;
-    if given.get(ENGINE_OPTIONS).is_some() {
-        return Err(Refused::Arguments(format!("no tool has an argument `{ENGINE_OPTIONS}`")));
-    }
     if let Some(url) = given.guarded::<String>("url")? {
         page_url::judge(&url)?;
     }

@@ -115,7 +115,7 @@ impl LaunchedSeat {
         let place = Place { folder: self.seat.folder(), data: &self.engine.options.data_folder };
         let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
             Ok(outgoing) => outgoing,
-            Err(refused) => return Ok(failed("file_refused", &refused.to_string())),
+            Err(refused) => return Ok(failed(refused.code(), &refused.to_string())),
         };
         let tool = call.tool.clone();
         let reply = self.seat.call(call, agent).await?;

@@ -9,7 +9,7 @@ mod command;
 mod console;
 mod context;
 mod data;
-mod files;
+pub(crate) mod files;
 mod instance;
 mod launched;
 mod linked;

@@ -28,8 +28,10 @@ async fn lines_that_are_no_messages() {
         let (code, message) = refused(&client, line).await;
         assert_eq!((code, message.starts_with("not JSON")), (-32_700, true), "{line}: {message}");
     }
-    let (code, message) = refused(&client, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}").await;
-    assert_eq!((code, message.starts_with("not JSON")), (-32_700, true), "{message}");
+    client.send_line(b"{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"\xff\xfe\"}").await;
+    let answer = client.next_unmatched().await;
+    assert_eq!((error(&answer).0, &answer["id"]), (-32_700, &json!("x")), "{answer}");
+    assert!(error(&answer).1.starts_with("not JSON"), "{answer}");
     for line in [
         "7",
         "null",
@@ -102,10 +104,78 @@ async fn deep_nesting() {
 
     let params = format!(r#"{{"name":"params","arguments":{{"any":{open}{close}}}}}"#);
     let answer = client.start_raw("tools/call", Some(&params)).await.response().await;
+    let (code, message) = error(&answer);
+    assert_eq!((code, message.contains("is nested too deep")), (-32_602, true), "{message}");
+    assert!(message.len() < 500, "{message}");
+    let (open, close) = ("[".repeat(90), "]".repeat(90));
+    let params = format!(r#"{{"name":"params","arguments":{{"any":{open}{close}}}}}"#);
+    let answer = client.start_raw("tools/call", Some(&params)).await.response().await;
     assert_eq!(text_of(&answer), params, "what greenroom does not look into passes as it is");
-    let session = format!(r#"{{"name":"echo","arguments":{{"sessionId":{open}{close}}}}}"#);
-    let answer = client.start_raw("tools/call", Some(&session)).await.response().await;
-    assert_eq!(failure(&answer).0, "invalid_session_id");
+    lives(&client).await;
+}
+
+/// Arguments that two programs could read differently reach no engine: they are refused by their place, at any depth, and
+/// the connection lives on.
+#[tokio::test]
+async fn arguments_with_two_meanings() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    lives(&client).await;
+    let before = stage.log().count("tools/call echo");
+    for (params, place, why) in [
+        (r#"{"name":"echo","arguments":{"text":"\ud800"}}"#, "arguments.text", "is not valid Unicode"),
+        (r#"{"name":"echo","arguments":{"t\udc00":1}}"#, r"arguments.t\udc00", "is not valid Unicode"),
+        (
+            r#"{"name":"echo","arguments":{"text":"a","sessionId":"\ud800"}}"#,
+            "arguments.sessionId",
+            "is not valid",
+        ),
+        (
+            r#"{"name":"echo","arguments":{"payload":{"a":[1,{"b":"\ud800\ud800"}]}}}"#,
+            "arguments.payload.a[1].b",
+            "is not",
+        ),
+        (r#"{"name":"echo","arguments":{"text":"a","text":"b"}}"#, "arguments.text", "is given twice"),
+        (
+            r#"{"name":"echo","arguments":{"text":"a"},"arguments":{"text":"b"}}"#,
+            "arguments",
+            "is given twice",
+        ),
+        (
+            r#"{"name":"echo","arguments":{"sessionId":"a","session\u0049d":"b"}}"#,
+            r"arguments.session\u0049d",
+            "is given",
+        ),
+        (r#"{"name":"echo","arguments":{"__proto__":{"text":"b"}}}"#, "arguments.__proto__", "is a name"),
+        (
+            r#"{"name":"browser_execute_bulk","arguments":{"commands":[{"tool":"echo","args":{"text":"\ud800"}}]}}"#,
+            "arguments.commands[0].args.text",
+            "is not valid Unicode",
+        ),
+    ] {
+        let (code, message) = error(&client.start_raw("tools/call", Some(params)).await.response().await);
+        let expected = format!("the parameters of `tools/call` cannot be taken: `{place}` {why}");
+        assert!(code == -32_602 && message.starts_with(&expected), "{params}: {message}");
+    }
+    assert_eq!(stage.log().count("tools/call echo"), before, "an engine has seen one of them");
+    lives(&client).await;
+}
+
+/// Selectors that cannot be read, or are spelt with escapes, never leave a call to another session.
+#[tokio::test]
+async fn selectors_spelt_oddly() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    client.call("set", json!({"key": "k", "value": "own"})).await;
+    client.call("set", json!({"key": "k", "value": "named", "sessionId": "s"})).await;
+    let get = r#"{"name":"get","arguments":{"key":"k","session\u0049d":"\u0073"}}"#;
+    let answer = client.start_raw("tools/call", Some(get)).await.response().await;
+    assert_eq!(text_of(&answer), "named");
+    for odd in ["5", "[]", "{}", "true", "[\"s\"]"] {
+        let get = format!(r#"{{"name":"get","arguments":{{"key":"k","sessionId":{odd}}}}}"#);
+        let answer = client.start_raw("tools/call", Some(&get)).await.response().await;
+        assert_eq!(failure(&answer).0, "invalid_session_id", "{odd}");
+    }
     lives(&client).await;
 }
 

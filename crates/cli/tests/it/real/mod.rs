@@ -15,6 +15,7 @@ mod egress;
 mod faults;
 mod files;
 mod growth;
+mod hostile_arguments;
 pub mod house;
 mod instance;
 pub mod isolation;

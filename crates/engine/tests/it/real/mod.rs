@@ -11,6 +11,7 @@ mod devtools;
 mod files;
 mod shared_browser;
 mod sizes;
+mod guarded;
 
 use std::{
     path::{Path, PathBuf},

@@ -104,18 +104,21 @@ async fn only_the_workspace() {
         assert!(Instant::now() < deadline, "never uploaded");
     }
 
-    for (tool, arguments) in [
-        ("upload_file", json!({ "pageId": 1, "uid": uid(&page, "\"File"), "filePaths": ["/etc/hostname"] })),
-        ("evaluate_script", json!({ "pageId": 1, "sourcePath": "/etc/hostname" })),
-        ("take_screenshot", json!({ "pageId": 1, "filePath": "/tmp/greenroom-no.png" })),
-        ("new_page", json!({ "url": "file:///etc/hostname" })),
+    let file = "file_refused";
+    for (tool, arguments, code) in [
+        (
+            "upload_file",
+            json!({ "pageId": 1, "uid": uid(&page, "\"File"), "filePaths": ["/etc/hostname"] }),
+            file,
+        ),
+        ("evaluate_script", json!({ "pageId": 1, "sourcePath": "/etc/hostname" }), file),
+        ("take_screenshot", json!({ "pageId": 1, "filePath": "/tmp/greenroom-no.png" }), file),
+        ("new_page", json!({ "url": "file:///etc/hostname" }), "url_refused"),
+        ("new_page", json!({ "url": "view-source:https://example.com" }), "url_refused"),
+        ("new_page", json!({ "url": 5 }), "invalid_arguments"),
     ] {
         let reply = sitter.try_call(tool, arguments).await.unwrap();
-        assert!(
-            reply.is_failure() && reply.body.as_ref().unwrap().get().contains("file_refused"),
-            "{}",
-            text(&reply)
-        );
+        assert!(reply.is_failure() && reply.body.as_ref().unwrap().get().contains(code), "{}", text(&reply));
     }
     room.end().await;
 }
