@@ -6,10 +6,10 @@
 //! take for an object's prototype, and nesting deeper than some readers follow.
 //!
 //! The fronts call [`check`] for every request, REST for every body, and the engines' guards once more for what they judge.
-//! Answers of engines are not checked: what a page shows may be anything. Nothing is copied or decoded, except names with
+//! Answers of engines are not checked: what a page shows may be anything; [`mended`] makes them readable. Nothing is copied or decoded, except names with
 //! escapes; white space and strings without escapes are passed over byte by byte.
 
-use std::{collections::HashSet, fmt};
+use std::{borrow::Cow, collections::HashSet, fmt};
 
 use serde_json::value::RawValue;
 
@@ -56,6 +56,31 @@ pub fn check(raw: &RawValue) -> Result<(), Ambiguous> {
     Walk { text: raw.get(), at: 0, open: Vec::new() }.run()
 }
 
+/// An answer's text with half surrogate pairs replaced by U+FFFD, as browsers show them, so that Rust can read the rest of it.
+/// Every place in the text stays where it was.
+pub fn mended(text: &str) -> Cow<'_, str> {
+    if !text.contains("\\ud") && !text.contains("\\uD") {
+        return Cow::Borrowed(text);
+    }
+    let bytes = text.as_bytes();
+    let (mut mended, mut at) = (String::new(), 0);
+    let mut done = 0;
+    while let Some(found) = text.get(at..).and_then(|rest| rest.find('\\')) {
+        at += found;
+        match escape(bytes, at) {
+            Escape::Unit { length } => at += length,
+            Escape::Half => {
+                mended.push_str(text.get(done..at).unwrap_or_default());
+                mended.push_str("\\ufffd");
+                at += 6;
+                done = at;
+            }
+        }
+    }
+    mended.push_str(text.get(done..).unwrap_or_default());
+    Cow::Owned(mended)
+}
+
 /// An object or array that has begun and not ended.
 enum Open<'a> {
     Object {
@@ -76,7 +101,7 @@ struct Names<'a> {
     many: HashSet<Name<'a>>,
 }
 
-type Name<'a> = std::borrow::Cow<'a, str>;
+type Name<'a> = Cow<'a, str>;
 
 impl<'a> Names<'a> {
     /// `false` if the name is there already.
@@ -170,7 +195,7 @@ impl<'a> Walk<'a> {
             }
             match open {
                 Open::Array { index } => place.push_str(&format!("[{index}]")),
-                Open::Object { name, .. } if name.is_empty() => {}
+                Open::Object { name: "", .. } => {}
                 Open::Object { name, .. } => {
                     if !place.is_empty() {
                         place.push('.');
@@ -209,18 +234,36 @@ fn string_end(bytes: &[u8], start: usize) -> (usize, bool, bool) {
             Some(b'"') => return (at + 1, has_escapes, is_unicode),
             Some(b'\\') => {
                 has_escapes = true;
-                match unit(bytes, at) {
-                    Some(0xd800..=0xdbff) if matches!(unit(bytes, at + 6), Some(0xdc00..=0xdfff)) => at += 12,
-                    Some(0xd800..=0xdfff) => {
+                match escape(bytes, at) {
+                    Escape::Unit { length } => at += length,
+                    Escape::Half => {
                         is_unicode = false;
                         at += 6;
                     }
-                    Some(_) => at += 6,
-                    None => at += 2,
                 }
             }
             Some(_) => at += 1,
         }
+    }
+}
+
+/// What an escape in a JSON string is.
+enum Escape {
+    /// A character, or a pair that is one, written with so many bytes.
+    Unit { length: usize },
+    /// Half a surrogate pair.
+    Half,
+}
+
+/// The escape that begins at this place.
+fn escape(bytes: &[u8], at: usize) -> Escape {
+    match unit(bytes, at) {
+        Some(0xd800..=0xdbff) if matches!(unit(bytes, at + 6), Some(0xdc00..=0xdfff)) => {
+            Escape::Unit { length: 12 }
+        }
+        Some(0xd800..=0xdfff) => Escape::Half,
+        Some(_) => Escape::Unit { length: 6 },
+        None => Escape::Unit { length: 2 },
     }
 }
 
@@ -275,6 +318,20 @@ mod tests {
         let many: Vec<_> = (0..1_000).map(|n| format!("\"n{n}\":{n}")).collect();
         assert_eq!(check_text(&format!("{{{}}}", many.join(","))), Ok(()));
         assert_eq!(check_text(&format!("{{{},\"n7\":0}}", many.join(","))), twice("n7"));
+    }
+
+    /// An answer with half a pair can be read; its places stay, and whole pairs and backslashes are left alone.
+    #[test]
+    fn mended_answers() {
+        for (text, expected) in [
+            (r#"{"a":"x\ud800y"}"#, r#"{"a":"x\ufffdy"}"#),
+            (r#""\uDC00\ud83d\ude00\\ud800""#, r#""\ufffd\ud83d\ude00\\ud800""#),
+            (r#""\ud800\ud800\udc00""#, r#""\ufffd\ud800\udc00""#),
+            (r#""é\n""#, r#""é\n""#),
+        ] {
+            assert_eq!(mended(text), expected);
+            assert!(serde_json::from_str::<serde_json::Value>(&mended(text)).is_ok());
+        }
     }
 
     /// The name of JavaScript's prototypes is refused however it is spelt.

@@ -35,7 +35,7 @@ const GUARDED: [&str; 9] = [
 ];
 
 /// Arguments that sound like an address or a file and are none, by tool.
-const HARMLESS: [(&str, &str); 6] = [
+const HARMLESS: [(&str, &str); 7] = [
     // The path of a cookie.
     ("browser_cookie_list", "path"),
     ("browser_cookie_set", "path"),
@@ -45,6 +45,7 @@ const HARMLESS: [(&str, &str); 6] = [
     // Where a test is to stop: compared with the places of a script that runs.
     ("browser_resume", "location"),
     ("emulate", "geolocation"),
+    ("list_network_requests", "resourceTypes"),
 ];
 
 const SOUNDS_GUARDED: [&str; 14] = [
@@ -190,7 +191,7 @@ fn odd_params(odd: &mut OddJson, tool: &str, guarded: &[&String], texts: &[&str]
         .filter_map(|name| {
             let several = name.ends_with('s') && odd.below(4) > 0;
             let value = if several { format!("[{}]", odd.string(texts)) } else { odd.value(texts) };
-            (odd.below(8) > 0).then(|| (name.as_str(), value))
+            (odd.below(8) > 0).then_some((name.as_str(), value))
         })
         .collect();
     let arguments = if odd.below(30) == 0 { odd.value(texts) } else { odd.object(&members) };

@@ -13,7 +13,7 @@ use greenroom_core::{Call, Fields, Raw, raw::encode};
 use greenroom_fleet::Target;
 use greenroom_mcp::{
     RpcError,
-    error::{METHOD_NOT_FOUND, SERVER},
+    error::{INVALID_PARAMS, METHOD_NOT_FOUND, SERVER},
 };
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -69,7 +69,10 @@ impl Beside {
         params: Option<&RawValue>,
         mut turn: Turn,
     ) -> Result<Raw, Raw> {
-        let mut params = params.and_then(|params| Fields::open(params).ok()).unwrap_or_default();
+        let params = params.filter(|params| params.get() != "null").map(Fields::open).transpose();
+        let mut params = params
+            .map_err(|_| RpcError::new(INVALID_PARAMS, "`params` must be an object").to_raw())?
+            .unwrap_or_default();
         if let Some(asked) = self.own(gateway).filter(|_| self.is_for_us(gateway, &mut params)) {
             drop(turn);
             let answer = self.answer(gateway, caller, asked, &params).await;

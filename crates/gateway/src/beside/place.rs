@@ -68,12 +68,41 @@ pub(super) fn server(gateway: &Gateway, method: Method) -> Option<Server> {
 
 /// The session that is named in `_meta`, which the engine does not hear of.
 pub(super) fn take_session(params: &mut Fields) -> Result<Option<SessionId>, RpcError> {
-    let Some(mut meta) = params.get("_meta").and_then(|meta| Fields::open(meta).ok()) else {
-        return Ok(None);
-    };
-    let Some(named) = meta.remove(SESSION) else { return Ok(None) };
-    params.set("_meta", meta.to_raw());
-    let wrong = |why: &dyn std::fmt::Display| RpcError::new(INVALID_PARAMS, format!("`{SESSION}`: {why}"));
-    let named: String = serde_json::from_str(named.get()).map_err(|error| wrong(&error))?;
-    SessionId::new(&named).map(Some).map_err(|error| wrong(&error))
+    let wrong = |why: String| RpcError::new(INVALID_PARAMS, why);
+    let Some(meta) = params.get("_meta").filter(|meta| meta.get() != "null") else { return Ok(None) };
+    let mut meta = Fields::open(meta).map_err(|_| wrong("`_meta` must be an object".to_owned()))?;
+    let named = meta.guarded::<String>(SESSION).map_err(|error| wrong(error.to_string()))?;
+    if meta.remove(SESSION).is_some() {
+        params.set("_meta", meta.to_raw());
+    }
+    named
+        .map(|named| SessionId::new(&named).map_err(|error| wrong(format!("`{SESSION}`: {error}"))))
+        .transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The session is absent, named, or an error; one that cannot be read never leaves the request to another session.
+    #[test]
+    fn sessions_in_meta() {
+        let take = |params: &str| {
+            let raw = greenroom_core::raw::parse(params.to_owned()).unwrap();
+            take_session(&mut Fields::open(&raw).unwrap()).map(|id| id.map(|id| id.to_string()))
+        };
+        assert_eq!(take(r#"{"_meta":{"greenroom/sessionId":"s","a":1}}"#).unwrap().as_deref(), Some("s"));
+        for absent in ["{}", r#"{"_meta":null}"#, r#"{"_meta":{}}"#] {
+            assert_eq!(take(absent).unwrap(), None, "{absent}");
+        }
+        for odd in [
+            r#"{"_meta":[]}"#,
+            r#"{"_meta":"greenroom/sessionId"}"#,
+            r#"{"_meta":{"greenroom/sessionId":5}}"#,
+            r#"{"_meta":{"greenroom/sessionId":"\ud800"}}"#,
+            r#"{"_meta":{"greenroom/sessionId":""}}"#,
+        ] {
+            assert_eq!(take(odd).unwrap_err().code, INVALID_PARAMS, "{odd}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! A look into a tool's result: its texts, and the bytes that stand in it as base64.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use greenroom_core::{Fields, Raw, raw::encode};
+use greenroom_core::{Fields, Raw, json_check::mended, raw::encode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -12,7 +12,9 @@ pub(crate) fn text_of(result: &RawValue) -> String {
         #[serde(default)]
         text: Option<String>,
     }
-    let content = Fields::open(result).ok().and_then(|fields| fields.read::<Vec<Part>>("content").ok()?);
+    let content = Fields::open(result)
+        .ok()
+        .and_then(|fields| serde_json::from_str::<Vec<Part>>(&mended(fields.get("content")?.get())).ok());
     let texts: Vec<_> = content.into_iter().flatten().filter_map(|part| part.text).collect();
     if texts.is_empty() { result.get().to_owned() } else { texts.join("\n") }
 }

@@ -28,6 +28,7 @@ async fn only_workspace_files_are_uploaded() {
     symlink("../mine.txt", workspace.path().join("deep/link.txt")).unwrap();
     symlink("/etc/passwd", workspace.path().join("passwd.txt")).unwrap();
     symlink("/etc", workspace.path().join("etc")).unwrap();
+    fifo(&workspace.path().join("fifo"));
     let absolute = workspace.path().join("mine.txt");
     for allowed in ["mine.txt", "./mine.txt", "deep/../mine.txt", "deep/link.txt", absolute.to_str().unwrap()]
     {
@@ -47,6 +48,9 @@ async fn only_workspace_files_are_uploaded() {
         (&lock, "belongs to greenroom"),
         (&engine, "outside your workspace"),
         (Path::new("deep"), "not a regular file"),
+        // Nobody writes into it: whoever reads it waits for ever.
+        (Path::new("fifo"), "not a regular file"),
+        (Path::new("nul\0.txt"), "cannot read the file"),
         (Path::new("nothing.txt"), "cannot read the file"),
     ] {
         let path = path.to_str().unwrap();
@@ -122,6 +126,12 @@ async fn named_results_arrive_in_the_workspace() {
         let why = refusal.contains("outside your workspace") || refusal.contains("belongs to greenroom");
         assert!(why && refusal.contains(name), "`{name}` is not refused by name: {refusal}");
     }
+    // Nobody reads it: whoever writes into it waits for ever.
+    fifo(&workspace.path().join("fifo"));
+    for name in ["fifo", "fifo/x.yml"] {
+        house.call("", "browser_snapshot", json!({ "filename": name })).await.failed();
+    }
+    house.navigate("", &site.url("/title?t=goes%20on")).await.ok();
     assert_eq!(outside.path().read_dir().unwrap().count(), 1);
     assert_eq!(std::fs::read_to_string(outside.path().join("target.yml")).unwrap(), "untouched");
     assert!(!Path::new(&ours).exists());
@@ -172,6 +182,11 @@ async fn local_files_cannot_be_visited() {
         assert!(!text.contains("root:x:0"), "{way}: {text}");
     }))
     .await;
+}
+
+fn fifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
 /// Uploads to the site's page in a session of its own for each file.

@@ -1,6 +1,6 @@
 //! A request that speaks for itself, checked: which revision, what the client can do, what it wants.
 
-use greenroom_core::{Fields, Raw};
+use greenroom_core::{Fields, Raw, raw::tree};
 use greenroom_mcp::{
     Id, RpcError,
     error::{INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION},
@@ -125,10 +125,15 @@ impl Request {
 
     /// What makes a later request the same one.
     pub(super) fn fingerprint(&self) -> Fingerprint {
-        let params = self.params.as_deref().and_then(|params| serde_json::from_str(params.get()).ok());
-        let mut said: Value = params.unwrap_or_default();
-        let session = said["_meta"][beside::SESSION].take();
+        // Parameters that cannot be read are the same only as the very same text.
+        let as_text = |params: &RawValue| Value::String(params.get().to_owned());
+        let read = |params: &RawValue| tree(params).unwrap_or_else(|| as_text(params));
+        let mut said = self.params.as_deref().map(read).unwrap_or_default();
+        let mut session = Value::Null;
         if let Some(said) = said.as_object_mut() {
+            if let Some(named) = said.get_mut("_meta").and_then(|meta| meta.get_mut(beside::SESSION)) {
+                session = named.take();
+            }
             said.retain(|name, _| !["_meta", "requestState", "inputResponses"].contains(&name.as_str()));
         }
         Fingerprint { asked: self.asked, said, session }
@@ -192,6 +197,9 @@ mod tests {
         let read = |rest: &str| print("resources/read", rest);
         assert_eq!(read(r#","uri":"u""#), read(r#","requestState":"s","inputResponses":{},"uri":"u""#));
         assert_ne!(read(r#","uri":"u""#), read(r#","uri":"v""#));
+        // What is no `Value` is not all the same.
+        assert_ne!(read(r#","uri":"u","n":1e400"#), read(r#","uri":"v","n":1e400"#));
+        assert_ne!(read(r#","uri":"u\ud800""#), read(r#","uri":"v\ud800""#));
         assert_ne!(print("prompts/get", r#","name":"n""#), print("tools/call", r#","name":"n""#));
         let with = META.replace(r#""_meta":{"#, r#""_meta":{"greenroom/sessionId":"s","#);
         let named = parse("prompts/get", &format!(r#"{{{with},"name":"n"}}"#)).unwrap().fingerprint();
