@@ -37,6 +37,17 @@ impl NodeValue {
         }
     }
 
+    /// Every string in it, names of members too.
+    pub fn texts(&self) -> Vec<String> {
+        match self {
+            Self::Array(items) => items.iter().flat_map(Self::texts).collect(),
+            Self::Object(members) => {
+                members.iter().flat_map(|(_, value)| value.texts()).chain(self.names()).collect()
+            }
+            other => other.text().into_iter().collect(),
+        }
+    }
+
     /// A string; half a surrogate pair becomes what browsers make of it, U+FFFD.
     pub fn text(&self) -> Option<String> {
         match self {

@@ -99,12 +99,20 @@ impl OddJson {
         }
     }
 
-    /// A name, with its quotes, spelt in odd ways.
-    pub fn name(&mut self, name: &str) -> String {
+    /// A text as it is, with its quotes, spelt in odd ways.
+    pub fn spelling(&mut self, text: &str) -> String {
         let odd_spelling = self.one_in(4);
-        let letters = name.chars().map(|c| spelt(c, odd_spelling && self.one_in(3), self.one_in(2)));
-        let json: String = letters.collect();
-        if self.one_in(40) { format!("\"{json}\\ud800\"") } else { format!("\"{json}\"") }
+        let letters = text.chars().map(|c| spelt(c, odd_spelling && self.one_in(3), self.one_in(2)));
+        format!("\"{}\"", letters.collect::<String>())
+    }
+
+    /// A name, with its quotes; seldom one that is no Unicode.
+    pub fn name(&mut self, name: &str) -> String {
+        let mut json = self.spelling(name);
+        if self.one_in(40) {
+            json.insert_str(json.len() - 1, "\\ud800");
+        }
+        json
     }
 
     /// An object with these members, some of them twice, and some that nobody asked for.

@@ -261,6 +261,42 @@ mod tests {
         check(r#"{"password":"\ud800"}"#, &[], r#""[redacted]""#, &[]);
     }
 
+    /// However a call is spelt that types a secret into a field for one, what is kept of it does not tell the secret, and the
+    /// secret is known.
+    #[test]
+    fn odd_calls_keep_no_secret() {
+        use greenroom_testkit::{NodeValue, OddJson};
+        const SECRET: &str = "hunter2 and more";
+        let fields = HashSet::from(["e77".to_owned()]);
+        let clues = Clues { tool: "browser_type", names: &[], fields: &fields };
+        let mut kept = 0;
+        for seed in 0..5_000 {
+            let mut odd = OddJson::new(seed);
+            let (name, field) =
+                [("element", "Password"), ("target", "e77"), ("name", "Pass-word")][odd.below(3)];
+            let members = [
+                (name, odd.spelling(field)),
+                ("text", odd.spelling(SECRET)),
+                ("note", odd.value(&["x", "a note"])),
+            ];
+            let mut arguments = odd.object(&members);
+            if odd.below(3) == 0 {
+                arguments = format!(r#"{{"fields":[{arguments}]}}"#);
+            }
+            let raw = parse(arguments.clone()).unwrap();
+            if greenroom_core::json_check::check(&raw).is_err() {
+                continue;
+            }
+            kept += 1;
+            let redacted = redact(Some(&raw), &clues);
+            let texts = NodeValue::parse(redacted.params.get()).texts();
+            let tells = texts.iter().find(|text| text.contains(SECRET));
+            assert_eq!(tells, None, "seed {seed}: {arguments}: {}", redacted.params);
+            assert!(redacted.secrets.iter().any(|secret| secret == SECRET), "seed {seed}: {arguments}");
+        }
+        assert!(kept > 1_000, "{kept}");
+    }
+
     /// A tool that is about secrets has its values forgotten.
     #[test]
     fn tools_about_secrets() {

@@ -1,6 +1,9 @@
 //! What is refused before it reaches anything, and how it is said.
 
-use greenroom_testkit::http::{Remote, Server};
+use greenroom_testkit::{
+    http::{Remote, Server},
+    text_of,
+};
 use serde_json::{Value, json};
 
 use crate::front::stage::{NEWEST, Stage};
@@ -24,6 +27,38 @@ async fn refused(
     let text = reply.body().await;
     let said = serde_json::from_str::<Value>(&text).unwrap_or_else(|_| panic!("{method} {path}: `{text}`"));
     (reply.status, said["error"]["message"].as_str().unwrap_or_default().to_owned())
+}
+
+/// A request whose arguments two programs could read differently is answered under its id, by their place: with 200 in a
+/// conversation, which goes on, and with 400 alone. No engine sees it.
+#[tokio::test]
+async fn arguments_with_two_meanings() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let json = ("content-type", "application/json");
+    let session = ("mcp-session-id", client.session.as_str());
+    for (arguments, says) in [
+        (r#"{"text":"\ud800"}"#, "`arguments.text` is not valid Unicode"),
+        (r#"{"text":"a","te\u0078t":"b"}"#, r"`arguments.te\u0078t` is given twice"),
+        (r#"{"__proto__":{"text":"a"}}"#, "`arguments.__proto__` is a name"),
+    ] {
+        let params = format!(r#"{{"name":"echo","arguments":{arguments}}}"#);
+        let body = format!(r#"{{"jsonrpc":"2.0","id":"q","method":"tools/call","params":{params}}}"#);
+        for (headers, status) in [(&[json, session][..], 200), (&[json], 400)] {
+            let mut reply = server.wire().await.request("POST", "/mcp", headers, Some(&body)).await;
+            assert_eq!(reply.status, status, "{arguments}");
+            let answer = reply.answer().await;
+            let message = answer["error"]["message"].as_str().unwrap_or_default();
+            assert!(answer["id"] == "q" && message.contains(says), "{answer}");
+        }
+        let call = format!(r#"{{"tool":"echo","params":{arguments}}}"#);
+        let mut reply = server.wire().await.request("POST", "/api/calls", &[json], Some(&call)).await;
+        let (status, said) = (reply.status, reply.body().await);
+        assert!(status == 400 && said.contains("the body cannot be used: `params."), "{status}: {said}");
+    }
+    assert_eq!(stage.log().count("tools/call echo"), 0);
+    assert_eq!(text_of(&client.call("echo", json!({ "text": "goes on" })).await), "goes on");
 }
 
 /// Every mistake has its status and a sentence that names it, and costs nobody else anything.
