@@ -9,7 +9,6 @@ pub mod json_check;
 pub mod lease;
 pub mod likeness;
 pub mod net;
-pub mod page_url;
 pub mod page_size;
 pub mod policy;
 pub mod port;

@@ -175,7 +175,7 @@ mod tests {
         let out =
             engine(&mut filter, &json!({ "id": 1, "method": "Browser.setWindowBounds", "params": bounds }));
         let [Out::ToBrowser(text)] = &out[..] else { panic!("{out:?}") };
-        assert_eq!(serde_json::from_str::<Value>(text).unwrap()["params"]["bounds"]["width"], 8192);
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap()["params"]["bounds"]["width"], 16_384);
         let odd: Text = r#"{"id":1, "method":"Input.insertText","params":{"text":"\ud800"}}"#.into();
         assert_eq!(filter.engine_says(odd.clone(), Instant::now()), Ok(vec![Out::ToBrowser(odd)]));
     }

@@ -5,10 +5,10 @@
 //! browser cannot read another value out of them, and parameters that cannot be read are refused. Calls without a rule
 //! pass as they are.
 
-use greenroom_core::page_url;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::sizes;
+use crate::page_url;
 
 /// What becomes of a call.
 #[derive(Debug, PartialEq)]
@@ -65,12 +65,12 @@ pub(super) fn judge(method: &str, params: Option<&RawValue>, shares_browser: boo
     }
 }
 
-/// Where a page is sent, or begins. A new tab without an address is empty.
+/// Where a page is sent, or begins. What is no whole address the browser refuses itself.
 fn address(params: &mut Params) -> Result<(), String> {
     match params.get("url") {
         None => Ok(()),
-        Some(Value::String(url)) if url.is_empty() => Ok(()),
-        Some(Value::String(url)) => page_url::check(url).map_err(|refused| refused.to_string()),
+        Some(Value::String(url)) => page_url::judge(url)
+            .map_err(|refused| format!("no page may be opened at `{}` addresses", refused.0)),
         Some(_) => Err("`url` is not a text".to_owned()),
     }
 }

@@ -5,22 +5,13 @@
 //! Sizes of windows and pages are cut down to the limits. A picture is refused if it is too large: a part of it would not be
 //! what was asked for.
 
+use greenroom_core::page_size::{PIXELS_MAX, SCALE_MAX, SIDE_MAX};
 use serde_json::Value;
 
 use super::rules::Params;
 
-/// The longest side of a window or a page. A browser that draws 16,384 pixels square takes 1 GiB for every layer of it;
-/// the largest screens have 7,680.
-const SIDE_MAX: f64 = 8_192.0;
-
-/// The most device pixels of a page or a picture: a side of [`SIDE_MAX`] in both directions, which takes 256 MiB.
-const AREA_MAX: f64 = SIDE_MAX * SIDE_MAX;
-
-/// The most device pixels for each pixel of a page. Phones have up to four.
-const SCALE_MAX: f64 = 8.0;
-
-/// The longest side of a picture. A page of that height has a thousand screens.
-const PICTURE_SIDE_MAX: f64 = 1_000_000.0;
+/// The most pixels of a picture. A page of 1,280 pixels may be 52,000 long; its picture takes 256 MiB before it is encoded.
+const PICTURE_PIXELS_MAX: f64 = 67_108_864.0;
 
 /// The longest side of a sheet of paper, in inches: 200 are what the PDF format takes.
 const PAPER_MAX: f64 = 200.0;
@@ -29,26 +20,24 @@ const PAPER_MAX: f64 = 200.0;
 pub(super) fn window_bounds(params: &mut Params) -> Result<(), String> {
     match params.get_mut("bounds") {
         None => Ok(()),
-        Some(Value::Object(bounds)) => cut_sides(bounds, ["width", "height"]),
+        Some(Value::Object(bounds)) => cut(bounds, "width", "height").map(drop),
         Some(_) => Err("`bounds` is not an object".to_owned()),
     }
 }
 
 /// `Browser.setContentsSize` and `Emulation.setVisibleSize`.
 pub(super) fn contents_size(params: &mut Params) -> Result<(), String> {
-    cut_sides(params, ["width", "height"])
+    cut(params, "width", "height").map(drop)
 }
 
-/// `Emulation.setDeviceMetricsOverride`. Where the page itself is within its limits and its pixels are too many, these are
-/// made larger.
+/// `Emulation.setDeviceMetricsOverride`. Where the page is within the limits and its device pixels are too many, there are
+/// fewer for each of its pixels.
 pub(super) fn device_metrics(params: &mut Params) -> Result<(), String> {
-    cut_sides(params, ["width", "height"])?;
-    cut_sides(params, ["screenWidth", "screenHeight"])?;
-    let scale = number(params, "deviceScaleFactor")?.unwrap_or_default();
-    let (width, height) = (side(params, "width")?, side(params, "height")?);
-    let most = (AREA_MAX / (width * height)).sqrt().min(SCALE_MAX);
-    if scale > most {
-        params.insert("deviceScaleFactor".to_owned(), most.into());
+    let pixels = cut(params, "width", "height")?;
+    cut(params, "screenWidth", "screenHeight")?;
+    let scale_max = (f64::from(PIXELS_MAX) / pixels).sqrt().min(SCALE_MAX.into());
+    if number(params, "deviceScaleFactor")?.is_some_and(|scale| scale > scale_max) {
+        params.insert("deviceScaleFactor".to_owned(), scale_max.into());
     }
     match params.get("viewport") {
         None => Ok(()),
@@ -78,28 +67,30 @@ pub(super) fn paper(params: &mut Params) -> Result<(), String> {
 
 fn picture(clip: &Params) -> Result<(), String> {
     let scale = number(clip, "scale")?.unwrap_or(1.0);
-    let (width, height) = (side(clip, "width")? * scale, side(clip, "height")? * scale);
-    if width > PICTURE_SIDE_MAX || height > PICTURE_SIDE_MAX || width * height > AREA_MAX {
+    let side = |name| Ok::<_, String>(number(clip, name)?.unwrap_or_default().max(1.0) * scale);
+    let (width, height) = (side("width")?, side("height")?);
+    if width * height > PICTURE_PIXELS_MAX {
         return Err(format!(
-            "a picture of {width:.0} x {height:.0} pixels is too large, at most {AREA_MAX} pixels are drawn at once: \
+            "a picture of {width:.0} x {height:.0} pixels is too large, at most {PICTURE_PIXELS_MAX} are drawn at once: \
              resize the page, or take an element of it"
         ));
     }
     Ok(())
 }
 
-fn cut_sides(sizes: &mut Params, names: [&str; 2]) -> Result<(), String> {
-    for name in names {
-        if number(sizes, name)?.is_some_and(|side| side > SIDE_MAX) {
-            sizes.insert(name.to_owned(), (SIDE_MAX as u32).into());
+/// Cuts two sides down to the limits of a page, the second one more where both together are too much. Says how many pixels
+/// that are; a side that is not given counts as one.
+fn cut(sizes: &mut Params, first: &str, second: &str) -> Result<f64, String> {
+    let mut pixels = 1.0;
+    for name in [first, second] {
+        let most = (f64::from(PIXELS_MAX) / pixels).min(SIDE_MAX.into()).floor();
+        let side = number(sizes, name)?.unwrap_or_default().max(1.0);
+        if side > most {
+            sizes.insert(name.to_owned(), (most as u32).into());
         }
+        pixels *= side.min(most);
     }
-    Ok(())
-}
-
-/// A side that counts: one that is not given, or has nothing, counts as a pixel.
-fn side(sizes: &Params, name: &str) -> Result<f64, String> {
-    Ok(number(sizes, name)?.unwrap_or(1.0).max(1.0))
+    Ok(pixels)
 }
 
 fn number(params: &Params, name: &str) -> Result<Option<f64>, String> {
@@ -134,17 +125,17 @@ mod tests {
         assert_eq!(of(device_metrics, phone.clone()), Ok(phone));
         let huge =
             json!({ "width": 100_000, "height": 1e12, "screenWidth": 100_000, "deviceScaleFactor": 1 });
-        let cut = json!({ "width": 8192, "height": 8192, "screenWidth": 8192, "deviceScaleFactor": 1 });
+        let cut = json!({ "width": 16384, "height": 2048, "screenWidth": 16384, "deviceScaleFactor": 1 });
         assert_eq!(of(device_metrics, huge), Ok(cut));
-        let dense = of(device_metrics, json!({ "width": 4096, "height": 4096, "deviceScaleFactor": 1e9 }));
+        let dense = of(device_metrics, json!({ "width": 4096, "height": 2048, "deviceScaleFactor": 1e9 }));
         assert_eq!(dense.unwrap()["deviceScaleFactor"], 2.0);
 
         let bounds = json!({ "windowId": 1, "bounds": { "left": -5, "width": 100_000, "height": 720 } });
-        let cut = json!({ "windowId": 1, "bounds": { "left": -5, "width": 8192, "height": 720 } });
+        let cut = json!({ "windowId": 1, "bounds": { "left": -5, "width": 16384, "height": 720 } });
         assert_eq!(of(window_bounds, bounds), Ok(cut));
         let minimised = json!({ "windowId": 1, "bounds": { "windowState": "minimized" } });
         assert_eq!(of(window_bounds, minimised.clone()), Ok(minimised));
-        assert_eq!(of(contents_size, json!({ "width": 8193 })), Ok(json!({ "width": 8192 })));
+        assert_eq!(of(contents_size, json!({ "width": 16_385 })), Ok(json!({ "width": 16_384 })));
     }
 
     /// Pictures and papers that are too large are refused; a long page is not.
@@ -158,9 +149,7 @@ mod tests {
         };
         assert!(clip(1280.0, 50_000.0, 1.0).is_ok());
         assert!(of(screenshot, json!({ "format": "png" })).is_ok());
-        for (width, height, scale) in
-            [(1280.0, 60_000.0, 1.0), (1280.0, 720.0, 100.0), (1.0, 1e7, 1.0), (-1.0, 1e12, 1.0)]
-        {
+        for (width, height, scale) in [(1280.0, 60_000.0, 1.0), (1280.0, 720.0, 100.0), (-1.0, 1e12, 1.0)] {
             assert!(clip(width, height, scale).is_err(), "{width} {height} {scale}");
         }
         assert!(of(paper, json!({ "paperWidth": 8.5, "paperHeight": 200 })).is_ok());

@@ -9,9 +9,9 @@ mod data;
 mod datagrams;
 mod devtools;
 mod files;
+mod guarded;
 mod shared_browser;
 mod sizes;
-mod guarded;
 
 use std::{
     path::{Path, PathBuf},

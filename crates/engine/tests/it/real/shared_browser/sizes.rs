@@ -2,6 +2,7 @@
 
 use std::{fs, time::Duration};
 
+use greenroom_core::page_size::PIXELS_MAX;
 use greenroom_testkit::{PATIENCE, within};
 use serde_json::json;
 use tokio::time::timeout;
@@ -30,9 +31,8 @@ async fn popups_are_cut() {
         browser.site.wait_for_hits("/title", 3).await;
         hostile.call("browser_tabs", json!({ "action": "select", "index": 1 })).await;
         let size = hostile.evaluate("() => [innerWidth, innerHeight]").await;
-        for side in size.as_array().unwrap() {
-            assert!((1..=8_192).contains(&side.as_i64().unwrap()), "{kind:?}: {size}");
-        }
+        let pixels = size[0].as_i64().unwrap() * size[1].as_i64().unwrap();
+        assert!((1..=i64::from(PIXELS_MAX)).contains(&pixels), "{kind:?}: {size}");
         // The engine believes in the size that the page asked for, until it is told another.
         let picture = hostile.reply("browser_take_screenshot", json!({ "type": "jpeg" })).await;
         assert!(text(&picture).contains("is too large"), "{kind:?}: {}", text(&picture));
@@ -108,7 +108,7 @@ const QUICK: [&str; 6] = [
 /// The same, of which the browser has enough for some seconds.
 const SLOW: [&str; 8] = [
     "open('/title?t=p', '_blank', 'width=-1,height=1e9,left=-1e9,top=1e9')",
-    "for (let i = 0; i < 10; i++) open('/title?t=p', '_blank', 'width=32768,height=32768')",
+    "for (let i = 0; i < 4; i++) open('/title?t=p', '_blank', 'width=32768,height=32768')",
     "document.body.style.cssText = 'height: 60000px; background: linear-gradient(red, blue)'",
     "document.body.style.cssText = 'width: 5000px; height: 5000px; filter: blur(100000px); background: red'",
     "document.head.innerHTML += '<meta name=viewport content=\"width=1000000000,initial-scale=100\">'",
