@@ -10,9 +10,10 @@ use std::{
 use serde_json::Value;
 
 /// The crates of this workspace that each one may depend on. Dependencies point inward.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("greenroom-core", &[]),
     ("greenroom-testkit", &[]),
+    ("greenroom-files", &[]),
     (
         "greenroom-bench",
         &["greenroom-core", "greenroom-fleet", "greenroom-gateway", "greenroom-store", "greenroom-testkit"],
@@ -21,13 +22,14 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("greenroom-cdp", &["greenroom-core"]),
     ("greenroom-fleet", &["greenroom-core"]),
     ("greenroom-egress", &["greenroom-core"]),
-    ("greenroom-store", &["greenroom-core"]),
-    ("greenroom-engine", &["greenroom-core", "greenroom-mcp", "greenroom-cdp"]),
-    ("greenroom-gateway", &["greenroom-core", "greenroom-fleet", "greenroom-mcp"]),
+    ("greenroom-store", &["greenroom-core", "greenroom-files"]),
+    ("greenroom-engine", &["greenroom-core", "greenroom-files", "greenroom-mcp", "greenroom-cdp"]),
+    ("greenroom-gateway", &["greenroom-core", "greenroom-files", "greenroom-fleet", "greenroom-mcp"]),
     (
         "greenroom",
         &[
             "greenroom-core",
+            "greenroom-files",
             "greenroom-mcp",
             "greenroom-cdp",
             "greenroom-fleet",
