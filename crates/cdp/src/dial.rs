@@ -46,7 +46,7 @@ pub(crate) async fn dial(address: &Address) -> Result<Dialled, Unreachable> {
     let peer = tcp.peer_addr().map_err(Unreachable::Io)?;
     let is_here = is_this_machine(peer.ip());
     let stream: Box<dyn Io> =
-        if address.is_encrypted() { encrypt(tcp, address, config()?).await? } else { Box::new(tcp) };
+        if address.is_encrypted() { encrypt(tcp, address, config().await?).await? } else { Box::new(tcp) };
     Ok(Dialled { stream, peer, is_here })
 }
 
@@ -93,13 +93,14 @@ async fn encrypt(
     Ok(Box::new(stream))
 }
 
-/// Read once: the system has a few hundred roots.
-fn config() -> Result<Arc<ClientConfig>, Unreachable> {
+/// Read once, beside the runtime's threads: the system has a few hundred roots, in files.
+async fn config() -> Result<Arc<ClientConfig>, Unreachable> {
     static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     if let Some(config) = CONFIG.get() {
         return Ok(config.clone());
     }
-    let found = rustls_native_certs::load_native_certs();
+    let found = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs).await;
+    let found = found.map_err(|error| Unreachable::Tls(io::Error::other(error)))?;
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {

@@ -16,7 +16,10 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -50,7 +53,7 @@ pub(crate) enum NoConnection {
 }
 
 pub(crate) struct Dialer {
-    gate: Gate,
+    gate: Arc<Gate>,
     upstream: Option<Upstream>,
     /// Whether it was at fault the last time.
     upstream_failed: AtomicBool,
@@ -69,7 +72,7 @@ pub(crate) enum Line<'a> {
 
 impl Dialer {
     pub(crate) fn new(gate: Gate, upstream: Option<Upstream>) -> Self {
-        Self { gate, upstream, upstream_failed: AtomicBool::new(false) }
+        Self { gate: Arc::new(gate), upstream, upstream_failed: AtomicBool::new(false) }
     }
 
     pub(crate) fn upstream(&self) -> Option<&Upstream> {
@@ -92,9 +95,8 @@ impl Dialer {
         let blocked = |reason| NoConnection::Blocked { host: host.to_owned(), port, reason };
         self.gate.admit_name(bare).map_err(blocked)?;
         let found = resolve(bare, port).await;
-        for address in found.iter().flatten() {
-            self.gate.admit(bare, *address).map_err(blocked)?;
-        }
+        let addresses = found.as_deref().unwrap_or_default();
+        self.judge(bare, addresses, Gate::admit).await.map_err(blocked)?;
         let unresolved = |source| NoConnection::Unresolved { host: host.to_owned(), source };
         let Some(upstream) = &self.upstream else {
             let unreachable = |source| NoConnection::Unreachable { host: host.to_owned(), port, source };
@@ -104,9 +106,8 @@ impl Dialer {
 
         let there = resolve(upstream.host(), upstream.port()).await.map_err(NoConnection::NoUpstream)?;
         let told = if host::is_name(bare) {
-            if there.iter().any(|address| self.gate.is_own(SocketAddr::new(address.ip(), port))) {
-                return Err(blocked(Blocked::OwnPort));
-            }
+            let at_port: Vec<_> = there.iter().map(|address| SocketAddr::new(address.ip(), port)).collect();
+            self.judge("", &at_port, Gate::admit_unless_own).await.map_err(blocked)?;
             bare.to_owned()
         } else {
             let first = found.and_then(|found| found.first().copied().ok_or_else(no_address));
@@ -114,6 +115,21 @@ impl Dialer {
         };
         let stream = connect(&there).await.map_err(NoConnection::NoUpstream)?;
         Ok(Line::ToUpstream { stream, upstream, host: told })
+    }
+
+    /// Judges addresses beside the runtime's threads: the lists of ports of other greenrooms are files. The first refusal
+    /// counts; without a verdict the address is refused.
+    async fn judge(
+        &self,
+        host: &str,
+        addresses: &[SocketAddr],
+        verdict: fn(&Gate, &str, SocketAddr) -> Result<(), Blocked>,
+    ) -> Result<(), Blocked> {
+        let (gate, host, addresses) = (self.gate.clone(), host.to_owned(), addresses.to_owned());
+        let judged = tokio::task::spawn_blocking(move || {
+            addresses.into_iter().try_for_each(|address| verdict(&gate, &host, address))
+        });
+        judged.await.unwrap_or(Err(Blocked::OwnPort))
     }
 }
 

@@ -46,9 +46,12 @@ impl Gate {
         net::judge(&target, &self.ports, self.addresses.as_ref())
     }
 
-    /// Is this one of greenroom's own ports?
-    pub(crate) fn is_own(&self, address: SocketAddr) -> bool {
-        self.admit("", address) == Err(Blocked::OwnPort)
+    /// The same for an address that is somebody else's to dial: only greenroom's own ports are refused.
+    pub(crate) fn admit_unless_own(&self, host: &str, address: SocketAddr) -> Result<(), Blocked> {
+        self.admit(host, address).or_else(|blocked| match blocked {
+            Blocked::OwnPort => Err(Blocked::OwnPort),
+            _ => Ok(()),
+        })
     }
 }
 

@@ -35,14 +35,14 @@ impl Brought {
         if !about.is_file() || !fits || !self.files.insert(file.to_owned()) {
             return Content::Nothing;
         }
-        let data = match tokio::fs::read(file).await {
+        let data = match greenroom_files::unblocked::read(file, FILE_BYTES_MAX).await {
             Ok(data) => data,
             Err(error) => {
                 tracing::debug!(%error, "cannot read a file of the engine");
                 return Content::Nothing;
             }
         };
-        self.bytes += bytes;
+        self.bytes += data.len() as u64;
         let own = own.to_string_lossy();
         let name =
             name.and_then(|name| Path::new(name).file_name()).map_or(own, |name| name.to_string_lossy());
@@ -83,7 +83,7 @@ pub(crate) async fn text_of(file: &Path) -> Option<Result<String, u64>> {
     if bytes > FILE_BYTES_MAX {
         return Some(Err(bytes));
     }
-    tokio::fs::read_to_string(file).await.ok().map(Ok)
+    greenroom_files::unblocked::read_text(file, FILE_BYTES_MAX).await.ok().map(Ok)
 }
 
 #[cfg(test)]

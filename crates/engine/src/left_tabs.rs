@@ -29,6 +29,10 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many lists are looked at. Each is one sudden end; with more than these something else is wrong.
 const LISTS_MAX: usize = 256;
 
+/// A list is read up to here: a line has 40 bytes, so these are the tabs of a session that opens one every second for a
+/// day and more.
+const LIST_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
 /// How lines begin that name a context.
 const CONTEXT: &str = "context";
 
@@ -44,6 +48,18 @@ pub(crate) fn contexts(list: &str) -> Vec<String> {
 
 fn words(list: &str) -> impl Iterator<Item = (&str, &str)> {
     list.lines().filter_map(|line| line.split_once(' '))
+}
+
+/// A list's text; nothing if there is none. One that cannot be read is told in the log: tabs in it stay open.
+pub(crate) async fn read(list: &Path) -> String {
+    match greenroom_files::unblocked::read_text(list, LIST_BYTES_MAX).await {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => {
+            tracing::warn!(%error, list = %list.display(), "cannot read a list of tabs");
+            String::new()
+        }
+    }
 }
 
 /// Keeps the lists of a run folder whose owner is dead, before the folder goes.
@@ -69,7 +85,7 @@ pub(crate) fn keep(run: &Path, list: &Path) {
 pub(crate) async fn close(run: &RunFolder, observer: &Observer) {
     let Some(folder) = run.path().parent().map(|runs| runs.join(LEFT)) else { return };
     for list in lists(&folder) {
-        match close_listed(observer, &fs::read_to_string(&list).unwrap_or_default()).await {
+        match close_listed(observer, &read(&list).await).await {
             Ok(0) if !is_old(&list) => {}
             Ok(closed) => {
                 tracing::info!(closed, "closed tabs and contexts that were left behind in a browser");

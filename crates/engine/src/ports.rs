@@ -35,6 +35,9 @@ enum Whose {
     Theirs,
 }
 
+/// A list of every port there is, each of both kinds, has 1.3 MiB.
+const LIST_BYTES_MAX: u64 = 2 * 1024 * 1024;
+
 /// What stands behind the port of a browser that somebody else started.
 const THEIRS: &str = " attached";
 
@@ -96,15 +99,21 @@ impl Ports {
             Err(error) => return !missing(&error),
         };
         runs.into_iter().any(|run| {
-            let text = run.and_then(|run| match fs::read_to_string(run.path().join(run_folder::PORTS)) {
-                Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(String::new()),
-                other => other,
+            let text = run.and_then(|run| {
+                match greenroom_files::read_text(&run.path().join(run_folder::PORTS), LIST_BYTES_MAX) {
+                    Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(String::new()),
+                    other => other,
+                }
             });
             match text {
                 Ok(text) => {
                     text.lines().map(read).any(|(held, by)| held == Some(port) && whose.contains(&by))
                 }
-                Err(error) => !missing(&error),
+                Err(error) if missing(&error) => false,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot read a neighbour's list of ports, so every port counts as its own");
+                    true
+                }
             }
         })
     }
@@ -155,6 +164,8 @@ impl Drop for PortGuard {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     /// A port is closed while anyone holds it, for this process and for its neighbours, and open afterwards.
@@ -173,6 +184,13 @@ mod tests {
         assert!(ours.contains(400), "what cannot be read might hold it");
         fs::remove_dir_all(&unreadable).unwrap();
         assert!(!ours.contains(400));
+
+        // Opening a FIFO that nobody writes to would block for good.
+        fs::create_dir_all(&unreadable).unwrap();
+        let fifo = unreadable.join(run_folder::PORTS);
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(ours.contains(400), "a FIFO is no list");
+        fs::remove_dir_all(&unreadable).unwrap();
 
         let (one, two) = (ours.hold(5000).unwrap(), ours.hold(5000).unwrap());
         assert_eq!(fs::read_to_string(run.path().join(run_folder::PORTS)).unwrap(), "5000\n");

@@ -6,7 +6,7 @@
 
 use std::{
     fs::{self, File},
-    io::{Read, Seek, Write},
+    io::{Seek, Write},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
@@ -21,6 +21,9 @@ use crate::run_folder::{Scratch, close_to_others, private_file};
 
 /// greenroom's lock, in the profile. It holds the name of the machine that last had it.
 const LOCK: &str = "greenroom.lock";
+
+/// What [`LOCK`] may hold: Linux allows names of machines 64 bytes.
+const HOST_BYTES_MAX: u64 = 256;
 
 /// Chromium's lock, in the profile: a link to `<host>-<pid>`.
 const CHROMIUM_LOCK: &str = "SingletonLock";
@@ -48,8 +51,9 @@ impl Profile {
         }
         let here = uname().nodename().to_string_lossy().into_owned();
         if let Some((host, pid)) = owner(path) {
-            let mut last = String::new();
-            lock.read_to_string(&mut last).map_err(|error| unusable(&error))?;
+            let last =
+                greenroom_files::read_opened(&mut lock, HOST_BYTES_MAX).map_err(|error| unusable(&error))?;
+            let last = String::from_utf8_lossy(&last);
             if host != here && host == last {
                 // The browser of a greenroom that was killed with its container: it had our lock, so it is dead. Chromium
                 // would not know that.

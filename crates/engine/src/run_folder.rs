@@ -10,7 +10,7 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -186,7 +186,7 @@ fn lock_of_dead(path: &Path, tag: &str) -> Option<Option<File>> {
     if start_time_of_living(pid) == Some(start) {
         return None;
     }
-    match OpenOptions::new().write(true).open(path.join(LOCK)) {
+    match private_file().write(true).open(path.join(LOCK)) {
         Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(Some(lock)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
         Err(_) => None,
@@ -245,9 +245,7 @@ pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
 }
 
 pub(crate) fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(0o600);
-    options
+    greenroom_files::private()
 }
 
 /// Writes a file whole or not at all, for this user only.

@@ -164,7 +164,7 @@ impl Output {
 
     /// As much of its end as last words can come from, in whole lines.
     fn end(&self) -> io::Result<String> {
-        let mut file = File::open(&self.0)?;
+        let mut file = greenroom_files::open(&self.0)?;
         let start = file.metadata()?.len().saturating_sub(Tail::BYTES_MAX);
         file.seek(SeekFrom::Start(start))?;
         let mut end = Vec::new();
@@ -191,7 +191,7 @@ impl Output {
 fn empty_if_big(path: &Path) -> io::Result<()> {
     match fs::metadata(path)?.len() {
         ..=OUTPUT_BYTES_MAX => Ok(()),
-        _ => File::options().write(true).open(path)?.set_len(0),
+        _ => private_file().write(true).open(path)?.set_len(0),
     }
 }
 

@@ -6,7 +6,7 @@
 //! lead to is judged. The null device reads as an empty file, because people name it to say "no file".
 //!
 //! [`open`], [`read`] and [`read_text`] are for threads that may wait for the disk; [`unblocked`] has the same for async
-//! code. Every crate that reads such a file uses these, none uses `std::fs::read`.
+//! code. [`private`] is for files that greenroom writes itself in folders that it shares. Every crate that reads such a file uses these, none uses `std::fs::read`.
 
 pub mod unblocked;
 
@@ -29,6 +29,14 @@ pub fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// How to open a file of this user's own for writing: closed to other users when it is made, and without waiting for a
+/// reader when a FIFO stands in its place.
+pub fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    options
 }
 
 /// The bytes of a regular file. One that has more than `bytes_max` is refused, whatever its size was said to be.

@@ -19,6 +19,9 @@ use sha2::{Digest, Sha256};
 /// The folder of files that are being written. No pool is written in small letters.
 const UNFINISHED: &str = "unfinished";
 
+/// What a blob can have: whatever is written passes through the queue, which holds no more.
+const FILE_BYTES_MAX: u64 = crate::queue::BYTES_MAX as u64;
+
 /// Where the blobs stand.
 pub(crate) struct BlobFiles {
     folder: PathBuf,
@@ -65,7 +68,7 @@ impl BlobFiles {
 
     /// `None` when it is gone.
     pub(crate) fn read(&self, pool: &str, id: &BlobId) -> io::Result<Option<Vec<u8>>> {
-        match fs::read(self.path(pool, id)) {
+        match greenroom_files::read(&self.path(pool, id), FILE_BYTES_MAX) {
             Ok(data) => Ok(Some(data)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

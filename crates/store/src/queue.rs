@@ -25,7 +25,7 @@ use crate::{
 const OPS_MAX: usize = 4096;
 
 /// How much they may hold together. A single answer can have 64 MiB.
-const BYTES_MAX: usize = 256 << 20;
+pub(crate) const BYTES_MAX: usize = 256 << 20;
 
 /// How many may wait that are noted already. Past it callers wait for commits, which is how they are slowed down where
 /// calls come faster than the disk takes them; they are never refused for that.

@@ -84,11 +84,8 @@ impl File {
 
 /// The file's text; none if there is no file.
 fn read(path: &Path) -> io::Result<Option<String>> {
-    match fs::metadata(path) {
-        Ok(about) if about.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        Ok(about) if !about.is_file() => Err(io::Error::other("it is not a regular file")),
-        Ok(about) if about.len() > FILE_BYTES_MAX => Err(io::ErrorKind::FileTooLarge.into()),
-        Ok(_) => fs::read_to_string(path).map(Some),
+    match greenroom_files::read_text(path, FILE_BYTES_MAX) {
+        Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
             Ok(target) => Err(io::Error::new(
                 io::ErrorKind::NotFound,

@@ -1,7 +1,7 @@
 //! Finds and reads the configuration's files: the user's own, the working directory's, and its `.env`.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -9,6 +9,10 @@ use greenroom_core::settings::{CONFIG_VARIABLE, ConfigFile, DotEnv};
 
 use super::surroundings::Surroundings;
 use crate::report::Hinted;
+
+/// A configuration with 64 browsers and as many pools has some ten kilobytes; a `.env` is shared with other programs, and
+/// is no larger either. What is a hundred times that is something else.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The config files, the later ones winning: the one that is named and no other, else the user's own and then the
 /// working directory's.
@@ -66,14 +70,14 @@ pub fn dotenv(surroundings: &Surroundings) -> Result<Option<DotEnv>, Hinted> {
         return Ok(None);
     }
     // Bytes that are no UTF-8 belong to lines of other programs; one of ours then fails by its value.
-    match fs::read(&path) {
+    match greenroom_files::read(&path, FILE_BYTES_MAX) {
         Ok(bytes) => Ok(Some(DotEnv { text: String::from_utf8_lossy(&bytes).into_owned(), path })),
         Err(error) => absent(&path, &error),
     }
 }
 
 fn read(path: &Path) -> Result<Option<String>, Hinted> {
-    match fs::read_to_string(path) {
+    match greenroom_files::read_text(path, FILE_BYTES_MAX) {
         Ok(text) => Ok(Some(text)),
         Err(error) => absent(path, &error),
     }

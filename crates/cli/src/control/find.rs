@@ -1,9 +1,6 @@
 //! Which greenrooms run with this data folder and can be asked.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use greenroom_engine::run_folder::{self, Living};
 
@@ -11,6 +8,9 @@ use super::place;
 
 /// The file in a server's run folder that holds its URL.
 pub const SERVER: &str = "server";
+
+/// What that may be: a host name has 255 bytes at most, and the rest of the URL is a few words.
+const URL_BYTES_MAX: u64 = 4096;
 
 /// A greenroom that listens on a control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Neighbour {
 pub fn find(data_folder: &Path) -> Vec<Neighbour> {
     let neighbour = |Living { pid, path }| {
         let socket = place::socket(&path);
-        let server = fs::read_to_string(path.join(SERVER)).ok();
+        let server = greenroom_files::read_text(&path.join(SERVER), URL_BYTES_MAX).ok();
         let server = server.map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
         socket.exists().then_some(Neighbour { pid, socket, server })
     };

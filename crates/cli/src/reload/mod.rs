@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use greenroom_core::settings::Settings;
+use greenroom_core::settings::{Resolved, Settings};
 use greenroom_gateway::control::Kind;
 use tokio::time::sleep;
 
@@ -41,7 +41,7 @@ pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signal
             }
         }
         seen = now;
-        match inputs.resolve() {
+        match resolve(inputs).await {
             Ok(after) => {
                 let merged = in_force(&current, &after.settings);
                 take_on(house, &merged, changes(&current, &after.settings));
@@ -56,6 +56,12 @@ pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signal
             }
         }
     }
+}
+
+/// Reads the files beside the runtime's thread, which serves the calls.
+async fn resolve(inputs: &Inputs) -> anyhow::Result<Resolved> {
+    let inputs = inputs.clone();
+    tokio::task::spawn_blocking(move || inputs.resolve()).await?
 }
 
 fn take_on(house: &House, settings: &Settings, changes: Vec<Change>) {

@@ -359,3 +359,26 @@ fn help() {
     assert_snapshot!("short_help", place().run(&["-h"]));
     assert_snapshot!("long_help", place().run(&["--help"]));
 }
+
+/// A `greenroom.toml` or `.env` that is not a regular file is refused by what it is, and nobody waits for it: a FIFO would
+/// block for good, `/dev/zero` would fill the memory. So is one that is too large. `/dev/null` is an empty file.
+#[test]
+fn only_regular_files_are_read() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    for name in ["greenroom.toml", ".env"] {
+        let path = format!("cwd/{name}");
+        let refused = |place: Place, why: &str| {
+            let output = place.run(SHOW);
+            assert!(output.starts_with("exit code: 2\n"), "{output}");
+            assert!(output.contains(&format!("{name}`: {why}")), "{output}");
+        };
+        refused(place().link(&path, "/dev/zero"), "not a regular file: a character device");
+        let fifo = place();
+        mknodat(CWD, fifo.real(&path), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        refused(fifo, "not a regular file: a FIFO");
+        refused(place().file(&path, &"#".repeat(1024 * 1024 + 1)), "larger than 1048576 bytes");
+        let empty = place().link(&path, "/dev/null").run(SHOW);
+        assert!(empty.starts_with("exit code: 0\n"), "{empty}");
+    }
+}

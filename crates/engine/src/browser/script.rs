@@ -5,7 +5,6 @@
 //! the binary it names. It never runs one to find out.
 
 use std::{
-    fs::File,
     io::Read,
     path::{Path, PathBuf},
 };
@@ -25,7 +24,7 @@ const BESIDE: [&str; 2] = ["chrome", "msedge"];
 /// Whether the file starts with `#!`.
 pub(super) fn is_script(path: &Path) -> bool {
     let mut start = [0; 2];
-    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && &start == b"#!"
+    greenroom_files::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && &start == b"#!"
 }
 
 /// Whether this is a snap, which sees neither hidden folders of the home folder nor the system's temporary one.
@@ -36,7 +35,7 @@ pub(super) fn is_snap(path: &Path) -> bool {
 /// The binary a script stands for: the one it names by its whole path, else one beside the script.
 pub(super) fn binary_behind(root: &Path, script: &Path) -> Option<PathBuf> {
     let mut text = Vec::new();
-    File::open(script).ok()?.take(SCRIPT_BYTES_MAX).read_to_end(&mut text).ok()?;
+    greenroom_files::open(script).ok()?.take(SCRIPT_BYTES_MAX).read_to_end(&mut text).ok()?;
     let text = String::from_utf8_lossy(&text);
     let mentioned = text
         .lines()

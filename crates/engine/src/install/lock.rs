@@ -2,19 +2,13 @@
 //!
 //! The kernel frees it when its holder ends, however it ends, so a lock that is held has a living holder.
 
-use std::{
-    fs::{File, OpenOptions},
-    io,
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-    time::Duration,
-};
+use std::{fs::File, io, path::Path, time::Duration};
 
 use rustix::fs::{FlockOperation, flock};
 use tokio::time::{Instant, sleep};
 
 use super::InstallError;
-use crate::install::npm_ci;
+use crate::{install::npm_ci, run_folder::private_file};
 
 /// The kernel tells nobody when a lock becomes free, short of a thread that sleeps in `flock` and cannot be
 /// called back. Somebody who waits for a download does not notice a quarter of a second.
@@ -26,8 +20,7 @@ const PATIENCE: Duration = npm_ci::DEADLINE.saturating_add(Duration::from_secs(6
 /// Takes the lock, saying once that it has to wait. It is held until the file is dropped.
 pub(super) async fn take(path: &Path, waiting: &mut (dyn FnMut() + Send)) -> Result<File, InstallError> {
     let failed = |source: io::Error| InstallError::Folder { path: path.to_owned(), source };
-    let file =
-        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(failed)?;
+    let file = private_file().create(true).truncate(false).write(true).open(path).map_err(failed)?;
     let give_up = Instant::now() + PATIENCE;
     let mut said = false;
     loop {

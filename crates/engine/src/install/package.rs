@@ -1,7 +1,6 @@
 //! What is pinned of each engine, and whether it is there.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::LazyLock,
 };
@@ -14,6 +13,9 @@ use crate::{
     node::{NoNode, Node, Npm},
     run_folder::make_private,
 };
+
+/// A package's manifest has a few kilobytes.
+const MANIFEST_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Microsoft's `@playwright/mcp`.
 pub static PLAYWRIGHT: Package = Package {
@@ -118,7 +120,7 @@ impl Package {
         let damaged = |why: String| NotInstalled::Damaged { engine, why, path: folder.to_owned() };
         let modules = folder.join("node_modules");
         let module = modules.join(self.module);
-        let manifest = fs::read(module.join("package.json"))
+        let manifest = greenroom_files::read(&module.join("package.json"), MANIFEST_BYTES_MAX)
             .map_err(|_| damaged("it has no package.json".to_owned()))?;
         let Manifest { version } = serde_json::from_slice(&manifest)
             .map_err(|_| damaged("its package.json names no version".to_owned()))?;

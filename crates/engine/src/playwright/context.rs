@@ -77,10 +77,12 @@ impl Shared {
         self.browser.opened(&tab);
         let watched = self.observer.watch(&own.scope()).await;
         let watched = watched.ok_or_else(|| StartError::new("the browser is gone"))?;
-        let kept = self.list_tabs(upstream, agent).await.and_then(|()| match own.is_kept(&tab) {
-            true => Ok(()),
-            false => Err(StartError::new("the engine does not keep to a tab of its own")),
-        });
+        let kept = match self.list_tabs(upstream, agent).await {
+            Ok(()) if !own.is_kept(&tab).await => {
+                Err(StartError::new("the engine does not keep to a tab of its own"))
+            }
+            listed => listed,
+        };
         let context = Context::Tabs(own);
         match kept {
             Ok(()) => Ok((context, watched)),

@@ -1,7 +1,7 @@
 //! What can be set about the playwright engine and its browser, and what must be there before anything starts.
 
 use std::{
-    fs,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -142,8 +142,14 @@ impl PlaywrightOptions {
             return Ok(());
         }
         for script in &self.init_scripts {
-            if !script.is_file() {
-                return Err(StartError::new(format!("no such init script: `{}`", script.display()))
+            if let Err(error) = greenroom_files::open(script) {
+                let why = match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                        "no such init script".to_owned()
+                    }
+                    _ => format!("cannot read the init script: {error}"),
+                };
+                return Err(StartError::new(format!("{why}: `{}`", script.display()))
                     .hint("correct `init_script`; it takes paths of JavaScript files"));
             }
         }
@@ -229,9 +235,12 @@ struct Item {
     _value: String,
 }
 
+/// A browser keeps up to 10 MiB for a site; a login that uses all of that at six sites is far beyond any that was seen.
+const STORAGE_STATE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
 fn check_storage_state(path: &Path) -> Result<(), StartError> {
     let shown = path.display();
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = greenroom_files::read_text(path, STORAGE_STATE_BYTES_MAX).map_err(|error| {
         StartError::new(format!("cannot read the storage state: {error}: `{shown}`"))
             .hint("correct `storage_state`; the tool `browser_storage_state` of a pool with the caps `storage` writes such a file")
     })?;
@@ -247,6 +256,10 @@ fn check_storage_state(path: &Path) -> Result<(), StartError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     /// A storage state that is missing or is none is refused by name; what playwright saves is taken.
@@ -259,6 +272,10 @@ mod tests {
             missing.message.contains("cannot read the storage state")
                 && missing.message.contains("state.json")
         );
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let fifo = check_storage_state(&path).unwrap_err();
+        assert!(fifo.message.contains("not a regular file: a FIFO"), "{fifo}");
+        fs::remove_file(&path).unwrap();
         for (text, fine) in [
             (
                 r#"{"cookies":[{"name":"a","value":"b","domain":"x","path":"/","expires":-1}],"origins":[{"origin":"http://x","localStorage":[{"name":"a","value":"b"}]}]}"#,

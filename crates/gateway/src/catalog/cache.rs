@@ -22,13 +22,24 @@ struct Kept {
     instructions: Option<Arc<str>>,
 }
 
+/// The list of a big server has some hundred kilobytes. An engine sends it in one message, so no list is larger than that
+/// may be.
+const LIST_BYTES_MAX: u64 = greenroom_mcp::MESSAGE_BYTES_MAX as u64;
+
 pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
     #[derive(Deserialize)]
     struct Named {
         name: Arc<str>,
     }
     let path = file(folder, fingerprint);
-    let text = fs::read_to_string(&path).ok()?;
+    let text = match greenroom_files::read_text(&path, LIST_BYTES_MAX) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!(%error, path = %path.display(), "cannot read the kept tool list, so the engine is asked again");
+            return None;
+        }
+    };
     let kept: Kept = match serde_json::from_str(&text) {
         Ok(kept) => kept,
         Err(error) => {

@@ -41,6 +41,10 @@ const SETTLE_WITHIN: Duration = Duration::from_millis(100);
 /// The kernel tells nobody when a file becomes empty.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
+/// A file is followed by the next one when it has [`FILE_BYTES`], so it has at most one operation more than that, with the
+/// escapes of JSON.
+const LEFT_BYTES_MAX: u64 = 2 * FILE_BYTES;
+
 const FOLDER: &str = "journal";
 
 pub(crate) struct Journal {
@@ -219,9 +223,12 @@ impl Leftover {
     }
 
     fn open(path: PathBuf) -> Option<Self> {
-        let file = File::open(&path).ok()?;
+        let unreadable = |error: &io::Error| {
+            tracing::warn!(%error, path = %path.display(), "cannot read a journal that was left behind");
+        };
+        let mut file = greenroom_files::open(&path).inspect_err(unreadable).ok()?;
         file.try_lock().ok()?;
-        let text = fs::read(&path).ok()?;
+        let text = greenroom_files::read_opened(&mut file, LEFT_BYTES_MAX).inspect_err(unreadable).ok()?;
         // The last line may be half one, and a disk that lost power may have others: they were never acknowledged, or
         // cannot be helped.
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());

@@ -195,7 +195,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 fn lock(path: &Path) -> Result<File, Failure> {
     let failed = |source| Failure::File { path: path.to_owned(), source };
     let file =
-        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(failed)?;
+        greenroom_files::private().create(true).truncate(false).write(true).open(path).map_err(failed)?;
     let began = Instant::now();
     loop {
         match file.try_lock() {
