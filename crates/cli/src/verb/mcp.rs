@@ -3,14 +3,11 @@
 use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context;
-use greenroom_core::{
-    ConnectionId,
-    settings::{Origin, Resolved, SETTINGS},
-};
+use greenroom_core::settings::{Origin, Resolved, SETTINGS};
 use greenroom_gateway::{
     control::{Journal, Kind},
     front::{
-        self,
+        self, Secret,
         thin::{Link, Servers, Thin},
     },
 };
@@ -107,7 +104,7 @@ async fn join(
             );
         }
     }
-    let thin = Thin { servers: place, connection: random(), folder: surroundings.working_dir.clone() };
+    let thin = Thin { servers: place, secret: Secret::random(), folder: surroundings.working_dir.clone() };
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     let hint = "if it hangs, restart it, or give --standalone to do without";
     thin.run(first, stdio, stop).await.map_err(|why| cannot_join(&why, hint))?;
@@ -116,9 +113,4 @@ async fn join(
 
 fn cannot_join(why: &str, hint: &str) -> anyhow::Error {
     Hinted::failure(format!("cannot join a greenroom server: {why}")).hint(hint).into()
-}
-
-/// A number that no other connection of the server has.
-fn random() -> u64 {
-    ConnectionId::from_random(uuid::Uuid::new_v4().as_u64_pair().0).0
 }

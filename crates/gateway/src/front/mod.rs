@@ -4,10 +4,12 @@
 pub mod http;
 pub mod lines;
 mod protocol;
+mod secret;
 mod stateless;
 pub mod stdio;
 pub mod thin;
 
 #[cfg(test)]
 pub(crate) use protocol::list_tools;
+pub use secret::Secret;
 pub use stateless::Parking;

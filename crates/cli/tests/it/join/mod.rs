@@ -5,3 +5,4 @@ mod broken;
 mod pass;
 mod relay;
 mod restart;
+mod takeover;

@@ -27,7 +27,7 @@ use tokio::{
 use super::{Door, refusal};
 use crate::{
     connection::{Client, Reach},
-    front::{lines, thin::SESSIONS_MAX},
+    front::{lines, secret::Secret, thin::SESSIONS_MAX},
 };
 
 /// Where fronts join.
@@ -52,8 +52,13 @@ const FRONTS_MAX: usize = 1024;
 /// know is ignored, and what one does not say has a meaning.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Hello {
-    /// Chosen by the front at random, and kept when it joins again.
+    /// What a server of this version does not read: older ones take it for who the front is.
+    #[serde(default)]
     pub connection: u64,
+    /// Chosen by the front at random, and kept when it joins again: only that leads to its own session. A front that says
+    /// none is a new one each time.
+    #[serde(default)]
+    pub secret: Option<Secret>,
     /// The folder it was started in.
     pub folder: PathBuf,
     /// The server it had joined before, and the sessions that its client used there. If that is this one, they are not
@@ -80,12 +85,11 @@ fn first() -> u64 {
 
 impl Hello {
     /// The sessions that its client has lost, seen from this server.
-    fn lost(&self, server: &str) -> HashSet<Whose> {
+    fn lost(&self, server: &str, id: ConnectionId) -> HashSet<Whose> {
         let another = self.last_server.as_deref().is_some_and(|last| last != server);
         let used = self.used.iter().filter(|_| another);
         let named = used.chain(&self.lost).filter_map(|id| SessionId::new(id).ok()).map(Whose::Named);
-        let own = (self.lost_own || another && self.used_own)
-            .then_some(Whose::Connection(ConnectionId(self.connection)));
+        let own = (self.lost_own || another && self.used_own).then_some(Whose::Connection(id));
         named.take(LOST_MAX).chain(own).collect()
     }
 }
@@ -162,8 +166,11 @@ async fn greet(door: &Door, connection: TokioIo<Upgraded>) -> Result<Joined, Str
 
 async fn serve(door: &Door, joined: Joined) {
     let Joined { hello, input, begun, output } = joined;
-    let (fleet, id) = (door.gateway.fleet.clone(), ConnectionId(hello.connection));
-    let (own, lost) = (Whose::Connection(id), hello.lost(&door.probes.server));
+    let fleet = door.gateway.fleet.clone();
+    let has_session = |id| fleet.home(&door.owner, &Whose::Connection(id)).is_some();
+    let membership = door.sessions.fronts.join(hello.secret.as_ref(), door.reach.is_here(), has_session);
+    let id = membership.id;
+    let (own, lost) = (Whose::Connection(id), hello.lost(&door.probes.server, id));
     // Only who is on this machine has its folders here.
     let reach = match &door.reach {
         Reach::Here { .. } => Reach::Here { folder: hello.folder },
@@ -177,7 +184,7 @@ async fn serve(door: &Door, joined: Joined) {
     tracing::info!(connection = id.0, "a front has left");
     // On one machine only a process that ends closes its connection. Over a network it may come back for its browser,
     // which waits for as long as any session does.
-    if here {
+    if here && membership.is_only() {
         let _ = fleet.close(&door.owner, &own).await;
     }
 }
@@ -188,7 +195,10 @@ async fn hello(input: &mut (impl AsyncRead + Unpin)) -> Result<(Hello, Vec<u8>),
     loop {
         if let Some(end) = read.iter().position(|byte| *byte == b'\n') {
             let rest = read.split_off(end + 1);
-            let hello = serde_json::from_slice(&read).map_err(|error| error.to_string())?;
+            let hello: Hello = serde_json::from_slice(&read).map_err(|error| error.to_string())?;
+            if hello.secret.as_ref().is_some_and(Secret::is_unusable) {
+                return Err("its secret is too short, or too long".to_owned());
+            }
             return Ok((hello, rest));
         }
         if read.len() > HELLO_BYTES_MAX {

@@ -6,6 +6,7 @@
 
 mod body;
 mod check;
+mod fronts;
 mod get;
 mod headers;
 mod join;

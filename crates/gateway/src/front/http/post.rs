@@ -108,7 +108,7 @@ async fn introduce(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> Res
         if !door.sessions.add(door, &session) {
             return refusal::because(StatusCode::SERVICE_UNAVAILABLE, "too many clients are connected");
         }
-        if let Ok(id) = HeaderValue::from_str(&session.id) {
+        if let Ok(id) = HeaderValue::from_str(session.id.reveal()) {
             response.headers_mut().insert(headers::SESSION, id);
         }
     }

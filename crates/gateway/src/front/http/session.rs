@@ -22,10 +22,14 @@ use greenroom_mcp::{
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Door, headers, refusal};
+use super::{Door, fronts::Fronts, headers, refusal};
 use crate::{
     connection::{Client, Connection},
-    front::{protocol::Protocol, stateless},
+    front::{
+        protocol::Protocol,
+        secret::{self, Digest, Secret},
+        stateless,
+    },
     outlet::Outlet,
 };
 
@@ -45,13 +49,17 @@ const ENDED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The stream that belongs to no request.
 const BACKGROUND: u64 = 0;
 
-/// Every client with a handshake, by the id it got.
+/// Every client with a handshake, by the digest of the id it got, and every front that joined.
 #[derive(Default)]
-pub struct Sessions(Mutex<HashMap<String, Arc<Session>>>);
+pub struct Sessions {
+    clients: Mutex<HashMap<Digest, Arc<Session>>>,
+    pub(super) fronts: Fronts,
+}
 
 /// One of them.
 pub(super) struct Session {
-    pub(super) id: String,
+    /// Its `Mcp-Session-Id`: whoever knows it is this client.
+    pub(super) id: Secret,
     pub(super) protocol: Protocol,
     pub(super) background: Arc<Stream>,
     /// What waits for it in all its streams.
@@ -68,10 +76,10 @@ struct State {
 
 impl Session {
     pub(super) fn new(door: &Door) -> Arc<Self> {
-        let id = Uuid::new_v4();
         let client = Client {
-            // Connections of HTTP clients and of fronts that join share a space of numbers; random ones do not meet.
-            id: ConnectionId::from_random(id.as_u64_pair().0),
+            // Connections of HTTP clients and of fronts that join share a space of numbers; random ones do not meet. It
+            // is shown, so it has nothing of the secret in it.
+            id: ConnectionId::from_random(Uuid::new_v4().as_u64_pair().0),
             owner: door.owner.clone(),
             reach: door.reach.clone(),
             first_question: 1,
@@ -81,7 +89,7 @@ impl Session {
         let background = Arc::new(Stream::of(&held));
         let streams = BTreeMap::from([(BACKGROUND, background.clone())]);
         Arc::new(Self {
-            id: id.simple().to_string(),
+            id: Secret::random(),
             protocol: Protocol::new(door.gateway.clone(), Connection::new(client)),
             background,
             held,
@@ -158,8 +166,8 @@ impl Session {
 }
 
 impl Sessions {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Arc<Session>>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The client that these headers name.
@@ -170,7 +178,7 @@ impl Sessions {
             return Err(refusal::because(StatusCode::BAD_REQUEST, why));
         };
         // One that came in by another door is none of this one's.
-        let known = self.lock().get(id).filter(|session| session.came_by(door)).cloned();
+        let known = self.lock().get(&secret::digest(id)).filter(|session| session.came_by(door)).cloned();
         let Some(session) = known else {
             let why = format!("no such `Mcp-Session-Id`: `{id}`; send `initialize` again");
             return Err(refusal::because(StatusCode::NOT_FOUND, why));
@@ -190,7 +198,7 @@ impl Sessions {
         if self.lock().len() >= CLIENTS_MAX && !self.spare_one(door) {
             return false;
         }
-        self.lock().insert(session.id.clone(), session.clone());
+        self.lock().insert(session.id.digest(), session.clone());
         true
     }
 
@@ -220,7 +228,7 @@ impl Sessions {
         };
         for session in silent {
             tracing::info!(
-                client = session.id,
+                connection = session.protocol.connection.id.0,
                 "an HTTP client has been silent for long; it may introduce itself again"
             );
             self.end(door, &session);
@@ -229,7 +237,7 @@ impl Sessions {
 
     /// Ends a client's conversation, its calls and its own session.
     pub(super) fn end(&self, door: &Door, session: &Arc<Session>) {
-        if self.lock().remove(&session.id).is_none() {
+        if self.lock().remove(&session.id.digest()).is_none() {
             return;
         }
         session.background.finish();

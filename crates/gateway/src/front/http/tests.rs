@@ -49,7 +49,8 @@ async fn client(door: &Door) -> Arc<Session> {
 }
 
 fn is_known(door: &Door, session: &Session) -> bool {
-    let id = [("mcp-session-id".parse::<axum::http::HeaderName>().unwrap(), session.id.parse().unwrap())];
+    let id =
+        [("mcp-session-id".parse::<axum::http::HeaderName>().unwrap(), session.id.reveal().parse().unwrap())];
     door.sessions.of(door, &HeaderMap::from_iter(id)).is_ok()
 }
 

@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     http::{Hello, Welcome},
     lines,
+    secret::Secret,
 };
 use ledger::Ledger;
 
@@ -63,8 +64,8 @@ pub trait Servers: Send + Sync {
 /// A front of one client.
 pub struct Thin<S> {
     pub servers: S,
-    /// Says which connection this is, to every server.
-    pub connection: u64,
+    /// Proves to a server that this is the front which joined it before.
+    pub secret: Secret,
     /// The folder it was started in.
     pub folder: PathBuf,
 }
@@ -141,6 +142,13 @@ impl<S: Servers> Thin<S> {
         Ok(())
     }
 
+    /// The number that servers of older versions know this front by. It says 48 bits of the secret's digest, which leads
+    /// nowhere.
+    fn connection(&self) -> u64 {
+        let [a, b, c, d, e, f, ..] = self.secret.digest();
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    }
+
     /// Joins a server, telling it what was lost with another one.
     async fn join(
         &self,
@@ -152,7 +160,8 @@ impl<S: Servers> Thin<S> {
         let (mut stdio, tasks) = pipe::open(read, write, Vec::new());
         let (used, lost) = talk.lock().sessions();
         let hello = Hello {
-            connection: self.connection,
+            connection: self.connection(),
+            secret: Some(self.secret.clone()),
             folder: self.folder.clone(),
             last_server: last.map(|last| last.server.clone()),
             used: used.named.into_iter().collect(),

@@ -78,7 +78,7 @@ fn front() -> (End, End, Played, JoinHandle<Result<(), String>>) {
     let (client, ours) = tokio::io::duplex(64 * 1024);
     let (server, link) = tokio::io::duplex(64 * 1024);
     let played = Played::default();
-    let thin = Thin { servers: played.clone(), connection: 7, folder: PathBuf::from("/folder") };
+    let thin = Thin { servers: played.clone(), secret: Secret::random(), folder: PathBuf::from("/folder") };
     let (read, write) = tokio::io::split(ours);
     let running = tokio::spawn(async move {
         let (stdio, _tasks) = pipe::open(read, write, Vec::new());
@@ -192,7 +192,8 @@ async fn no_busy_loop() {
 #[tokio::test(start_paused = true)]
 async fn found_again() {
     let (mut client, mut server, played, running) = front();
-    assert_eq!(server.welcome("one").await["last_server"], Value::Null);
+    let first = server.welcome("one").await;
+    assert_eq!(first["last_server"], Value::Null);
     client.say(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}})).await;
     server.hear().await;
     server.say(json!({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": "2025-11-25"}})).await;
@@ -207,8 +208,8 @@ async fn found_again() {
         server = played.add();
         let hello = server.welcome(name).await;
         assert_eq!(
-            (&hello["connection"], &hello["used"], &hello["lost"]),
-            (&json!(7), used, lost),
+            (&hello["secret"], &hello["used"], &hello["lost"]),
+            (&first["secret"], used, lost),
             "{name}: {hello}"
         );
         let again = server.hear().await;

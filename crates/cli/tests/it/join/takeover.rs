@@ -1,0 +1,143 @@
+//! Whose a connection's own session is: the number that lists and records show opens nothing, the secret that is never
+//! shown does.
+
+use std::{fs, path::Path};
+
+use greenroom_testkit::{
+    PATIENCE,
+    http::{Remote, Server},
+    within,
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+};
+
+use crate::front::stage::{NEWEST, Stage};
+
+/// A front that is played by hand, from any TCP client.
+struct Front(BufReader<TcpStream>);
+
+impl Front {
+    /// Joins with these first words and introduces a client. `None` when the server does not take them.
+    async fn join(server: &Server, hello: Value) -> Option<Self> {
+        let mut front = Self(BufReader::new(TcpStream::connect(server.address()).await.unwrap()));
+        let upgrade = "GET /front HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: greenroom-front\r\n\r\n";
+        front.say(upgrade.to_owned()).await;
+        while !front.hear().await?.trim().is_empty() {}
+        front.say(format!("{hello}\n")).await;
+        let welcome = front.hear().await?;
+        assert!(welcome.contains("server"), "{welcome}");
+        let client = json!({"protocolVersion": NEWEST, "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+        front.request("initialize", client).await;
+        front.say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n".to_owned()).await;
+        Some(front)
+    }
+
+    async fn say(&mut self, text: String) {
+        within(PATIENCE, self.0.get_mut().write_all(text.as_bytes())).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = within(PATIENCE, self.0.read_line(&mut line)).await.unwrap();
+        (read > 0).then_some(line)
+    }
+
+    async fn request(&mut self, method: &str, params: Value) -> Value {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.say(format!("{request}\n")).await;
+        loop {
+            let said: Value = serde_json::from_str(&self.hear().await.unwrap()).unwrap();
+            if said["id"] == 1 {
+                return said;
+            }
+        }
+    }
+
+    async fn call(&mut self, tool: &str, arguments: Value) -> String {
+        let answer = self.request("tools/call", json!({"name": tool, "arguments": arguments})).await;
+        answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+    }
+}
+
+fn hello(connection: u64, secret: Option<&str>) -> Value {
+    json!({"connection": connection, "folder": "/", "secret": secret})
+}
+
+/// The numbers of connections' own sessions that the list of calls shows: their names are `#N`.
+async fn shown(server: &Server) -> Vec<u64> {
+    let calls = server.get("/api/calls").await.json().await;
+    let sessions =
+        calls["calls"].as_array().unwrap().iter().filter_map(|call| call["metadata"]["session"].as_str());
+    sessions.filter_map(|name| name.strip_prefix('#')?.parse().ok()).collect()
+}
+
+/// Whether any file below a folder holds this text.
+fn is_written(folder: &Path, text: &str) -> bool {
+    let below = |path: &Path| match fs::read(path) {
+        Ok(bytes) => bytes.windows(text.len()).any(|part| part == text.as_bytes()),
+        Err(_) => is_written(path, text),
+    };
+    fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| below(&entry.path()))
+}
+
+/// The own session of a front and that of an HTTP client have numbers that the list of calls shows. Whoever says one of
+/// them at `/front`, alone or with a secret of its own, gets a session of its own and never theirs.
+#[tokio::test]
+async fn a_number_that_is_shown_opens_nothing() {
+    let (stage, elsewhere) = (Stage::new(), Stage::new());
+    let server = stage.serve().await;
+    let front = elsewhere.launch(&["mcp", "--server", &server.url()]).spawn();
+    front.initialize(NEWEST, json!({})).await;
+    front.call("set", json!({"key": "k", "value": "a front's"})).await;
+    let http = Remote::open(&server, NEWEST, json!({})).await;
+    http.call("set", json!({"key": "k", "value": "an HTTP client's"})).await;
+
+    let numbers = shown(&server).await;
+    assert_eq!(numbers.len(), 2);
+    let own_secret = "s".repeat(64);
+    for number in numbers {
+        for secret in [None, Some(own_secret.as_str())] {
+            let mut thief = Front::join(&server, hello(number, secret)).await.unwrap();
+            assert_eq!(thief.call("get", json!({"key": "k"})).await, "(unset)", "{number} {secret:?}");
+            thief.call("session_close", json!({})).await;
+        }
+    }
+    let of_front = front.call("get", json!({"key": "k"})).await;
+    assert_eq!(greenroom_testkit::text_of(&of_front), "a front's");
+    let of_http = http.call("get", json!({"key": "k"})).await;
+    assert_eq!(greenroom_testkit::text_of(&of_http), "an HTTP client's");
+}
+
+/// The secret leads back to the session, under the same number, and stands in no log, list, record or file of the server.
+#[tokio::test]
+async fn a_secret_leads_back_and_is_shown_nowhere() {
+    let stage = Stage::new().set("log", "trace");
+    let server = stage.serve().await;
+    let secret = "0123456789abcdef".repeat(4);
+    let mut first = Front::join(&server, hello(1, Some(&secret))).await.unwrap();
+    first.call("set", json!({"key": "k", "value": "mine"})).await;
+    drop(first);
+    let mut again = Front::join(&server, hello(2, Some(&secret))).await.unwrap();
+    assert_eq!(again.call("get", json!({"key": "k"})).await, "mine");
+    let numbers = shown(&server).await;
+    assert!(numbers.len() == 2 && numbers[0] == numbers[1], "{numbers:?}");
+
+    let listed = server.get("/api/calls").await.body().await + &again.call("session_list", json!({})).await;
+    assert!(!listed.contains(&secret));
+    drop(again);
+    assert!(server.stop().await.success());
+    assert!(!server.stderr().contains(&secret));
+    assert!(!is_written(&stage.data(), &secret));
+}
+
+/// A secret that anybody could guess is not accepted.
+#[tokio::test]
+async fn a_short_secret_is_refused() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    assert!(Front::join(&server, hello(1, Some("1234"))).await.is_none());
+    server.stderr_says("its secret is too short").await;
+}

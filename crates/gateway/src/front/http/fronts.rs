@@ -1,0 +1,152 @@
+//! Which fronts have joined, by the secrets that they introduce themselves with.
+//!
+//! The server gives each front a number, at random: it stands in lists, records and logs, and is the name of the front's
+//! own session. Only the secret leads to a number again, so whoever has seen one cannot have the session. A front that
+//! left is remembered for as long as its session lives, and longer while there is room: it is to hear what became of it.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use greenroom_core::ConnectionId;
+use uuid::Uuid;
+
+use crate::front::secret::{Digest, Secret};
+
+/// How many fronts are remembered that left and have no session. Each costs about a hundred bytes.
+const LEFT_MAX: usize = 4096;
+
+#[derive(Default)]
+pub(super) struct Fronts(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// By the secret's digest, and whether the front came from this machine: no secret leads from one to the other.
+    known: HashMap<(Digest, bool), Known>,
+    departures: u64,
+}
+
+struct Known {
+    id: ConnectionId,
+    /// Its connections. A front whose connection broke may be back before that is noticed.
+    joined: usize,
+    /// Which departure was its last one.
+    left: u64,
+}
+
+/// A front that is here. It has left when this is dropped.
+pub(super) struct Membership<'a> {
+    fronts: &'a Fronts,
+    /// `None` for a front that cannot come back, as it has no secret.
+    key: Option<(Digest, bool)>,
+    pub(super) id: ConnectionId,
+}
+
+impl Fronts {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A front has joined: the one with this secret, or one that nobody can come back as.
+    pub(super) fn join(
+        &self,
+        secret: Option<&Secret>,
+        is_here: bool,
+        has_session: impl Fn(ConnectionId) -> bool,
+    ) -> Membership<'_> {
+        let Some(secret) = secret else {
+            return Membership { fronts: self, key: None, id: unused() };
+        };
+        let key = (secret.digest(), is_here);
+        let mut state = self.lock();
+        if !state.known.contains_key(&key) {
+            state.make_room(has_session);
+        }
+        let known = state.known.entry(key).or_insert_with(|| Known { id: unused(), joined: 0, left: 0 });
+        known.joined += 1;
+        Membership { fronts: self, key: Some(key), id: known.id }
+    }
+}
+
+impl State {
+    fn make_room(&mut self, has_session: impl Fn(ConnectionId) -> bool) {
+        let left = |known: &Known| known.joined == 0;
+        if self.known.values().filter(|known| left(known)).count() < LEFT_MAX {
+            return;
+        }
+        let oldest = self.known.iter().filter(|(_, known)| left(known) && !has_session(known.id));
+        if let Some(key) = oldest.min_by_key(|(_, known)| known.left).map(|(key, _)| *key) {
+            self.known.remove(&key);
+        }
+    }
+}
+
+impl Membership<'_> {
+    /// Whether no other connection of this front is there.
+    pub(super) fn is_only(&self) -> bool {
+        let state = self.fronts.lock();
+        self.key.and_then(|key| state.known.get(&key)).is_none_or(|known| known.joined <= 1)
+    }
+}
+
+impl Drop for Membership<'_> {
+    fn drop(&mut self) {
+        let Some(key) = self.key else { return };
+        let mut state = self.fronts.lock();
+        state.departures += 1;
+        let departure = state.departures;
+        if let Some(known) = state.known.get_mut(&key) {
+            known.joined = known.joined.saturating_sub(1);
+            known.left = departure;
+        }
+    }
+}
+
+/// A number that no other connection has: see [`ConnectionId::from_random`].
+fn unused() -> ConnectionId {
+    ConnectionId::from_random(Uuid::new_v4().as_u64_pair().0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A front is found again by its secret alone, from the same side, and one without a secret never is.
+    #[test]
+    fn only_the_secret_leads_back() {
+        let (fronts, secret) = (Fronts::default(), Secret::random());
+        let id = |secret: Option<&Secret>, is_here| fronts.join(secret, is_here, |_| false).id;
+        let first = id(Some(&secret), false);
+        assert_eq!(id(Some(&secret), false), first);
+        assert_ne!(id(Some(&secret), true), first, "from the machine itself");
+        assert_ne!(id(Some(&Secret::random()), false), first);
+        assert_ne!(id(None, false), id(None, false));
+    }
+
+    /// A front that is back before its broken connection was noticed is not alone; the last one is.
+    #[test]
+    fn connections_of_a_front_are_counted() {
+        let (fronts, secret) = (Fronts::default(), Secret::random());
+        let join = || fronts.join(Some(&secret), true, |_| false);
+        let (broken, back) = (join(), join());
+        assert!(!broken.is_only());
+        drop(broken);
+        assert!(back.is_only());
+    }
+
+    /// Fronts that left make room for others, oldest first, but those with a session stay.
+    #[test]
+    fn fronts_that_left_make_room() {
+        let (fronts, secrets) = (Fronts::default(), [(); 3].map(|()| Secret::random()));
+        let ids = secrets.each_ref().map(|secret| fronts.join(Some(secret), false, |_| false).id);
+        let has_session = |id| id == ids[0];
+        for _ in 0..LEFT_MAX {
+            fronts.join(Some(&Secret::random()), false, has_session);
+        }
+        assert!(fronts.lock().known.len() <= LEFT_MAX + 1);
+        let again = secrets.each_ref().map(|secret| fronts.join(Some(secret), false, has_session).id);
+        assert_eq!(again[0], ids[0]);
+        assert!(again[1] != ids[1] && again[2] != ids[2]);
+    }
+}
