@@ -20,6 +20,7 @@ pub mod house;
 mod instance;
 pub mod isolation;
 pub mod look;
+mod other_sites;
 pub mod pool;
 pub mod random;
 mod recall;

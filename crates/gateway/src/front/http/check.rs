@@ -1,15 +1,18 @@
 //! Which requests are let in at all.
 //!
-//! A web page can make a browser send requests to a server on the user's own machine. Two headers give it away: `Host`,
-//! which says by what name the page knows the server (a name of its own that it had resolved to 127.0.0.1), and
-//! `Origin`, which says where the page came from. Programs send no `Origin`.
+//! A web page can make a browser send requests to a server on the user's own machine. Three headers give it away: `Host`,
+//! which says by what name the page knows the server (a name of its own that it had resolved to 127.0.0.1); `Origin`,
+//! which says where the page came from; and `Sec-Fetch-Site`, which says how that place is related to this server. The
+//! last one comes with pictures, scripts, frames, links and event streams too, which have no `Origin`: their answers
+//! cannot be read by the page, but reading a record changes what is new in it. Browsers send it to loopback addresses and
+//! over TLS. Programs send neither `Origin` nor `Sec-Fetch-Site`.
 
 use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
     http::{
-        HeaderMap, StatusCode,
+        HeaderMap, HeaderName, HeaderValue, StatusCode,
         header::{HOST, ORIGIN},
     },
     middleware::Next,
@@ -17,6 +20,16 @@ use axum::{
 };
 
 use super::{Door, refusal};
+
+/// How the page that asks is related to this server, in the browser's own words.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Keeps pages of other origins from using answers as pictures or scripts, also in a browser that sends no
+/// `Sec-Fetch-Site`.
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// What anybody may ask for: it changes nothing, and says nothing but that the server runs.
+const HARMLESS: &str = "/health";
 
 /// By which names this server may be called.
 #[derive(Debug, Clone, Default)]
@@ -38,13 +51,22 @@ impl Rules {
             || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    fn judge(&self, headers: &HeaderMap) -> Result<(), String> {
-        let text =
-            |name| headers.get(name).map(|value: &axum::http::HeaderValue| value.to_str().unwrap_or(""));
+    fn judge(&self, path: &str, headers: &HeaderMap) -> Result<(), String> {
+        let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or(""));
         let host = text(HOST).ok_or("the header `Host` is missing")?;
         if !self.knows(host) {
             return Err(format!(
                 "this server does not go by the name `{host}`\n\nhint: use its address, or add the name to `server.allowed_hosts`"
+            ));
+        }
+        // Another port of this machine is the same site, and somebody else's server.
+        let own = |site: &&HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
+        if path != HARMLESS
+            && let Some(site) = headers.get_all(FETCH_SITE).iter().find(|site| !own(site))
+        {
+            let site = site.to_str().unwrap_or("");
+            return Err(format!(
+                "web pages of another origin may not use this server: `Sec-Fetch-Site: {site}`"
             ));
         }
         let Some(origin) = text(ORIGIN) else { return Ok(()) };
@@ -67,10 +89,13 @@ fn host_of(authority: &str) -> &str {
 
 /// Lets in who calls this server by its name.
 pub(super) async fn names(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    match door.rules.as_ref().map(|rules| rules.judge(request.headers())) {
+    let judged = door.rules.as_ref().map(|rules| rules.judge(request.uri().path(), request.headers()));
+    let mut response = match judged {
         Some(Err(why)) => refusal::because(StatusCode::FORBIDDEN, why),
         _ => next.run(request).await,
-    }
+    };
+    response.headers_mut().insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    response
 }
 
 #[cfg(test)]
@@ -84,7 +109,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(ORIGIN, origin.parse().unwrap());
         }
-        rules.judge(&headers).is_ok()
+        rules.judge("/mcp", &headers).is_ok()
     }
 
     /// The server is known by loopback names, its address and the names it was given, with any port or none.
@@ -121,6 +146,30 @@ mod tests {
         ] {
             assert!(!judge("localhost:34501", Some(origin)), "{origin}");
         }
-        assert!(Rules::default().judge(&HeaderMap::new()).is_err(), "no Host at all");
+        assert!(Rules::default().judge("/mcp", &HeaderMap::new()).is_err(), "no Host at all");
+    }
+
+    /// What a browser sends for a page of another origin is refused on every path but the harmless one, with or without
+    /// an `Origin`; what a person types, what the server's own pages ask, and programs are let in.
+    #[test]
+    fn other_sites() {
+        let judge = |path: &str, sites: &[&str]| {
+            let mut headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:34501"))]);
+            for site in sites {
+                headers.append(FETCH_SITE, site.parse().unwrap());
+            }
+            Rules::default().judge(path, &headers).is_ok()
+        };
+        for path in ["/mcp", "/front", "/ready", "/metrics", "/api/calls", "/api/blobs/x", "/", "/health/"] {
+            for sites in [&[][..], &["same-origin"], &["none"]] {
+                assert!(judge(path, sites), "{path} {sites:?}");
+            }
+            for sites in
+                [&["cross-site"][..], &["same-site"], &[""], &["odd"], &["\u{e4}"], &["none", "cross-site"]]
+            {
+                assert!(!judge(path, sites), "{path} {sites:?}");
+            }
+        }
+        assert!(judge(HARMLESS, &["cross-site"]));
     }
 }

@@ -1,0 +1,69 @@
+//! A page of another origin in an ordinary browser that is not behind greenroom's proxy: what it can make the server do.
+
+use greenroom_testkit::{
+    Site, Theirs,
+    http::{Remote, Server},
+};
+use serde_json::{Value, json};
+
+use crate::front::stage::{NEWEST, Stage};
+
+/// What a page can do with a URL without its browser telling where the page is from. Each ends when the browser has an
+/// answer, or has given up.
+const WAYS: [(&str, &str); 6] = [
+    ("fetch", "fetch(url, {mode: 'no-cors'}).then(done, done)"),
+    ("picture", "const it = new Image(); it.onload = it.onerror = done; it.src = url"),
+    (
+        "script",
+        "const it = document.createElement('script'); it.onload = it.onerror = done; it.src = url; document.head.append(it)",
+    ),
+    (
+        "frame",
+        "const it = document.createElement('iframe'); it.onload = it.onerror = done; it.src = url; document.body.append(it)",
+    ),
+    ("events", "const it = new EventSource(url); it.onerror = () => { it.close(); done() }"),
+    (
+        "window",
+        "const it = window.open(url); const look = setInterval(() => { try { it.location.href } catch { clearInterval(look); it.close(); done() } }, 10)",
+    ),
+];
+
+/// Makes a call and returns where what it showed can be read. Reading that changes what is new in it.
+async fn call(server: &Server, client: &Remote, text: &str) -> String {
+    client.call("echo", json!({"text": text})).await;
+    let calls = server.get("/api/calls?limit=1").await.json().await;
+    format!("/api/calls/{}/content", calls["calls"][0]["ref_id"].as_str().unwrap())
+}
+
+async fn read(server: &Server, path: &str) -> Value {
+    server.get(path).await.json().await["content"].clone()
+}
+
+/// Pictures, scripts, frames, links, event streams and blind fetches of a page, from another port of this machine and from
+/// another site, reach nothing: what the server would have shown them is still new. The server's own documents and
+/// addresses that a person types are served.
+#[tokio::test]
+async fn a_page_of_another_origin_reaches_nothing() {
+    let (stage, site) = (Stage::new(), Site::start().await);
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let theirs = Theirs::showing(&site.url("/title?t=evil")).await;
+    let page = theirs.tabs().await[0].id.clone();
+    let port = server.address().port();
+    for (relation, host) in [("same-site", "127.0.0.1"), ("cross-site", "localhost")] {
+        for (way, code) in WAYS {
+            let text = format!("{relation} {way}");
+            let path = call(&server, &client, &text).await;
+            let url = format!("http://{host}:{port}{path}");
+            let code = format!("new Promise(done => {{ const url = '{url}'; {code} }}).then(() => 'done')");
+            assert_eq!(theirs.evaluate(&page, &code).await, "done", "{text}");
+            assert_eq!(read(&server, &path).await, text, "it is still new");
+        }
+    }
+
+    let path = call(&server, &client, "typed").await;
+    let own = theirs.open(&format!("http://127.0.0.1:{port}{path}")).await;
+    assert_eq!(theirs.evaluate(&own, "document.body.innerText.includes('typed')").await, true);
+    let status = "fetch('/api/calls').then(reply => reply.status)";
+    assert_eq!(theirs.evaluate(&own, status).await, 200);
+}
