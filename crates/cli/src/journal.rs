@@ -5,6 +5,7 @@
 
 use std::{fmt, sync::Arc, time::SystemTime};
 
+use greenroom_core::printable::printable;
 use greenroom_gateway::control::{Entry, Journal};
 use tracing::{
     Event, Subscriber,
@@ -43,7 +44,9 @@ struct Words {
 }
 
 impl Words {
-    fn keep(&mut self, field: &Field, text: String) {
+    /// Written out as on stderr: what was logged is read on terminals too.
+    fn keep(&mut self, field: &Field, text: &str) {
+        let text = printable(text).into_owned();
         match field.name() {
             "message" => self.message = text,
             name => self.fields.push((name, text)),
@@ -53,10 +56,10 @@ impl Words {
 
 impl Visit for Words {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.keep(field, value.to_owned());
+        self.keep(field, value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.keep(field, format!("{value:?}"));
+        self.keep(field, &format!("{value:?}"));
     }
 }

@@ -12,6 +12,7 @@ mod doctor;
 mod house;
 mod join;
 mod journal;
+mod log_writer;
 mod packages;
 mod parent;
 mod progress;
@@ -125,7 +126,7 @@ fn start_logging(settings: &Resolved) -> anyhow::Result<Arc<Journal>> {
         )
     })?;
     let journal = Arc::new(Journal::default());
-    let stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter);
+    let stderr = tracing_subscriber::fmt::layer().with_writer(log_writer::LogWriter).with_filter(filter);
     tracing_subscriber::registry().with(stderr).with(journal::layer(journal.clone())).init();
     Ok(journal)
 }

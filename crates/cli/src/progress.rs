@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::port::human;
+use greenroom_core::{port::human, printable::printable_lines};
 use tokio::time::{Instant, interval_at};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ pub async fn step<T>(what: &str, work: impl Future<Output = T>) -> T {
 
 /// Says something at once.
 pub fn note(text: &str) {
-    write(&format!("{text}\n"));
+    write(&format!("{}\n", printable_lines(text)));
 }
 
 fn write(text: &str) {

@@ -9,7 +9,7 @@ use std::{
     process::ExitCode,
 };
 
-use greenroom_core::{StartError, settings::Problems};
+use greenroom_core::{StartError, printable::printable_lines, settings::Problems};
 
 /// Bad usage or bad configuration, as opposed to a failure (1).
 const USAGE: u8 = 2;
@@ -61,14 +61,20 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let hint = error.chain().find_map(hint).map_or_else(String::new, |hint| format!("\nhint: {hint}\n"));
-    let _ = write!(io::stderr().lock(), "error: {error:#}\n{hint}");
+    write(&format!("error: {error:#}\n{hint}"));
     ExitCode::from(error.chain().find_map(code).unwrap_or(1))
 }
 
 /// Prints one of several problems, as [`failure`] would.
 pub fn problem(message: &str, hint: Option<&str>) {
     let hint = hint.map_or_else(String::new, |hint| format!("\nhint: {hint}\n"));
-    let _ = write!(io::stderr().lock(), "error: {message}\n{hint}");
+    write(&format!("error: {message}\n{hint}"));
+}
+
+/// Errors hold names and sentences of others: of files, of servers, of pages. None of them drives the terminal.
+fn write(text: &str) {
+    // A closed stderr leaves nobody to tell.
+    let _ = io::stderr().lock().write_all(printable_lines(text).as_bytes());
 }
 
 fn hint(error: &(dyn Error + 'static)) -> Option<String> {

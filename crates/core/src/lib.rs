@@ -12,6 +12,7 @@ pub mod net;
 pub mod page_size;
 pub mod policy;
 pub mod port;
+pub mod printable;
 pub mod raw;
 pub mod record;
 pub mod settings;

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::{
     browser::{Browser, Kind, version},
+    chromium_log,
     launcher::{Launcher, Spec},
     ports::{PortGuard, Ports},
     process::{Listen, Process},
@@ -51,6 +52,9 @@ const FLAGS: &[&str] = &[
     // The last one makes WebRTC announce and resolve `.local` names by multicast on the local network.
     "--disable-features=Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,\
      DialMediaRouteProvider,WebRtcHideLocalIpsWithMdns",
+    // Pages' consoles are not printed: they are logged as INFO. The headless shell obeys the level only with the former.
+    "--enable-logging=stderr",
+    "--log-level=2",
     "--force-color-profile=srgb",
     "--metrics-recording-only",
     "--no-service-autorun",
@@ -214,15 +218,7 @@ fn say_no_sandbox() {
     });
 }
 
-const LISTEN: Listen = Listen { ready: debugger_address, noise: is_noise };
-
-/// Chromium complains about every desktop service that a server does not have. None of it ever ended a browser,
-/// and the debugger's address is nobody's business.
-fn is_noise(line: &str) -> bool {
-    const NOISE: [&str; 6] =
-        [":WARNING:", "dbus/", "gpu/", "vaapi", "DevTools listening on", "google_apis/gcm"];
-    NOISE.iter().any(|noise| line.contains(noise))
-}
+const LISTEN: Listen = Listen { ready: debugger_address, tells: chromium_log::tells };
 
 fn debugger_address(line: &str) -> Option<String> {
     line.strip_prefix("DevTools listening on ").map(ToOwned::to_owned)
@@ -243,8 +239,6 @@ mod tests {
             debugger_address("DevTools listening on ws://127.0.0.1:43297/devtools/browser/e7").unwrap();
         assert_eq!(port_of(&endpoint), Some(43297));
         assert_eq!(debugger_address("[1115/1] ERROR:dbus"), None);
-        assert!(is_noise("[1115/203506.838720:ERROR:dbus/bus.cc:405] Failed to connect to the bus"));
-        assert!(!is_noise("[1115/203506.8:FATAL:zygote_host_impl_linux.cc(128)] No usable sandbox!"));
         assert_eq!(port_of("http://x"), None);
     }
 }

@@ -11,6 +11,7 @@ mod brought;
 pub mod browser;
 mod cdp_proxy;
 pub mod chromium;
+mod chromium_log;
 pub mod custom;
 pub mod devtools;
 mod driven;

@@ -55,13 +55,24 @@ pub struct Pipes {
 pub struct Listen {
     /// Looks for the line that means readiness; what it returns reaches whoever waits.
     pub ready: fn(&str) -> Option<String>,
-    /// Lines that explain nothing, however the child ends; they are logged, but are no last words.
-    pub noise: fn(&str) -> bool,
+    /// What may be told of a line, by whether the child was ready before it.
+    pub tells: fn(&str, bool) -> Tells,
+}
+
+/// What may be told of a line that a child wrote to stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tells {
+    /// It may explain the child's end; it is logged too.
+    LastWords,
+    /// It explains nothing, however the child ends.
+    LogOnly,
+    /// It is somebody's business whom nobody here knows: what a page said.
+    Nothing,
 }
 
 impl Listen {
     /// For a child that says in other ways when it is ready, and nothing needless.
-    pub const PLAIN: Self = Self { ready: |_| None, noise: |_| false };
+    pub const PLAIN: Self = Self { ready: |_| None, tells: |_, _| Tells::LastWords };
 }
 
 impl Process {
@@ -192,13 +203,16 @@ async fn read_stderr(
     let mut chunk = vec![0; LINE_BYTES_MAX];
     let mut said = |line: Line| {
         let text = text_of(line);
-        tracing::debug!(process = name, pid, "{text}");
+        let told = (listen.tells)(&text, found.is_none());
         if let Some(value) = (listen.ready)(&text)
             && let Some(found) = found.take()
         {
             let _ = found.send(value);
         }
-        if !(listen.noise)(&text) {
+        if told != Tells::Nothing {
+            tracing::debug!(process = name, pid, "{text}");
+        }
+        if told == Tells::LastWords {
             tail.push(&text);
         }
     };

@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 use tokio::{sync::watch, time::sleep};
 
 use crate::{
+    chromium_log::without_pages,
     launcher::{Detached, Ended, Launcher, Spec},
     process::Tail,
     run_folder::{RunFolder, make_private, private_file},
@@ -139,7 +140,8 @@ impl Started {
         let end = self.output.as_ref().map(Output::end).transpose();
         let end = end.inspect_err(|error| tracing::debug!(%error, "what a start command said is lost"));
         let end = end.ok().flatten().unwrap_or_default();
-        Tail::of(conceal(&end).as_bytes()).text()
+        // The browser of a person prints what that person's pages say.
+        Tail::of(conceal(&without_pages(&end)).as_bytes()).text()
     }
 }
 

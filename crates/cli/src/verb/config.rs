@@ -9,7 +9,10 @@ use std::{
     process::ExitCode,
 };
 
-use greenroom_core::settings::{Origin, Resolved, SETTINGS};
+use greenroom_core::{
+    printable::printable_lines,
+    settings::{Origin, Resolved, SETTINGS},
+};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -20,7 +23,8 @@ pub struct ShowArgs {
 }
 
 pub fn show(resolved: &Resolved, args: &ShowArgs) -> anyhow::Result<ExitCode> {
-    let text = if args.json { as_json(resolved)? } else { as_tables(resolved) };
+    let text =
+        if args.json { as_json(resolved)? } else { printable_lines(&as_tables(resolved)).into_owned() };
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

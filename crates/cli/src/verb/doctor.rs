@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::settings::Resolved;
+use greenroom_core::{printable::printable_lines, settings::Resolved};
 use greenroom_engine::launcher::Launcher;
 
 use crate::{
@@ -31,7 +31,11 @@ pub async fn run(resolved: Resolved, surroundings: Surroundings, args: &Args) ->
     let launcher = Launcher::start("doctor").context("cannot start the launcher's thread")?;
     let findings =
         doctor::examine(Patient { resolved, surroundings, launcher, browse: !args.no_browse }).await;
-    let text = if args.json { serde_json::to_string_pretty(&findings)? + "\n" } else { as_table(&findings) };
+    let text = if args.json {
+        serde_json::to_string_pretty(&findings)? + "\n"
+    } else {
+        printable_lines(&as_table(&findings)).into_owned()
+    };
     io::stdout().lock().write_all(text.as_bytes())?;
     let failed = findings.iter().any(|finding| finding.status == Status::Failed);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -11,7 +11,10 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::settings::{Pool, Resolved};
+use greenroom_core::{
+    printable::printable_lines,
+    settings::{Pool, Resolved},
+};
 use greenroom_engine::{
     browser::{self, Browser},
     install::{Installed, Package, Progress},
@@ -116,7 +119,7 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
             progress::step("asking the engine for its tools", list_tools(resolved, surroundings)).await;
         outcome.tools = outcome.keep("tools", tools);
     }
-    let text = if args.json { as_json(&outcome)? } else { as_lines(&outcome) };
+    let text = if args.json { as_json(&outcome)? } else { printable_lines(&as_lines(&outcome)).into_owned() };
     io::stdout().lock().write_all(text.as_bytes())?;
     for (n, problem) in outcome.problems.iter().enumerate() {
         if n > 0 {

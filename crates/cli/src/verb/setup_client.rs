@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::settings::Resolved;
+use greenroom_core::{printable::printable_lines, settings::Resolved};
 use serde_json::json;
 
 use crate::{
@@ -100,7 +100,11 @@ pub fn run(
     };
     let order = Order { client, scope, entry, path, needs };
     let outcome = if args.print { Outcome::Printed } else { write(&order, args.yes)? };
-    let text = if as_json { to_json(&order, outcome)? } else { to_lines(&order, outcome) };
+    let text = if as_json {
+        to_json(&order, outcome)?
+    } else {
+        printable_lines(&to_lines(&order, outcome)).into_owned()
+    };
     io::stdout().lock().write_all(text.as_bytes())?;
     if args.print && !as_json {
         progress::note(&format!("this belongs in `{}`", order.path.display()));

@@ -2,7 +2,7 @@
 
 use super::{
     terminal::{Paint, Terminal},
-    words::{shorten, width},
+    words::{clean, shorten, width},
 };
 
 /// Between two columns.
@@ -32,16 +32,14 @@ impl Cell {
     }
 
     fn natural(&self) -> String {
-        match self {
-            Self::Text(_, text) | Self::Number(text) => text.clone(),
-            Self::Pair(one, other) => pair(one, other, usize::MAX),
-        }
+        self.fitted(usize::MAX)
     }
 
+    /// What is shown, and nothing of it drives the terminal, whoever chose it.
     fn fitted(&self, columns: usize) -> String {
         match self {
-            Self::Text(_, text) | Self::Number(text) => shorten(text, columns),
-            Self::Pair(one, other) => pair(one, other, columns),
+            Self::Text(_, text) | Self::Number(text) => shorten(&clean(text), columns),
+            Self::Pair(one, other) => pair(&clean(one), &clean(other), columns),
         }
     }
 }

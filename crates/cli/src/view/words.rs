@@ -1,5 +1,6 @@
 //! Values as people read them: spans of time, counts, and texts that others chose.
 
+use greenroom_core::printable::printable;
 use unicode_width::UnicodeWidthStr;
 
 /// A span of time as exactly as one wants to know it: `42 s`, `4 min 56 s`, `12 min`, `3 h 20 min`, `2 d 4 h`.
@@ -37,23 +38,9 @@ pub fn count(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// A text that somebody else chose, a page's title perhaps, made harmless: whatever would move the cursor, colour the
-/// terminal or turn the writing direction is written out.
+/// A text that somebody else chose, a page's title perhaps, made harmless.
 pub fn clean(text: &str) -> String {
-    let mut cleaned = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() || is_invisible(character) {
-            cleaned.extend(character.escape_default());
-        } else {
-            cleaned.push(character);
-        }
-    }
-    cleaned
-}
-
-/// Marks of direction, joiners, separators of lines: seen only by what they do to their neighbours.
-fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    printable(text).into_owned()
 }
 
 /// An id as a table shows it: as it is, if its ends and its kind can be seen, or else in quotes.
@@ -119,14 +106,6 @@ mod tests {
         {
             assert_eq!(bytes(size), text);
         }
-    }
-
-    /// Nothing that a page or an agent chose can drive the terminal.
-    #[test]
-    fn texts_are_harmless() {
-        assert_eq!(clean("Tee & Kekse – 茶 🍵"), "Tee & Kekse – 茶 🍵");
-        assert_eq!(clean("a\x1b[2J\nb\r\tc\u{7f}\u{9b}"), "a\\u{1b}[2J\\nb\\r\\tc\\u{7f}\\u{9b}");
-        assert_eq!(clean("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
     }
 
     /// An id shows where it begins and ends.

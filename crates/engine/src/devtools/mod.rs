@@ -28,7 +28,7 @@ use crate::{
     install::DEVTOOLS,
     launcher::{Launcher, Spec},
     ports::Ports,
-    process::{Listen, Pipes, Process},
+    process::{Listen, Pipes, Process, Tells},
     run_folder::RunFolder,
     seat_folder::SeatFolder,
     stdio::{Base, Connection, Kind, ProcessSeat, Processes, SeatBrowser},
@@ -91,16 +91,17 @@ impl DevtoolsEngine {
 }
 
 /// The engine warns its users at every start, which explains no end of it.
-const LISTEN: Listen = Listen { noise: is_noise, ..Listen::PLAIN };
+const LISTEN: Listen = Listen { tells, ..Listen::PLAIN };
 
-fn is_noise(line: &str) -> bool {
+fn tells(line: &str, _: bool) -> Tells {
     const NOISE: [&str; 4] = [
         "chrome-devtools-mcp exposes content of the browser",
         "debug, and modify any data in the browser",
         "Avoid sharing sensitive or personal information",
         "turning off usage statistics.",
     ];
-    line.is_empty() || NOISE.iter().any(|noise| line.starts_with(noise))
+    let noise = line.is_empty() || NOISE.iter().any(|noise| line.starts_with(noise));
+    if noise { Tells::LogOnly } else { Tells::LastWords }
 }
 
 impl Engine for DevtoolsEngine {
@@ -210,7 +211,14 @@ mod tests {
     /// What the engine says at every start is no explanation of its end; what it says of a Node that is too old is.
     #[test]
     fn noise() {
-        assert!(is_noise("Avoid sharing sensitive or personal information that you do not want to share."));
-        assert!(!is_noise("ERROR: `chrome-devtools-mcp` does not support Node v20.1.0. Please upgrade."));
+        for (line, told) in [
+            (
+                "Avoid sharing sensitive or personal information that you do not want to share.",
+                Tells::LogOnly,
+            ),
+            ("ERROR: `chrome-devtools-mcp` does not support Node v20.1.0. Please upgrade.", Tells::LastWords),
+        ] {
+            assert_eq!(tells(line, false), told, "{line}");
+        }
     }
 }

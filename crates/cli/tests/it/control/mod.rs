@@ -5,6 +5,7 @@ mod browsers;
 mod close;
 mod faults;
 mod http;
+mod injection;
 mod logs;
 mod pool;
 mod sessions;

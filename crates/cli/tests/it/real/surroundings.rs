@@ -76,7 +76,7 @@ async fn a_page_that_forges_links() {
 async fn last_words_tell_no_secrets() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &[]).await;
+    let house = House::start(&data, &["--log", "debug"]).await;
     house.navigate("alice", &site.url("/title?t=alices-url-secret")).await.ok();
     house.navigate("mallory", &site.url("/")).await.ok();
     house.evaluate("alice", "() => console.error('ALICE-SECRET\\nin two lines')").await.ok();
@@ -90,6 +90,9 @@ async fn last_words_tell_no_secrets() {
         "{answer}"
     );
     assert!(!answer.contains("last words"), "{answer}");
+    house.client.stderr_says("ended unasked").await;
+    let log = house.client.stderr();
+    assert!(!log.contains("ALICE-SECRET") && !log.contains("in two lines"), "nor in the log: {log}");
     house.end().await;
 }
 

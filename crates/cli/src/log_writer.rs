@@ -1,0 +1,63 @@
+//! Where log lines go: to stderr, one event a line, with everything that could forge another line or drive a terminal
+//! written out. Session ids, titles, URLs and errors in events come from agents and pages, so this is done here once, for
+//! whole lines, and not where each of them is logged.
+
+use std::io::{self, Write};
+
+use greenroom_core::printable::printable;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Makes a writer for each event.
+pub struct LogWriter;
+
+/// One event on its way to stderr. It is written whole when this is dropped, however many parts it came in.
+pub struct EventLine(Vec<u8>);
+
+impl<'a> MakeWriter<'a> for LogWriter {
+    type Writer = EventLine;
+
+    fn make_writer(&'a self) -> EventLine {
+        EventLine(Vec::new())
+    }
+}
+
+impl Write for EventLine {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for EventLine {
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            // A closed stderr leaves nobody to tell.
+            let _ = io::stderr().lock().write_all(one_line(&self.0).as_bytes());
+        }
+    }
+}
+
+/// An event as it is written: one line, whatever is in it.
+fn one_line(event: &[u8]) -> String {
+    let text = String::from_utf8_lossy(event);
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    format!("{}\n", printable(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An event is one line, whatever its parts say.
+    #[test]
+    fn an_event_is_one_line() {
+        assert_eq!(
+            one_line(b"INFO session ended session=a\r\nERROR forged\x1b[2J\n"),
+            "INFO session ended session=a\\r\\nERROR forged\\u{1b}[2J\n"
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Texts that somebody else chose, a session id or a page's title perhaps, made harmless where people read them: in the
+//! log, in tables, in errors. Whatever would begin a new line, move the cursor, colour the terminal or turn the writing
+//! direction is written out: `\n`, `\u{1b}`. Called by whoever writes to stderr or to a terminal; JSON has escapes of its
+//! own.
+
+use std::borrow::Cow;
+
+/// The text on one line, with every such character written out.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    escape(text, |_| false)
+}
+
+/// The same, but lines and tabs stay: for texts that greenroom has put together of several lines itself.
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    escape(text, |character| matches!(character, '\n' | '\t'))
+}
+
+fn escape(text: &str, keep: fn(char) -> bool) -> Cow<'_, str> {
+    let harmful = |character: char| (character.is_control() || is_invisible(character)) && !keep(character);
+    if !text.contains(harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if harmful(character) {
+            escaped.extend(character.escape_default());
+        } else {
+            escaped.push(character);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Marks of direction, joiners, separators of lines, tags: seen only by what they do to their neighbours.
+fn is_invisible(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing that a page or an agent chose can drive a terminal or begin a line; what is harmless stays as it is.
+    #[test]
+    fn texts_are_harmless() {
+        for (text, shown) in [
+            ("Tee & Kekse – 茶 🍵", "Tee & Kekse – 茶 🍵"),
+            ("a\x1b[2J\nb\r\tc\u{7f}\u{9b}", r"a\u{1b}[2J\nb\r\tc\u{7f}\u{9b}"),
+            ("a\u{202e}b\u{200b}\u{2028}\u{e0041}", r"a\u{202e}b\u{200b}\u{2028}\u{e0041}"),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
+        assert_eq!(printable_lines("a\n\tb\r\x1bc"), "a\n\tb\\r\\u{1b}c");
+        for code in 0..=0x9f_u32 {
+            let text = char::from_u32(code).unwrap().to_string();
+            assert!(!printable(&text).contains(char::is_control), "{code:x}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What Chromium writes to stderr, and which of its lines may be told to others.
+//!
+//! A headless Chromium prints what pages say on their consoles, all sessions' alike, line breaks included. Its log and its
+//! errors reach people and agents of other sessions. So only lines that Chromium's own sources wrote are read at all, and
+//! only its errors explain its end. A line looks like `[1117/093806.1:ERROR:dbus/bus.cc:405] …`, with `pid:tid:` in front
+//! in builds with windows.
+
+use crate::process::Tells;
+
+const SEVERITIES: [&str; 4] = ["INFO", "WARNING", "ERROR", "FATAL"];
+
+/// What stands for the source in lines that pages have caused.
+const CONSOLE: &str = "CONSOLE";
+
+/// Chromium complains about every desktop service that a server does not have. None of it ever ended a browser.
+const NOISE: [&str; 4] = ["dbus/", "gpu/", "vaapi", "google_apis/gcm"];
+
+/// Who wrote a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Header<'a> {
+    severity: &'a str,
+    source: &'a str,
+}
+
+/// What may be told of a line of a Chromium of ours. Before it is ready it has no page: everything may be, and the reason
+/// why it does not start often comes from the system's loader.
+pub(crate) fn tells(line: &str, is_ready: bool) -> Tells {
+    if line.starts_with("DevTools listening on") {
+        return Tells::Nothing;
+    }
+    match header(line) {
+        Some(header) if header.is_console() => Tells::Nothing,
+        Some(Header { severity: "FATAL", .. }) => Tells::LastWords,
+        Some(header) if NOISE.iter().any(|noise| header.source.contains(noise)) => Tells::LogOnly,
+        Some(Header { severity: "ERROR", .. }) => Tells::LastWords,
+        Some(_) => Tells::LogOnly,
+        None if is_ready => Tells::Nothing,
+        None => Tells::LastWords,
+    }
+}
+
+/// The output of somebody else's browser without what pages said in it: a console line, and what follows it up to the
+/// next line of Chromium's own.
+pub(crate) fn without_pages(output: &str) -> String {
+    let mut of_page = false;
+    let mut kept = String::with_capacity(output.len());
+    for line in output.lines() {
+        if let Some(header) = header(line) {
+            of_page = header.is_console();
+        }
+        if !of_page {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+impl Header<'_> {
+    fn is_console(&self) -> bool {
+        self.source.starts_with(CONSOLE)
+    }
+}
+
+fn header(line: &str) -> Option<Header<'_>> {
+    let (head, _) = line.strip_prefix('[')?.split_once("] ")?;
+    let mut fields = head.split(':').skip_while(|field| !is_time(field)).skip(1);
+    let severity = fields.next()?;
+    let known = SEVERITIES.contains(&severity) || severity.starts_with("VERBOSE");
+    Some(Header { severity, source: fields.next()? }).filter(|_| known)
+}
+
+/// `1117/093806.063901`: month and day, time of day.
+fn is_time(field: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = field.split_once('/').and_then(|(day, time)| Some((day, time.split_once('.')?)));
+    parts.is_some_and(|(day, (time, fraction))| digits(day) && digits(time) && digits(fraction))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chromium's own errors explain an end, its other lines are for the log, and what pages say is for nobody.
+    #[test]
+    fn lines() {
+        for (line, told) in [
+            (
+                "[1117/093806.2:FATAL:content/browser/gpu/gpu_data_manager_impl_private.cc:415] GPU process isn't usable.",
+                Tells::LastWords,
+            ),
+            ("[1117/093806.8:FATAL:zygote_host_impl_linux.cc(128)] No usable sandbox!", Tells::LastWords),
+            (
+                "[87:88:1117/093824.5:ERROR:ui/ozone/x11.cc:250] Missing X server or $DISPLAY",
+                Tells::LastWords,
+            ),
+            ("[1117/203506.8:ERROR:dbus/bus.cc:405] Failed to connect to the bus", Tells::LogOnly),
+            ("[1117/203506.8:WARNING:sandbox/linux.cc:405] InitializeSandbox()", Tells::LogOnly),
+            ("[1117/203506.8:VERBOSE1:a.cc:4] x", Tells::LogOnly),
+            ("[1117/203506.8:INFO:CONSOLE:1] \"secret\", source: http://a/ (1)", Tells::Nothing),
+            ("[9:9:1117/203506.8:INFO:CONSOLE(12)] \"secret\", source: http://a/ (12)", Tells::Nothing),
+            ("[1117/203506.8:ERROR:CONSOLE:1] \"secret\"", Tells::Nothing),
+            ("the second line of a secret", Tells::Nothing),
+            ("[secret] in brackets", Tells::Nothing),
+            ("[a:ERROR:b.cc] no time", Tells::Nothing),
+            ("", Tells::Nothing),
+        ] {
+            assert_eq!(tells(line, true), told, "{line}");
+        }
+        assert_eq!(
+            tells("chromium: error while loading shared libraries: libnss3.so", false),
+            Tells::LastWords
+        );
+        assert_eq!(tells("DevTools listening on ws://127.0.0.1:1/x", false), Tells::Nothing);
+    }
+
+    /// A console line goes with everything that follows it, up to the next line of Chromium's own.
+    #[test]
+    fn consoles_are_taken_out() {
+        let output = "cannot open display\n[1117/1.1:INFO:CONSOLE:1] \"secret\nin two lines\", source: x (1)\n\
+                      [1117/1.2:ERROR:a.cc:1] why\nand more\n";
+        let kept = "cannot open display\n[1117/1.2:ERROR:a.cc:1] why\nand more\n";
+        assert_eq!(without_pages(output), kept);
+    }
+}
