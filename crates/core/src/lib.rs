@@ -4,6 +4,7 @@
 //! Nothing here does I/O or spawns a task. What this crate decides can be tested without a clock, a process
 //! or a socket.
 
+pub mod excerpt;
 pub mod id;
 pub mod json_check;
 pub mod lease;

@@ -201,7 +201,7 @@ pub struct Record {
     pub blobs: Vec<BlobRef>,
 }
 
-/// What lists show of a record.
+/// What lists show of a record. In a list, long texts of it are cut: see [`crate::excerpt`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Counts up; later calls have greater ones.
@@ -237,6 +237,39 @@ pub struct Filter {
     /// Only those before this position.
     pub before: Option<u64>,
     pub limit: usize,
+}
+
+/// A part of a list of records.
+#[derive(Debug, Clone, Default)]
+pub struct Listed {
+    pub summaries: Vec<Summary>,
+    /// There may be more: so much had to be read for these that the list ends before its limit.
+    pub is_cut: bool,
+}
+
+impl std::ops::Deref for Listed {
+    type Target = [Summary];
+
+    fn deref(&self) -> &[Summary] {
+        &self.summaries
+    }
+}
+
+/// Which console lines of a record are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ConsoleRange {
+    /// `None`: of every level.
+    pub level: Option<Level>,
+    /// Lines of that level that are skipped.
+    pub offset: usize,
+}
+
+/// A part of a record's console. Long messages in it are cut.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConsolePart {
+    pub lines: Vec<ConsoleLine>,
+    /// The `offset` that reads on, if there is more.
+    pub next: Option<usize>,
 }
 
 /// A session as it is kept.
@@ -363,12 +396,15 @@ pub trait Records: Send + Sync {
         owner: &'a Owner,
         id: &'a RefId,
     ) -> BoxFuture<'a, Result<Option<Record>, Unreadable>>;
-    fn list<'a>(
+    fn list<'a>(&'a self, owner: &'a Owner, filter: Filter) -> BoxFuture<'a, Result<Listed, Unreadable>>;
+    /// A part of the console lines of a record, in order; `None` when there is no such record.
+    fn console_part<'a>(
         &'a self,
         owner: &'a Owner,
-        filter: Filter,
-    ) -> BoxFuture<'a, Result<Vec<Summary>, Unreadable>>;
-    /// The console lines of a record, in order, of this level or of all.
+        id: &'a RefId,
+        range: ConsoleRange,
+    ) -> BoxFuture<'a, Result<Option<ConsolePart>, Unreadable>>;
+    /// All console lines of a record, in order, of this level or of all, as long as they are.
     fn console<'a>(
         &'a self,
         owner: &'a Owner,

@@ -14,8 +14,8 @@ use greenroom_core::{
     BlobId, Owner, Records, RefId, SessionUid,
     port::BoxFuture,
     record::{
-        Blob, BlobRef, Claim, ConsoleLine, Cursor, Filter, Level, NotRecorded, Record, Request, Response,
-        SessionRow, SessionState, Summary, Timeline, Unreadable,
+        Blob, BlobRef, Claim, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Filter, Level, Listed,
+        NotRecorded, Record, Request, Response, SessionRow, SessionState, Timeline, Unreadable,
     },
 };
 use tokio::sync::oneshot;
@@ -138,13 +138,19 @@ impl Records for Store {
         Box::pin(self.readers.read(move |connection| find::record(connection, &owner, &id)))
     }
 
-    fn list<'a>(
-        &'a self,
-        owner: &'a Owner,
-        filter: Filter,
-    ) -> BoxFuture<'a, Result<Vec<Summary>, Unreadable>> {
+    fn list<'a>(&'a self, owner: &'a Owner, filter: Filter) -> BoxFuture<'a, Result<Listed, Unreadable>> {
         let owner = owner.clone();
         Box::pin(self.readers.read(move |connection| find::list(connection, &owner, &filter)))
+    }
+
+    fn console_part<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a RefId,
+        range: ConsoleRange,
+    ) -> BoxFuture<'a, Result<Option<ConsolePart>, Unreadable>> {
+        let (owner, id) = (owner.clone(), id.clone());
+        Box::pin(self.readers.read(move |connection| find::console_part(connection, &owner, &id, range)))
     }
 
     fn console<'a>(

@@ -15,13 +15,12 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::{Control, Key, Problem};
-use greenroom_core::time::timestamp;
+use greenroom_core::{excerpt::excerpt, time::timestamp};
 
 use crate::tools::state_name;
 
-/// How much of a page's title or URL is shown. A `data:` URL may have megabytes, and this is a list for people;
-/// nothing shorter than this loses anything.
-const PAGE_BYTES_MAX: usize = 2048;
+/// Where the whole of a long title or URL is.
+const WHOLE: &str = "ask the session's own tools";
 
 /// How long a closing waits for the browser to be gone before it answers. Seats close within 5 s; only one that is
 /// still being opened takes longer, and it ends by itself.
@@ -119,8 +118,8 @@ fn session(owner: &Owner, status: &SessionStatus, now: SystemTime) -> Option<Ses
         pool: status.pool.clone(),
         instance: status.instance.map(|instance| instance.0),
         state: state_name(status.state).to_owned(),
-        url: head(&status.view.url),
-        title: head(&status.view.title),
+        url: excerpt(&status.view.url, WHOLE).into_owned(),
+        title: excerpt(&status.view.title, WHOLE).into_owned(),
         created: timestamp(status.created),
         age_seconds: since(status.created),
         last_used: timestamp(status.last_used),
@@ -128,26 +127,4 @@ fn session(owner: &Owner, status: &SessionStatus, now: SystemTime) -> Option<Ses
         calls_in_flight: status.calls_in_flight,
         expires_in_seconds: status.expires_in.map(|left| left.as_secs()),
     })
-}
-
-/// The text, or so much of it as is shown, with a mark that there is more.
-fn head(text: &str) -> String {
-    if text.len() <= PAGE_BYTES_MAX {
-        return text.to_owned();
-    }
-    format!("{}…", &text[..text.floor_char_boundary(PAGE_BYTES_MAX)])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A long title is cut at a whole character, one of the greatest length is not.
-    #[test]
-    fn long_pages_are_cut() {
-        let whole = "x".repeat(PAGE_BYTES_MAX);
-        assert_eq!(head(&whole), whole);
-        let cut = head(&format!("x{}", "ä".repeat(PAGE_BYTES_MAX)));
-        assert!(cut.len() <= PAGE_BYTES_MAX + '…'.len_utf8() && cut.ends_with("ä…"), "{}", cut.len());
-    }
 }

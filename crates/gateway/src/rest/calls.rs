@@ -6,7 +6,7 @@
 use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use greenroom_core::{
     Raw, Records, RefId, SessionId, SessionUid,
-    record::{Filter, Record, SessionState, Status},
+    record::{ConsoleRange, Filter, Record, SessionState, Status},
 };
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -26,7 +26,8 @@ use crate::{
 /// How many calls a list has unless it is asked for more or fewer: about what people look through at once.
 const LIST_DEFAULT: usize = 50;
 
-/// The longest list. At some 300 bytes a call it is a third of a megabyte, made and sent at once.
+/// The longest list. At some 300 bytes a call it is a third of a megabyte, made and sent at once. Long texts are cut by the
+/// store, which also ends a list early when it had to read too much: at most 10 MiB are sent.
 const LIST_MAX: usize = 1_000;
 
 /// The greatest number of lines that can be asked for. A database keeps no text of more than a billion bytes.
@@ -169,8 +170,9 @@ async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Call
         before: asked.before.map(|before| before.0),
         limit: limit + 1,
     };
-    let mut found = records.list(&desk.owner, filter).await?;
-    let more = found.len() > limit;
+    let listed = records.list(&desk.owner, filter).await?;
+    let more = listed.len() > limit || listed.is_cut;
+    let mut found = listed.summaries;
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|last| last.position);
     Ok(Json(Calls { calls: found.iter().map(Call::from).collect(), next }))
@@ -260,9 +262,13 @@ struct WhichLines {
     #[serde(default)]
     #[param(inline, required = false)]
     level: OfLevel,
+    /// From this line on, counted from 0: `next_offset` of the part before.
+    #[serde(default)]
+    #[param(value_type = Option<usize>, maximum = 1_000_000_000)]
+    offset: usize,
 }
 
-/// What the page's console said during a call, whole at every reading
+/// What the page's console said during a call: about a mebibyte of it, and where to read on
 #[utoipa::path(
     get, operation_id = "read_console", path = "/calls/{ref_id}/console", tag = "calls",
     params(("ref_id" = String, Path, format = Uuid), WhichLines),
@@ -274,9 +280,14 @@ async fn console(
     Asked(asked): Asked<WhichLines>,
 ) -> Result<Json<Console>, Problem> {
     let id = name.ref_id()?;
-    let lines = desk.records()?.console(&desk.owner, &id, asked.level.level()).await?;
-    let lines = lines.ok_or_else(|| Problem::no_call(&id))?;
-    Ok(Json(Console { ref_id: id.to_string(), console: lines.into_iter().map(Into::into).collect() }))
+    if asked.offset > LINES_MAX {
+        return Err(Problem::bad_query(&format!("`offset` must be 0 to {LINES_MAX}: `{}`", asked.offset)));
+    }
+    let range = ConsoleRange { level: asked.level.level(), offset: asked.offset };
+    let part = desk.records()?.console_part(&desk.owner, &id, range).await?;
+    let part = part.ok_or_else(|| Problem::no_call(&id))?;
+    let console = part.lines.into_iter().map(Into::into).collect();
+    Ok(Json(Console { ref_id: id.to_string(), console, next_offset: part.next }))
 }
 
 async fn record(records: &dyn Records, desk: &Desk, id: &RefId) -> Result<Record, Problem> {

@@ -139,6 +139,9 @@ pub struct Console {
     #[schema(format = Uuid)]
     pub(super) ref_id: String,
     pub(super) console: Vec<ConsoleMessage>,
+    /// The `offset` that reads on, if there is more.
+    #[schema(required)]
+    pub(super) next_offset: Option<usize>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -13,8 +13,9 @@ use std::{
 use greenroom_core::{
     BlobId, BoxFuture, Owner, Records, RefId, SessionUid, raw,
     record::{
-        Blob, BlobRef, Claim, ConsoleLine, Cursor, Event, Filter, Level, NotRecorded, Outcome, Record,
-        Request, Response, SessionRow, SessionState, Status, Summary, Timeline, Unreadable, What,
+        Blob, BlobRef, Claim, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Event, Filter, Level, Listed,
+        NotRecorded, Outcome, Record, Request, Response, SessionRow, SessionState, Status, Summary, Timeline,
+        Unreadable, What,
     },
 };
 
@@ -234,14 +235,11 @@ impl Records for Kept {
         self.read(|state| state.own(owner, id).map(|place| state.record(place)))
     }
 
-    fn list<'a>(
-        &'a self,
-        owner: &'a Owner,
-        filter: Filter,
-    ) -> BoxFuture<'a, Result<Vec<Summary>, Unreadable>> {
+    fn list<'a>(&'a self, owner: &'a Owner, filter: Filter) -> BoxFuture<'a, Result<Listed, Unreadable>> {
         self.read(|state| {
             let own = (0..state.records.len()).rev().filter(|place| state.records[*place].0.owner == *owner);
-            own.map(|place| state.summary(place))
+            let summaries = own
+                .map(|place| state.summary(place))
                 .filter(|one| filter.before.is_none_or(|before| one.position < before))
                 .filter(|one| filter.tool.as_ref().is_none_or(|tool| one.tool == *tool))
                 .filter(|one| {
@@ -253,7 +251,22 @@ impl Records for Kept {
                     filter.session.as_ref().is_none_or(|session| runs_in == Some(session))
                 })
                 .take(filter.limit)
-                .collect()
+                .collect();
+            Listed { summaries, is_cut: false }
+        })
+    }
+
+    fn console_part<'a>(
+        &'a self,
+        owner: &'a Owner,
+        id: &'a RefId,
+        range: ConsoleRange,
+    ) -> BoxFuture<'a, Result<Option<ConsolePart>, Unreadable>> {
+        self.read(|state| {
+            let place = state.own(owner, id)?;
+            let lines = state.records[place].1.iter().flat_map(|response| &response.console);
+            let lines = lines.filter(|line| range.level.is_none_or(|level| line.level == level));
+            Some(ConsolePart { lines: lines.skip(range.offset).cloned().collect(), next: None })
         })
     }
 

@@ -2,7 +2,7 @@
 
 use greenroom_core::{
     RefId,
-    record::{ConsoleLine, Level},
+    record::{ConsoleLine, ConsolePart, ConsoleRange, Level},
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -18,6 +18,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             "properties": {
                 "ref_id": { "type": "string" },
                 "level": { "type": "string", "enum": ["debug", "info", "warn", "error", ""] },
+                "offset": { "type": "integer", "minimum": 0 },
             },
             "required": ["ref_id"],
         })
@@ -31,28 +32,36 @@ pub(super) const TOOL: OwnTool = OwnTool {
                 ref_id: String,
                 #[serde(default)]
                 level: String,
+                #[serde(default)]
+                offset: usize,
             }
-            let Arguments { ref_id, level } = context.arguments()?;
-            let lines = read(context.records()?, context.owner(), &ref_id, &level).await?;
-            let notes = if lines.is_empty() { vec!["no such console lines".to_owned()] } else { Vec::new() };
-            Ok(Said { notes, ..Said::text(text(&lines)) })
+            let Arguments { ref_id, level, offset } = context.arguments()?;
+            let part = read(context.records()?, context.owner(), &ref_id, &level, offset).await?;
+            let mut notes = Vec::new();
+            if part.lines.is_empty() {
+                notes.push("no such console lines".to_owned());
+            }
+            notes.extend(part.next.map(|next| format!("there are more lines: read on with offset {next}")));
+            Ok(Said { notes, ..Said::text(text(&part.lines)) })
         })
     },
     ..BARE
 };
 
-/// The lines of a record, of one level or of all.
+/// A part of the lines of a record, of one level or of all.
 pub(crate) async fn read(
     records: &dyn greenroom_core::Records,
     owner: &greenroom_core::Owner,
     id: &str,
     level: &str,
-) -> Result<Vec<ConsoleLine>, Failure> {
+    offset: usize,
+) -> Result<ConsolePart, Failure> {
     let none = || NoContent::NoRecord(id.to_owned());
     let ref_id = RefId::parse(id).map_err(|_| none())?;
     let level = Level::ALL.into_iter().find(|one| one.as_str() == level);
-    let lines = records.console(owner, &ref_id, level).await.map_err(NoContent::from)?;
-    Ok(lines.ok_or_else(none)?)
+    let range = ConsoleRange { level, offset };
+    let part = records.console_part(owner, &ref_id, range).await.map_err(NoContent::from)?;
+    Ok(part.ok_or_else(none)?)
 }
 
 /// `[warn] text (http://…:3:7)`, a line each.

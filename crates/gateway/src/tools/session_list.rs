@@ -4,9 +4,15 @@ use greenroom_fleet::{SessionState, SessionStatus};
 use serde_json::{Value, json};
 
 use super::{BARE, Context, OwnTool, Said};
-use greenroom_core::time::timestamp;
+use greenroom_core::{excerpt::excerpt, time::timestamp};
 
 use crate::{browsers::index_of, rescue::Failure};
+
+/// Where the whole of a long title or URL is.
+const WHOLE: &str = "evaluate it in the session";
+
+/// What a list may have, in bytes of JSON: some hundred sessions with the longest titles, a thousand with usual ones.
+const LIST_BYTES_MAX: usize = 512 * 1024;
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "session_list",
@@ -18,16 +24,24 @@ pub(super) const TOOL: OwnTool = OwnTool {
 
 fn run(context: &Context<'_>) -> Result<Said, Failure> {
     let own = context.caller.connection.as_ref().map(|connection| connection.id);
-    let sessions: Vec<_> = context
-        .gateway
-        .fleet
-        .list(context.owner())
-        .into_iter()
-        // Another connection's own session is nobody else's business.
-        .filter(|status| status.connection.is_none_or(|id| Some(id) == own))
-        .map(|status| show(&status))
-        .collect();
-    Ok(json!({ "sessions": sessions }).into())
+    let mut all = context.gateway.fleet.list(context.owner());
+    // Another connection's own session is nobody else's business.
+    all.retain(|status| status.connection.is_none_or(|id| Some(id) == own));
+    let (mut sessions, mut bytes) = (Vec::new(), 0);
+    for status in &all {
+        let shown = show(status);
+        bytes += shown.to_string().len();
+        if bytes > LIST_BYTES_MAX {
+            break;
+        }
+        sessions.push(shown);
+    }
+    let left_out = all.len() - sessions.len();
+    let mut list = json!({ "sessions": sessions });
+    if left_out > 0 {
+        list["leftOut"] = json!(left_out);
+    }
+    Ok(list.into())
 }
 
 fn show(status: &SessionStatus) -> Value {
@@ -36,8 +50,8 @@ fn show(status: &SessionStatus) -> Value {
         "pool": status.pool,
         "instance": status.instance.map(|id| id.to_string()),
         "state": state_name(status.state),
-        "url": status.view.url,
-        "title": status.view.title,
+        "url": excerpt(&status.view.url, WHOLE),
+        "title": excerpt(&status.view.title, WHOLE),
         "created": timestamp(status.created),
         "lastUsed": timestamp(status.last_used),
         "callsInFlight": status.calls_in_flight,

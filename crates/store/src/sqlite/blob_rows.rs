@@ -4,6 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use greenroom_core::{
     Owner,
+    excerpt::FIELD_BYTES_MAX,
     record::{BlobId, BlobRef},
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -55,7 +56,8 @@ pub(crate) fn blobs(
 /// The rows come as they are read, so that no more are looked at than are asked for.
 pub(crate) fn blobs_sql() -> String {
     format!(
-        "SELECT {BLOB_REF} FROM blob_refs INDEXED BY blob_refs_by_owner WHERE owner = ?1
+        "SELECT sha256, substr(mime, 1, {FIELD_BYTES_MAX}), substr(name, 1, {FIELD_BYTES_MAX}), bytes
+         FROM blob_refs INDEXED BY blob_refs_by_owner WHERE owner = ?1
          AND EXISTS (SELECT 1 FROM blobs WHERE blobs.sha256 = blob_refs.sha256)
          ORDER BY position DESC, place DESC"
     )

@@ -12,8 +12,11 @@ use super::{
 };
 use crate::maintenance::Wanted;
 
-/// Records in a part. Each may have some megabytes.
+/// Records in a part.
 const PART: usize = 16;
+
+/// A part ends with the record that passes this: each may have tens of megabytes.
+const PART_BYTES_MAX: usize = 16 << 20;
 
 /// A record for programs. It has no line breaks when it is written as JSON.
 #[derive(Debug, Serialize)]
@@ -107,14 +110,32 @@ impl Parts {
         );
         let mut select = connection.prepare_cached(&sql)?;
         let mut rows = select.query(values.as_slice())?;
-        let mut part = Vec::new();
+        let (mut part, mut bytes) = (Vec::new(), 0);
         while let Some(row) = rows.next()? {
-            part.push(exported(connection, row)?);
+            let record = exported(connection, row)?;
+            bytes += record.bytes();
+            part.push(record);
+            if bytes > PART_BYTES_MAX {
+                break;
+            }
         }
         if let Some(last) = part.last() {
             self.after = last.position.cast_signed();
         }
         Ok(part)
+    }
+}
+
+impl Exported {
+    /// What its big parts take in memory.
+    fn bytes(&self) -> usize {
+        let of = |outcome: &ExportedOutcome| {
+            let console: usize = outcome.console.iter().map(|line| line.message.len()).sum();
+            let texts = [&outcome.error, &outcome.url, &outcome.title, &outcome.snapshot];
+            let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+            outcome.result.get().len() + texts + console
+        };
+        self.params.get().len() + self.outcome.as_ref().map_or(0, of)
     }
 }
 

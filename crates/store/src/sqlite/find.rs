@@ -8,7 +8,10 @@ use greenroom_core::{
     Owner, Raw,
     id::SessionUid,
     raw,
-    record::{BlobRef, ConsoleLine, Cursor, Filter, Level, Record, RefId, SessionRow, Status, Summary},
+    record::{
+        BlobRef, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Filter, Level, Listed, Record, RefId,
+        SessionRow, Status,
+    },
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 
@@ -53,12 +56,15 @@ pub(crate) fn blobs_of(connection: &Connection, position: u64) -> rusqlite::Resu
         .collect()
 }
 
+/// How many bytes of texts SQLite may go through for one list: a thousand calls with long errors, or a few with errors of
+/// megabytes. With the call that passes this the list ends, and says that there may be more.
+pub(super) const READ_BYTES_MAX: u64 = 16 << 20;
+
+/// What a part of a console may have, in bytes of messages.
+const CONSOLE_BYTES_MAX: usize = 1 << 20;
+
 /// Newest first.
-pub(crate) fn list(
-    connection: &Connection,
-    owner: &Owner,
-    filter: &Filter,
-) -> rusqlite::Result<Vec<Summary>> {
+pub(crate) fn list(connection: &Connection, owner: &Owner, filter: &Filter) -> rusqlite::Result<Listed> {
     let before = filter.before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
     let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
     let mut values: Vec<&dyn ToSql> = vec![&before, &limit];
@@ -71,7 +77,19 @@ pub(crate) fn list(
     if filter.tool.is_some() {
         values.push(&filter.tool);
     }
-    connection.prepare_cached(&list_sql(filter))?.query_map(values.as_slice(), rows::summary)?.collect()
+    let mut select = connection.prepare_cached(&list_sql(filter))?;
+    let mut found = select.query(values.as_slice())?;
+    let (mut listed, mut read) = (Listed::default(), 0);
+    while let Some(row) = found.next()? {
+        let (summary, bytes) = rows::listed(row)?;
+        listed.summaries.push(summary);
+        read += bytes;
+        if read > READ_BYTES_MAX {
+            listed.is_cut = true;
+            break;
+        }
+    }
+    Ok(listed)
 }
 
 /// The driving table comes first in the text, and `CROSS JOIN` keeps SQLite from choosing another: it has no figures
@@ -106,11 +124,42 @@ pub(crate) fn list_sql(filter: &Filter) -> String {
     let of_status =
         filter.status.map(|status| format!(" AND r.status = '{}'", status.as_str())).unwrap_or_default();
     // Position and owner are the same in both; SQLite must see that the driving table has them in its index, in order.
+    let columns = rows::listed_columns();
     format!(
-        "SELECT {SUMMARY} FROM {from} LEFT JOIN sessions s ON s.session_id = q.session_id
+        "SELECT {columns} FROM {from} LEFT JOIN sessions s ON s.session_id = q.session_id
          WHERE {driving}.position < ?1 AND {driving}.owner = ?3{of_status}{wheres}
          ORDER BY {driving}.position DESC LIMIT ?2"
     )
+}
+
+/// A part of a record's console; `None` when there is no such record.
+pub(crate) fn console_part(
+    connection: &Connection,
+    owner: &Owner,
+    id: &RefId,
+    range: ConsoleRange,
+) -> rusqlite::Result<Option<ConsolePart>> {
+    if position(connection, owner, id)?.is_none() {
+        return Ok(None);
+    }
+    let level = range.level.map(Level::as_str);
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT {} FROM console_logs WHERE ref_id = ?1 AND (?2 IS NULL OR level = ?2) ORDER BY id LIMIT -1 OFFSET ?3",
+        rows::console_heads()
+    ))?;
+    let mut found =
+        select.query(params![id.as_str(), level, i64::try_from(range.offset).unwrap_or(i64::MAX)])?;
+    let (mut part, mut bytes) = (ConsolePart::default(), 0);
+    while let Some(row) = found.next()? {
+        if bytes > CONSOLE_BYTES_MAX {
+            part.next = Some(range.offset + part.lines.len());
+            break;
+        }
+        let line = rows::console_head(row, usize::MAX)?;
+        bytes += line.message.len();
+        part.lines.push(line);
+    }
+    Ok(Some(part))
 }
 
 /// `None` when there is no such record.

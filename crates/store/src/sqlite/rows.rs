@@ -6,6 +6,7 @@ use std::{
 };
 
 use greenroom_core::{
+    excerpt::{FIELD_BYTES_MAX, excerpt_of},
     id::SessionUid,
     record::{
         BlobId, BlobRef, ConsoleLine, Level, Location, Outcome, RefId, SessionRef, SessionRow, SessionState,
@@ -56,6 +57,54 @@ pub(crate) fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
     })
 }
 
+/// How many characters of a text are read for a list: never fewer than are shown.
+pub(crate) const HEAD_CHARS: usize = FIELD_BYTES_MAX;
+
+/// Where the whole of a text is that a list shows the beginning of.
+const WHOLE: &str = "read the call by its ref_id";
+
+/// The columns of [`listed`]: those of [`SUMMARY`], of long texts only the heads, and how long these texts are.
+pub(crate) fn listed_columns() -> String {
+    let head = |column: &str| format!("substr({column}, 1, {HEAD_CHARS})");
+    format!(
+        "q.position, q.ref_id, {}, q.timestamp, s.session_id, s.name, s.pool, r.status, r.timestamp, r.took_ms, \
+         r.has_snapshot, r.console_count, r.console_errors, {}, {}, {}, octet_length(q.tool_name), \
+         octet_length(r.url), octet_length(r.title), octet_length(r.error_message)",
+        head("q.tool_name"),
+        head("r.url"),
+        head("r.title"),
+        head("r.error_message")
+    )
+}
+
+/// A record as a list shows it, and how many bytes the texts have that SQLite went through for it.
+pub(crate) fn listed(row: &Row<'_>) -> rusqlite::Result<(Summary, u64)> {
+    let mut summary = summary(row)?;
+    let bytes =
+        |column: usize| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.unwrap_or_default());
+    let mut sum = 0;
+    let mut cut = |text: &mut String, column: usize| {
+        let bytes = bytes(column)?.cast_unsigned();
+        sum += bytes;
+        *text = shown(text, bytes);
+        Ok::<_, rusqlite::Error>(())
+    };
+    cut(&mut summary.tool, 16)?;
+    if let Some(outcome) = &mut summary.outcome {
+        for (text, column) in [(&mut outcome.url, 17), (&mut outcome.title, 18), (&mut outcome.error, 19)] {
+            if let Some(text) = text {
+                cut(text, column)?;
+            }
+        }
+    }
+    Ok((summary, sum))
+}
+
+/// A text as lists show it, of which the head was read.
+pub(crate) fn shown(head: &str, bytes: u64) -> String {
+    excerpt_of(head, bytes, FIELD_BYTES_MAX, WHOLE).into_owned()
+}
+
 /// The columns of [`session`], of `sessions s`.
 ///
 /// The writer brings `last_activity` up to date when it has nothing else to do; what the last call says is exact.
@@ -80,6 +129,29 @@ pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
 
 /// The columns of [`console_line`], of `console_logs`.
 pub(crate) const CONSOLE_LINE: &str = "level, message, timestamp, location";
+
+/// How much of a message, in characters and in bytes, a part of a console has. A stack trace of a big application has some
+/// kilobytes.
+const MESSAGE_MAX: usize = 16 * 1024;
+
+/// A location is an address and two numbers. One with a `data:` URL of megabytes leads nobody anywhere.
+const LOCATION_BYTES_MAX: usize = 4096;
+
+/// The columns of [`console_head`], of `console_logs`.
+pub(crate) fn console_heads() -> String {
+    format!(
+        "level, substr(message, 1, {MESSAGE_MAX}), timestamp, \
+         CASE WHEN octet_length(location) <= {LOCATION_BYTES_MAX} THEN location END, octet_length(message)"
+    )
+}
+
+/// A line of which a long message is cut, to `message_max` bytes at most.
+pub(crate) fn console_head(row: &Row<'_>, message_max: usize) -> rusqlite::Result<ConsoleLine> {
+    let mut line = console_line(row)?;
+    let bytes = count(row, 4)?;
+    line.message = excerpt_of(&line.message, bytes, message_max.min(MESSAGE_MAX), WHOLE).into_owned();
+    Ok(line)
+}
 
 pub(crate) fn console_line(row: &Row<'_>) -> rusqlite::Result<ConsoleLine> {
     let level: String = row.get(0)?;

@@ -8,16 +8,23 @@
 
 use greenroom_core::{
     Owner,
+    excerpt::FIELD_BYTES_MAX,
     id::SessionUid,
-    record::{Event, Summary, Timeline, What},
+    record::{Event, Level, Summary, Timeline, What},
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::rows::{self, CONSOLE_LINE, SUMMARY};
+use super::{find::READ_BYTES_MAX, rows};
 
 /// How many events a part may have: with the call that passes this it ends. A page can write thousands of console lines
 /// in a call; as lines of some hundred bytes these are a few MiB of answer.
 const EVENTS_MAX: usize = 20_000;
+
+/// What the texts of a part may have: with the call that passes this it ends.
+const PART_BYTES_MAX: usize = 4 << 20;
+
+/// How many console lines of a call are events. The rest are in the call's own console.
+const LINES_MAX: usize = 1_000;
 
 pub(crate) fn timeline(
     connection: &Connection,
@@ -28,13 +35,22 @@ pub(crate) fn timeline(
 ) -> rusqlite::Result<Timeline> {
     let start = i64::try_from(from).unwrap_or(i64::MAX);
     let limit = i64::try_from(calls_max).unwrap_or(i64::MAX);
-    let calls: Vec<Summary> = connection
-        .prepare_cached(&calls_sql())?
-        .query_map(params![session.as_str(), start, owner.as_str(), limit], rows::summary)?
-        .collect::<Result<_, _>>()?;
+    let mut select = connection.prepare_cached(&calls_sql())?;
+    let mut found = select.query(params![session.as_str(), start, owner.as_str(), limit])?;
+    let (mut calls, mut read): (Vec<Summary>, u64) = Default::default();
+    while let Some(row) = found.next()? {
+        let (call, bytes) = rows::listed(row)?;
+        calls.push(call);
+        read += bytes;
+        if read > READ_BYTES_MAX {
+            break;
+        }
+    }
+    drop(found);
     let mut timeline = Timeline { events: Vec::new(), next: from };
+    let mut bytes = 0;
     let Some(first) = calls.first().map(|call| call.position) else { return Ok(timeline) };
-    let mut is_full = calls.len() >= calls_max;
+    let mut is_full = calls.len() >= calls_max || read > READ_BYTES_MAX;
     let mut pending = None;
     let mut url = url_before(connection, owner, session, start)?;
     for call in calls {
@@ -42,8 +58,10 @@ pub(crate) fn timeline(
             pending.get_or_insert(call.position);
         }
         timeline.next = call.position + 1;
+        let before = timeline.events.len();
         add(connection, &mut timeline.events, &mut url, call)?;
-        if timeline.events.len() >= EVENTS_MAX {
+        bytes += timeline.events.iter().skip(before).map(text_bytes).sum::<usize>();
+        if timeline.events.len() >= EVENTS_MAX || bytes >= PART_BYTES_MAX {
             is_full = true;
             break;
         }
@@ -57,6 +75,14 @@ pub(crate) fn timeline(
     Ok(timeline)
 }
 
+fn text_bytes(event: &Event) -> usize {
+    match &event.what {
+        What::Call { tool, .. } => tool.len(),
+        What::Navigation { url, title } => url.len() + title.as_ref().map_or(0, String::len),
+        What::Console { message, .. } | What::Error { message } => message.len(),
+    }
+}
+
 /// Whether calls of the session may still end.
 fn is_active(connection: &Connection, session: &SessionUid) -> rusqlite::Result<bool> {
     let state = connection
@@ -67,8 +93,9 @@ fn is_active(connection: &Connection, session: &SessionUid) -> rusqlite::Result<
 }
 
 pub(crate) fn calls_sql() -> String {
+    let columns = rows::listed_columns();
     format!(
-        "SELECT {SUMMARY} FROM requests q INDEXED BY requests_by_session
+        "SELECT {columns} FROM requests q INDEXED BY requests_by_session
          LEFT JOIN responses r ON r.position = q.position
          LEFT JOIN sessions s ON s.session_id = q.session_id
          WHERE q.session_id = ?1 AND q.position >= ?2 AND q.owner = ?3 ORDER BY q.position LIMIT ?4"
@@ -84,11 +111,14 @@ fn url_before(
 ) -> rusqlite::Result<Option<String>> {
     connection
         .prepare_cached(URL_BEFORE)?
-        .query_row(params![session.as_str(), start, owner.as_str()], |row| row.get(0))
+        .query_row(params![session.as_str(), start, owner.as_str()], |row| {
+            Ok(rows::shown(row.get_ref(0)?.as_str()?, rows::count(row, 1)?))
+        })
         .optional()
 }
 
-pub(crate) const URL_BEFORE: &str = "SELECT r.url
+/// The head alone: lists show no more, and it is compared with theirs. `rows::HEAD_CHARS` characters of it.
+pub(crate) const URL_BEFORE: &str = "SELECT substr(r.url, 1, 2048), octet_length(r.url)
      FROM requests q INDEXED BY requests_by_session CROSS JOIN responses r ON r.position = q.position
      WHERE q.session_id = ?1 AND q.position < ?2 AND q.owner = ?3 AND r.url IS NOT NULL
      ORDER BY q.position DESC LIMIT 1";
@@ -115,10 +145,12 @@ fn add(
         }
     }
     if outcome.console > 0 {
+        let heads = rows::console_heads();
         let mut select = connection.prepare_cached(&format!(
-            "SELECT {CONSOLE_LINE} FROM console_logs WHERE ref_id = ?1 ORDER BY id"
+            "SELECT {heads} FROM console_logs WHERE ref_id = ?1 ORDER BY id LIMIT {LINES_MAX}"
         ))?;
-        for line in select.query_map([ref_id.as_str()], rows::console_line)? {
+        let lines = select.query_map([ref_id.as_str()], |row| rows::console_head(row, FIELD_BYTES_MAX))?;
+        for line in lines {
             let line = line?;
             events.push(Event {
                 at: line.at.unwrap_or(outcome.at),
@@ -126,6 +158,11 @@ fn add(
                 what: What::Console { level: line.level, message: line.message },
             });
         }
+    }
+    if let Some(more) = outcome.console.checked_sub(LINES_MAX).filter(|more| *more > 0) {
+        let message = format!("… {more} more lines: read the console of the call");
+        let what = What::Console { level: Level::Info, message };
+        events.push(Event { at: outcome.at, ref_id: ref_id.clone(), what });
     }
     if let Some(message) = outcome.error {
         events.push(Event { at: outcome.at, ref_id, what: What::Error { message } });

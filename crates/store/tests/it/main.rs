@@ -8,6 +8,7 @@
     reason = "a test starts itself again as another process, and fails by panicking"
 )]
 
+mod big;
 mod blobs;
 mod faults;
 mod journal;

@@ -158,7 +158,7 @@ impl World {
                         ..Filter::default()
                     };
                     let listed = soon(store.list(owner, filter)).await.unwrap();
-                    let listed: Vec<_> = listed.into_iter().map(|summary| summary.ref_id).collect();
+                    let listed: Vec<_> = listed.summaries.into_iter().map(|summary| summary.ref_id).collect();
                     assert_eq!(listed, self.list(owner, session, status));
                 }
             }

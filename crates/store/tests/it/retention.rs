@@ -101,7 +101,7 @@ async fn too_many_records_go_oldest_first() {
     assert!(vacuumed.bytes_before > 4 << 20 && vacuumed.bytes_after <= 1 << 20, "{vacuumed:?}");
     let store = open(folder.path());
     let kept = soon(store.list(&owner, Filter { limit: 1000, ..Filter::default() })).await.unwrap();
-    let kept: Vec<_> = kept.into_iter().rev().map(|summary| summary.ref_id).collect();
+    let kept: Vec<_> = kept.summaries.into_iter().rev().map(|summary| summary.ref_id).collect();
     assert!(kept.len() > 10 && kept == names[100 - kept.len()..], "{} are kept", kept.len());
     soon(store.close()).await;
 

@@ -45,10 +45,9 @@ async fn an_id_forges_no_line() {
 /// A configuration that somebody else wrote drives no terminal either: what is wrong in it is written out.
 #[test]
 fn a_configuration_drives_no_terminal() {
-    for (text, shown) in [
-        (r#"log = "info\u001b[2J\u009b31m""#, r"\u{9b}31m"),
-        (r#""a\u001b[2J\u202e" = 1"#, r"\u{202e}"),
-    ] {
+    for (text, shown) in
+        [(r#"log = "info\u001b[2J\u009b31m""#, r"\u{9b}31m"), (r#""a\u001b[2J\u202e" = 1"#, r"\u{202e}")]
+    {
         let said = crate::run::Place::new().file("cwd/greenroom.toml", text).run(&["config", "show"]);
         assert!(said.starts_with("exit code: 2") && is_harmless(&said), "{said:?}");
         assert!(said.contains(shown), "{said}");

@@ -1,0 +1,135 @@
+//! Records with texts of megabytes: lists show their beginnings, in parts of bounded size, and the records keep the whole.
+
+use greenroom_core::{
+    Owner, Records as _, RefId,
+    record::{ConsoleLine, ConsoleRange, Filter, Level, Response, Status, What},
+};
+use greenroom_store::Store;
+
+use crate::kit::{folder, open, request, response, session, soon};
+
+const MIB: usize = 1 << 20;
+
+/// A failed call of a session, with a text of so many bytes for its error, URL, title and one console line.
+async fn failed(store: &Store, owner: &Owner, bytes: usize) -> RefId {
+    let begun = request(owner, Some(&session("shop")));
+    soon(store.begin(begun.clone())).await.unwrap();
+    let text = |letter: &str| letter.repeat(bytes);
+    let line = ConsoleLine { level: Level::Error, message: text("c"), at: None, location: None };
+    let ended = Response {
+        status: Status::Error,
+        error: Some(text("e")),
+        url: Some(text("u")),
+        title: Some(text("t")),
+        console: vec![line],
+        ..response(&begun.ref_id)
+    };
+    soon(store.end(ended)).await.unwrap();
+    begun.ref_id
+}
+
+fn all(before: Option<u64>) -> Filter {
+    Filter { before, limit: 1_000, ..Filter::default() }
+}
+
+/// A list cuts every text and says how long it was; the record has the whole.
+#[tokio::test]
+async fn lists_cut_every_text() {
+    let (folder, owner) = (folder(), Owner::local());
+    let store = open(folder.path());
+    let id = failed(&store, &owner, MIB).await;
+    let listed = soon(store.list(&owner, all(None))).await.unwrap();
+    let outcome = listed[0].outcome.clone().unwrap();
+    for text in [outcome.error, outcome.url, outcome.title].map(Option::unwrap) {
+        assert!(text.len() < 4096, "{}", text.len());
+        assert!(
+            text.ends_with("… (1048576 bytes in all; read the call by its ref_id for the whole)"),
+            "{text}"
+        );
+    }
+    let record = soon(store.record(&owner, &id)).await.unwrap().unwrap();
+    assert_eq!(record.summary.outcome.unwrap().error.unwrap().len(), MIB);
+    soon(store.close()).await;
+}
+
+/// A list ends early when its texts are large, says so, and going on reaches every call once.
+#[tokio::test]
+async fn lists_read_a_bounded_number_of_bytes() {
+    let (folder, owner) = (folder(), Owner::local());
+    let store = open(folder.path());
+    let mut made = Vec::new();
+    for _ in 0..25 {
+        made.push(failed(&store, &owner, 2 * MIB).await);
+    }
+    let (mut found, mut before, mut parts) = (Vec::new(), None, 0);
+    loop {
+        let part = soon(store.list(&owner, all(before))).await.unwrap();
+        // Each call has 6 MiB of texts, and 16 MiB are read.
+        assert!(part.len() <= 3, "{}", part.len());
+        before = part.last().map(|last| last.position);
+        found.extend(part.iter().map(|summary| summary.ref_id.clone()));
+        parts += 1;
+        if !part.is_cut {
+            break;
+        }
+    }
+    found.reverse();
+    assert!(found == made && parts >= 9, "{parts}");
+    soon(store.close()).await;
+}
+
+/// Parts of a timeline and of a console are bounded in bytes too, and going on reaches everything once.
+#[tokio::test]
+async fn timelines_and_consoles_come_in_parts() {
+    let (folder, owner) = (folder(), Owner::local());
+    let (store, session) = (open(folder.path()), session("shop"));
+    let line = |n: usize| {
+        let message = format!("{n} {}", "x".repeat(64 * 1024));
+        ConsoleLine { level: Level::Info, message, at: None, location: None }
+    };
+    let mut calls = Vec::new();
+    for _ in 0..4 {
+        let begun = request(&owner, Some(&session));
+        soon(store.begin(begun.clone())).await.unwrap();
+        let ended = Response { console: (0..1_500).map(line).collect(), ..response(&begun.ref_id) };
+        soon(store.end(ended)).await.unwrap();
+        calls.push(begun.ref_id);
+    }
+    let (mut from, mut parts, mut seen) = (0, 0, 0);
+    loop {
+        let part = soon(store.timeline(&owner, &session.uid, from, 1_000)).await.unwrap();
+        if part.next == from {
+            break;
+        }
+        let bytes = |what: &What| if let What::Console { message, .. } = what { message.len() } else { 0 };
+        let bytes: usize = part.events.iter().map(|event| bytes(&event.what)).sum();
+        assert!(bytes < 8 * MIB, "{bytes}");
+        let more = part.events.iter().filter(|event| {
+            matches!(&event.what, What::Console { message, .. } if message == "… 500 more lines: read the console of the call")
+        });
+        seen += more.count();
+        (from, parts) = (part.next, parts + 1);
+    }
+    assert_eq!(seen, 4, "each call says what was left out");
+    assert!(parts > 1, "{parts}");
+
+    let (mut range, mut numbers, mut parts) = (ConsoleRange::default(), Vec::new(), 0);
+    loop {
+        let part = soon(store.console_part(&owner, &calls[0], range)).await.unwrap().unwrap();
+        let bytes: usize = part.lines.iter().map(|line| line.message.len()).sum();
+        assert!(bytes < 2 * MIB, "{bytes}");
+        numbers.extend(part.lines.iter().map(|line| line.message.split(' ').next().unwrap().to_owned()));
+        parts += 1;
+        match part.next {
+            Some(next) => range.offset = next,
+            None => break,
+        }
+    }
+    assert!(parts > 10, "{parts}");
+    assert_eq!(numbers, (0..1_500).map(|n| n.to_string()).collect::<Vec<_>>());
+    let errors = ConsoleRange { level: Some(Level::Error), ..ConsoleRange::default() };
+    assert_eq!(soon(store.console_part(&owner, &calls[0], errors)).await.unwrap().unwrap().lines, []);
+    let stranger = Owner::new("stranger");
+    assert!(soon(store.console_part(&stranger, &calls[0], range)).await.unwrap().is_none());
+    soon(store.close()).await;
+}
