@@ -150,6 +150,7 @@ pub enum Lost {
     Process { status: Arc<str>, stderr_tail: Arc<str> },
     #[error("the browser ended ({status}){}", last_words(.stderr_tail))]
     Browser { status: Arc<str>, stderr_tail: Arc<str> },
+    /// Its pages crashed too often. One crash costs one tab; see [`Seat::take_crashes`].
     #[error("the page crashed ({0})")]
     Page(Arc<str>),
     #[error("the engine did not answer within {}", human(*.0))]
@@ -157,6 +158,9 @@ pub enum Lost {
     /// It failed its health checks.
     #[error("the browser was given up: {0}")]
     Unwell(Arc<str>),
+    /// The browser goes on without what its network service had in memory.
+    #[error("the browser's network service ended: the cookies of all its sessions are gone")]
+    Cookies,
     #[error("the engine broke the protocol: {0}")]
     Protocol(Arc<str>),
     #[error("greenroom is shutting down")]
@@ -205,6 +209,10 @@ pub enum OpenError {
     /// The instance is gone; another one may do.
     #[error(transparent)]
     Lost(#[from] Lost),
+    /// This seat was not made in time, and is cleared away when it comes up late. Whether the instance still answers is for
+    /// [`Instance::ping`] to say.
+    #[error(transparent)]
+    Late(StartError),
     /// This seat could not be made; the instance lives.
     #[error(transparent)]
     Failed(#[from] StartError),
@@ -256,6 +264,18 @@ pub struct View {
     pub title: String,
     pub tabs: usize,
 }
+
+/// A tab whose page crashed. Cookies and the other tabs of its seat are as they were.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crash {
+    /// What it showed.
+    pub url: Arc<str>,
+    /// How it ended, in the browser's words: `crashed`, `oom`, `killed`.
+    pub why: Arc<str>,
+}
+
+/// How many crashes an agent is told of with one answer. More than a few say nothing new.
+pub const CRASHES_TOLD_MAX: usize = 8;
 
 /// Starts instances of one configured engine.
 pub trait Engine: Send + Sync {
@@ -326,6 +346,11 @@ pub trait Seat: Send {
     fn own_wait(&self, call: &Call) -> Duration;
     /// Becomes `Some` once, when this seat can take no more calls.
     fn lost(&self) -> watch::Receiver<Option<Lost>>;
+    /// The tabs that crashed since this was last asked, oldest first, and no more than [`CRASHES_TOLD_MAX`]. The seat goes on
+    /// without them.
+    fn take_crashes(&mut self) -> Vec<Crash> {
+        Vec::new()
+    }
     fn view(&self) -> watch::Receiver<View>;
     /// Gives the context back. Returns when it is gone.
     fn close(self: Box<Self>) -> BoxFuture<'static, ()>;

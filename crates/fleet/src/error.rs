@@ -18,6 +18,8 @@ pub struct LeaseTimeout {
     pub slots: usize,
     /// Callers still waiting, this one not counted.
     pub waiting: usize,
+    /// Instances that lend nothing because they do not answer.
+    pub silent: usize,
     /// The instance that was waited for, if it had to be a certain one.
     pub instance: Option<InstanceId>,
     /// Who holds the slots, as far as this caller may know.
@@ -31,6 +33,9 @@ pub enum FleetError {
     /// No instance or seat could be made. Nothing is remembered of it; the next call tries again.
     #[error("cannot start a browser: {0}")]
     Start(#[from] StartError),
+    /// A browser runs, but did not open a session in time. It stays; nothing is remembered of the session.
+    #[error("no session could be opened in time: {0}")]
+    Late(StartError),
     /// The session died under this call. Whether the call had an effect is not known.
     #[error("the session was lost during this call: {0}")]
     Lost(Lost),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, Instance, Lost, OpenError, Seat, StartError};
+use greenroom_core::{Agent, Instance, Lost, OpenError, Seat, StartError, port::human};
 use tokio::{sync::watch, time::timeout};
 
 /// How long a seat may take to open. Connecting and making a context take well under a second; a browser that
@@ -15,8 +15,10 @@ const CLOSE: Duration = Duration::from_secs(5);
 
 /// Why there is no seat.
 pub(crate) enum NoSeat {
-    /// The instance is gone or does not answer; another one may do.
+    /// The instance is gone; another one may do.
     Instance(StartError),
+    /// The instance did not make it in time. It may live; another one may be faster.
+    Late(StartError),
     /// This seat could not be made; the instance lives.
     Failed(StartError),
 }
@@ -24,7 +26,7 @@ pub(crate) enum NoSeat {
 impl From<NoSeat> for StartError {
     fn from(why: NoSeat) -> Self {
         match why {
-            NoSeat::Instance(error) | NoSeat::Failed(error) => error,
+            NoSeat::Instance(error) | NoSeat::Late(error) | NoSeat::Failed(error) => error,
         }
     }
 }
@@ -33,8 +35,9 @@ pub(crate) async fn open(instance: &dyn Instance, agent: Arc<dyn Agent>) -> Resu
     match timeout(OPEN, instance.open(agent)).await {
         Ok(Ok(seat)) => Ok(seat),
         Ok(Err(OpenError::Lost(lost))) => Err(NoSeat::Instance(StartError::new(lost.to_string()))),
+        Ok(Err(OpenError::Late(error))) => Err(NoSeat::Late(error)),
         Ok(Err(OpenError::Failed(error))) => Err(NoSeat::Failed(error)),
-        Err(_) => Err(NoSeat::Instance(StartError::new(format!("no seat within {} s", OPEN.as_secs())))),
+        Err(_) => Err(NoSeat::Late(StartError::new(format!("no seat within {}", human(OPEN))))),
     }
 }
 

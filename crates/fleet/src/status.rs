@@ -78,6 +78,6 @@ impl InstanceStatus {
 
     /// It can be lent now.
     pub fn is_available(&self) -> bool {
-        self.health == Health::Healthy && !self.draining && !self.is_leased()
+        self.health == Health::Healthy && self.check.responsive && !self.draining && !self.is_leased()
     }
 }

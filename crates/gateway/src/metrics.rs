@@ -248,6 +248,7 @@ impl Watcher for Metrics {
             FleetError::NoHealthy { .. } => "no_healthy_instance",
             FleetError::InstanceDown { .. } => "instance_down",
             FleetError::Start(_) => "start_failed",
+            FleetError::Late(_) => "open_timeout",
             FleetError::ShuttingDown => "shutting_down",
             _ => "other",
         };

@@ -224,6 +224,9 @@ impl Failure {
                     "run `greenroom doctor`; nothing is remembered of this failure, the next call tries again",
                 ),
             },
+            FleetError::Late(_) => failure("open_timeout")
+                .hint("the call had no effect; the browser is busy or does not answer, and the next call may get another")
+                .retryable(),
             FleetError::Lost(_) => failure("session_lost").hint(
                 "whether the call had its effect is not known; the next call begins with a new, empty page",
             ),
@@ -302,7 +305,7 @@ impl Failure {
 
 /// How full the pool is, who holds it, who else waits, and what would help.
 fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
-    let LeaseTimeout { pool, browser, leased, slots, waiting, instance, holders, .. } = timeout;
+    let LeaseTimeout { pool, browser, leased, slots, waiting, silent, instance, holders, .. } = timeout;
     let mut hint = format!("{leased} of {slots} slots are leased");
     if !holders.is_empty() {
         let named = holders.iter().take(HOLDERS_MAX).cloned().collect::<Vec<_>>().join(", ");
@@ -315,6 +318,11 @@ fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
         0 => {}
         1 => hint += ", 1 other caller waits",
         _ => hint += &format!(", {waiting} other callers wait"),
+    }
+    match silent {
+        0 => {}
+        1 => hint += ", 1 instance does not answer and lends nothing until it does",
+        _ => hint += &format!(", {silent} instances do not answer and lend nothing until they do"),
     }
     if instance.is_some() {
         hint += "; leave `browser_instance` out for whichever is free first";
@@ -412,6 +420,7 @@ mod tests {
             leased: holders.len(),
             slots: holders.len(),
             waiting,
+            silent: 0,
             instance: None,
             holders: holders.iter().map(|name| (*name).to_owned()).collect(),
         }
@@ -428,6 +437,8 @@ mod tests {
         let hint = who_holds(&timeout(&["x"; 8], 3), false);
         assert!(hint.contains("by x, x, x, x, x and 3 more, 3 other callers wait"), "{hint}");
         assert!(hint.ends_with("raise `pool.slots` or `pool.instances_max`"), "{hint}");
+        let hint = who_holds(&LeaseTimeout { silent: 1, ..timeout(&[], 0) }, true);
+        assert!(hint.contains("1 instance does not answer and lends nothing until it does"), "{hint}");
         let one = LeaseTimeout { instance: Some(greenroom_core::InstanceId(2)), ..timeout(&[], 0) };
         assert!(who_holds(&one, true).contains("leave `browser_instance` out"));
         let browser = Some(std::sync::Arc::new(greenroom_fleet::BrowserName { index: 2, label: None }));

@@ -2,7 +2,7 @@
 
 use super::{
     Figures, Ledger, Lent, WaiterId,
-    ledger::index,
+    ledger::{index, number},
     line::Line,
     place::{Phase, Place, Slot},
 };
@@ -36,6 +36,19 @@ impl Ledger {
     /// Whether an instance is being started, or about to be.
     pub fn is_starting(&self, id: InstanceId) -> bool {
         self.place(id).is_some_and(|place| place.phase == Phase::Starting)
+    }
+
+    /// Whether an instance lends nothing because it did not answer.
+    pub fn is_withheld(&self, id: InstanceId) -> bool {
+        self.place(id).is_some_and(|place| place.phase == Phase::Withheld)
+    }
+
+    /// The instances that lend nothing because they did not answer.
+    pub fn withheld(&self) -> impl Iterator<Item = InstanceId> {
+        let is_withheld =
+            |place: &Option<Place>| place.as_ref().is_some_and(|place| place.phase == Phase::Withheld);
+        let numbered = self.places.iter().enumerate();
+        numbered.filter(move |(_, place)| is_withheld(place)).filter_map(|(at, _)| number(at))
     }
 
     /// Whether a lease is still worth something.

@@ -81,9 +81,12 @@ impl Ledger {
         Asked::Wait(waiter)
     }
 
-    /// Takes this slot for the house, if it is free.
+    /// Takes this slot for the house, if it is free. Also of an instance that is withheld: what is kept there may have to
+    /// be closed.
     pub fn take(&mut self, instance: InstanceId, slot: usize) -> Option<Lent> {
-        if !self.free.take(index(instance), slot) {
+        let is_withheld =
+            |place: &Place| place.phase == Phase::Withheld && place.slots.get(slot) == Some(&Slot::Free);
+        if !self.free.take(index(instance), slot) && !self.place(instance).is_some_and(is_withheld) {
             return None;
         }
         Some(self.mark(instance, slot, To::House))
@@ -235,7 +238,8 @@ impl Ledger {
                 To::Caller => place.lent += 1,
                 To::House => place.upkeep += 1,
             }
-            let load = (place.out() < place.slots.len()).then_some(before + 1);
+            let has_room = place.phase == Phase::Open && place.out() < place.slots.len();
+            let load = has_room.then_some(before + 1);
             self.free.set_load(at, before, load);
         }
         Lent { instance: id, slot, serial }

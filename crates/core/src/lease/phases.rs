@@ -38,7 +38,7 @@ impl Ledger {
         let Some(phase) = self.place(id).filter(|place| place.out() == 0).map(|place| place.phase) else {
             return;
         };
-        if matches!(phase, Phase::Open | Phase::Draining { .. }) {
+        if matches!(phase, Phase::Open | Phase::Withheld | Phase::Draining { .. }) {
             return;
         }
         let was_chosen = self.to_start.contains(&id);
@@ -92,7 +92,7 @@ impl Ledger {
     pub fn drain(&mut self, id: InstanceId, back: bool) -> Changes {
         match self.place(id).map(|place| place.phase) {
             Some(Phase::Open) => self.clear_free(id),
-            Some(Phase::Draining { .. }) => {}
+            Some(Phase::Withheld | Phase::Draining { .. }) => {}
             _ => self.end_life(id),
         }
         self.enter(id, Phase::Draining { back });
@@ -102,10 +102,29 @@ impl Ledger {
         Changes { granted: Vec::new(), refused }
     }
 
+    /// The instance did not answer when it was asked for a sign of life. It lends nothing until [`Ledger::answers_again`].
+    /// Those who wait for it alone go on waiting; for the others a cold instance is started if there is one.
+    pub fn withhold(&mut self, id: InstanceId) {
+        if self.place(id).is_some_and(|place| place.phase == Phase::Open) {
+            self.clear_free(id);
+            self.enter(id, Phase::Withheld);
+            self.start_if_short();
+        }
+    }
+
+    /// An instance that was withheld has answered, and lends again.
+    pub fn answers_again(&mut self, id: InstanceId) -> Changes {
+        self.lend_again(id, |phase| phase == Phase::Withheld)
+    }
+
     /// An instance that was to lend nothing more lends again.
     pub fn reopen(&mut self, id: InstanceId) -> Changes {
+        self.lend_again(id, |phase| matches!(phase, Phase::Draining { .. }))
+    }
+
+    fn lend_again(&mut self, id: InstanceId, is_due: impl Fn(Phase) -> bool) -> Changes {
         let at = index(id);
-        let Some(place) = self.place(id).filter(|place| matches!(place.phase, Phase::Draining { .. })) else {
+        let Some(place) = self.place(id).filter(|place| is_due(place.phase)) else {
             return Changes::default();
         };
         let out = place.out();
@@ -157,7 +176,7 @@ impl Ledger {
                 self.cold.insert(index(id));
             }
             Phase::Starting => self.coming += slots,
-            Phase::Open | Phase::Down { .. } | Phase::Draining { .. } => {}
+            Phase::Open | Phase::Withheld | Phase::Down { .. } | Phase::Draining { .. } => {}
         }
     }
 
@@ -175,7 +194,7 @@ impl Ledger {
                 self.coming -= slots;
                 self.to_start.retain(|other| *other != id);
             }
-            Phase::Open | Phase::Down { .. } | Phase::Draining { .. } => {}
+            Phase::Open | Phase::Withheld | Phase::Down { .. } | Phase::Draining { .. } => {}
         }
     }
 

@@ -8,6 +8,8 @@ pub(super) enum Phase {
     Cold,
     Starting,
     Open,
+    /// It runs, but did not answer. It lends nothing until it does; what is lent stays lent.
+    Withheld,
     /// It is gone.
     Down {
         back: bool,

@@ -22,6 +22,8 @@ enum Event {
     Lost(u32, u8),
     Drain(u32, bool),
     Reopen(u32),
+    Withhold(u32),
+    AnswersAgain(u32),
     Retire(u32),
     Add { slots: usize, cold: bool },
     Remove(u32),
@@ -39,6 +41,8 @@ fn event() -> impl Generator<Value = Event> {
         1 => (id.clone(), 0..3_u8).prop_map(|(id, hope)| Event::Lost(id, hope)),
         1 => (id.clone(), any::<bool>()).prop_map(|(id, back)| Event::Drain(id, back)),
         1 => id.clone().prop_map(Event::Reopen),
+        1 => id.clone().prop_map(Event::Withhold),
+        1 => id.clone().prop_map(Event::AnswersAgain),
         1 => id.clone().prop_map(Event::Retire),
         1 => (1..3_usize, any::<bool>()).prop_map(|(slots, cold)| Event::Add { slots, cold }),
         1 => id.clone().prop_map(Event::Remove),
@@ -50,6 +54,7 @@ fn event() -> impl Generator<Value = Event> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
+    Withheld,
     Draining,
     Other,
 }
@@ -189,6 +194,22 @@ fn run(strategy: Strategy, events: Vec<Event>) {
             {
                 model.instances.insert(id, (State::Open, model.instances[&id].1));
                 model.apply(ledger.reopen(InstanceId(id)));
+            }
+            Event::Withhold(id) => {
+                ledger.withhold(InstanceId(id));
+                if let Some(instance) =
+                    model.instances.get_mut(&id).filter(|(state, _)| *state == State::Open)
+                {
+                    instance.0 = State::Withheld;
+                }
+            }
+            Event::AnswersAgain(id) => {
+                if let Some(instance) =
+                    model.instances.get_mut(&id).filter(|(state, _)| *state == State::Withheld)
+                {
+                    instance.0 = State::Open;
+                }
+                model.apply(ledger.answers_again(InstanceId(id)));
             }
             Event::Retire(id) if ledger.retire(InstanceId(id)) => {
                 assert!(!model.lent.iter().any(|(lent, _)| lent.instance.0 == id), "it was lent");

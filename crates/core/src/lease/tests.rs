@@ -255,6 +255,51 @@ fn a_draining_instance_is_reopened() {
     assert_eq!(any(&mut ledger), Asked::Refused(Refused::Hopeless));
 }
 
+/// An instance that did not answer lends nothing, to nobody, until it has answered; what is lent of it stays lent, and
+/// those who wait for any slot are served by another instance.
+#[test]
+fn a_silent_instance_is_withheld() {
+    let mut ledger = ledger(Strategy::LeastUsed, 2, 2);
+    let kept = lent(keyed(&mut ledger, 0));
+    ledger.withhold(InstanceId(0));
+    assert!(ledger.is_withheld(InstanceId(0)) && ledger.is_valid(kept));
+    assert_eq!(ledger.withheld().collect::<Vec<_>>(), [InstanceId(0)]);
+    assert_eq!(takes(&mut ledger, 2), [1, 1]);
+    let keyed_waiter = waits(keyed(&mut ledger, 0));
+    let waiter = waits(any(&mut ledger));
+    // Whoever looks after open seats may still take its slot to clear it, and gives it back to nobody.
+    let cleared = ledger.take(InstanceId(0), 1 - kept.slot).unwrap();
+    assert_eq!(ledger.take(InstanceId(0), 1 - kept.slot), None);
+    assert_eq!(ledger.give_back(cleared), None);
+    assert_eq!(ledger.give_back(kept), None);
+    assert!(!ledger.retire(InstanceId(0)));
+    let granted = ledger.answers_again(InstanceId(0)).granted;
+    assert_eq!(granted.iter().map(|grant| grant.waiter).collect::<Vec<_>>(), [keyed_waiter, waiter]);
+    assert_eq!(ledger.answers_again(InstanceId(0)), Changes::default(), "it lends already");
+
+    // Told to drain, or lost, meanwhile: an answer does not undo that.
+    ledger.withhold(InstanceId(0));
+    ledger.drain(InstanceId(0), true);
+    assert!(ledger.is_valid(granted[0].lent));
+    assert_eq!(ledger.answers_again(InstanceId(0)), Changes::default());
+    ledger.lost(InstanceId(0), Hope::Soon);
+    ledger.withhold(InstanceId(0));
+    assert_eq!(ledger.answers_again(InstanceId(0)), Changes::default());
+}
+
+/// Where instances are added as they are needed, another one is started when the only one does not answer.
+#[test]
+fn a_silent_instance_has_another_one_started() {
+    let mut ledger = elastic(2, 1);
+    waits(any(&mut ledger));
+    let first = ledger.take_start().unwrap();
+    let lease = ledger.started(first).granted[0].lent;
+    ledger.withhold(first);
+    assert_eq!((ledger.give_back(lease), ledger.take_start()), (None, None), "nobody waits");
+    waits(any(&mut ledger));
+    assert!(ledger.take_start().is_some_and(|second| second != first));
+}
+
 /// An instance without leases can be made cold again, one with a lease cannot.
 #[test]
 fn idle_instances_retire() {

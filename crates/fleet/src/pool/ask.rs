@@ -191,8 +191,10 @@ impl Pool {
             None => (figures.leased, figures.slots),
         };
         let (pool, browser, waiting) = (self.name.to_string(), self.browser(), figures.waiting);
-        LeaseTimeout { pool, browser, waited, leased, slots, waiting, instance: key, holders: Vec::new() }
-            .into()
+        let silent =
+            self.queue.with(|ledger| ledger.withheld().filter(|id| key.is_none_or(|key| key == *id)).count());
+        let (instance, holders) = (key, Vec::new());
+        LeaseTimeout { pool, browser, waited, leased, slots, waiting, silent, instance, holders }.into()
     }
 
     fn why_refused(&self, why: Refusal) -> FleetError {

@@ -13,6 +13,7 @@ use super::{Pool, link::Link};
 use crate::{
     browsers::{BrowserName, BrowserState},
     error::FleetError,
+    seat::NoSeat,
 };
 
 /// Which browser it is.
@@ -92,8 +93,14 @@ impl Pool {
     }
 
     /// Why a call has no seat in an instance that it had a slot of.
-    pub(crate) fn no_seat(&self, error: StartError) -> FleetError {
-        if self.is_attached() { self.down(Some(told(&error))) } else { error.into() }
+    pub(crate) fn no_seat(&self, why: NoSeat) -> FleetError {
+        match why {
+            NoSeat::Instance(error) | NoSeat::Late(error) | NoSeat::Failed(error) if self.is_attached() => {
+                self.down(Some(told(&error)))
+            }
+            NoSeat::Late(error) => FleetError::Late(error),
+            NoSeat::Instance(error) | NoSeat::Failed(error) => error.into(),
+        }
     }
 
     /// Takes the pool out of the fleet: it lends nothing more, and those who wait hear so.

@@ -1,8 +1,10 @@
-//! Looks whether an instance still answers, every so often, beside its calls and not through its queue.
+//! Looks whether an instance still answers, every so often, beside its calls and not through its queue. An instance that
+//! did not answer is withheld: it lends no slot until it has answered. Only the misses counted here end an instance; a
+//! call or a seat that takes too long is a reason to ask the instance, and no more.
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Instance, port::human};
+use greenroom_core::{Instance, InstanceId, lease::Changes, port::human};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Pool, place::Place};
@@ -10,6 +12,14 @@ use super::{Pool, place::Place};
 /// So many looks in a row without an answer, and the instance counts as failed. One may be missed by a machine that is
 /// busy for a moment.
 const MISSES_MAX: usize = 3;
+
+/// How long an instance may take to answer when a call or a seat of it was late. An instance that is well answers within
+/// milliseconds, on a busy machine within tenths of a second; the caller waits meanwhile.
+const BRIEFLY: Duration = Duration::from_secs(1);
+
+/// How soon an instance that is withheld is asked again. Whoever waits for a slot should not wait much longer than the
+/// instance needs to come round; these looks do not count as misses.
+const WITHHELD_EVERY: Duration = Duration::from_secs(1);
 
 /// Asks an instance for one sign of life, or says why there is none.
 pub(super) async fn look(instance: &Arc<dyn Instance>, limit: Duration) -> Result<(), String> {
@@ -30,16 +40,27 @@ impl Pool {
         let mut last = Instant::now();
         loop {
             let settings = place.settings();
-            tokio::select! {
-                () = sleep_until(last + settings.health_interval) => {}
-                Ok(()) = woke.changed() => misses = 0,
+            let due = last + settings.health_interval;
+            let is_withheld = self.queue.with(|ledger| ledger.is_withheld(place.id));
+            let next = if is_withheld { due.min(Instant::now() + WITHHELD_EVERY) } else { due };
+            let counts = tokio::select! {
+                () = sleep_until(next) => Instant::now() >= due,
+                Ok(()) = woke.changed() => {
+                    misses = 0;
+                    true
+                }
                 () = place.reset.notified() => continue,
-            }
+            };
             let outcome = look(instance, settings.health_timeout).await;
-            last = Instant::now();
-            place.looked_at(outcome.clone());
+            if counts {
+                last = Instant::now();
+            }
+            self.judge(place, instance, outcome.clone());
             match outcome {
                 Ok(()) => misses = 0,
+                Err(why) if !counts => {
+                    tracing::debug!(pool = %self.name, instance = %place.id, why, "still no sign of life");
+                }
                 Err(why) => {
                     misses += 1;
                     tracing::warn!(pool = %self.name, instance = %place.id, why, misses, "no sign of life");
@@ -48,6 +69,39 @@ impl Pool {
                     }
                 }
             }
+        }
+    }
+
+    /// Asks an instance briefly whether it still answers, because a call or a seat of it was late. If it does not, it lends
+    /// nothing until it has answered.
+    pub(crate) async fn doubt(&self, id: InstanceId) {
+        let Some(place) = self.place(id) else { return };
+        let Some(instance) = place.instance() else { return };
+        let outcome = look(&instance, BRIEFLY).await;
+        if let Err(why) = &outcome {
+            tracing::warn!(pool = %self.name, instance = %id, why, "no sign of life; it lends nothing until it answers");
+        }
+        self.judge(&place, &instance, outcome);
+        place.reset.notify_one();
+    }
+
+    /// Notes what an instance answered: one that did not is withheld, one that did lends again. Not if another instance
+    /// has taken its place meanwhile.
+    fn judge(&self, place: &Place, instance: &Arc<dyn Instance>, outcome: Result<(), String>) {
+        if !place.instance().is_some_and(|now| Arc::ptr_eq(&now, instance)) {
+            return;
+        }
+        let answers = outcome.is_ok();
+        place.looked_at(outcome);
+        self.change(|ledger| match answers {
+            true => ledger.answers_again(place.id),
+            false => {
+                ledger.withhold(place.id);
+                Changes::default()
+            }
+        });
+        if answers {
+            self.keeping.wake.notify_one();
         }
     }
 

@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Lease, Pool};
-use crate::seat;
+use crate::seat::{self, NoSeat};
 
 /// How long it takes until another spare is made after one failed or died; each further one doubles it.
 const BACKOFF: Duration = Duration::from_secs(1);
@@ -183,7 +183,12 @@ impl Pool {
         let _opening = Opening(self.clone());
         let opened = match lease.place.instance() {
             Some(instance) => tokio::select! {
-                opened = seat::open(instance.as_ref(), Arc::new(Nobody)) => opened.map_err(StartError::from),
+                opened = seat::open(instance.as_ref(), Arc::new(Nobody)) => {
+                    if let Err(NoSeat::Late(_)) = &opened {
+                        self.doubt(lease.id).await;
+                    }
+                    opened.map_err(StartError::from)
+                }
                 () = self.keeping.closing.cancelled() => Err(StartError::new("greenroom is shutting down")),
             },
             None => Err(StartError::new("the instance is gone")),

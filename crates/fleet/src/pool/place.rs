@@ -26,7 +26,7 @@ pub(super) struct Place {
     pub(super) wanted: Notify,
     /// Tells its task that its last lease is back.
     pub(super) emptied: Notify,
-    /// Tells whoever looks after its instance that the settings have changed.
+    /// Tells whoever looks after its instance that the settings have changed, or that somebody else has asked it.
     pub(super) reset: Notify,
     state: Mutex<State>,
 }
@@ -119,9 +119,10 @@ impl Place {
         self.id.to_string() == name || self.lock().settings.alias.as_deref() == Some(name)
     }
 
+    /// Whether it runs, answered when it was last asked, and is to go on.
     pub(super) fn is_up(&self) -> bool {
         let state = self.lock();
-        state.health == Health::Healthy && !state.draining
+        state.health == Health::Healthy && !state.draining && state.check.responsive
     }
 
     pub(super) fn began(&self, settings: InstanceSettings) {

@@ -3,7 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Call, InstanceId, Lost, Reply, Seat, StartError, View};
+use greenroom_core::{
+    Agent, BoxFuture, Call, InstanceId, Lost, Reply, Seat, StartError, View, port::CRASHES_TOLD_MAX,
+};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep, sleep_until},
@@ -74,10 +76,12 @@ impl Life {
     async fn open(&mut self) -> Result<(Job, Lease, Box<dyn Seat>), Ending> {
         let Some(mut job) = self.jobs.recv().await else { return Err(End::Closed.into()) };
         let _seeking = self.home.pool.seek();
-        let mut last = StartError::new("no instance could be used");
+        let mut last: Option<NoSeat> = None;
         for _ in 0..OPEN_TRIES {
             let Slot { lease, instance, found } = match self.find(&mut job).await {
                 Ok(slot) => slot,
+                // That no other instance is free says less than what was wrong with the first one.
+                Err(End::Failed(FleetError::Lease(_))) if last.is_some() => break,
                 Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
             };
             match found {
@@ -96,18 +100,25 @@ impl Life {
                     return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
                 }
             };
-            last = match opened {
+            match opened {
                 Ok(seat) => {
                     self.sit_down(&lease, seat.as_ref());
                     return Ok((job, lease, seat));
                 }
-                Err(NoSeat::Instance(error)) => error,
-                Err(NoSeat::Failed(error)) => {
-                    last = error;
+                Err(why @ NoSeat::Failed(_)) => {
+                    last = Some(why);
                     break;
                 }
-            };
+                Err(why) => {
+                    // One that does not answer is not lent again before it does.
+                    if let NoSeat::Late(_) = why {
+                        self.home.pool.doubt(lease.id).await;
+                    }
+                    last = Some(why);
+                }
+            }
         }
+        let last = last.unwrap_or_else(|| NoSeat::Failed(StartError::new("no instance could be used")));
         let end = End::Failed(self.home.pool.no_seat(last));
         Err(Ending { end, last: None, unserved: Some(job) })
     }
@@ -265,7 +276,7 @@ impl Life {
     }
 
     async fn one(
-        &self,
+        &mut self,
         call: Call,
         begun: BoxFuture<'static, ()>,
         agent: Arc<dyn Agent>,
@@ -284,10 +295,16 @@ impl Life {
             () = sleep(deadline) => Err(NoReply::Lost(Lost::Hung(deadline))),
             () = self.stop.cancelled() => Err(NoReply::Stopped),
         };
-        if let Err(NoReply::Lost(_)) = outcome {
+        if let Err(NoReply::Lost(lost)) = &outcome {
             self.home.pool.lost_call(instance);
+            // A page may hang, or all of the instance: then the next session is not to be opened there.
+            if let Lost::Hung(_) = lost {
+                self.home.pool.doubt(instance).await;
+            }
         }
         let reply = outcome?;
+        self.notes.extend(seat.take_crashes().into_iter().map(Note::Crashed));
+        forget_old_crashes(&mut self.notes);
         let view = seat.view().borrow().clone();
         Ok((reply, view))
     }
@@ -382,4 +399,15 @@ impl Life {
     fn unsaid(&self) -> Option<Ended> {
         self.notes.iter().find_map(|note| note.restarted().cloned())
     }
+}
+
+/// Notes that nobody hears add up, and a page may crash for as long as it likes: only the last few crashes are told.
+fn forget_old_crashes(notes: &mut Vec<Note>) {
+    let crashes = notes.iter().filter(|note| matches!(note, Note::Crashed(_))).count();
+    let mut surplus = crashes.saturating_sub(CRASHES_TOLD_MAX);
+    notes.retain(|note| {
+        let is_old = surplus > 0 && matches!(note, Note::Crashed(_));
+        surplus -= usize::from(is_old);
+        !is_old
+    });
 }

@@ -3,9 +3,12 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use greenroom_core::{Lost, port::human};
+use greenroom_core::{Crash, Lost, port::human};
 
 use crate::browsers::BrowserName;
+
+/// How much of a crashed tab's URL a note shows, in characters. A `data:` URL may hold a whole page.
+const URL_SHOWN: usize = 200;
 
 /// Something an agent must hear with its next answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +19,8 @@ pub enum Note {
     Reopened(Ended),
     /// The tab that the last call without a session left is gone.
     NewTab(NewTab),
+    /// One of its tabs crashed; the session goes on.
+    Crashed(Crash),
     /// The session ends soon.
     Expiring(Duration),
 }
@@ -25,7 +30,7 @@ impl Note {
     pub fn restarted(&self) -> Option<&Ended> {
         match self {
             Self::Restarted(ended) | Self::Reopened(ended) => Some(ended),
-            Self::NewTab(_) | Self::Expiring(_) => None,
+            Self::NewTab(_) | Self::Crashed(_) | Self::Expiring(_) => None,
         }
     }
 }
@@ -78,6 +83,14 @@ impl fmt::Display for Note {
                 )
             }
             Self::NewTab(new) => new.fmt(f),
+            Self::Crashed(Crash { url, why }) => {
+                let shown: String = url.chars().take(URL_SHOWN).collect();
+                let more = if shown.len() < url.len() { "…" } else { "" };
+                write!(
+                    f,
+                    "a tab crashed ({why}): {shown}{more}; what it showed is gone and its refs are void, the session's cookies and other tabs are as they were"
+                )
+            }
             Self::Expiring(left) => {
                 write!(f, "session ends in {}: call session_renew to keep it", human(*left))
             }

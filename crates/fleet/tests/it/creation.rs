@@ -110,7 +110,7 @@ async fn a_hung_opening_fails() {
     let stage = Stage::new(1, 1);
     stage.world.opening.shut();
     let error = stage.call("a", "click").await.unwrap_err();
-    assert_eq!(error.to_string(), "cannot start a browser: no seat within 30 s");
+    assert_eq!(error.to_string(), "no session could be opened in time: no seat within 30 s");
     assert_eq!((stage.world.counts().opens, stage.leased()), (2, 0));
     stage.world.opening.open();
     assert_eq!(stage.call("a", "click").await.unwrap().seat, 1);

@@ -36,10 +36,11 @@ async fn beside_the_queue() {
     stage.end().await;
 }
 
-/// One miss is shown and changes nothing else: the instance is healthy and lent. An answer makes it good.
+/// One miss is shown, and nothing is lent until an answer makes it good; what is open stays open.
 #[tokio::test(start_paused = true)]
 async fn one_miss() {
     let stage = Stage::fixed(1, 1).await;
+    stage.call("a", "click").await.unwrap();
     let check = stage.instance(0).check;
     assert_eq!((check.responsive, check.error, check.last.is_some()), (true, None, true));
     stage.world.set_pulse(0, Some(Pulse::Unwell));
@@ -49,7 +50,8 @@ async fn one_miss() {
         let instance = stage.instance(0);
         assert_eq!((instance.health, instance.check.responsive), (Health::Healthy, false));
         assert_eq!(instance.check.error.as_deref(), Some("it feels faint"));
-        stage.call_loose("click").await.unwrap();
+        assert!(!stage.instance(0).is_available());
+        stage.call("a", "click").await.unwrap();
     }
     stage.world.set_pulse(0, None);
     sleep(HEALTH + MS).await;

@@ -36,6 +36,7 @@ mod restart_orders;
 mod restarts;
 mod scaling;
 mod shutdown;
+mod silent;
 mod spares;
 mod spares_lost;
 mod stage;

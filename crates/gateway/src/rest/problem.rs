@@ -137,7 +137,7 @@ impl Problem {
             "invalid_request" => (StatusCode::NOT_FOUND, "no_such_tool"),
             "tool_refused" => (StatusCode::FORBIDDEN, "tool_refused"),
             word @ ("request_id_taken" | "call_interrupted") => (StatusCode::CONFLICT, word),
-            word @ ("start_failed" | "shutting_down" | "records_unavailable") => {
+            word @ ("start_failed" | "open_timeout" | "shutting_down" | "records_unavailable") => {
                 (StatusCode::SERVICE_UNAVAILABLE, word)
             }
             word => (StatusCode::BAD_REQUEST, word),

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Call, InstanceId, Lost, OpenError, StartError, View, raw::parse};
+use greenroom_core::{Call, Crash, InstanceId, Lost, OpenError, StartError, View, raw::parse};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, timeout},
@@ -113,6 +113,8 @@ struct State {
     /// Those that cannot be started, until they are mended.
     broken: BTreeSet<InstanceId>,
     pulses: BTreeMap<InstanceId, Pulse>,
+    /// Crashes of tabs that nobody has asked about yet, by seat.
+    crashes: BTreeMap<u64, Vec<Crash>>,
     /// Which instances were asked for, and when.
     starts: Vec<(InstanceId, Instant)>,
     revival: Option<Revival>,
@@ -236,6 +238,12 @@ impl World {
             seat.lost.send_replace(Some(why.clone()));
         }
         state.instances[&id].send_replace(Some(why.clone()));
+    }
+
+    /// A tab of the seat crashes; the seat goes on.
+    pub fn crash_tab(&self, seat: u64, url: &str) {
+        let crash = Crash { url: url.into(), why: "oom".into() };
+        self.state().crashes.entry(seat).or_default().push(crash);
     }
 
     pub fn show(&self, seat: u64, view: View) {

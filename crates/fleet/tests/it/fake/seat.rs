@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Agent, BoxFuture, Call, Fields, Lost, Raw, Reply, Seat, View,
+    Agent, BoxFuture, Call, Crash, Fields, Lost, Raw, Reply, Seat, View,
     raw::{encode, parse},
 };
 use tokio::sync::{oneshot, watch};
@@ -106,6 +106,10 @@ impl Seat for FakeSeat {
             self.lost.send_replace(Some(Lost::Page("crashed".into())));
         }
         self.lost.subscribe()
+    }
+
+    fn take_crashes(&mut self) -> Vec<Crash> {
+        self.world.state().crashes.remove(&self.number).unwrap_or_default()
     }
 
     fn view(&self) -> watch::Receiver<View> {

@@ -1,0 +1,171 @@
+//! Instances that give no sign of life lend nothing until they do, and a seat that is late costs itself alone.
+
+use std::time::Duration;
+
+use greenroom_core::{InstanceId, Lost, OpenError, StartError};
+use greenroom_fleet::{FleetError, Health, LeaseTimeout, Note, Whose};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    fake::Pulse,
+    stage::{CALL, HEALTH, LEASE, MS, Stage, at, named, settle, with_instances},
+};
+
+/// Instance 0 does not answer from now on: neither its calls nor when it is asked.
+async fn stop_first(stage: &Stage) {
+    stage.world.set_pulse(0, Some(Pulse::Hangs));
+    let began = Instant::now();
+    let pending = stage.begin("a", "hold").await;
+    let _never = stage.world.held().await;
+    assert!(matches!(pending.await.unwrap(), Err(FleetError::Lost(Lost::Hung(_)))));
+    assert!(began.elapsed() < CALL + Duration::from_secs(2), "the instance is asked only briefly");
+}
+
+/// A stopped instance is found out once: the call that waited for it in vain is lost, and every later one is served by
+/// another instance. It comes back by itself, soon after it answers, without having been restarted.
+#[tokio::test(start_paused = true)]
+async fn once_is_enough() {
+    let stage = Stage::fixed(2, 4).await;
+    stop_first(&stage).await;
+    let instance = stage.instance(0);
+    assert_eq!((instance.health, instance.check.responsive), (Health::Healthy, false));
+    for session in ["a", "b", "c"] {
+        assert_eq!(stage.call(session, "click").await.unwrap().instance, 1);
+    }
+    assert_eq!(stage.call_loose("click").await.unwrap().instance, 1);
+    stage.world.set_pulse(0, None);
+    sleep(Duration::from_secs(7)).await;
+    settle().await;
+    assert!(stage.instance(0).check.responsive);
+    stage.call_at(named("d"), at("DEFAULT", "0"), "click").await.unwrap();
+    assert_eq!(stage.world.counts().stops, 0);
+    stage.end().await;
+}
+
+/// Where instances are added by themselves, the next call after a stopped one gets a new instance.
+#[tokio::test(start_paused = true)]
+async fn another_one_is_started() {
+    let stage = Stage::new(4, 2);
+    stage.call("b", "click").await.unwrap();
+    stop_first(&stage).await;
+    let said = stage.call("a", "click").await.unwrap();
+    assert_eq!((said.instance, stage.world.counts().started), (1, 2));
+    stage.end().await;
+}
+
+/// A page that hangs is no reason to withhold an instance that answers.
+#[tokio::test(start_paused = true)]
+async fn a_hanging_page_is_not_a_silent_instance() {
+    let stage = Stage::new(4, 2);
+    let pending = stage.begin("a", "hold").await;
+    let _never = stage.world.held().await;
+    assert!(matches!(pending.await.unwrap(), Err(FleetError::Lost(Lost::Hung(_)))));
+    assert_eq!(stage.call("a", "click").await.unwrap().instance, 0);
+    assert_eq!(stage.world.counts().started, 1);
+    stage.end().await;
+}
+
+/// Whoever finds all instances silent waits for an answer, and is served as soon as there is one; if there is none, it
+/// hears so.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_an_answer() {
+    let stage = Stage::fixed(1, 4).await;
+    stage.world.set_pulse(0, Some(Pulse::Unwell));
+    sleep(HEALTH + MS).await;
+    settle().await;
+    let error = stage.call("a", "click").await.unwrap_err();
+    assert!(
+        matches!(&error, FleetError::Lease(LeaseTimeout { silent: 1, leased: 0, waited, .. }) if *waited == LEASE),
+        "{error}"
+    );
+    let began = Instant::now();
+    let waiting = stage.begin("a", "click").await;
+    stage.world.set_pulse(0, None);
+    assert_eq!(waiting.await.unwrap().unwrap().instance, 0);
+    assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
+    stage.end().await;
+}
+
+/// A seat that is not open in time costs nothing but itself: the instance and its sessions go on, and the call is served by
+/// another try, in another instance if the first does not answer.
+#[tokio::test(start_paused = true)]
+async fn a_late_seat() {
+    let late = || OpenError::Late(StartError::new("no context within 15 s"));
+    let stage = Stage::fixed(2, 2).await;
+    stage.call_at(named("neighbour"), at("DEFAULT", "0"), "click").await.unwrap();
+    stage.world.set_pulse(0, Some(Pulse::Hangs));
+    stage.world.fail_open(late());
+    assert_eq!(stage.call("a", "click").await.unwrap().instance, 1);
+    stage.call("neighbour", "click").await.unwrap();
+    stage.world.set_pulse(0, None);
+    sleep(Duration::from_secs(7)).await;
+
+    // Twice in a row is told, and may be tried again.
+    stage.world.fail_open(late());
+    stage.world.fail_open(late());
+    let error = stage.call("b", "click").await.unwrap_err();
+    assert!(matches!(&error, FleetError::Late(why) if why.message == "no context within 15 s"), "{error}");
+    assert_eq!(stage.call("neighbour", "click").await.unwrap().notes, []);
+    assert_eq!((stage.world.counts().stops, stage.leased()), (0, 2));
+    stage.end().await;
+}
+
+/// A look that ends after its instance was replaced says nothing about the new one.
+#[tokio::test(start_paused = true)]
+async fn an_old_answer() {
+    let stage = Stage::fixed_with(1, 2, |settings| {
+        with_instances(&mut settings.pools[0], |_, instance| instance.call_timeout = Duration::from_secs(1));
+    })
+    .await;
+    stage.world.set_pulse(0, Some(Pulse::Hangs));
+    let pending = stage.begin("a", "hold").await;
+    let _never = stage.world.held().await;
+    sleep(Duration::from_millis(1_500)).await;
+    assert!(!pending.is_finished(), "the instance is being asked");
+    stage.world.set_pulse(0, None);
+    stage.world.lose_instance(InstanceId(0), &crate::stage::crash());
+    stage.world.until(|counts| counts.started == 2).await;
+    assert!(pending.await.unwrap().is_err());
+    settle().await;
+    assert!(stage.instance(0).is_available());
+    stage.call("a", "click").await.unwrap();
+    stage.end().await;
+}
+
+/// A crashed tab is told with the next answer, once, with its URL; the session goes on in the same seat.
+#[tokio::test(start_paused = true)]
+async fn a_crashed_tab_is_told() {
+    let stage = Stage::new(2, 1);
+    stage.call("a", "click").await.unwrap();
+    stage.world.crash_tab(1, "http://site/page");
+    let said = stage.call("a", "click").await.unwrap();
+    assert_eq!((said.seat, said.restarted(), said.notes.len()), (1, None, 1));
+    assert_eq!(
+        said.notes[0].to_string(),
+        "a tab crashed (oom): http://site/page; what it showed is gone and its refs are void, the session's cookies and other tabs are as they were"
+    );
+    assert_eq!(stage.call("a", "click").await.unwrap().notes, [], "said once");
+
+    // One that nobody heard is said again; of very many the last few.
+    for number in 0..20 {
+        stage.world.crash_tab(1, &format!("http://site/{number}"));
+    }
+    let left = stage.begin("a", "hold").await;
+    let held = stage.world.held().await;
+    left.abort();
+    settle().await;
+    held.answer();
+    let notes = stage.call("a", "click").await.unwrap().notes;
+    let crashed = notes.iter().filter(|note| matches!(note, Note::Crashed(_))).count();
+    assert_eq!((crashed, notes.len()), (8, 8));
+    assert!(notes[7].to_string().contains("http://site/19"), "{}", notes[7]);
+    stage.world.crash_tab(1, &format!("data:text/html,{}", "x".repeat(10_000)));
+    assert!(stage.call("a", "click").await.unwrap().notes[0].to_string().len() < 500);
+    // A call without a session hears of its tab, too.
+    let seat =
+        stage.call_as(&greenroom_core::Owner::local(), Whose::NoOne, "click", "{}").await.unwrap().seat;
+    stage.world.crash_tab(seat, "http://site/loose");
+    let said = stage.call_loose("click").await.unwrap();
+    assert_eq!((said.seat, said.notes.len()), (seat, 1));
+    stage.end().await;
+}
