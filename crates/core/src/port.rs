@@ -159,7 +159,7 @@ pub enum Lost {
     #[error("the browser was given up: {0}")]
     Unwell(Arc<str>),
     /// The browser goes on without what its network service had in memory.
-    #[error("the browser's network service ended: the cookies of all its sessions are gone")]
+    #[error("the browser's network service ended: cookies that its sessions had in memory are gone")]
     Cookies,
     #[error("the engine broke the protocol: {0}")]
     Protocol(Arc<str>),

@@ -16,6 +16,7 @@ use crate::{
     chromium_log,
     launcher::{Launcher, Spec},
     ports::{PortGuard, Ports},
+    priority::lower_pages,
     process::{Listen, Process},
     profile::Profile,
     run_folder::{RunFolder, unwritable},
@@ -133,6 +134,7 @@ impl Chromium {
                 )));
             }
         };
+        lower_pages(process.pid());
         // No page exists yet, so none can have seen the port before it is closed to pages.
         let held = port_of(&endpoint)
             .ok_or_else(|| {
@@ -165,7 +167,7 @@ impl Chromium {
 fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
     let mut crashes = std::ffi::OsString::from("--crash-dumps-dir=");
     crashes.push(profile);
-    let mut command = Spec::new(&spec.browser.path).few_variables().args(FLAGS);
+    let mut command = Spec::new(&spec.browser.path).few_variables().fixed_priority().args(FLAGS);
     let mut user_data = std::ffi::OsString::from("--user-data-dir=");
     user_data.push(profile);
     // Its crash reporter would make a folder in the user's home, switched off or not.

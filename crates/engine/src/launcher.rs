@@ -45,6 +45,8 @@ pub struct Spec {
     pub pipes: bool,
     /// Whether the child gets only [`NEEDED`] of our environment.
     few_variables: bool,
+    /// Whether the child may not raise its own priority.
+    fixed_priority: bool,
 }
 
 impl Spec {
@@ -56,6 +58,7 @@ impl Spec {
             folder: None,
             pipes: false,
             few_variables: false,
+            fixed_priority: false,
         }
     }
 
@@ -83,6 +86,12 @@ impl Spec {
     /// shell's environment holds, nor for variables that change how Node or the engine work.
     pub fn few_variables(mut self) -> Self {
         self.few_variables = true;
+        self
+    }
+
+    /// For a browser: it may lower the priority of its processes, and not raise it again.
+    pub fn fixed_priority(mut self) -> Self {
+        self.fixed_priority = true;
         self
     }
 
@@ -226,6 +235,9 @@ fn launch(spec: Spec, tag: &str) -> io::Result<Child> {
     command.stdin(pipe()).stdout(pipe()).stderr(Stdio::piped());
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     die_with_parent(&mut command);
+    if spec.fixed_priority {
+        fix_priority(&mut command);
+    }
     let mut command = tokio::process::Command::from(command);
     command.kill_on_drop(true).spawn()
 }
@@ -269,6 +281,36 @@ fn die_with_parent(command: &mut std::process::Command) {
         });
     }
 }
+
+/// Takes the right to raise priorities from a child: root has it as a capability, everybody else as a limit, which is none
+/// unless somebody raised it.
+#[cfg(target_os = "linux")]
+#[allow(
+    unsafe_code,
+    reason = "pre_exec is unsafe; the closure makes three system calls and allocates nothing"
+)]
+fn fix_priority(command: &mut std::process::Command) {
+    use rustix::{
+        process::{Resource, Rlimit, geteuid, setrlimit},
+        thread::{CapabilitySet, remove_capability_from_bounding_set},
+    };
+    use std::os::unix::process::CommandExt;
+
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; geteuid, setrlimit and prctl are.
+    unsafe {
+        command.pre_exec(|| {
+            setrlimit(Resource::Nice, Rlimit { current: Some(0), maximum: Some(0) })?;
+            if geteuid().is_root() {
+                // In a container root may be without the right to change this set, and then without this capability too.
+                let _ = remove_capability_from_bounding_set(CapabilitySet::SYS_NICE);
+            }
+            Ok(())
+        });
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn fix_priority(_: &mut std::process::Command) {}
 
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut std::process::Command) {}

@@ -8,6 +8,7 @@
 //! everything that happened before the browser's reply has been looked at, so that after it "no crash was seen"
 //! means that there was none.
 
+mod crashes;
 mod task;
 
 use std::{
@@ -18,7 +19,7 @@ use std::{
 };
 
 use greenroom_cdp::{Client, Events};
-use greenroom_core::{Lost, StartError, View};
+use greenroom_core::{StartError, View};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::{
@@ -28,6 +29,7 @@ use tokio::{
 };
 
 use crate::endpoint::Endpoint;
+pub(crate) use crashes::Crashes;
 use task::{Command, Tabs, Task};
 
 /// Commands that may wait for the observer's task; each is one seat's, and a seat has one out at a time.
@@ -63,7 +65,7 @@ pub(crate) enum Scope {
 #[derive(Debug, Clone)]
 pub(crate) struct Watched {
     pub(crate) view: watch::Receiver<View>,
-    pub(crate) crashed: watch::Receiver<Option<Lost>>,
+    pub(crate) crashes: watch::Receiver<Crashes>,
 }
 
 /// A handle to the observer's task, which ends with it.
@@ -135,11 +137,19 @@ impl Observer {
         self.client.local_port()
     }
 
-    /// The browser's contexts. `None` when the browser is gone.
+    /// The context of a page that shows this URL.
+    pub(crate) async fn context_showing(&self, url: &str) -> Option<String> {
+        self.ask(|reply| Command::ContextShowing(url.to_owned(), reply)).await.ok().flatten()
+    }
+
+    /// The browser's contexts. `None` when the browser is gone, or too slow to say.
     pub(crate) async fn sync(&self) -> Option<Contexts> {
-        let (reply, contexts) = oneshot::channel();
-        self.commands.send(Command::Sync(reply)).await.ok()?;
-        contexts.await.ok()
+        self.ask(Command::Sync).await.ok().flatten()
+    }
+
+    /// Asks the browser whether it is there. One that is too slow to answer is not gone.
+    pub(crate) async fn is_gone(&self) -> bool {
+        self.ask(Command::Sync).await.is_err()
     }
 
     /// Asks the browser for a sign of life, beside whatever the observer itself waits for.

@@ -4,23 +4,34 @@
 use std::collections::{BTreeMap, HashMap};
 
 use greenroom_cdp::{Client, Event, Events};
-use greenroom_core::{Lost, View};
+use greenroom_core::View;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
+    time::Instant,
 };
 
-use super::{Contexts, Scope, Watched};
+use super::{Contexts, Scope, Watched, crashes::Crashes};
 
 pub(super) enum Command {
-    Sync(oneshot::Sender<Contexts>),
+    /// Answered with `None` by a browser that is too slow.
+    Sync(oneshot::Sender<Option<Contexts>>),
     Refresh(oneshot::Sender<()>),
     Watch(Scope, oneshot::Sender<Watched>),
     Own(u64, Vec<String>),
     Tabs(Scope, oneshot::Sender<Tabs>),
+    ContextShowing(String, oneshot::Sender<Option<String>>),
     Forget(Scope),
+}
+
+/// What asking the browser came to.
+enum Synced {
+    Contexts(Contexts),
+    /// It did not answer in time.
+    Silent,
+    Gone,
 }
 
 /// The tabs there are.
@@ -55,7 +66,7 @@ struct Followed {
     order: BTreeMap<u64, String>,
     clock: u64,
     view: watch::Sender<View>,
-    crashed: watch::Sender<Option<Lost>>,
+    crashes: watch::Sender<Crashes>,
 }
 
 #[derive(Deserialize)]
@@ -102,9 +113,10 @@ impl Task {
                 Some(_) = self.refusals.join_next() => {}
                 command = commands.recv() => match command {
                     Some(Command::Sync(reply)) => match self.sync().await {
-                        Some(contexts) => drop(reply.send(contexts)),
+                        Synced::Contexts(contexts) => drop(reply.send(Some(contexts))),
+                        Synced::Silent => drop(reply.send(None)),
                         // Nobody is answered any more: the browser is gone.
-                        None => return,
+                        Synced::Gone => return,
                     },
                     Some(Command::Refresh(reply)) => {
                         self.refresh().await;
@@ -115,8 +127,14 @@ impl Task {
                     }
                     Some(Command::Own(scope, tabs)) => self.claim(scope, tabs),
                     Some(Command::Tabs(scope, reply)) => match self.sync().await {
-                        Some(_) => drop(reply.send(self.tabs(&scope))),
-                        None => return,
+                        Synced::Contexts(_) => drop(reply.send(self.tabs(&scope))),
+                        Synced::Silent => {}
+                        Synced::Gone => return,
+                    },
+                    Some(Command::ContextShowing(url, reply)) => match self.sync().await {
+                        Synced::Contexts(_) => drop(reply.send(self.context_showing(&url))),
+                        Synced::Silent => {}
+                        Synced::Gone => return,
                     },
                     Some(Command::Forget(scope)) => self.forget(&scope),
                     None => return,
@@ -125,12 +143,22 @@ impl Task {
         }
     }
 
-    async fn sync(&mut self) -> Option<Contexts> {
-        let answer = self.client.call("Target.getBrowserContexts", &json!({})).await.ok()?;
+    async fn sync(&mut self) -> Synced {
+        let answer = match self.client.call("Target.getBrowserContexts", &json!({})).await {
+            Ok(answer) => answer,
+            // A browser that is only slow is not gone. Whether it is too slow is for its health checks to say.
+            Err(greenroom_cdp::Error::NoAnswer { .. }) => return Synced::Silent,
+            Err(_) => return Synced::Gone,
+        };
         while let Some(event) = self.events.try_next() {
             self.event(&event);
         }
-        serde_json::from_str(answer.get()).ok()
+        serde_json::from_str(answer.get()).map_or(Synced::Gone, Synced::Contexts)
+    }
+
+    /// The context of a page that shows this URL.
+    fn context_showing(&self, url: &str) -> Option<String> {
+        self.pages.values().find(|page| page.url == url).map(|page| page.context.clone())
     }
 
     async fn refresh(&mut self) {
@@ -153,9 +181,9 @@ impl Task {
             order: BTreeMap::new(),
             clock: 0,
             view: watch::Sender::new(View::default()),
-            crashed: watch::Sender::new(None),
+            crashes: watch::Sender::default(),
         });
-        let result = Watched { view: followed.view.subscribe(), crashed: followed.crashed.subscribe() };
+        let result = Watched { view: followed.view.subscribe(), crashes: followed.crashes.subscribe() };
         for page in self.tabs(scope).within {
             self.touch(&page);
         }
@@ -288,7 +316,7 @@ impl Task {
         let Some(page) = self.pages.get(id) else { return };
         for scope in self.scopes(id, page).into_iter().flatten() {
             if let Some(followed) = self.followed.get(&scope) {
-                followed.crashed.send_replace(Some(Lost::Page(status.into())));
+                followed.crashes.send_modify(|crashes| crashes.add(id, &page.url, status, Instant::now()));
             }
         }
     }

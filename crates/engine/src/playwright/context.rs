@@ -1,13 +1,24 @@
 //! What of a browser is a seat's: a context of its own, the browser's own one, or tabs of its own in that. How it comes to
 //! it, and how nothing of it stays.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use greenroom_core::{Agent, Lost, StartError, raw::encode};
+use greenroom_core::{Agent, Lost, Raw, StartError, raw::encode};
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::{task::JoinHandle, time::timeout};
+use tokio_util::task::TaskTracker;
 
-use super::{instance::Shared, shape::failure};
+use super::{
+    instance::{OPEN, Shared},
+    shape::failure,
+};
 use crate::{
     observer::{Leave, Scope, TabPlace, Watched},
     own_tabs::OwnTabs,
@@ -25,30 +36,58 @@ pub(super) enum Context {
     Tabs(OwnTabs),
 }
 
-impl Context {
-    pub(super) fn scope(&self) -> Scope {
-        match self {
-            Self::Whole(scope) => scope.clone(),
-            Self::Tabs(own) => own.scope(),
-        }
+/// What the engine is still making for a seat. It is never broken off: half a context would belong to nobody.
+#[derive(Clone, Default)]
+pub(super) struct Making {
+    tasks: TaskTracker,
+    /// Whether the engine took too long, and may come to have a context of which greenroom knows nothing.
+    late: Arc<AtomicBool>,
+}
+
+impl Making {
+    /// Goes on with `work` whoever waits for it. It is one of the instance's tasks as well.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        tasks: &TaskTracker,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        tasks.spawn(self.tasks.track_future(work))
+    }
+
+    fn is_late(&self) {
+        self.late.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the engine was late since this was last asked.
+    pub(super) fn was_late(&self) -> bool {
+        self.late.swap(false, Ordering::Relaxed)
+    }
+
+    /// Returns when the engine is done.
+    pub(super) async fn done(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.tasks.reopen();
     }
 }
 
 impl Shared {
     /// Has the engine make a context for a seat, and learns which one it is. Contexts are made one at a time in
-    /// an instance, so the one that is new is this seat's.
+    /// an instance, so the one that is new is this seat's; unless one comes up meanwhile that was given up because it took
+    /// too long, and then the engine is told to show which is which.
     pub(super) async fn new_context(
-        &self,
-        upstream: &Upstream,
+        self: &Arc<Self>,
+        making: &Making,
+        upstream: &Arc<Upstream>,
         agent: Arc<dyn Agent>,
     ) -> Result<(Context, Watched), StartError> {
         let _turn = self.opening.lock().await;
         if self.engine.options.has_own_tabs() {
-            return self.new_tabs(upstream, agent).await;
+            return self.new_tabs(making, upstream, agent).await;
         }
-        let gone = || StartError::new("the browser is gone");
+        let gone = || StartError::new("the browser is gone, or does not answer");
         let before = self.observer.sync().await.ok_or_else(gone)?;
-        self.list_tabs(upstream, agent).await?;
+        self.list_tabs(making, upstream, agent.clone()).await?;
         let after = self.observer.sync().await.ok_or_else(gone)?;
         let new: BTreeSet<_> = after.made.difference(&before.made).collect();
         let context = match (new.first(), new.len()) {
@@ -57,6 +96,12 @@ impl Shared {
                     .hint("use a newer browser, or set `isolated` to true")
             })?,
             (Some(context), 1) if self.engine.options.isolated => (*context).clone(),
+            (Some(_), _) if self.engine.options.isolated => {
+                let shown = self.shown_context(upstream, agent).await?;
+                let shown = shown.filter(|context| new.contains(context));
+                shown
+                    .ok_or_else(|| StartError::new("the engine does not show which context is the seat's"))?
+            }
             (_, count) => {
                 return Err(StartError::new(format!("the engine made {count} contexts more than it should")));
             }
@@ -68,8 +113,9 @@ impl Shared {
 
     /// Opens a tab for a seat in a context that is somebody else's, and sees that the engine keeps to it.
     async fn new_tabs(
-        &self,
-        upstream: &Upstream,
+        self: &Arc<Self>,
+        making: &Making,
+        upstream: &Arc<Upstream>,
         agent: Arc<dyn Agent>,
     ) -> Result<(Context, Watched), StartError> {
         let (own, tab) =
@@ -77,7 +123,7 @@ impl Shared {
         self.browser.opened(&tab);
         let watched = self.observer.watch(&own.scope()).await;
         let watched = watched.ok_or_else(|| StartError::new("the browser is gone"))?;
-        let kept = match self.list_tabs(upstream, agent).await {
+        let kept = match self.list_tabs(making, upstream, agent).await {
             Ok(()) if !own.is_kept(&tab).await => {
                 Err(StartError::new("the engine does not keep to a tab of its own"))
             }
@@ -93,12 +139,54 @@ impl Shared {
         }
     }
 
-    /// The first call of a session, with which the engine connects to the browser.
-    async fn list_tabs(&self, upstream: &Upstream, agent: Arc<dyn Agent>) -> Result<(), StartError> {
-        let list = encode(&json!({ "name": "browser_tabs", "arguments": { "action": "list" } }));
-        let listed =
-            async { upstream.call(&list, agent).await.map_err(|gone| StartError::new(gone.to_string())) };
-        failure(&self.answer(listed).await?).map_err(|text| {
+    /// The first call of a session, with which the engine connects to the browser and makes the session's context. If it
+    /// takes too long, it goes on, and what it makes is cleared away when the seat is closed.
+    async fn list_tabs(
+        self: &Arc<Self>,
+        making: &Making,
+        upstream: &Arc<Upstream>,
+        agent: Arc<dyn Agent>,
+    ) -> Result<(), StartError> {
+        let (instance, upstream) = (self.clone(), upstream.clone());
+        let mut listed = making.spawn(&self.tasks, async move {
+            let list = encode(&json!({ "name": "browser_tabs", "arguments": { "action": "list" } }));
+            instance.ask_engine(&upstream, &list, agent).await
+        });
+        match timeout(OPEN, &mut listed).await {
+            Ok(Ok(listed)) => listed,
+            Ok(Err(_)) => Err(StartError::new("the engine's adapter panicked")),
+            Err(_) => {
+                making.is_late();
+                Err(self.too_late())
+            }
+        }
+    }
+
+    /// Learns which context is this session's from the engine itself: its tab shows an address that no other does.
+    async fn shown_context(
+        &self,
+        upstream: &Upstream,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Option<String>, StartError> {
+        let navigate =
+            |url: &str| encode(&json!({ "name": "browser_navigate", "arguments": { "url": url } }));
+        let mark = format!("about:blank#{}", uuid::Uuid::new_v4().simple());
+        self.ask_engine(upstream, &navigate(&mark), agent.clone()).await?;
+        let context = self.observer.context_showing(&mark).await;
+        self.ask_engine(upstream, &navigate("about:blank"), agent).await?;
+        Ok(context)
+    }
+
+    /// Asks the engine for something that a new session needs.
+    async fn ask_engine(
+        &self,
+        upstream: &Upstream,
+        call: &Raw,
+        agent: Arc<dyn Agent>,
+    ) -> Result<(), StartError> {
+        let answer =
+            async { upstream.call(call, agent).await.map_err(|gone| StartError::new(gone.to_string())) };
+        failure(&self.unless_lost(answer).await?).map_err(|text| {
             let text = self.browser.cdp_proxy.unnamed(text);
             StartError::new(format!("the engine cannot make a context: {text}"))
         })

@@ -1,12 +1,17 @@
 //! One browser, its observer, and the Node process that serves all seats, unless each has its own.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
-
-use greenroom_core::{
-    Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, Unwell, port::human, raw::encode,
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
+
+use greenroom_core::{Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, Unwell, port::human};
 use greenroom_mcp::link::child;
-use serde_json::json;
 use tokio::{
     sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot, watch},
     task::JoinSet,
@@ -23,15 +28,20 @@ use crate::{
     driven::{Driven, EXIT},
     launcher::Spec,
     loss::{declare, explain},
+    network_service::NetworkService,
     observer::Observer,
     process::Process,
     run_folder::{Scratch, unwritable},
-    upstream::{self, Upstream},
+    upstream::Upstream,
 };
 
-/// How long Node may take to shake hands with one more seat, and to make its context. Usual is 20 ms and 130 ms,
-/// on a busy machine some seconds; a Node that needs longer hangs, and with it all its seats.
-const ANSWER: Duration = Duration::from_secs(15);
+/// How long a seat may take to open: a handshake with Node and a context. Usual is 20 ms and 130 ms, on a busy machine some
+/// seconds. Whoever waits longer hears so and may try again; the instance and its other seats go on.
+pub(super) const OPEN: Duration = Duration::from_secs(15);
+
+/// How many seats may be on their way that nobody waits for any more. Each is an MCP session and perhaps a context, which go
+/// as soon as the engine has answered. An engine that has not answered so many will not answer one more.
+const LATE_MAX: usize = 8;
 
 pub(super) struct PlaywrightInstance {
     shared: Arc<Shared>,
@@ -45,6 +55,7 @@ pub(super) struct Shared {
     pub(super) engine: PlaywrightEngine,
     pub(super) browser: Driven,
     pub(super) observer: Observer,
+    network: NetworkService,
     /// The Node process of all seats, unless each has its own.
     node: Option<Server>,
     pulse: Pulse,
@@ -55,6 +66,8 @@ pub(super) struct Shared {
     /// Seats that are being opened or closed. Neither is ever given up half-way: what a seat has would belong to
     /// nobody then.
     pub(super) tasks: TaskTracker,
+    /// How many seats are being opened that nobody waits for any more.
+    late: AtomicUsize,
     pub(super) folder: Scratch,
     pub(super) lost: watch::Sender<Option<Lost>>,
 }
@@ -80,9 +93,20 @@ impl PlaywrightInstance {
         };
         let (lost, lost_receiver) = watch::channel(None);
         let turns = (!engine.options.isolated).then(|| Arc::new(Semaphore::new(1)));
-        let (opening, tasks, pulse) = (Mutex::default(), TaskTracker::new(), Pulse::default());
-        let shared =
-            Arc::new(Shared { engine, browser, observer, node, pulse, turns, opening, tasks, folder, lost });
+        let shared = Arc::new(Shared {
+            engine,
+            browser,
+            observer,
+            network: NetworkService::default(),
+            node,
+            pulse: Pulse::default(),
+            turns,
+            opening: Mutex::default(),
+            tasks: TaskTracker::new(),
+            late: AtomicUsize::new(0),
+            folder,
+            lost,
+        });
         let mut watcher = JoinSet::new();
         watcher.spawn(shared.clone().watch());
         Ok(Self { shared, lost: lost_receiver, _watcher: watcher })
@@ -100,6 +124,7 @@ impl Shared {
         };
         let (lost, ended) = tokio::select! {
             lost = self.browser.ended(&self.observer) => (lost, self.browser.process()),
+            lost = self.network.lost(&self.browser, &self.observer) => (lost, None),
             status = node_ended => {
                 let process = self.node.as_ref().map(|node| &node.process);
                 (Lost::Process { status, stderr_tail: Arc::default() }, process)
@@ -128,48 +153,48 @@ impl Shared {
         }
     }
 
-    /// Waits for an answer of the engine. One that does not come means that it hangs, and the instance is lost.
-    pub(super) async fn answer<T, E: Into<StartError>>(
+    /// Waits for an answer of the engine for as long as the instance lives. That one is late says nothing about the instance:
+    /// its health checks do.
+    pub(super) async fn unless_lost<T, E: Into<StartError>>(
         &self,
         answer: impl Future<Output = Result<T, E>>,
     ) -> Result<T, StartError> {
         tokio::select! {
             biased;
             lost = self.until_lost() => Err(StartError::new(lost.to_string())),
-            answer = timeout(ANSWER, answer) => match answer {
-                Ok(answer) => answer.map_err(Into::into),
-                Err(_) => {
-                    let hung = self.hung();
-                    self.lose(hung.clone());
-                    Err(StartError::new(hung.to_string()))
-                }
-            },
+            answer = answer => answer.map_err(Into::into),
         }
     }
 
-    /// Why the engine does not answer. It takes hold of every tab before it says anything, so that of somebody else's
-    /// browser one that hangs is enough.
-    fn hung(&self) -> Lost {
+    /// What is said of a seat that is not open in time. The engine takes hold of every tab before it says anything, so that
+    /// of somebody else's browser one that hangs is enough.
+    pub(super) fn too_late(&self) -> StartError {
+        let limit = human(OPEN);
         match self.browser.is_attached() {
-            true => Lost::Unwell(
-                format!(
-                    "the engine could not take hold of it within {}; a tab there may hang, or show a dialog that \
-                     waits for an answer",
-                    human(ANSWER)
-                )
-                .into(),
-            ),
-            false => Lost::Hung(ANSWER),
+            true => {
+                StartError::new(format!("the engine could not take hold of the browser within {limit}"))
+                    .hint("a tab there may hang, or show a dialog that waits for an answer")
+            }
+            false => StartError::new(format!("the engine did not open a browser context within {limit}")),
         }
     }
 
-    /// Looks whether the engine still answers anybody, and declares the instance lost if not.
-    pub(super) async fn check_engine(&self) {
-        if let Some(node) = &self.node {
-            let (peer, _inbound) = node.endpoint.connect();
-            if self.answer(upstream::initialize(&peer, encode(&json!({})))).await.is_ok() {
-                peer.close().await;
+    /// Opens a seat to the end. One that nobody waits for any more is closed as soon as it is open.
+    async fn open_for(self: Arc<Self>, agent: Arc<dyn Agent>, mut deliver: oneshot::Sender<Opened>) {
+        let mut opening = Box::pin(self.clone().open(agent));
+        let opened = tokio::select! {
+            biased;
+            opened = &mut opening => opened,
+            () = deliver.closed() => {
+                let _late = Late::one_more(&self.late);
+                if let Ok(unwanted) = opening.await {
+                    Box::new(unwanted).close().await;
+                }
+                return;
             }
+        };
+        if let Err(Ok(unwanted)) = deliver.send(opened) {
+            Box::new(unwanted).close().await;
         }
     }
 
@@ -204,7 +229,7 @@ impl Shared {
         if let Some(node) = &self.node {
             let (peer, inbound) = node.endpoint.connect();
             let handshake = Upstream::open(peer, inbound, folder, agent, changed);
-            return Ok((Arc::new(self.answer(handshake).await?), None));
+            return Ok((Arc::new(self.unless_lost(handshake).await?), None));
         }
         let spec = in_folder(&self.engine, self.engine.command()?, self.folder.path()).pipes();
         let spec = command::attach(spec, &self.browser);
@@ -214,6 +239,24 @@ impl Shared {
         let upstream = Arc::new(upstream);
         self.pulse.add(process.pid(), &upstream);
         Ok((upstream, Some(process)))
+    }
+}
+
+type Opened = Result<PlaywrightSeat, OpenError>;
+
+/// Counts a seat that nobody waits for any more.
+struct Late<'a>(&'a AtomicUsize);
+
+impl<'a> Late<'a> {
+    fn one_more(late: &'a AtomicUsize) -> Self {
+        late.fetch_add(1, Ordering::Relaxed);
+        Self(late)
+    }
+}
+
+impl Drop for Late<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -246,16 +289,16 @@ impl Instance for PlaywrightInstance {
             if let Some(lost) = self.lost.borrow().clone() {
                 return Err(lost.into());
             }
+            if self.shared.late.load(Ordering::Relaxed) >= LATE_MAX {
+                let why = format!("{LATE_MAX} browser contexts are still on their way that took too long");
+                return Err(OpenError::Late(StartError::new(why)));
+            }
             let (deliver, opened) = oneshot::channel();
-            let shared = self.shared.clone();
-            self.shared.tasks.spawn(async move {
-                if let Err(Ok(unwanted)) = deliver.send(shared.open(agent).await) {
-                    Box::new(unwanted).close().await;
-                }
-            });
-            match opened.await {
-                Ok(opened) => opened.map(|seat| Box::new(seat) as Box<dyn Seat>),
-                Err(_) => Err(StartError::new("the engine's adapter panicked").into()),
+            self.shared.tasks.spawn(self.shared.clone().open_for(agent, deliver));
+            match timeout(OPEN, opened).await {
+                Ok(Ok(opened)) => opened.map(|seat| Box::new(seat) as Box<dyn Seat>),
+                Ok(Err(_)) => Err(StartError::new("the engine's adapter panicked").into()),
+                Err(_) => Err(OpenError::Late(self.shared.too_late())),
             }
         })
     }
@@ -266,7 +309,8 @@ impl Instance for PlaywrightInstance {
 
     fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
         Box::pin(async move {
-            let Shared { pulse, node, observer, folder, .. } = &*self.shared;
+            let Shared { pulse, node, observer, network, folder, .. } = &*self.shared;
+            network.look_again();
             pulse.take(node.as_ref().map(|node| &node.endpoint), observer, folder.path()).await
         })
     }
@@ -310,7 +354,7 @@ impl Shared {
     /// Why the instance is gone, if it is: asks the browser itself, since its exit may not have been seen yet.
     pub(super) async fn gone(&self) -> Option<Lost> {
         let mut lost = self.lost.subscribe();
-        if self.observer.sync().await.is_some() && lost.borrow().is_none() {
+        if !self.observer.is_gone().await && lost.borrow().is_none() {
             return None;
         }
         // Whoever watches the processes takes up to `EXIT` itself.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Agent, BoxFuture, Call, Lost, Nobody, Reply, Seat, StartError, View, port::TOOLS_CALL, raw::encode,
+    Agent, BoxFuture, Call, Crash, Lost, Nobody, Reply, Seat, StartError, View, port::TOOLS_CALL, raw::encode,
 };
 use greenroom_mcp::error::METHOD_NOT_FOUND;
 use serde_json::json;
@@ -15,15 +15,15 @@ use tokio::{
 
 use super::{
     CLOSE, CONFIG, STOP_GRACE,
-    context::Context,
+    context::{Context, Making},
     files::{self, Place},
-    instance::Shared,
+    instance::{OPEN, Shared},
     own_tabs,
     shape::{failed, failure, own_wait, shape},
 };
 use crate::{
     loss::settle,
-    observer::Watched,
+    observer::{Crashes, Watched},
     process::Process,
     seat_folder::SeatFolder,
     size_limits::{self, SIZE_REFUSED},
@@ -45,6 +45,10 @@ pub(super) struct PlaywrightSeat {
     folder: SeatFolder,
     /// `None` while the session is empty: before its first page, and after `browser_close`.
     context: Option<Context>,
+    making: Making,
+    /// The crashes in this context, and how many of them were told.
+    crashes: Option<watch::Receiver<Crashes>>,
+    crashes_told: u64,
     view: watch::Sender<View>,
     lost: watch::Sender<Option<Lost>>,
     /// In a browser's default context there is one seat at a time; the next has to wait for the end of this one.
@@ -66,6 +70,9 @@ impl PlaywrightSeat {
             _turn: turn,
             folder,
             context: None,
+            making: Making::default(),
+            crashes: None,
+            crashes_told: 0,
             view: watch::Sender::new(View::default()),
             lost: watch::Sender::new(None),
             watchers: JoinSet::new(),
@@ -101,10 +108,15 @@ impl PlaywrightSeat {
     /// Has the engine make a context, to the end, whether or not anybody still waits for it: a context that comes
     /// up late would be taken for the next seat's.
     async fn make_context(&mut self, agent: Arc<dyn Agent>) -> Result<(), StartError> {
+        if timeout(OPEN, self.making.done()).await.is_err() {
+            return Err(self.instance.too_late());
+        }
+        self.close_late_context().await;
         let (deliver, made) = oneshot::channel();
-        let (instance, upstream) = (self.instance.clone(), self.upstream.clone());
-        self.instance.tasks.spawn(async move {
-            let made = instance.new_context(&upstream, agent).await;
+        let (instance, upstream, making) =
+            (self.instance.clone(), self.upstream.clone(), self.making.clone());
+        self.making.spawn(&self.instance.tasks, async move {
+            let made = instance.new_context(&making, &upstream, agent).await;
             if let Err(Ok((unwanted, _))) = deliver.send(made) {
                 instance.give_up(unwanted).await;
             }
@@ -116,17 +128,26 @@ impl PlaywrightSeat {
         Ok(())
     }
 
+    /// Has the engine close a context that it made too late, of which only the engine knows which it is.
+    async fn close_late_context(&self) {
+        if self.making.was_late() && !self.instance.browser.is_attached() {
+            let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
+            let _ = timeout(FAREWELL, self.upstream.call(&close, Arc::new(Nobody))).await;
+        }
+    }
+
     fn follow_context(&mut self, watched: Watched) {
         let (view, lost) = (self.view.clone(), self.lost.clone());
-        let Watched { view: mut theirs, mut crashed } = watched;
+        let Watched { view: mut theirs, mut crashes } = watched;
+        (self.crashes, self.crashes_told) = (Some(crashes.clone()), 0);
         self.watchers.spawn(async move {
             loop {
                 view.send_replace(theirs.borrow_and_update().clone());
                 tokio::select! {
                     changed = theirs.changed() => if changed.is_err() { return },
-                    why = crashed.wait_for(Option::is_some) => {
-                        if let Ok(why) = why {
-                            lost.send_replace(why.clone());
+                    crashes = crashes.wait_for(|crashes| crashes.lost.is_some()) => {
+                        if let Ok(crashes) = crashes {
+                            lost.send_replace(crashes.lost.clone());
                         }
                         return;
                     }
@@ -175,11 +196,9 @@ impl PlaywrightSeat {
             own.look(&self.instance.observer).await;
         }
         if failure(&body).is_err() {
-            // The engine reports a dead browser or page as an ordinary failure. Ask the browser whether it was.
+            // The engine reports a dead browser as an ordinary failure. Ask the browser whether it was; with that all
+            // crashes of pages before it have been seen, too.
             if let Some(lost) = self.instance.gone().await {
-                return Err(lost);
-            }
-            if let Some(lost) = self.crash_seen().await {
                 return Err(lost);
             }
         } else if &*call.tool == CLOSE
@@ -214,9 +233,11 @@ impl PlaywrightSeat {
     /// Gives everything back: the context, the session with the engine, the process. On an instance that is lost there
     /// is nobody to say goodbye to.
     async fn give_back(self: Box<Self>) {
-        let Self { instance, upstream, process, folder, context, mut watchers, _turn, .. } = *self;
+        let Self { instance, upstream, process, folder, context, making, mut watchers, _turn, .. } = *self;
         watchers.shutdown().await;
         let goodbye = async {
+            // What the engine still makes belongs to this session, and is closed with it.
+            making.done().await;
             // Own tabs go first: whoever the browser belongs to sees them.
             let mut context = context;
             if matches!(context, Some(Context::Tabs(_)))
@@ -224,13 +245,14 @@ impl PlaywrightSeat {
             {
                 instance.give_up(tabs).await;
             }
-            if context.is_some() {
+            let is_theirs = instance.browser.is_attached();
+            if context.is_some() || (making.was_late() && !is_theirs) {
                 let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
                 // What the engine does not close in time, the browser is told to close below.
                 let _ = timeout(FAREWELL, upstream.call(&close, Arc::new(Nobody))).await;
             }
             if timeout(GOODBYE, upstream.close()).await.is_err() {
-                instance.check_engine().await;
+                tracing::debug!("the engine does not end a session");
             }
             if let Some(context) = context {
                 instance.give_up(context).await;
@@ -247,13 +269,6 @@ impl PlaywrightSeat {
         }
         folder.clear().await;
     }
-
-    /// A crash that the observer has seen but that has not reached this seat's own watch yet.
-    async fn crash_seen(&self) -> Option<Lost> {
-        let scope = self.context.as_ref()?.scope();
-        let watched = self.instance.observer.watch(&scope).await?;
-        watched.crashed.borrow().clone()
-    }
 }
 
 impl Seat for PlaywrightSeat {
@@ -267,6 +282,14 @@ impl Seat for PlaywrightSeat {
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
         self.lost.subscribe()
+    }
+
+    fn take_crashes(&mut self) -> Vec<Crash> {
+        let Some(crashes) = &self.crashes else { return Vec::new() };
+        let crashes = crashes.borrow();
+        let new = crashes.since(self.crashes_told).map(|(_, crash)| crash.clone()).collect();
+        self.crashes_told = crashes.count;
+        new
     }
 
     fn view(&self) -> watch::Receiver<View> {

@@ -28,7 +28,8 @@ use crate::{
     endpoint::Endpoint,
     launcher::Launcher,
     loss::declare,
-    observer::{Observer, Scope, TabPlace, Watched},
+    network_service::NetworkService,
+    observer::{Crashes, Observer, Scope, TabPlace, Watched},
     own_tabs::OwnTabs,
     ports::Ports,
     run_folder::RunFolder,
@@ -48,6 +49,7 @@ pub(crate) struct Base {
 struct Shared {
     driven: Driven,
     observer: Observer,
+    network: NetworkService,
     /// How the browser ended.
     lost: watch::Sender<Option<Lost>>,
     /// Whether a ping has not been answered.
@@ -75,11 +77,16 @@ impl Base {
 
     fn new((driven, observer): (Driven, Observer)) -> Self {
         let (lost, unanswered) = (watch::Sender::new(None), AtomicBool::new(false));
-        let shared = Arc::new(Shared { driven, observer, lost, unanswered });
+        let network = NetworkService::default();
+        let shared = Arc::new(Shared { driven, observer, network, lost, unanswered });
         let mut watcher = JoinSet::new();
         let watched = shared.clone();
         watcher.spawn(async move {
-            let lost = watched.driven.ended(&watched.observer).await;
+            let Shared { driven, observer, network, .. } = &*watched;
+            let lost = tokio::select! {
+                lost = driven.ended(observer) => lost,
+                lost = network.lost(driven, observer) => lost,
+            };
             // What a browser last said may be a page's words, so no agent hears it; the log does.
             if let Some(process) = watched.driven.process()
                 && watched.lost.borrow().is_none()
@@ -107,7 +114,7 @@ impl Base {
     /// Why it is gone, if it is: asks the browser itself, since its end may not have been seen yet.
     pub(crate) async fn gone(&self) -> Option<Lost> {
         let mut lost = self.lost();
-        if self.observer().sync().await.is_some() {
+        if !self.observer().is_gone().await {
             return lost.borrow().clone();
         }
         // Whoever watches over it takes up to `EXIT` itself.
@@ -119,6 +126,7 @@ impl Base {
 
     /// Waits for a sign of life.
     pub(crate) async fn ping(&self) -> Result<(), Unwell> {
+        self.shared.network.look_again();
         self.shared.unanswered.store(true, Ordering::Relaxed);
         let answer = self.observer().ping().await;
         self.shared.unanswered.store(false, Ordering::Relaxed);
@@ -152,7 +160,7 @@ pub(crate) struct SeatBrowser {
     /// The seat's tabs, where others are not its own, and the first of them.
     tabs: Option<(Mutex<OwnTabs>, String)>,
     view: watch::Receiver<View>,
-    crashed: watch::Receiver<Option<Lost>>,
+    crashes: watch::Receiver<Crashes>,
 }
 
 impl SeatBrowser {
@@ -172,7 +180,7 @@ impl SeatBrowser {
             observer.watch(&Scope::Browser).await.ok_or_else(|| StartError::new("the browser is gone"))
         };
         match seen.await {
-            Ok(Watched { view, crashed }) => Ok(Self { base: Arc::new(base), tabs: None, view, crashed }),
+            Ok(Watched { view, crashes }) => Ok(Self { base: Arc::new(base), tabs: None, view, crashes }),
             Err(error) => {
                 base.stop(Duration::ZERO).await;
                 Err(error)
@@ -185,8 +193,8 @@ impl SeatBrowser {
         let (mut own, tab) = OwnTabs::open(base.observer(), folder, url, TabPlace::InFront).await?;
         base.driven().opened(&tab);
         match base.observer().watch(&own.scope()).await {
-            Some(Watched { view, crashed }) => {
-                Ok(Self { base, tabs: Some((Mutex::new(own), tab)), view, crashed })
+            Some(Watched { view, crashes }) => {
+                Ok(Self { base, tabs: Some((Mutex::new(own), tab)), view, crashes })
             }
             None => {
                 let _ = own.close(base.observer()).await;
@@ -211,19 +219,18 @@ impl SeatBrowser {
 
     /// Resolves when its seat can take no more calls because of it.
     pub(super) fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
-        let (mut browser, mut crashed) = (self.base.lost(), self.crashed.clone());
+        let (mut browser, mut crashes) = (self.base.lost(), self.crashes.clone());
         async move {
-            let first = async |lost: &mut watch::Receiver<Option<Lost>>| {
-                let why = lost.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
-                match why {
-                    Some(why) => why,
-                    // Nobody tells any more: whoever held the browser is gone.
-                    None => std::future::pending().await,
-                }
+            let gone = async { browser.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()) };
+            let crashed = async {
+                let crashes = crashes.wait_for(|crashes| crashes.lost.is_some()).await;
+                crashes.ok().and_then(|crashes| crashes.lost.clone())
             };
+            // Where nobody tells any more, whoever held the browser is gone.
             tokio::select! {
-                why = first(&mut browser) => why,
-                why = first(&mut crashed) => why,
+                Some(why) = gone => why,
+                Some(why) = crashed => why,
+                else => std::future::pending().await,
             }
         }
     }
@@ -248,7 +255,7 @@ impl SeatBrowser {
     pub(super) async fn gone(&self) -> Option<Lost> {
         self.look().await;
         let gone = self.base.gone().await;
-        gone.or_else(|| self.crashed.borrow().clone())
+        gone.or_else(|| self.crashes.borrow().lost.clone())
     }
 
     pub(super) async fn ping(&self) -> Result<(), Unwell> {

@@ -216,7 +216,7 @@ async fn a_command_that_no_longer_works() {
         let lost = instance.lost().borrow().clone();
         match refused {
             OpenError::Lost(why) => assert_eq!((slots, lost), (1, Some(why))),
-            OpenError::Failed(_) => assert_eq!((slots, lost), (2, None)),
+            OpenError::Failed(_) | OpenError::Late(_) => assert_eq!((slots, lost), (2, None)),
         }
         instance.stop(Duration::ZERO).await;
     }

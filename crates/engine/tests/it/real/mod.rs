@@ -12,6 +12,7 @@ mod files;
 mod guarded;
 mod shared_browser;
 mod sizes;
+mod lives;
 
 use std::{
     path::{Path, PathBuf},

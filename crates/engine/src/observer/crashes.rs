@@ -1,0 +1,78 @@
+//! Which tabs of a seat crashed. One crash costs one tab; a seat whose tabs crash over and over is lost.
+
+use std::{collections::VecDeque, time::Duration};
+
+use greenroom_core::{
+    Crash, Lost,
+    port::{CRASHES_TOLD_MAX, human},
+};
+use tokio::time::Instant;
+
+/// So many crashes within [`LOOP_WITHIN`], and the seat is lost: its pages crash as fast as they are opened, and each of
+/// them costs a renderer's start. An agent that tries a bad page again a few times stays below this.
+const LOOP_MAX: usize = 10;
+const LOOP_WITHIN: Duration = Duration::from_secs(60);
+
+/// The crashes of a seat's tabs so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Crashes {
+    /// How many there were.
+    pub(crate) count: u64,
+    /// The last of them with their tabs' ids, oldest first; no more than [`CRASHES_TOLD_MAX`].
+    recent: VecDeque<(String, Crash)>,
+    /// When the last of them were; no more than [`LOOP_MAX`].
+    times: VecDeque<Instant>,
+    /// Set when they came too fast.
+    pub(crate) lost: Option<Lost>,
+}
+
+impl Crashes {
+    pub(super) fn add(&mut self, tab: &str, url: &str, why: &str, now: Instant) {
+        self.count += 1;
+        self.recent.push_back((tab.to_owned(), Crash { url: url.into(), why: why.into() }));
+        self.times.push_back(now);
+        while self.recent.len() > CRASHES_TOLD_MAX {
+            self.recent.pop_front();
+        }
+        while self.times.len() > LOOP_MAX {
+            self.times.pop_front();
+        }
+        let is_loop = self.times.len() == LOOP_MAX
+            && self.times.front().is_some_and(|first| now.duration_since(*first) <= LOOP_WITHIN);
+        if is_loop && self.lost.is_none() {
+            self.lost = Some(Lost::Page(format!("{LOOP_MAX} times within {}", human(LOOP_WITHIN)).into()));
+        }
+    }
+
+    /// Those after the first `seen` ones, as far as they are remembered, with their tabs' ids.
+    pub(crate) fn since(&self, seen: u64) -> impl Iterator<Item = (&str, &Crash)> {
+        let new = usize::try_from(self.count.saturating_sub(seen)).unwrap_or(usize::MAX);
+        let skipped = self.recent.len().saturating_sub(new);
+        self.recent.iter().skip(skipped).map(|(tab, crash)| (tab.as_str(), crash))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each crash is told once, of many the last few; crashes that come too fast are a loss, and slow ones are not.
+    #[tokio::test(start_paused = true)]
+    async fn told_once_and_bounded() {
+        let mut crashes = Crashes::default();
+        for number in 0..30 {
+            crashes.add("t", &format!("http://site/{number}"), "oom", Instant::now());
+            tokio::time::advance(LOOP_WITHIN / 5).await;
+        }
+        assert_eq!((crashes.count, &crashes.lost), (30, &None));
+        assert_eq!(crashes.since(30).count(), 0);
+        assert_eq!(crashes.since(29).map(|(_, crash)| &*crash.url).collect::<Vec<_>>(), ["http://site/29"]);
+        assert_eq!(crashes.since(0).count(), CRASHES_TOLD_MAX);
+        for _ in 0..LOOP_MAX {
+            assert_eq!(crashes.lost, None);
+            crashes.add("t", "http://site/", "oom", Instant::now());
+            tokio::time::advance(LOOP_WITHIN / 20).await;
+        }
+        assert_eq!(crashes.lost.unwrap().to_string(), "the page crashed (10 times within 60 s)");
+    }
+}

@@ -1,0 +1,47 @@
+//! Pages run at a lower priority than the browser, its network service and the engine: a page that keeps every core busy
+//! slows down pages, and not the calls of others.
+//!
+//! Chromium forks every renderer from one helper, the zygote, and a fork inherits its parent's `nice` value; so the value is
+//! set there, once, before there is any page. GPU process and network service come from elsewhere and stay as they are.
+//! (A storage service is forked from the same zygote; full Chromium starts it before this, the headless shell has none.)
+//!
+//! Chromium sets the priority of its threads itself where it may, and would undo this: as root, or with a generous limit. So
+//! it is started without the right to (`Spec::fixed_priority`).
+
+use rustix::process::{Pid, getpriority_process, setpriority_process};
+
+use crate::process_tree::{Descendant, below};
+
+/// How much lower pages run: Chromium's own value for pages in the background. Beside a busy page the browser gets three times
+/// the time that one of the page's threads gets, and beside other programs a page still gets on.
+const LOWER_BY: i32 = 5;
+
+/// The lowest priority there is.
+const LOWEST: i32 = 19;
+
+/// Has the pages of this browser, which has none yet, run at a lower priority.
+pub(crate) fn lower_pages(browser: u32) {
+    let zygotes: Vec<_> = below(browser).into_iter().filter(forks_renderers).collect();
+    if zygotes.is_empty() {
+        tracing::warn!(
+            browser,
+            "pages run at the browser's own priority: the process that forks them was not found"
+        );
+    }
+    for zygote in zygotes {
+        if let Err(error) = lower(zygote.pid) {
+            tracing::warn!(browser, zygote = zygote.pid, %error, "pages run at the browser's own priority");
+        }
+    }
+}
+
+/// The other zygote, without a sandbox, forks the GPU process.
+fn forks_renderers(process: &Descendant) -> bool {
+    process.has("--type=zygote") && !process.has("--no-zygote-sandbox")
+}
+
+fn lower(pid: u32) -> rustix::io::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let now = getpriority_process(pid)?;
+    setpriority_process(pid, (now + LOWER_BY).min(LOWEST))
+}

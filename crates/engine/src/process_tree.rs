@@ -1,0 +1,54 @@
+//! The processes below a browser, as `/proc` shows them: which of Chromium's helpers is which.
+//!
+//! Read by those who lower the priority of renderers and who watch the network service. Where `/proc` does not say, there
+//! are none, and whoever asks says so in the log.
+
+use std::{collections::HashSet, fs};
+
+/// No browser has more processes below it than this; a list that is longer is not read to its end.
+const PROCESSES_MAX: usize = 4_096;
+
+/// A process below another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Descendant {
+    pub(crate) pid: u32,
+    /// Its command line, with blanks between its arguments.
+    pub(crate) command: String,
+}
+
+impl Descendant {
+    /// Whether it was started with this argument.
+    pub(crate) fn has(&self, argument: &str) -> bool {
+        self.command.split(' ').any(|given| given == argument)
+    }
+}
+
+/// The processes that this one started, and those that they started.
+pub(crate) fn below(pid: u32) -> Vec<Descendant> {
+    let (mut found, mut seen, mut parents) = (Vec::new(), HashSet::new(), vec![pid]);
+    while let Some(parent) = parents.pop() {
+        for child in children(parent) {
+            if found.len() < PROCESSES_MAX && seen.insert(child) {
+                found.push(Descendant { pid: child, command: command(child) });
+                parents.push(child);
+            }
+        }
+    }
+    found
+}
+
+/// The children of all threads of a process.
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists =
+        threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// A process's command line. Chromium's helpers write theirs anew, with blanks.
+fn command(pid: u32) -> String {
+    let raw = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&raw).replace('\0', " ")
+}

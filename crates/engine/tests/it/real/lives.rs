@@ -1,0 +1,310 @@
+//! What becomes of seats when a page is busy, crashes, or the browser loses its network service.
+
+use std::{fs, sync::Arc};
+
+use greenroom_core::{Call, Crash, Engine, Instance, InstanceId, Lost, Nobody, OpenError, Reply, Seat};
+use greenroom_engine::{
+    PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions,
+    browser::{Kind, Wanted},
+};
+use greenroom_testkit::{
+    PATIENCE, Site, eventually,
+    process::{Signal, children, signal},
+    within,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{GRACE, data_folder, engine, text};
+
+/// One instance with as many seats as a test opens.
+struct Rooms {
+    site: Site,
+    instance: Arc<dyn Instance>,
+    _engine: PlaywrightEngine,
+    _data: TempDir,
+}
+
+impl Rooms {
+    async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    async fn with(change: impl FnOnce(&mut PlaywrightOptions)) -> Self {
+        let (site, data) = (Site::start().await, data_folder());
+        let mut engine = engine(data.path(), site.port(), &[]);
+        change(Arc::get_mut(&mut engine.options).unwrap());
+        let instance = engine.start(InstanceId(0)).await.unwrap();
+        Self { site, instance, _engine: engine, _data: data }
+    }
+
+    async fn sit(&self) -> Sitter {
+        Sitter(within(PATIENCE, self.instance.open(Arc::new(Nobody))).await.unwrap())
+    }
+
+    /// The browser's main process.
+    fn browser(&self) -> u32 {
+        *self.instance.process_ids().last().unwrap()
+    }
+
+    fn below(&self, kind: &str) -> Vec<u32> {
+        let is_such = |pid: &u32| command(*pid).contains(kind);
+        children(self.browser()).into_iter().filter(is_such).collect()
+    }
+
+    fn renderers(&self) -> Vec<u32> {
+        self.below("--type=renderer")
+    }
+
+    fn lost(&self) -> Option<Lost> {
+        self.instance.lost().borrow().clone()
+    }
+
+    async fn until_lost(&self) -> Lost {
+        let mut lost = self.instance.lost();
+        within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
+    }
+}
+
+struct Sitter(Box<dyn Seat>);
+
+impl Sitter {
+    async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
+        let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
+        within(PATIENCE, self.0.call(Call::new(tool, params), Arc::new(Nobody))).await
+    }
+
+    async fn call(&mut self, tool: &str, arguments: Value) -> String {
+        let reply = self.try_call(tool, arguments).await.unwrap();
+        assert!(!reply.is_failure(), "{tool}: {}", text(&reply));
+        text(&reply)
+    }
+
+    async fn navigate(&mut self, url: &str) -> String {
+        self.call("browser_navigate", json!({ "url": url })).await
+    }
+
+    async fn evaluate(&mut self, function: &str) -> String {
+        self.call("browser_evaluate", json!({ "function": function })).await
+    }
+
+    /// Waits until the observer has seen a crash, and says what was seen.
+    async fn crashes(&mut self) -> Vec<Crash> {
+        let seat = &mut self.0;
+        eventually("a crash", || Some(seat.take_crashes()).filter(|seen| !seen.is_empty())).await
+    }
+}
+
+fn command(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ")
+}
+
+/// The `nice` values of all threads of a process.
+fn nice(pid: u32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let value =
+        |stat: &str| stat.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap().parse().unwrap();
+    threads
+        .filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok())
+        .map(|stat| value(&stat))
+        .collect()
+}
+
+/// A page of so many workers that never rest.
+fn busy(workers: usize) -> String {
+    format!(
+        "() => {{ const url = URL.createObjectURL(new Blob(['postMessage(0); for (;;) {{}}'])); \
+         return Promise.all(Array.from({{ length: {workers} }}, () => new Promise(done => \
+         {{ new Worker(url).onmessage = done; }}))).then(() => 'busy'); }}"
+    )
+}
+
+/// In both browsers every thread of every page runs at a lower priority than the threads of the browser, the GPU process, the
+/// network service and the engine, workers included.
+#[tokio::test]
+async fn pages_run_at_a_lower_priority() {
+    for kind in [Kind::HeadlessShell, Kind::Chromium] {
+        let rooms = Rooms::with(|options| {
+            options.browser = PlaywrightBrowser::Chromium(Wanted::Only(kind));
+        })
+        .await;
+        let mut sitter = rooms.sit().await;
+        sitter.navigate(&rooms.site.url("/title?t=x")).await;
+        sitter.evaluate(&busy(3)).await;
+        let own = nice(std::process::id())[0];
+        let renderers = rooms.renderers();
+        assert!(!renderers.is_empty());
+        for renderer in renderers {
+            let nice = nice(renderer);
+            assert!(nice.iter().all(|nice| *nice >= own + 5), "{kind:?}: {nice:?}");
+        }
+        let others = rooms.below("--type=gpu-process").into_iter().chain(rooms.below("NetworkService"));
+        let others: Vec<_> = others.chain(rooms.instance.process_ids()).collect();
+        assert!(others.len() >= 3, "{kind:?}: {others:?}");
+        for other in others {
+            let nice = nice(other);
+            assert!(nice.iter().all(|nice| *nice <= own), "{kind:?}: {}: {nice:?}", command(other));
+        }
+        sitter.0.close().await;
+        rooms.instance.stop(GRACE).await;
+    }
+}
+
+/// A page whose workers keep every core busy costs nobody a session: its neighbour's calls go on, a new seat opens or is late
+/// alone, and the instance stays. What was made too late is cleared away.
+#[tokio::test]
+async fn a_busy_page() {
+    let rooms = Rooms::start().await;
+    let (mut hog, mut neighbour) = (rooms.sit().await, rooms.sit().await);
+    neighbour.navigate(&rooms.site.url("/canary?name=neighbour")).await;
+    hog.navigate(&rooms.site.url("/title?t=hog")).await;
+    hog.evaluate(&busy(100)).await;
+    for _ in 0..3 {
+        match within(PATIENCE, rooms.instance.open(Arc::new(Nobody))).await {
+            Ok(seat) => seat.close().await,
+            Err(OpenError::Late(why)) => assert!(why.message.contains("within 15 s"), "{why}"),
+            Err(other) => panic!("{other}"),
+        }
+        assert!(neighbour.evaluate("() => document.cookie").await.contains("canary=neighbour"));
+        within(PATIENCE, rooms.instance.ping()).await.unwrap();
+        assert_eq!(rooms.lost(), None);
+    }
+    hog.0.close().await;
+    // Whoever comes next gets a context of its own, whatever came up late.
+    let mut next = rooms.sit().await;
+    next.navigate(&rooms.site.url("/canary?name=next")).await;
+    assert!(!next.evaluate("() => document.cookie").await.contains("neighbour"));
+    assert!(neighbour.evaluate("() => document.cookie").await.contains("canary=neighbour"));
+    rooms.instance.stop(GRACE).await;
+}
+
+/// An engine that stands still makes a seat late and costs the instance nothing. When it goes on, the seat that was given up
+/// is cleared away, and is not taken for the next one.
+#[tokio::test]
+async fn a_late_seat_is_cleared_away() {
+    let rooms = Rooms::start().await;
+    let mut neighbour = rooms.sit().await;
+    neighbour.navigate(&rooms.site.url("/canary?name=neighbour")).await;
+    let node = rooms.instance.process_ids()[0];
+    signal(node, Signal::STOP);
+    let late = within(PATIENCE, rooms.instance.open(Arc::new(Nobody))).await.err().unwrap();
+    assert!(matches!(late, OpenError::Late(_)), "{late}");
+    assert_eq!(late.to_string(), "the engine did not open a browser context within 15 s");
+    assert_eq!(rooms.lost(), None);
+    signal(node, Signal::CONT);
+    let (mut one, mut other) = (rooms.sit().await, rooms.sit().await);
+    one.navigate(&rooms.site.url("/canary?name=one")).await;
+    other.navigate(&rooms.site.url("/canary?name=other")).await;
+    for (sitter, name) in [(&mut one, "one"), (&mut other, "other"), (&mut neighbour, "neighbour")] {
+        let seen = sitter.evaluate("() => document.cookie").await;
+        assert!(seen.contains(&format!("canary={name}")), "{name}: {seen}");
+        let view = sitter.0.view().borrow().clone();
+        assert!(view.url.ends_with(name), "it follows its own context: {view:?}");
+    }
+    // Three seats, three pages: nothing of the late one is left.
+    eventually("the end of the late one", || (rooms.renderers().len() == 3).then_some(())).await;
+    rooms.instance.stop(GRACE).await;
+}
+
+/// A page that crashes costs its tab: cookies and other tabs stay, the call that ran in it fails, and the crash is told once
+/// with its URL. Between calls as well as under one.
+#[tokio::test]
+async fn a_crashed_page_costs_its_tab() {
+    let rooms = Rooms::start().await;
+    let mut sitter = rooms.sit().await;
+    let (first, second) = (rooms.site.url("/canary?name=mine"), rooms.site.url("/title?t=second"));
+    sitter.navigate(&first).await;
+    let before = rooms.renderers();
+    sitter.call("browser_tabs", json!({ "action": "new" })).await;
+    sitter.navigate(&second).await;
+    let kill_second = || {
+        let new = rooms.renderers().into_iter().filter(|pid| !before.contains(pid)).collect::<Vec<_>>();
+        new.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+    };
+
+    // Under a call.
+    let hang = "() => { fetch('/hang-1'); return new Promise(() => {}); }";
+    let called = async { sitter.try_call("browser_evaluate", json!({ "function": hang })).await };
+    let (called, ()) = tokio::join!(called, async {
+        rooms.site.wait_for_hit("/hang-1").await;
+        kill_second();
+    });
+    let called = called.unwrap();
+    assert!(called.is_failure() && text(&called).contains("crash"), "{}", text(&called));
+    let told = sitter.crashes().await;
+    assert_eq!(told.iter().map(|crash| &*crash.url).collect::<Vec<_>>(), [second.as_str()]);
+    assert_eq!(*sitter.0.lost().borrow(), None);
+    sitter.navigate(&second).await;
+    assert_eq!(sitter.0.take_crashes(), []);
+
+    // Between calls.
+    kill_second();
+    assert_eq!(sitter.crashes().await.len(), 1);
+    sitter.navigate(&rooms.site.url("/title?t=third")).await;
+    assert!(sitter.evaluate("() => document.cookie").await.contains("canary=mine"));
+    let tabs = sitter.call("browser_tabs", json!({ "action": "list" })).await;
+    assert!(tabs.contains("/canary?name=mine") && tabs.contains("t=third"), "{tabs}");
+    sitter.call("browser_tabs", json!({ "action": "select", "index": 0 })).await;
+    assert!(sitter.evaluate("() => document.title").await.contains("canary mine"));
+    assert_eq!(rooms.lost(), None);
+    rooms.instance.stop(GRACE).await;
+}
+
+/// A page that crashes as often as it is opened is a loss in the end.
+#[tokio::test]
+async fn a_crash_loop_ends() {
+    let rooms = Rooms::start().await;
+    let mut sitter = rooms.sit().await;
+    let mut lost = sitter.0.lost();
+    for crash in 0..50 {
+        if sitter.try_call("browser_navigate", json!({ "url": rooms.site.url("/title?t=x") })).await.is_err()
+        {
+            break;
+        }
+        assert!(crash < 20, "it goes on for ever");
+        rooms.renderers().into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        if lost.borrow().is_none() {
+            eventually("the crash", || {
+                (lost.borrow().is_some() || !sitter.0.take_crashes().is_empty()).then_some(())
+            })
+            .await;
+        }
+    }
+    let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
+    assert_eq!(why.to_string(), "the page crashed (10 times within 60 s)");
+    assert_eq!(rooms.lost(), None, "its instance goes on");
+    sitter.0.close().await;
+    rooms.sit().await.navigate(&rooms.site.url("/title?t=y")).await;
+    rooms.instance.stop(GRACE).await;
+}
+
+/// A browser whose network service dies has lost the cookies of its sessions. That is a loss, by its own name, in both
+/// browsers; a browser that dies as a whole is lost as a browser.
+#[tokio::test]
+async fn a_killed_network_service() {
+    for kind in [Kind::HeadlessShell, Kind::Chromium] {
+        let with =
+            || Rooms::with(|options| options.browser = PlaywrightBrowser::Chromium(Wanted::Only(kind)));
+        let rooms = with().await;
+        let mut sitter = rooms.sit().await;
+        sitter.navigate(&rooms.site.url("/canary?name=gone")).await;
+        let [network] = rooms.below("NetworkService")[..] else { panic!("one network service") };
+        signal(network, Signal::KILL);
+        let why = rooms.until_lost().await;
+        assert_eq!(why, Lost::Cookies, "{kind:?}");
+        assert!(why.to_string().starts_with("the browser's network service ended: cookies"), "{why}");
+        let mut lost = sitter.0.lost();
+        assert_eq!(
+            within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone(),
+            Some(Lost::Cookies)
+        );
+        sitter.0.close().await;
+        rooms.instance.stop(GRACE).await;
+
+        let rooms = with().await;
+        signal(rooms.browser(), Signal::KILL);
+        let why = rooms.until_lost().await;
+        assert!(matches!(why, Lost::Browser { .. }), "{why:?}");
+        rooms.instance.stop(GRACE).await;
+    }
+}
