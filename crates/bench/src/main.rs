@@ -43,6 +43,7 @@ mod stats;
 mod subject;
 mod task;
 mod throughput;
+mod versions;
 
 use std::process::ExitCode;
 
@@ -53,7 +54,7 @@ use subject::Subjects;
 /// A measurement: its name for `--only`, and what carries it out.
 type Measurement = (&'static str, fn(&Subjects, quick: bool) -> Section);
 
-const MEASUREMENTS: [Measurement; 18] = [
+const MEASUREMENTS: [Measurement; 19] = [
     ("latency", latency::measure),
     ("throughput", throughput::measure),
     ("http", http::measure),
@@ -72,6 +73,7 @@ const MEASUREMENTS: [Measurement; 18] = [
     ("many", many::measure),
     ("own", own::measure),
     ("peer", peer::measure),
+    ("versions", versions::measure),
 ];
 
 fn main() -> ExitCode {
@@ -83,7 +85,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let subjects = Subjects::find(&options.data_dir, &options.peers);
+    let subjects = Subjects::find(&options.data_dir, &options.peers, options.against.clone());
     let mut sections = Vec::new();
     for (name, measure) in MEASUREMENTS {
         if options.wants(name) {

@@ -15,6 +15,8 @@ pub struct Options {
     pub data_dir: PathBuf,
     /// `--peers DIR`: where programs of others are installed that greenroom is measured beside.
     pub peers: PathBuf,
+    /// `--against FILE`: another greenroom that this one is measured beside.
+    pub against: Option<PathBuf>,
     /// `--output FILE`: the page to write.
     output: PathBuf,
 }
@@ -34,6 +36,7 @@ impl Options {
                 "--no-write" => options.no_write = true,
                 "--data-dir" => options.data_dir = value()?.into(),
                 "--peers" => options.peers = value()?.into(),
+                "--against" => options.against = Some(value()?.into()),
                 "--output" => options.output = value()?.into(),
                 "--only" => {
                     let name = value()?;
@@ -48,11 +51,17 @@ impl Options {
                 _ => return Err(format!("unknown flag: `{flag}`")),
             }
         }
+        if options.only.iter().any(|name| name == "versions") && options.against.is_none() {
+            return Err(
+                "nothing to measure `versions` against\n\nhint: add --against PATH_OF_A_GREENROOM".to_owned()
+            );
+        }
         Ok(options)
     }
 
     pub fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|wanted| wanted == name)
+        let is_possible = name != "versions" || self.against.is_some();
+        is_possible && (self.only.is_empty() || self.only.iter().any(|wanted| wanted == name))
     }
 
     /// The page to write. Part of a run, or a hasty one, must not replace the figures of a whole one.

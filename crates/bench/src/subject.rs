@@ -18,6 +18,8 @@ pub const WHOLE_BROWSER: &str = "/usr/lib/chromium/chromium";
 
 pub struct Subjects {
     greenroom: PathBuf,
+    /// Another greenroom, if one was named.
+    against: Option<PathBuf>,
     fake_engine: PathBuf,
     /// The playwright engine's program, for Node.
     engine: PathBuf,
@@ -30,7 +32,7 @@ pub struct Subjects {
 }
 
 impl Subjects {
-    pub fn find(data: &Path, peers: &Path) -> Self {
+    pub fn find(data: &Path, peers: &Path, against: Option<PathBuf>) -> Self {
         let data = fs::canonicalize(data).unwrap_or_else(|error| {
             panic!(
                 "no data folder: `{}`: {error}\n\nhint: run scripts/bench, which sets it up",
@@ -45,6 +47,7 @@ impl Subjects {
             .unwrap_or_else(|| panic!("no engine in `{}`\n\nhint: run scripts/bench", engines.display()));
         Self {
             greenroom: workspace_binary("greenroom", "greenroom"),
+            against,
             fake_engine: fake_engine_path(),
             engine,
             data,
@@ -97,7 +100,16 @@ impl Subjects {
     /// `greenroom mcp` as it is without any configuration, but for the data folder and the browser, and whatever
     /// server runs.
     pub fn greenroom_real(&self) -> Command {
-        let mut command = self.command(&self.greenroom);
+        self.real(&self.greenroom)
+    }
+
+    /// The same with the greenroom that `--against` named.
+    pub fn other_greenroom_real(&self) -> Command {
+        self.real(self.against.as_ref().expect("the options ask for it"))
+    }
+
+    fn real(&self, greenroom: &Path) -> Command {
+        let mut command = self.command(greenroom);
         command
             .args(["mcp", "--standalone", "--pool-executable-path", BROWSER, "--data-dir"])
             .arg(&self.data);

@@ -51,7 +51,7 @@ impl NetworkService {
                     match watched.readable().await {
                         Ok(_) => return,
                         Err(error) => {
-                            tracing::warn!(browser, pid, %error, "cannot watch the network service")
+                            tracing::warn!(browser, pid, %error, "cannot watch the network service");
                         }
                     }
                 }

@@ -44,8 +44,8 @@ impl Filter {
     }
 
     /// The engine calls the browser.
-    pub(super) fn engine_says(&mut self, text: Text, now: Instant) -> Result<Vec<Out>, Unreadable> {
-        let call: Envelope<'_> = serde_json::from_str(&text).map_err(|_| Unreadable)?;
+    pub(super) fn engine_says(&mut self, text: &Text, now: Instant) -> Result<Vec<Out>, Unreadable> {
+        let call: Envelope<'_> = serde_json::from_str(text).map_err(|_| Unreadable)?;
         let (Some(id), Some(method)) = (call.id, call.method.as_deref()) else { return Err(Unreadable) };
         let verdict = rules::judge(method, call.params, self.own_contexts.is_some());
         if let Verdict::Refuse(why) = verdict {
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn engine(filter: &mut Filter, call: &Value) -> Vec<Out> {
-        filter.engine_says(call.to_string().into(), Instant::now()).unwrap()
+        filter.engine_says(&call.to_string().into(), Instant::now()).unwrap()
     }
 
     fn browser(filter: &mut Filter, message: &Value) -> Vec<Out> {
@@ -177,7 +177,7 @@ mod tests {
         let [Out::ToBrowser(text)] = &out[..] else { panic!("{out:?}") };
         assert_eq!(serde_json::from_str::<Value>(text).unwrap()["params"]["bounds"]["width"], 16_384);
         let odd: Text = r#"{"id":1, "method":"Input.insertText","params":{"text":"\ud800"}}"#.into();
-        assert_eq!(filter.engine_says(odd.clone(), Instant::now()), Ok(vec![Out::ToBrowser(odd)]));
+        assert_eq!(filter.engine_says(&odd, Instant::now()), Ok(vec![Out::ToBrowser(odd)]));
     }
 
     /// What is no call ends the connection.
@@ -191,7 +191,7 @@ mod tests {
             r#"{"id":1,"method":"a","method":"b"}"#,
             r#"{"id":1,"method":"\ud800"}"#,
         ] {
-            let said = Filter::new(&Targets::All).engine_says(text.into(), Instant::now());
+            let said = Filter::new(&Targets::All).engine_says(&text.into(), Instant::now());
             assert_eq!(said, Err(Unreadable), "{text}");
         }
     }

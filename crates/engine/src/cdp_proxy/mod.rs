@@ -177,7 +177,7 @@ impl Ends {
                     Some(text) => filter.browser_says(text, Instant::now()),
                     None => break,
                 },
-                text = self.from_engine.next() => match text.map(|text| filter.engine_says(text, Instant::now())) {
+                text = self.from_engine.next() => match text.map(|text| filter.engine_says(&text, Instant::now())) {
                     Some(Ok(out)) => out,
                     Some(Err(Unreadable)) => {
                         tracing::warn!("an engine sent what is no call; its connection to the browser ends");

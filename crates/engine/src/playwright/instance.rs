@@ -171,10 +171,8 @@ impl Shared {
     pub(super) fn too_late(&self) -> StartError {
         let limit = human(OPEN);
         match self.browser.is_attached() {
-            true => {
-                StartError::new(format!("the engine could not take hold of the browser within {limit}"))
-                    .hint("a tab there may hang, or show a dialog that waits for an answer")
-            }
+            true => StartError::new(format!("the engine could not take hold of the browser within {limit}"))
+                .hint("a tab there may hang, or show a dialog that waits for an answer"),
             false => StartError::new(format!("the engine did not open a browser context within {limit}")),
         }
     }

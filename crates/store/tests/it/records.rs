@@ -258,7 +258,7 @@ async fn lists_are_filtered_and_come_in_parts() {
         let part = soon(store.list(&owner, Filter { before, limit: 5, ..Filter::default() })).await.unwrap();
         let Some(last) = part.last() else { break };
         before = Some(last.position);
-        seen.extend(part.into_iter().map(|summary| summary.position));
+        seen.extend(part.iter().map(|summary| summary.position));
     }
     assert_eq!(seen.len(), 12);
     assert!(seen.is_sorted_by(|newer, older| newer > older), "{seen:?}");

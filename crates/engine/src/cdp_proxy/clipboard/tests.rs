@@ -20,19 +20,19 @@ impl Play {
             play.event(
                 "Runtime.executionContextCreated",
                 session,
-                json!({ "context": { "id": world, "name": WORLD } }),
+                &json!({ "context": { "id": world, "name": WORLD } }),
             );
         }
         play
     }
 
-    fn event(&mut self, method: &str, session: &str, params: Value) -> bool {
+    fn event(&mut self, method: &str, session: &str, params: &Value) -> bool {
         let text = json!({ "method": method, "params": params, "sessionId": session }).to_string();
         self.clipboard.event(method, &text.into())
     }
 
     fn copies(&mut self, payload: &str) {
-        assert!(self.event("Runtime.bindingCalled", "F", json!({ "name": COPIED, "payload": payload })));
+        assert!(self.event("Runtime.bindingCalled", "F", &json!({ "name": COPIED, "payload": payload })));
     }
 
     /// What becomes of a call of the engine's; `None` if it passes alone.
@@ -125,8 +125,8 @@ fn a_page_that_is_not_ready() {
     assert_eq!(play.answers(&questions[0], &json!(true)), [0; 0], "it comes too late");
     assert_eq!(play.clipboard.due(), None);
 
-    play.event("Runtime.executionContextDestroyed", "P", json!({ "executionContextId": 1 }));
-    play.event("Runtime.executionContextsCleared", "F", json!({}));
+    play.event("Runtime.executionContextDestroyed", "P", &json!({ "executionContextId": 1 }));
+    play.event("Runtime.executionContextsCleared", "F", &json!({}));
     assert!(is_refusal(&play.engine("Input.dispatchKeyEvent", &pasting()).unwrap()));
 }
 
@@ -142,14 +142,14 @@ fn scripts_are_put_in() {
     assert!(play.event(
         "Runtime.executionContextCreated",
         "P",
-        json!({ "context": { "id": 3, "name": WORLD } })
+        &json!({ "context": { "id": 3, "name": WORLD } })
     ));
     assert!(!play.event(
         "Runtime.executionContextCreated",
         "P",
-        json!({ "context": { "id": 4, "name": "" } })
+        &json!({ "context": { "id": 4, "name": "" } })
     ));
-    assert!(!play.event("Runtime.bindingCalled", "P", json!({ "name": "other", "payload": "{}" })));
+    assert!(!play.event("Runtime.bindingCalled", "P", &json!({ "name": "other", "payload": "{}" })));
     for script in [DOCUMENT, PAGE] {
         assert!(without_comments(script).len() < 4_000, "it would cost a megabyte a page");
     }

@@ -10,9 +10,9 @@ mod datagrams;
 mod devtools;
 mod files;
 mod guarded;
+mod lives;
 mod shared_browser;
 mod sizes;
-mod lives;
 
 use std::{
     path::{Path, PathBuf},
