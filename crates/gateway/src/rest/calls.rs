@@ -27,7 +27,7 @@ use crate::{
 const LIST_DEFAULT: usize = 50;
 
 /// The longest list. At some 300 bytes a call it is a third of a megabyte, made and sent at once. Long texts are cut by the
-/// store, which also ends a list early when it had to read too much: at most 10 MiB are sent.
+/// store, which also ends a list early when it has read or shows too much.
 const LIST_MAX: usize = 1_000;
 
 /// The greatest number of lines that can be asked for. A database keeps no text of more than a billion bytes.

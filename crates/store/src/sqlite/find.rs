@@ -10,7 +10,7 @@ use greenroom_core::{
     raw,
     record::{
         BlobRef, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Filter, Level, Listed, Record, RefId,
-        SessionRow, Status,
+        SessionRow, Status, Summary,
     },
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
@@ -60,6 +60,10 @@ pub(crate) fn blobs_of(connection: &Connection, position: u64) -> rusqlite::Resu
 /// megabytes. With the call that passes this the list ends, and says that there may be more.
 pub(super) const READ_BYTES_MAX: u64 = 16 << 20;
 
+/// What the texts of one list may have as they are shown. A thousand usual calls have a third of that; as JSON, escaped as
+/// badly as can be, it is six times as much.
+const SHOWN_BYTES_MAX: usize = 1 << 20;
+
 /// What a part of a console may have, in bytes of messages.
 const CONSOLE_BYTES_MAX: usize = 1 << 20;
 
@@ -79,17 +83,24 @@ pub(crate) fn list(connection: &Connection, owner: &Owner, filter: &Filter) -> r
     }
     let mut select = connection.prepare_cached(&list_sql(filter))?;
     let mut found = select.query(values.as_slice())?;
-    let (mut listed, mut read) = (Listed::default(), 0);
+    let (mut listed, mut read, mut shown) = (Listed::default(), 0, 0);
     while let Some(row) = found.next()? {
         let (summary, bytes) = rows::listed(row)?;
-        listed.summaries.push(summary);
         read += bytes;
-        if read > READ_BYTES_MAX {
+        shown += shown_bytes(&summary);
+        listed.summaries.push(summary);
+        if read > READ_BYTES_MAX || shown > SHOWN_BYTES_MAX {
             listed.is_cut = true;
             break;
         }
     }
     Ok(listed)
+}
+
+fn shown_bytes(summary: &Summary) -> usize {
+    let outcome = summary.outcome.iter().flat_map(|outcome| [&outcome.error, &outcome.url, &outcome.title]);
+    let texts: usize = outcome.flatten().map(String::len).sum();
+    texts + summary.tool.len() + summary.session.as_ref().map_or(0, |session| session.name.len())
 }
 
 /// The driving table comes first in the text, and `CROSS JOIN` keeps SQLite from choosing another: it has no figures

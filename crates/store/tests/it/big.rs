@@ -78,6 +78,21 @@ async fn lists_read_a_bounded_number_of_bytes() {
     soon(store.close()).await;
 }
 
+/// A list of many calls whose texts are as long as lists show them ends early too.
+#[tokio::test]
+async fn lists_show_a_bounded_number_of_bytes() {
+    let (folder, owner) = (folder(), Owner::local());
+    let store = open(folder.path());
+    for _ in 0..300 {
+        failed(&store, &owner, 2_048).await;
+    }
+    let listed = soon(store.list(&owner, all(None))).await.unwrap();
+    assert!(listed.is_cut && (150..200).contains(&listed.len()), "{}", listed.len());
+    let rest = soon(store.list(&owner, all(listed.last().map(|last| last.position)))).await.unwrap();
+    assert!(!rest.is_cut && listed.len() + rest.len() == 300, "{}", rest.len());
+    soon(store.close()).await;
+}
+
 /// Parts of a timeline and of a console are bounded in bytes too, and going on reaches everything once.
 #[tokio::test]
 async fn timelines_and_consoles_come_in_parts() {

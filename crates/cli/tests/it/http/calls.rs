@@ -52,7 +52,7 @@ async fn made_and_found_again() {
     let (_, reset) = get(&server, &format!("{path}/content?reset_cursor=true")).await;
     assert_eq!((&reset["content"], &reset["total_lines"]), (&json!("v"), &json!(1)));
     let (_, console) = get(&server, &format!("{path}/console")).await;
-    assert_eq!(console, json!({"ref_id": again["ref_id"], "console": []}));
+    assert_eq!(console, json!({"ref_id": again["ref_id"], "console": [], "next_offset": null}));
     let (_, listed) = get(&server, "/api/calls?session_id=a").await;
     let tools: Vec<_> =
         listed["calls"].as_array().unwrap().iter().map(|one| &one["metadata"]["tool"]).collect();

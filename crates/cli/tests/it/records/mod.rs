@@ -4,6 +4,7 @@ mod broken;
 mod disk;
 mod files;
 pub mod killed;
+mod lists;
 pub mod look;
 pub mod many;
 mod shared;
