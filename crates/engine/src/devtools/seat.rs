@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, BoxFuture, Call, Lost, Reply, Seat, View};
+use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View};
 use tokio::sync::watch;
 
 use super::{
@@ -121,6 +121,10 @@ impl Seat for DevtoolsSeat {
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
         self.seat.lost()
+    }
+
+    fn take_crashes(&mut self) -> Vec<Crash> {
+        self.seat.take_crashes()
     }
 
     fn view(&self) -> watch::Receiver<View> {

@@ -235,6 +235,24 @@ impl Observer {
         }
     }
 
+    /// Has a tab that crashed show an empty page, in a new renderer.
+    pub(crate) async fn reset_tab(&self, tab: &str) -> Result<(), greenroom_cdp::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Attached {
+            session_id: String,
+        }
+        let attach = json!({ "targetId": tab, "flatten": true });
+        let attached = self.client.call("Target.attachToTarget", &attach).await?;
+        let Attached { session_id } = serde_json::from_str(attached.get()).map_err(|error| {
+            greenroom_cdp::Closed::Protocol(format!("a tab has no session: {error}").into())
+        })?;
+        let shown = self.client.call_in(&session_id, "Page.navigate", &json!({ "url": "about:blank" })).await;
+        let detach = json!({ "sessionId": session_id });
+        let detached = self.client.call("Target.detachFromTarget", &detach).await;
+        shown.and(detached).map(drop)
+    }
+
     /// Has the browser put what its own context downloads into a folder, for as long as this observer is connected.
     pub(crate) async fn downloads_to(&self, folder: &Path) -> Result<(), greenroom_cdp::Error> {
         let behaviour = json!({ "behavior": "allow", "downloadPath": folder });

@@ -7,7 +7,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Call, Instance, Lost, Reply, Seat, StartError, View};
+use greenroom_core::{Agent, BoxFuture, Call, Crash, Instance, Lost, Reply, Seat, StartError, View};
 use tokio::sync::watch;
 
 use super::{
@@ -134,6 +134,10 @@ impl Seat for LaunchedSeat {
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
         self.seat.lost()
+    }
+
+    fn take_crashes(&mut self) -> Vec<Crash> {
+        self.seat.take_crashes()
     }
 
     fn view(&self) -> watch::Receiver<View> {

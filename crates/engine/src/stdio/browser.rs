@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Lost, StartError, Unwell, View};
+use greenroom_core::{Crash, Lost, StartError, Unwell, View};
 use tokio::{
     sync::{Mutex, watch},
     task::JoinSet,
@@ -235,8 +235,36 @@ impl SeatBrowser {
         }
     }
 
+    /// The crashes of its tabs after the first `told` ones, and how many there were in all.
+    pub(super) fn crashes_since(&self, told: u64) -> (Vec<Crash>, u64) {
+        let crashes = self.crashes.borrow();
+        (crashes.since(told).map(|(_, crash)| crash.clone()).collect(), crashes.count)
+    }
+
     pub(super) fn view(&self) -> watch::Receiver<View> {
         self.view.clone()
+    }
+
+    /// Has every tab that crashes show an empty page, for as long as anybody waits for this. The engine would use the crashed
+    /// one for ever, and hang with it.
+    pub(super) fn reset_crashed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (base, mut crashes) = (self.base.clone(), self.crashes.clone());
+        async move {
+            let mut seen = 0;
+            while crashes.wait_for(|crashes| crashes.count > seen).await.is_ok() {
+                let tabs: Vec<_> = {
+                    let crashes = crashes.borrow();
+                    let new = crashes.since(seen).map(|(tab, _)| tab.to_owned()).collect();
+                    seen = crashes.count;
+                    new
+                };
+                for tab in tabs {
+                    if let Err(error) = base.observer().reset_tab(&tab).await {
+                        tracing::debug!(%error, "a crashed tab stays as it is");
+                    }
+                }
+            }
+        }
     }
 
     /// Takes note of new tabs, and looks at all pages anew: their titles may have changed unannounced.

@@ -74,6 +74,9 @@ impl Living {
             let lost = lost.clone();
             watcher.spawn(async move { declare(&lost, gone.await) });
         }
+        if let Some(resets) = browser.as_ref().map(SeatBrowser::reset_crashed) {
+            watcher.spawn(resets);
+        }
         let _watcher = watcher;
         Self { process, upstream, folder, browser, lost, has_close, busy, dismissed, unanswered, _watcher }
     }

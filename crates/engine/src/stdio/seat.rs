@@ -3,7 +3,7 @@
 
 use std::{path::Path, pin::pin, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Call, Lost, Reply, Seat, View};
+use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View};
 use tokio::{sync::watch, time::timeout};
 
 use super::{Living, SeatBrowser};
@@ -16,6 +16,8 @@ pub(crate) struct ProcessSeat {
     living: Arc<Living>,
     /// Always empty where there is nothing to observe.
     view: watch::Receiver<View>,
+    /// How many crashes of its tabs were told.
+    crashes_told: u64,
 }
 
 /// Says that no call runs any more, also when the call is given up.
@@ -30,7 +32,8 @@ impl Drop for Busy<'_> {
 impl ProcessSeat {
     pub(super) fn new(living: Arc<Living>) -> Self {
         let view = living.browser.as_ref().map(SeatBrowser::view);
-        Self { living, view: view.unwrap_or_else(|| watch::Sender::new(View::default()).subscribe()) }
+        let view = view.unwrap_or_else(|| watch::Sender::new(View::default()).subscribe());
+        Self { living, view, crashes_told: 0 }
     }
 
     /// The seat's private folder, which the engine knows as its root.
@@ -85,6 +88,13 @@ impl Seat for ProcessSeat {
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
         self.living.lost()
+    }
+
+    fn take_crashes(&mut self) -> Vec<Crash> {
+        let Some(browser) = &self.living.browser else { return Vec::new() };
+        let (crashes, count) = browser.crashes_since(self.crashes_told);
+        self.crashes_told = count;
+        crashes
     }
 
     fn view(&self) -> watch::Receiver<View> {

@@ -92,6 +92,9 @@ impl Pool {
             return;
         }
         let answers = outcome.is_ok();
+        if answers && self.queue.with(|ledger| ledger.is_withheld(place.id)) {
+            tracing::warn!(pool = %self.name, instance = %place.id, "answers again, and lends again");
+        }
         place.looked_at(outcome);
         self.change(|ledger| match answers {
             true => ledger.answers_again(place.id),

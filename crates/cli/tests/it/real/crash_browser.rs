@@ -54,7 +54,8 @@ async fn a_killed_browser() {
     house.end().await;
 }
 
-/// A page that crashes costs its session, with a word; the browser and its other sessions go on.
+/// A page that crashes costs its tab: the session keeps its cookies and other tabs, and the next answer says which URL
+/// crashed. The browser and its other sessions go on.
 #[tokio::test]
 async fn a_crashed_page() {
     let data = Data::new();
@@ -63,33 +64,59 @@ async fn a_crashed_page() {
     house.navigate("other", &site.url("/canary?name=other")).await.ok();
     let other = look::browsers(house.client.pid());
     house.navigate("a", &site.url("/canary?name=a")).await.ok();
-    // A new session may get another browser than the lost one had.
     let kill_pages = || {
         let browsers = look::browsers(house.client.pid());
         let pages = browsers.into_iter().filter(|browser| !other.contains(browser)).flat_map(look::renderers);
         pages.for_each(|page| signal(page, Signal::KILL));
     };
+    let note = format!("): {}; what it showed is gone", site.url("/canary?name=a"));
 
-    // Killed under a call.
+    // Killed under a call, which fails by it and says so.
     let pending = house.hang("a", &site, "/hang-1").await;
     kill_pages();
-    answer(pending).await.lost("the page crashed");
-    house.navigate("a", &site.url("/canary?name=a")).await.restarted("the page crashed");
+    let text = answer(pending).await.failed();
+    assert!(text.contains("a tab crashed (") && text.contains(&note), "{text}");
+    let text = house.navigate("a", &site.url("/show")).await.unbroken();
+    assert!(text.contains("canary=a") && !text.contains("a tab crashed"), "{text}");
     house.call("a", "browser_snapshot", json!({})).await.unbroken();
 
-    // Killed between calls.
+    // Killed between calls. The engine may hear of it a moment after greenroom: then the first call fails by it.
     kill_pages();
-    house.until_lost("a").await;
-    house.call("a", "browser_snapshot", json!({})).await.restarted("the page crashed");
-
-    // Crashed by its own address, which the engine takes for a failed navigation.
-    house.navigate("a", "chrome://crash").await.failed();
-    house.until_lost("a").await;
-    let text = house.navigate("a", &site.url("/show")).await.restarted("the page crashed");
-    assert!(!text.contains("canary="), "an old cookie: {text}");
-    house.call("a", "browser_snapshot", json!({})).await.unbroken();
+    let first = house.call("a", "browser_snapshot", json!({})).await;
+    let second = house.navigate("a", &site.url("/show")).await;
+    assert!(second.unbroken().contains("canary=a"), "{}", second.text());
+    let said = [first.text(), second.text()].concat();
+    assert_eq!(said.matches("a tab crashed (").count(), 1, "once, not {said}");
+    assert!(said.contains(&format!("): {}; what it showed", site.url("/show"))), "{said}");
 
     let kept = house.call("other", "browser_snapshot", json!({})).await.unbroken();
     assert!(kept.contains("heading \"canary other\""), "{kept}");
+    assert!(!kept.contains("a tab crashed"), "{kept}");
+    house.end().await;
+}
+
+/// A network service that dies takes the cookies of all sessions along: they are restarted, and the next answer of each says
+/// why. Sessions in another browser notice nothing.
+#[tokio::test]
+async fn a_killed_network_service() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let house = House::start(&data, &["--pool-slots", "2"]).await;
+    for session in ["a", "b"] {
+        house.navigate(session, &site.url(&format!("/canary?name={session}"))).await.unbroken();
+    }
+    let first = look::browsers(house.client.pid());
+    house.navigate("c", &site.url("/canary?name=c")).await.unbroken();
+    let networks = look::network_services(first[0]);
+    assert_eq!((first.len(), networks.len()), (1, 1));
+    signal(networks[0], Signal::KILL);
+    for session in ["a", "b"] {
+        house.until_lost(session).await;
+        let why = "the browser's network service ended: cookies that its sessions had in memory are gone";
+        let text = house.navigate(session, &site.url("/show")).await.restarted(why);
+        assert!(!text.contains("canary="), "an old cookie: {text}");
+    }
+    let kept = house.navigate("c", &site.url("/show")).await.unbroken();
+    assert!(kept.contains("canary=c"), "{kept}");
     house.end().await;
 }

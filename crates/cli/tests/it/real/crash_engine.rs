@@ -57,18 +57,59 @@ async fn a_hanging_engine_of_one_session() {
     house.end().await;
 }
 
-/// A Node of several sessions that hangs is found out by the first of them; the others hear of it.
+/// A Node of several sessions that hangs fails the call that meets it, at its deadline; new sessions get another one at once,
+/// and health checks find it out for the others.
 #[tokio::test]
 async fn a_hanging_engine_of_several_sessions() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--pool-slots", "2", "--pool-timeout", "5s"]).await;
+    let flags = ["--pool-slots", "2", "--pool-timeout", "5s", "--pool-health-interval", "3s"];
+    let house = House::start(&data, &[&flags[..], &["--pool-health-timeout", "2s"]].concat()).await;
     house.navigate("a", &site.url("/canary?name=a")).await.ok();
     house.navigate("b", &site.url("/canary?name=b")).await.ok();
     check_hanging(&house, &site).await;
     // The neighbour in the same engine need not find out by waiting itself.
     house.call("b", "browser_snapshot", json!({})).await.restarted("the engine did not answer");
     house.end().await;
+}
+
+/// A Node or browser that is stopped costs the call that meets it, and no other: the next one gets another instance at once.
+/// When it goes on, its sessions are there as they were.
+#[tokio::test]
+async fn a_stopped_instance_is_met_once() {
+    for stop_browser in [false, true] {
+        let data = Data::new();
+        let site = Site::start().await;
+        let flags = ["--pool-slots", "4", "--pool-timeout", "5s", "--pool-health-interval", "1h"];
+        let house = House::start(&data, &flags).await;
+        house.navigate("kept", &site.url("/canary?name=kept")).await.ok();
+        house.navigate("a", &site.url("/canary?name=a")).await.ok();
+        let find = if stop_browser { look::browsers } else { look::engines };
+        let stopped = find(house.client.pid());
+        assert_eq!(stopped.len(), 1);
+        signal(stopped[0], Signal::STOP);
+        house.call("a", "browser_snapshot", json!({})).await.lost("the engine did not answer within 5 s");
+        for session in ["a", "b", "c"] {
+            let began = std::time::Instant::now();
+            house.navigate(session, &site.url("/show")).await.ok();
+            assert!(
+                began.elapsed() < std::time::Duration::from_secs(15),
+                "it was given the stopped one first"
+            );
+        }
+        assert_eq!(find(house.client.pid()).len(), 2);
+        signal(stopped[0], Signal::CONT);
+        let kept = house.call("kept", "browser_snapshot", json!({})).await.unbroken();
+        assert!(kept.contains("heading \"canary kept\""), "{kept}");
+        let lends = || house.client.stderr().contains("answers again, and lends again").then_some(());
+        greenroom_testkit::eventually("its return", lends).await;
+        // Four more sessions fit into what both have left.
+        for session in ["d", "e", "f", "g"] {
+            house.navigate(session, &site.url("/show")).await.ok();
+        }
+        assert_eq!(find(house.client.pid()).len(), 2, "no third one was needed");
+        house.end().await;
+    }
 }
 
 /// Hangs the engine that all sessions so far live on.

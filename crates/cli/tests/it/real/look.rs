@@ -72,6 +72,11 @@ pub fn renderers(browser: u32) -> Vec<u32> {
     below(browser, |line| line.contains("--type=renderer"))
 }
 
+/// The network services of a browser, of which it has one.
+pub fn network_services(browser: u32) -> Vec<u32> {
+    below(browser, |line| line.contains("network.mojom.NetworkService"))
+}
+
 fn below(pid: u32, is_wanted: impl Fn(&str) -> bool) -> Vec<u32> {
     let line = |pid: u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

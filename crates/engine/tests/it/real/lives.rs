@@ -240,7 +240,11 @@ async fn a_crashed_page_costs_its_tab() {
     // Between calls.
     kill_second();
     assert_eq!(sitter.crashes().await.len(), 1);
-    sitter.navigate(&rooms.site.url("/title?t=third")).await;
+    // The engine may hear of it a moment later than greenroom: then the first call fails by it.
+    let third = json!({ "url": rooms.site.url("/title?t=third") });
+    let first = sitter.try_call("browser_navigate", third.clone()).await.unwrap();
+    assert!(!first.is_failure() || text(&first).contains("crash"), "{}", text(&first));
+    sitter.call("browser_navigate", third).await;
     assert!(sitter.evaluate("() => document.cookie").await.contains("canary=mine"));
     let tabs = sitter.call("browser_tabs", json!({ "action": "list" })).await;
     assert!(tabs.contains("/canary?name=mine") && tabs.contains("t=third"), "{tabs}");
@@ -256,19 +260,14 @@ async fn a_crash_loop_ends() {
     let rooms = Rooms::start().await;
     let mut sitter = rooms.sit().await;
     let mut lost = sitter.0.lost();
+    let page = json!({ "url": rooms.site.url("/title?t=x") });
+    // A call may meet the crash of the page before it: then it fails, and opens none.
     for crash in 0..50 {
-        if sitter.try_call("browser_navigate", json!({ "url": rooms.site.url("/title?t=x") })).await.is_err()
-        {
+        if sitter.try_call("browser_navigate", page.clone()).await.is_err() {
             break;
         }
-        assert!(crash < 20, "it goes on for ever");
+        assert!(crash < 40, "it goes on for ever");
         rooms.renderers().into_iter().for_each(|pid| signal(pid, Signal::KILL));
-        if lost.borrow().is_none() {
-            eventually("the crash", || {
-                (lost.borrow().is_some() || !sitter.0.take_crashes().is_empty()).then_some(())
-            })
-            .await;
-        }
     }
     let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
     assert_eq!(why.to_string(), "the page crashed (10 times within 60 s)");

@@ -127,6 +127,10 @@ impl Guest {
         self.seat.as_deref().unwrap()
     }
 
+    fn seat_mut(&mut self) -> &mut dyn Seat {
+        self.seat.as_mut().unwrap().as_mut()
+    }
+
     async fn rise(&mut self) {
         if let Some(seat) = self.seat.take() {
             seat.close().await;

@@ -2,7 +2,7 @@
 
 use greenroom_core::{Engine, InstanceId, Lost};
 use greenroom_testkit::{
-    PATIENCE, Site,
+    PATIENCE, Site, eventually,
     process::{Signal, alive, children, signal},
     within,
 };
@@ -95,26 +95,48 @@ async fn a_killed_browser() {
     room.end().await;
 }
 
-/// A page that crashes costs its seat, with a word; the instance goes on with another browser.
+/// A page that crashes is replaced by an empty one in the same tab, which the engine would not do: the call that ran in it
+/// fails, the crash is told once, and cookies and other tabs stay.
 #[tokio::test]
 async fn a_crashed_page() {
     let (room, mut sitter) = Room::open().await;
-    sitter.navigate(&room.site.url("/title?t=x")).await;
+    sitter.navigate(&room.site.url("/canary?name=mine")).await;
     let is_page = |pid: &u32| {
         std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
             .is_ok_and(|line| line.contains("--type=renderer"))
     };
-    for page in children(processes(&room).1).into_iter().filter(is_page) {
-        signal(page, Signal::KILL);
-    }
-    assert!(matches!(until_lost(&sitter).await, Lost::Page(_)));
-    let called = sitter.try_call("take_snapshot", json!({ "pageId": 1 })).await;
-    assert!(matches!(called, Err(Lost::Page(_))), "{called:?}");
-    sitter.seat.close().await;
-    assert_eq!(*room.instance.lost().borrow(), None);
+    let pages = || children(processes(&room).1).into_iter().filter(is_page).collect::<Vec<_>>();
+    let first = pages();
+    let second = room.site.url("/title?t=second");
+    sitter.call("new_page", json!({ "url": second })).await;
+    let kill_second = || {
+        pages().into_iter().filter(|pid| !first.contains(pid)).for_each(|pid| signal(pid, Signal::KILL));
+    };
 
-    let mut next = room.sit().await;
-    next.navigate(&room.site.url("/title?t=next")).await;
+    // Under a call.
+    let hang = json!({ "pageId": 2, "function": "() => { fetch('/hang'); return new Promise(() => {}); }" });
+    let (called, ()) = tokio::join!(sitter.try_call("evaluate_script", hang), async {
+        room.site.wait_for_hit("/hang").await;
+        kill_second();
+    });
+    assert!(called.unwrap().is_failure());
+    let told = eventually("the crash", || sitter.seat.take_crashes().pop()).await;
+    assert_eq!(*told.url, second);
+
+    // Between calls.
+    let page = json!({ "pageId": 2, "url": room.site.url("/title?t=third"), "type": "url" });
+    sitter.call("navigate_page", page.clone()).await;
+    kill_second();
+    let told = eventually("the crash", || sitter.seat.take_crashes().pop()).await;
+    assert!(told.url.ends_with("t=third"), "{told:?}");
+    let _ = sitter.try_call("navigate_page", page.clone()).await;
+    sitter.call("navigate_page", page).await;
+    assert_eq!(sitter.evaluate("() => document.cookie").await, json!("canary=mine"));
+    let listed = sitter.call("list_pages", json!({})).await;
+    let listed = super::super::text(&listed);
+    assert!(listed.contains("name=mine") && listed.contains("t=third"), "{listed}");
+    assert_eq!((sitter.seat.lost().borrow().clone(), room.instance.lost().borrow().clone()), (None, None));
+    sitter.seat.close().await;
     room.end().await;
 }
 
