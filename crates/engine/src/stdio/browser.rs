@@ -220,11 +220,12 @@ impl SeatBrowser {
     /// Resolves when its seat can take no more calls because of it.
     pub(super) fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
         let (mut browser, mut crashes) = (self.base.lost(), self.crashes.clone());
+        let is_theirs = self.tabs.is_some();
         async move {
             let gone = async { browser.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()) };
             let crashed = async {
-                let crashes = crashes.wait_for(|crashes| crashes.lost.is_some()).await;
-                crashes.ok().and_then(|crashes| crashes.lost.clone())
+                let crashes = crashes.wait_for(|crashes| why_lost(crashes, is_theirs).is_some()).await;
+                crashes.ok().and_then(|crashes| why_lost(&crashes, is_theirs))
             };
             // Where nobody tells any more, whoever held the browser is gone.
             tokio::select! {
@@ -249,7 +250,11 @@ impl SeatBrowser {
     /// one for ever, and hang with it.
     pub(super) fn reset_crashed(&self) -> impl Future<Output = ()> + Send + 'static {
         let (base, mut crashes) = (self.base.clone(), self.crashes.clone());
+        let is_theirs = self.tabs.is_some();
         async move {
+            if is_theirs {
+                return;
+            }
             let mut seen = 0;
             while crashes.wait_for(|crashes| crashes.count > seen).await.is_ok() {
                 let tabs: Vec<_> = {
@@ -283,7 +288,7 @@ impl SeatBrowser {
     pub(super) async fn gone(&self) -> Option<Lost> {
         self.look().await;
         let gone = self.base.gone().await;
-        gone.or_else(|| self.crashes.borrow().lost.clone())
+        gone.or_else(|| why_lost(&self.crashes.borrow(), self.tabs.is_some()))
     }
 
     pub(super) async fn ping(&self) -> Result<(), Unwell> {
@@ -312,6 +317,13 @@ impl SeatBrowser {
             self.base.stop(grace).await;
         }
     }
+}
+
+/// Why crashes of its tabs cost a seat. Among somebody else's tabs one is enough: the engine cannot go on in a tab that was
+/// reset there (seen: it waits in vain for its next page). Cookies and logins are the browser's own there, and stay.
+fn why_lost(crashes: &Crashes, is_theirs: bool) -> Option<Lost> {
+    let first = || crashes.since(0).next().map(|(_, crash)| Lost::Page(crash.why.clone()));
+    crashes.lost.clone().or_else(|| if is_theirs { first() } else { None })
 }
 
 /// Where a tab begins that nothing was asked of yet.
