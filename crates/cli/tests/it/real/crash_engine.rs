@@ -46,12 +46,13 @@ async fn a_killed_engine() {
     house.end().await;
 }
 
-/// A Node of one session that hangs fails its call at the deadline and is replaced; others work meanwhile.
+/// A Node of one session that hangs fails its call at the deadline; health checks replace it, and others work meanwhile.
 #[tokio::test]
 async fn a_hanging_engine_of_one_session() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--pool-slots", "1", "--pool-timeout", "5s"]).await;
+    let flags = ["--pool-slots", "1", "--pool-timeout", "5s", "--pool-health-interval", "3s"];
+    let house = House::start(&data, &[&flags[..], &["--pool-health-timeout", "2s"]].concat()).await;
     house.navigate("a", &site.url("/canary?name=a")).await.ok();
     check_hanging(&house, &site).await;
     house.end().await;
