@@ -39,6 +39,9 @@ use crate::{
 /// below the five seconds that a seat has to close.
 const TABS: Duration = Duration::from_millis(2_500);
 
+/// How long a call waits for crashed tabs to be reset. Usual is a tenth of a second.
+const RESET: Duration = Duration::from_secs(2);
+
 /// A browser and greenroom's own connection to it.
 pub(crate) struct Base {
     shared: Arc<Shared>,
@@ -161,6 +164,8 @@ pub(crate) struct SeatBrowser {
     tabs: Option<(Mutex<OwnTabs>, String)>,
     view: watch::Receiver<View>,
     crashes: watch::Receiver<Crashes>,
+    /// How many of these tabs have been reset.
+    resets: watch::Sender<u64>,
 }
 
 impl SeatBrowser {
@@ -180,7 +185,9 @@ impl SeatBrowser {
             observer.watch(&Scope::Browser).await.ok_or_else(|| StartError::new("the browser is gone"))
         };
         match seen.await {
-            Ok(Watched { view, crashes }) => Ok(Self { base: Arc::new(base), tabs: None, view, crashes }),
+            Ok(Watched { view, crashes }) => {
+                Ok(Self { base: Arc::new(base), tabs: None, view, crashes, resets: watch::Sender::new(0) })
+            }
             Err(error) => {
                 base.stop(Duration::ZERO).await;
                 Err(error)
@@ -193,9 +200,13 @@ impl SeatBrowser {
         let (mut own, tab) = OwnTabs::open(base.observer(), folder, url, TabPlace::InFront).await?;
         base.driven().opened(&tab);
         match base.observer().watch(&own.scope()).await {
-            Some(Watched { view, crashes }) => {
-                Ok(Self { base, tabs: Some((Mutex::new(own), tab)), view, crashes })
-            }
+            Some(Watched { view, crashes }) => Ok(Self {
+                base,
+                tabs: Some((Mutex::new(own), tab)),
+                view,
+                crashes,
+                resets: watch::Sender::new(0),
+            }),
             None => {
                 let _ = own.close(base.observer()).await;
                 Err(StartError::new("the browser is gone"))
@@ -249,7 +260,7 @@ impl SeatBrowser {
     /// Has every tab that crashes show an empty page, for as long as anybody waits for this. The engine would use the crashed
     /// one for ever, and hang with it.
     pub(super) fn reset_crashed(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (base, mut crashes) = (self.base.clone(), self.crashes.clone());
+        let (base, mut crashes, resets) = (self.base.clone(), self.crashes.clone(), self.resets.clone());
         let is_theirs = self.tabs.is_some();
         async move {
             if is_theirs {
@@ -268,7 +279,17 @@ impl SeatBrowser {
                         tracing::debug!(%error, "a crashed tab stays as it is");
                     }
                 }
+                resets.send_replace(seen);
             }
+        }
+    }
+
+    /// Waits until tabs that are known to have crashed are reset: a call must not open a page that is then replaced.
+    pub(super) async fn until_reset(&self) {
+        let count = self.crashes.borrow().count;
+        if self.tabs.is_none() {
+            let mut resets = self.resets.subscribe();
+            let _ = timeout(RESET, resets.wait_for(|resets| *resets >= count)).await;
         }
     }
 

@@ -42,6 +42,9 @@ impl ProcessSeat {
     }
 
     async fn pass_on(&mut self, call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
+        if let Some(browser) = &self.living.browser {
+            browser.until_reset().await;
+        }
         self.living.busy.send_replace(true);
         let _busy = Busy(&self.living.busy);
         let mut lost = self.living.lost();
