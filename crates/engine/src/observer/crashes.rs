@@ -68,6 +68,7 @@ mod tests {
         assert_eq!(crashes.since(30).count(), 0);
         assert_eq!(crashes.since(29).map(|(_, crash)| &*crash.url).collect::<Vec<_>>(), ["http://site/29"]);
         assert_eq!(crashes.since(0).count(), CRASHES_TOLD_MAX);
+        tokio::time::advance(LOOP_WITHIN).await;
         for _ in 0..LOOP_MAX {
             assert_eq!(crashes.lost, None);
             crashes.add("t", "http://site/", "oom", Instant::now());

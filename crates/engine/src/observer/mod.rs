@@ -248,6 +248,9 @@ impl Observer {
             greenroom_cdp::Closed::Protocol(format!("a tab has no session: {error}").into())
         })?;
         let shown = self.client.call_in(&session_id, "Page.navigate", &json!({ "url": "about:blank" })).await;
+        // Answered by the new renderer, once the empty page is there: what is opened after this is not replaced by it.
+        let nothing = json!({ "expression": "0" });
+        let _ = timeout(CLOSE_LEFT, self.client.call_in(&session_id, "Runtime.evaluate", &nothing)).await;
         let detach = json!({ "sessionId": session_id });
         let detached = self.client.call("Target.detachFromTarget", &detach).await;
         shown.and(detached).map(drop)
