@@ -17,6 +17,7 @@ pub mod devtools;
 mod driven;
 mod endpoint;
 pub mod errand;
+mod file_copies;
 #[cfg(test)]
 mod guard_tests;
 pub mod install;
@@ -34,7 +35,6 @@ mod priority;
 pub mod process;
 mod process_tree;
 mod profile;
-mod regular_file;
 pub mod run_folder;
 mod seat_folder;
 mod size_limits;

@@ -15,7 +15,7 @@ use greenroom_core::{Agent, UnreadableArgument};
 
 use crate::{
     page_url::RefusedScheme,
-    regular_file::{Budget, CALL_BYTES_MAX, Folder, NotCopied, open_to_read},
+    file_copies::{Budget, CALL_BYTES_MAX, Folder, NotCopied, open_to_read},
 };
 
 /// How many files one call may hand over: more than any form takes in one step.

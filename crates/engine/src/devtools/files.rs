@@ -16,7 +16,7 @@ use greenroom_core::{Agent, Call, Fields, raw::encode};
 use crate::{
     arguments::Arguments,
     page_url,
-    regular_file::Budget,
+    file_copies::Budget,
     workspace::{Place, Refused, Roots, Target},
 };
 

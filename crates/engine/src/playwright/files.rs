@@ -10,7 +10,7 @@ pub(super) use crate::workspace::{Place, Refused};
 use crate::{
     arguments::Arguments,
     page_url,
-    regular_file::Budget,
+    file_copies::Budget,
     workspace::{Roots, Target},
 };
 

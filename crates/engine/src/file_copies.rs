@@ -73,13 +73,12 @@ pub(crate) struct Opened {
 
 /// Opens a regular file for reading. Links in its path are followed.
 pub(crate) fn open_to_read(path: &Path) -> Result<Opened, NotCopied> {
-    // Opening a device may already have an effect, so it is not tried where it can be known before.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(NotCopied::NotRegular);
-    }
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(open(path, flags, Mode::empty())?);
+    let file = greenroom_files::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory => NotCopied::NotRegular,
+        _ => NotCopied::Io(error),
+    })?;
     let about = file.metadata()?;
+    // The null device is as good as an empty file to those who read it, and not to those who are handed it.
     if !about.is_file() {
         return Err(NotCopied::NotRegular);
     }
@@ -166,7 +165,7 @@ mod tests {
 
     /// A FIFO, a device, a socket and a folder are neither read nor waited for.
     #[test]
-    fn only_regular_files_are_read() {
+    fn only_file_copiess_are_read() {
         let folder = tempfile::tempdir().unwrap();
         fifo(&folder.path().join("fifo"));
         symlink("/dev/zero", folder.path().join("zero")).unwrap();
@@ -180,7 +179,7 @@ mod tests {
 
     /// A file is written in the place of another one, but not into a FIFO or a device, nor through a link.
     #[test]
-    fn only_regular_files_are_written() {
+    fn only_file_copiess_are_written() {
         let folder = tempfile::tempdir().unwrap();
         let from = folder.path().join("from");
         fs::write(&from, "new").unwrap();
