@@ -165,7 +165,7 @@ mod tests {
 
     /// A FIFO, a device, a socket and a folder are neither read nor waited for.
     #[test]
-    fn only_file_copiess_are_read() {
+    fn only_regular_files_are_read() {
         let folder = tempfile::tempdir().unwrap();
         fifo(&folder.path().join("fifo"));
         symlink("/dev/zero", folder.path().join("zero")).unwrap();
@@ -179,7 +179,7 @@ mod tests {
 
     /// A file is written in the place of another one, but not into a FIFO or a device, nor through a link.
     #[test]
-    fn only_file_copiess_are_written() {
+    fn only_regular_files_are_written() {
         let folder = tempfile::tempdir().unwrap();
         let from = folder.path().join("from");
         fs::write(&from, "new").unwrap();

@@ -14,8 +14,8 @@ use std::{
 use greenroom_core::{Agent, UnreadableArgument};
 
 use crate::{
-    page_url::RefusedScheme,
     file_copies::{Budget, CALL_BYTES_MAX, Folder, NotCopied, open_to_read},
+    page_url::RefusedScheme,
 };
 
 /// How many files one call may hand over: more than any form takes in one step.

@@ -114,7 +114,7 @@ mod tests {
 
     /// What is not a regular file is refused by what it is, at once, also behind a link; `/dev/null` is an empty file.
     #[test]
-    fn only_file_copiess_are_read() {
+    fn only_regular_files_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let _socket = UnixListener::bind(at("socket")).unwrap();

@@ -363,7 +363,7 @@ fn help() {
 /// A `greenroom.toml` or `.env` that is not a regular file is refused by what it is, and nobody waits for it: a FIFO would
 /// block for good, `/dev/zero` would fill the memory. So is one that is too large. `/dev/null` is an empty file.
 #[test]
-fn only_file_copiess_are_read() {
+fn only_regular_files_are_read() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     for name in ["greenroom.toml", ".env"] {

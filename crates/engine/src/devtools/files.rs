@@ -15,8 +15,8 @@ use greenroom_core::{Agent, Call, Fields, raw::encode};
 
 use crate::{
     arguments::Arguments,
-    page_url,
     file_copies::Budget,
+    page_url,
     workspace::{Place, Refused, Roots, Target},
 };
 

@@ -9,8 +9,8 @@ use greenroom_core::{Agent, Call, raw::encode};
 pub(super) use crate::workspace::{Place, Refused};
 use crate::{
     arguments::Arguments,
-    page_url,
     file_copies::Budget,
+    page_url,
     workspace::{Roots, Target},
 };
 

@@ -62,7 +62,9 @@ async fn an_engine_that_fails() {
 /// the browser answers again.
 #[tokio::test]
 async fn a_browser_that_does_not_answer() {
-    let stage = Stage::new().set("pool.health_interval", "2s").set("pool.health_timeout", "200ms");
+    // The built-in pool would start another browser in its place.
+    let stage = Stage::new().pools("MAIN_INSTANCES", "1").pools("MAIN_IS_DEFAULT", "true");
+    let stage = stage.set("pool.health_interval", "2s").set("pool.health_timeout", "200ms");
     let server = stage.serve().await;
     let client = remote(&server).await;
     client.call("echo", json!({"text": "a"})).await;

@@ -26,7 +26,7 @@ async fn own_ports_are_out_of_reach() {
     house.navigate("a", &site.url("/")).await.ok();
     let ports_of = |house: &House| look::ports(&look::run_of(data.path(), house.client.pid()));
     let (own, neighbours) = (ports_of(house), ports_of(&neighbour));
-    assert_eq!((own.len(), neighbours.len()), (3, 3), "proxy, debugger and engine of both");
+    assert_eq!((own.len(), neighbours.len()), (4, 4), "egress proxy, CDP proxy, debugger and engine of both");
     let ports: Vec<_> = own.into_iter().chain(neighbours).collect();
 
     // Said openly when it is asked for openly.

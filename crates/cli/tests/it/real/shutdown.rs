@@ -48,7 +48,7 @@ impl Scene {
         let pending = house.hang("a", &site, "/hang").await;
         let run = look::run_of(data.path(), pid);
         let ports = look::ports(&run);
-        assert_eq!(ports.len(), 3, "proxy, debugger and engine");
+        assert_eq!(ports.len(), 4, "egress proxy, CDP proxy, debugger and engine");
         assert!(ports.iter().all(|port| look::listens(*port)));
         let starting = house.start_call("c", "browser_navigate", json!({ "url": site.url("/") })).await;
         let both = || (look::browsers(pid).len() == 2).then_some(());
