@@ -4,12 +4,23 @@
 //! could read differently ([`greenroom_core::json_check`]). The fronts refuse both already; a guard does not rely on it.
 
 use greenroom_core::{Call, Fields, Raw, json_check};
+use serde::Deserialize;
 
 use crate::workspace::Refused;
 
-/// What an engine may take from among a tool's arguments and no tool declares: with its `cwd` the playwright engine looks
-/// elsewhere for files with relative names.
+/// What an engine may take from among a tool's arguments and no tool declares. The playwright engine answers in another form
+/// by some of it; with `cwd` it would look elsewhere for files with relative names.
 const ENGINE_OPTIONS: &str = "_meta";
+
+/// What of it may pass.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EngineOptions {
+    #[serde(default, rename = "json")]
+    _json: bool,
+    #[serde(default, rename = "raw")]
+    _raw: bool,
+}
 
 /// A call's parameters, and its arguments if it has any.
 pub(crate) struct Arguments {
@@ -29,8 +40,9 @@ impl Arguments {
             Some(arguments) => {
                 let fields = Fields::open(arguments)
                     .map_err(|_| Refused::Arguments("`arguments` must be an object".to_owned()))?;
-                if fields.get(ENGINE_OPTIONS).is_some() {
-                    return Err(Refused::Arguments(format!("no tool has an argument `{ENGINE_OPTIONS}`")));
+                if fields.read::<EngineOptions>(ENGINE_OPTIONS).is_err() {
+                    let why = format!("`{ENGINE_OPTIONS}` may say `json` or `raw`, and nothing else");
+                    return Err(Refused::Arguments(why));
                 }
                 Ok(Some(Self { params, fields }))
             }
@@ -57,11 +69,12 @@ mod tests {
     #[test]
     fn nothing_passes_unread() {
         assert_eq!(open(r#"{"name":"t","arguments":{"url":"a"}}"#), Ok(true));
+        assert_eq!(open(r#"{"name":"t","arguments":{"_meta":{"json":true}}}"#), Ok(true));
         assert_eq!(open(r#"{"name":"t"}"#), Ok(false));
         assert_eq!(open(r#"{"name":"t","arguments":null}"#), Ok(false));
         for (params, says) in [
             (r#"{"arguments":[{"url":"file:///x"}]}"#, "`arguments` must be an object"),
-            (r#"{"arguments":{"_meta":{"cwd":"/"}}}"#, "no tool has an argument `_meta`"),
+            (r#"{"arguments":{"_meta":{"cwd":"/"}}}"#, "`_meta` may say `json` or `raw`, and nothing else"),
             (r#"{"arguments":"x"}"#, "`arguments` must be an object"),
             ("[]", "the parameters of a call must be an object"),
             (r#"{"arguments":{"url":"\ud800"}}"#, "`arguments.url` is not valid Unicode"),

@@ -25,7 +25,7 @@ const BROWSER_EXIT: Duration = Duration::from_secs(1);
 /// The network service of a browser that greenroom started.
 #[derive(Default)]
 pub(crate) struct NetworkService {
-    /// Has it looked for again, if it was not found.
+    /// Wakes the search for the process, if the last search found none.
     again: Notify,
 }
 

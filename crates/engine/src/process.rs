@@ -66,7 +66,7 @@ pub enum Tells {
     LastWords,
     /// It explains nothing, however the child ends.
     LogOnly,
-    /// It is somebody's business whom nobody here knows: what a page said.
+    /// It is neither logged nor shown: a page may have written it.
     Nothing,
 }
 

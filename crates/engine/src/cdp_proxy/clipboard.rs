@@ -99,7 +99,7 @@ struct Asked {
     document: Option<(String, i64)>,
 }
 
-/// What of a key counts.
+/// The parameters of `Input.dispatchKeyEvent` that decide whether a key pastes.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Pressed {
@@ -177,8 +177,10 @@ impl Clipboard {
 
     /// The browser attaches the engine to a page or frame.
     pub(super) fn attached(&mut self, parent: Option<String>, attached: &Attached) {
-        if matches!(&*attached.target_info.r#type, "page" | "iframe") {
-            let context = attached.target_info.browser_context_id.clone().unwrap_or_default();
+        // One whose context is unknown gets no scripts, and so no key that pastes.
+        if matches!(&*attached.target_info.r#type, "page" | "iframe")
+            && let Some(context) = attached.target_info.browser_context_id.clone()
+        {
             let frame = Frame { parent, context, worlds: Vec::new(), is_scripted: false };
             self.frames.insert(attached.session_id.clone(), frame);
         }
@@ -285,8 +287,14 @@ impl Clipboard {
 
     /// The browser answers a call of the proxy's own.
     pub(super) fn answered(&mut self, id: u32, text: &Text, ids: &mut OwnIds) -> Vec<Out> {
-        let Some(Asked { page, document }) = self.asked.remove(&id) else { return Vec::new() };
         let answer: Option<Envelope<'_>> = serde_json::from_str(text).ok();
+        let Some(Asked { page, document }) = self.asked.remove(&id) else {
+            // A page that is gone already needs no scripts. One that stays without them gets no key that pastes.
+            if let Some(error) = answer.and_then(|answer| answer.error) {
+                tracing::debug!(error = error.get(), "a call of the CDP proxy's own failed");
+            }
+            return Vec::new();
+        };
         let evaluated = answer.and_then(|answer| read::<Evaluated>(answer.result));
         let is_it = evaluated.and_then(|evaluated| evaluated.result.value).unwrap_or_default();
         let Some(key) = self.keys.get_mut(&page) else { return Vec::new() };

@@ -24,6 +24,8 @@ pub(super) struct Unreadable;
 /// One connection of an engine.
 pub(super) struct Filter {
     ids: OwnIds,
+    /// Whether others have pages in the same browser: other sessions, or its user.
+    shares_browser: bool,
     own_contexts: Option<OwnContexts>,
     clipboard: Option<Clipboard>,
     silent_tabs: Option<SilentTabs>,
@@ -31,11 +33,12 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn new(targets: &Targets) -> Self {
-        let shares_browser = matches!(targets, Targets::OwnContexts);
+        let is_isolated = matches!(targets, Targets::OwnContexts);
         Self {
             ids: OwnIds::default(),
-            own_contexts: shares_browser.then(OwnContexts::default),
-            clipboard: shares_browser.then(Clipboard::new),
+            shares_browser: !matches!(targets, Targets::All),
+            own_contexts: is_isolated.then(OwnContexts::default),
+            clipboard: is_isolated.then(Clipboard::new),
             silent_tabs: match targets {
                 Targets::Responsive(own) => Some(SilentTabs::new(own.clone())),
                 Targets::All | Targets::OwnContexts => None,
@@ -47,7 +50,7 @@ impl Filter {
     pub(super) fn engine_says(&mut self, text: &Text, now: Instant) -> Result<Vec<Out>, Unreadable> {
         let call: Envelope<'_> = serde_json::from_str(text).map_err(|_| Unreadable)?;
         let (Some(id), Some(method)) = (call.id, call.method.as_deref()) else { return Err(Unreadable) };
-        let verdict = rules::judge(method, call.params, self.own_contexts.is_some());
+        let verdict = rules::judge(method, call.params, self.shares_browser);
         if let Verdict::Refuse(why) = verdict {
             tracing::debug!(method, why, "an engine's call is refused");
             return Ok(vec![Out::ToEngine(refusal(id, call.session.as_deref(), &why))]);
@@ -164,6 +167,20 @@ mod tests {
             let answer: Value = serde_json::from_str(text).unwrap();
             assert_eq!((&answer["id"], &answer["sessionId"]), (&json!(3), &json!("S")));
             assert!(answer["error"]["message"].as_str().unwrap().contains("`file:`"), "{answer}");
+        }
+    }
+
+    /// Wherever others have pages in the same browser, no page is granted its clipboard.
+    #[test]
+    fn clipboard_permissions() {
+        for (targets, is_granted) in
+            [(Targets::All, true), (Targets::OwnContexts, false), (Targets::responsive(), false)]
+        {
+            let params = json!({ "permissions": ["clipboardReadWrite"] });
+            let call = json!({ "id": 1, "method": "Browser.grantPermissions", "params": params });
+            let out = engine(&mut Filter::new(&targets), &call);
+            let [Out::ToBrowser(text)] = &out[..] else { panic!("{out:?}") };
+            assert_eq!(text.contains("clipboard"), is_granted, "{text}");
         }
     }
 

@@ -78,7 +78,7 @@ enum Out {
 
 pub(crate) struct CdpProxy {
     address: String,
-    /// The part of the address that is nobody's business.
+    /// The random path of the address. Whoever knows it drives the browser, so it is never shown.
     secret: String,
     targets: Targets,
     _task: AbortOnDropHandle<()>,
@@ -109,17 +109,17 @@ impl CdpProxy {
     }
 
     /// An engine's text without the secret. It may name where it failed to connect.
-    pub(crate) fn unnamed(&self, text: String) -> String {
+    pub(crate) fn without_secret(&self, text: String) -> String {
         if text.contains(&self.secret) { text.replace(&self.secret, "…") } else { text }
     }
 
     /// The same of an answer. Neither the secret nor what stands for it means anything to JSON.
-    pub(crate) fn unnamed_in(&self, body: Result<Raw, Raw>) -> Result<Raw, Raw> {
-        let unnamed = |raw: Raw| match raw.get().contains(&self.secret) {
-            true => parse(self.unnamed(raw.get().to_owned())).unwrap_or(raw),
+    pub(crate) fn answer_without_secret(&self, body: Result<Raw, Raw>) -> Result<Raw, Raw> {
+        let without_secret = |raw: Raw| match raw.get().contains(&self.secret) {
+            true => parse(self.without_secret(raw.get().to_owned())).unwrap_or(raw),
             false => raw,
         };
-        body.map(unnamed).map_err(unnamed)
+        body.map(without_secret).map_err(without_secret)
     }
 
     /// A tab that greenroom opened for the engine. What it does is between the two.

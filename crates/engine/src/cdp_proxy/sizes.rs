@@ -13,6 +13,9 @@ use super::rules::Params;
 /// The most pixels of a picture. A page of 1,280 pixels may be 52,000 long; its picture takes 256 MiB before it is encoded.
 const PICTURE_PIXELS_MAX: f64 = 67_108_864.0;
 
+/// The longest side of a picture: a page of that length has more than a thousand screens.
+const PICTURE_SIDE_MAX: f64 = 1_000_000.0;
+
 /// The longest side of a sheet of paper, in inches: 200 are what the PDF format takes.
 const PAPER_MAX: f64 = 200.0;
 
@@ -38,6 +41,9 @@ pub(super) fn device_metrics(params: &mut Params) -> Result<(), String> {
     let scale_max = (f64::from(PIXELS_MAX) / pixels).sqrt().min(SCALE_MAX.into());
     if number(params, "deviceScaleFactor")?.is_some_and(|scale| scale > scale_max) {
         params.insert("deviceScaleFactor".to_owned(), scale_max.into());
+    }
+    if number(params, "scale")?.is_some_and(|scale| scale > f64::from(SCALE_MAX)) {
+        params.insert("scale".to_owned(), SCALE_MAX.into());
     }
     match params.get("viewport") {
         None => Ok(()),
@@ -69,7 +75,7 @@ fn picture(clip: &Params) -> Result<(), String> {
     let scale = number(clip, "scale")?.unwrap_or(1.0);
     let side = |name| Ok::<_, String>(number(clip, name)?.unwrap_or_default().max(1.0) * scale);
     let (width, height) = (side("width")?, side("height")?);
-    if width * height > PICTURE_PIXELS_MAX {
+    if width.max(height) > PICTURE_SIDE_MAX || width * height > PICTURE_PIXELS_MAX {
         return Err(format!(
             "a picture of {width:.0} x {height:.0} pixels is too large, at most {PICTURE_PIXELS_MAX} are drawn at once: \
              resize the page, or take an element of it"
@@ -129,6 +135,8 @@ mod tests {
         assert_eq!(of(device_metrics, huge), Ok(cut));
         let dense = of(device_metrics, json!({ "width": 4096, "height": 2048, "deviceScaleFactor": 1e9 }));
         assert_eq!(dense.unwrap()["deviceScaleFactor"], 2.0);
+        let scaled = of(device_metrics, json!({ "width": 100, "height": 100, "scale": 1e9 }));
+        assert_eq!(scaled.unwrap()["scale"], 8);
 
         let bounds = json!({ "windowId": 1, "bounds": { "left": -5, "width": 100_000, "height": 720 } });
         let cut = json!({ "windowId": 1, "bounds": { "left": -5, "width": 16384, "height": 720 } });
@@ -149,7 +157,9 @@ mod tests {
         };
         assert!(clip(1280.0, 50_000.0, 1.0).is_ok());
         assert!(of(screenshot, json!({ "format": "png" })).is_ok());
-        for (width, height, scale) in [(1280.0, 60_000.0, 1.0), (1280.0, 720.0, 100.0), (-1.0, 1e12, 1.0)] {
+        for (width, height, scale) in
+            [(1280.0, 60_000.0, 1.0), (1280.0, 720.0, 100.0), (1.0, 1e7, 1.0), (-1.0, 1e12, 1.0)]
+        {
             assert!(clip(width, height, scale).is_err(), "{width} {height} {scale}");
         }
         assert!(of(paper, json!({ "paperWidth": 8.5, "paperHeight": 200 })).is_ok());

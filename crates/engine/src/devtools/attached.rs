@@ -93,7 +93,7 @@ impl Kind for Attached {
             })?;
             let body = listed.map_err(|gone| StartError::new(gone.to_string()))?;
             failure(&body).map_err(|text| {
-                let text = self.cdp_proxy().unnamed(text);
+                let text = self.cdp_proxy().without_secret(text);
                 StartError::new(format!("the engine cannot use the browser: {text}"))
             })?;
             let text = body.ok().and_then(|body| first_text(body.get())).unwrap_or_default();
@@ -146,8 +146,6 @@ impl Kind for Attached {
 
     fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
         let is_here = self.base.observer().local_port().is_some();
-        Box::new(
-            DevtoolsSeat::new(seat, self.engine.options.clone()).attached(self.cdp_proxy().clone(), is_here),
-        )
+        Box::new(DevtoolsSeat::new(seat, self.engine.options.clone()).attached(is_here))
     }
 }

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     answer::{OWN_WAIT_MAX, failed},
-    cdp_proxy::CdpProxy,
     size_limits::{self, SIZE_REFUSED},
     stdio::ProcessSeat,
     workspace::Place,
@@ -46,20 +45,17 @@ pub(super) struct DevtoolsSeat {
     downloaded: HashSet<OsString>,
     /// Whether the browser is on this machine, and can be handed files of it.
     is_here: bool,
-    /// Who let the engine into the browser, if somebody else runs it.
-    cdp_proxy: Option<Arc<CdpProxy>>,
 }
 
 impl DevtoolsSeat {
     pub(super) fn new(seat: ProcessSeat, options: Arc<DevtoolsOptions>) -> Self {
         let (recordings, downloaded) = (HashMap::new(), HashSet::new());
-        let (is_here, cdp_proxy) = (true, None);
-        Self { seat: Box::new(seat), options, serial: 0, recordings, downloaded, is_here, cdp_proxy }
+        Self { seat: Box::new(seat), options, serial: 0, recordings, downloaded, is_here: true }
     }
 
     /// The same in somebody else's browser.
-    pub(super) fn attached(self, cdp_proxy: Arc<CdpProxy>, is_here: bool) -> Self {
-        Self { is_here, cdp_proxy: Some(cdp_proxy), ..self }
+    pub(super) fn attached(self, is_here: bool) -> Self {
+        Self { is_here, ..self }
     }
 
     /// The seat's folder by its real path, which is how the engine names what is in it.
@@ -90,10 +86,7 @@ impl DevtoolsSeat {
         if &*tool == ENDS {
             outgoing = self.recordings.remove(&page).unwrap_or_default();
         }
-        let mut reply = self.seat.call(call, agent).await?;
-        if let Some(cdp_proxy) = &self.cdp_proxy {
-            reply.body = cdp_proxy.unnamed_in(reply.body);
-        }
+        let reply = self.seat.call(call, agent).await?;
         let downloads = files::downloads(&folder, &mut self.downloaded).await;
         let answer = Answer {
             tool: &tool,

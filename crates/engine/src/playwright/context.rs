@@ -1,5 +1,5 @@
-//! What of a browser is a seat's: a context of its own, the browser's own one, or tabs of its own in that. How it comes to
-//! it, and how nothing of it stays.
+//! The part of a browser that a seat uses: a context of its own, the browser's default context, or tabs of its own in that
+//! one. Creates it when the seat opens, and removes it when the seat closes.
 
 use std::{
     collections::BTreeSet,
@@ -187,7 +187,7 @@ impl Shared {
         let answer =
             async { upstream.call(call, agent).await.map_err(|gone| StartError::new(gone.to_string())) };
         failure(&self.unless_lost(answer).await?).map_err(|text| {
-            let text = self.browser.cdp_proxy.unnamed(text);
+            let text = self.browser.cdp_proxy.without_secret(text);
             StartError::new(format!("the engine cannot make a context: {text}"))
         })
     }

@@ -189,7 +189,7 @@ impl PlaywrightSeat {
             answer = self.upstream.call(&call.params, agent) => answer,
         };
         let body = match body {
-            Ok(body) => self.instance.browser.cdp_proxy.unnamed_in(body),
+            Ok(body) => self.instance.browser.cdp_proxy.answer_without_secret(body),
             Err(gone) => return Err(settle(&mut lost, gone).await),
         };
         if let Some(Context::Tabs(own)) = &mut self.context {

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Crash, Lost, StartError, Unwell, View};
+use greenroom_core::{Crash, Lost, Raw, StartError, Unwell, View};
 use tokio::{
     sync::{Mutex, watch},
     task::JoinSet,
@@ -90,9 +90,11 @@ impl Base {
                 lost = driven.ended(observer) => lost,
                 lost = network.lost(driven, observer) => lost,
             };
-            // What a browser last said may be a page's words, so no agent hears it; the log does.
+            // What a browser last said may be a page's words, so no agent hears it; the log does. One whose cookies are gone
+            // still runs.
             if let Some(process) = watched.driven.process()
                 && watched.lost.borrow().is_none()
+                && !matches!(lost, Lost::Cookies)
             {
                 tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
             }
@@ -217,6 +219,11 @@ impl SeatBrowser {
     /// The address of its debugger.
     pub(crate) fn address(&self) -> &str {
         self.base.driven().address()
+    }
+
+    /// An engine's answer without the way to the browser.
+    pub(super) fn answer_without_secret(&self, body: Result<Raw, Raw>) -> Result<Raw, Raw> {
+        self.base.driven().cdp_proxy.answer_without_secret(body)
     }
 
     /// The tab that was opened for the seat among somebody else's.

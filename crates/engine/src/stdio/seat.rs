@@ -63,8 +63,13 @@ impl ProcessSeat {
                 Err(_) => return Err(lost),
             },
         };
+        let browser = self.living.browser.as_ref();
+        let answer = answer.map(|body| match browser {
+            Some(browser) => browser.answer_without_secret(body),
+            None => body,
+        });
         let gone = match answer {
-            Ok(body) => match &self.living.browser {
+            Ok(body) => match browser {
                 None => return Ok(body.into()),
                 Some(browser) if failure(&body).is_ok() => {
                     browser.refresh().await;

@@ -119,10 +119,10 @@ impl Place {
         self.id.to_string() == name || self.lock().settings.alias.as_deref() == Some(name)
     }
 
-    /// Whether it runs, answered when it was last asked, and is to go on.
+    /// Whether it runs and is to go on. Whether it answers is another question.
     pub(super) fn is_up(&self) -> bool {
         let state = self.lock();
-        state.health == Health::Healthy && !state.draining && state.check.responsive
+        state.health == Health::Healthy && !state.draining
     }
 
     pub(super) fn began(&self, settings: InstanceSettings) {

@@ -58,7 +58,7 @@ async fn lists_read_a_bounded_number_of_bytes() {
     let (folder, owner) = (folder(), Owner::local());
     let store = open(folder.path());
     let mut made = Vec::new();
-    for _ in 0..25 {
+    for _ in 0..8 {
         made.push(failed(&store, &owner, 2 * MIB).await);
     }
     let (mut found, mut before, mut parts) = (Vec::new(), None, 0);
