@@ -3,7 +3,8 @@
 //! greenroom judges a request's arguments, and an engine written in another language reads them again. What the two
 //! could read differently is refused here, before anybody judges it: strings that are no valid Unicode (`"\ud800"`: Rust
 //! refuses them, JavaScript keeps them), names that occur twice in an object, the name `__proto__`, which JavaScript may
-//! take for an object's prototype, and nesting deeper than some readers follow.
+//! take for an object's prototype, nesting deeper than some readers follow, and numbers beyond the range of a 64-bit float
+//! (`1e400`: Rust refuses them, JavaScript reads `Infinity`).
 //!
 //! The fronts call [`check`] for every request, REST for every body, and the engines' guards once more for what they judge.
 //! Answers of engines are not checked: what a page shows may be anything; [`mended`] makes them readable. Nothing is copied or decoded, except names with
@@ -19,6 +20,10 @@ pub const DEPTH_MAX: usize = 100;
 
 /// How many bytes of a place are shown in an error.
 const PLACE_BYTES_MAX: usize = 200;
+
+/// A number of fewer bytes than this, and without an exponent, is within the range of a 64-bit float, whose greatest has 309
+/// digits.
+const LONG_NUMBER_BYTES: usize = 300;
 
 /// From this many members on, an object's names are looked up by hash instead of one by one.
 const FEW: usize = 16;
@@ -38,6 +43,7 @@ pub enum Why {
     SecondOfItsName,
     Prototype,
     TooDeep,
+    NumberOutOfRange,
 }
 
 impl fmt::Display for Why {
@@ -47,6 +53,7 @@ impl fmt::Display for Why {
             Self::SecondOfItsName => f.write_str("is given twice"),
             Self::Prototype => f.write_str("is a name that arguments must not have"),
             Self::TooDeep => write!(f, "is nested too deep: at most {DEPTH_MAX} levels are taken"),
+            Self::NumberOutOfRange => f.write_str("is a number beyond the range of a 64-bit float"),
         }
     }
 }
@@ -146,9 +153,23 @@ impl<'a> Walk<'a> {
                     }
                     self.at += 1;
                 }
+                b'-' | b'0'..=b'9' => self.number()?,
                 _ => self.at += 1,
             }
         }
+        Ok(())
+    }
+
+    /// Passes over the number that begins here.
+    fn number(&mut self) -> Result<(), Ambiguous> {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let is_part = |byte: &u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
+        let length = rest.bytes().take_while(is_part).count();
+        let number = rest.get(..length).unwrap_or_default();
+        if !is_in_range(number) {
+            return Err(self.ambiguous(Why::NumberOutOfRange));
+        }
+        self.at += length;
         Ok(())
     }
 
@@ -209,6 +230,15 @@ impl<'a> Walk<'a> {
         }
         Ambiguous { place: cut(&place), why }
     }
+}
+
+/// Whether a number is finite, both exactly and as `serde_json` rounds it: next to the greatest float the two may differ.
+fn is_in_range(number: &str) -> bool {
+    if number.len() < LONG_NUMBER_BYTES && !number.contains(['e', 'E']) {
+        return true;
+    }
+    let is_finite = number.parse().is_ok_and(f64::is_finite);
+    is_finite && serde_json::from_str::<f64>(number).is_ok_and(f64::is_finite)
 }
 
 /// Shortens what an error repeats of a text from outside.
@@ -301,7 +331,7 @@ mod tests {
             r#"{"a":"\ud83d\ude00","b":"\\ud800","c":"\u0000\u00e9\n\"","d":"😀"}"#,
             r#""""#,
             "{}",
-            "[1.50,1e400,null,{\"a\":[]}]",
+            "[1.50,1e300,null,{\"a\":[]}]",
         ] {
             assert_eq!(check_text(fine), Ok(()), "{fine}");
         }
@@ -341,6 +371,26 @@ mod tests {
         assert_eq!(check_text(r#"{"__proto__":{"url":"file:///x"}}"#), refused("__proto__"));
         assert_eq!(check_text(r#"{"a":{"\u005f_proto__":1}}"#), refused(r"a.\u005f_proto__"));
         assert_eq!(check_text(r#"{"a":"__proto__"}"#), Ok(()));
+    }
+
+    /// A number that JavaScript reads as `Infinity` is refused and its place told; every other one passes and can be read,
+    /// also one so small that it is read as 0.
+    #[test]
+    fn numbers_beyond_a_float() {
+        let long = |digits: usize| "7".repeat(digits);
+        let negative = format!("-{}.5", long(400));
+        for number in ["1e400", "-1e999", "1E+309", "0.1e99999999999999999999", &long(400), &negative] {
+            let says = "is a number beyond the range of a 64-bit float";
+            assert_eq!(check_text(number), Err(format!("`it` {says}")), "{number}");
+            let text = format!(r#"{{"a":"1e400","b":[0,{{"c":{number},"d":1}}]}}"#);
+            assert_eq!(check_text(&text), Err(format!("`b[1].c` {says}")), "{number}");
+        }
+        let fraction = format!("0.{}", long(400));
+        for number in ["1e308", "-1.5E+308", "0.1", "-0", "1e-400", "0e400", &long(300), &fraction] {
+            let text = format!(r#"{{"a":[{number}, {number}]}}"#);
+            assert_eq!(check_text(&text), Ok(()), "{number}");
+            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{number}");
+        }
     }
 
     /// Nesting has an end, which is below what the JSON reader itself follows.

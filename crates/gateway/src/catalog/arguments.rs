@@ -154,19 +154,14 @@ mod tests {
         assert_eq!(why, r#""loud" is not one of "error", "warning", "info", "debug""#);
     }
 
-    /// Arguments that cannot be looked into are refused; a number that no float can hold is looked into as a number, and hides
-    /// nothing beside it.
+    /// Arguments that cannot be looked into are refused.
     #[test]
     fn values_out_of_reach() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        for odd in [deep.as_str(), r#""\ud800""#] {
+        for odd in [deep.as_str(), r#""\ud800""#, "1e400"] {
             assert_eq!(check(CLICK, &format!(r#"{{"target":{odd}}}"#)), Err(Invalid::Unreadable));
             assert!(matches!(check(CLICK, &format!(r#"{{"x":{odd}}}"#)), Err(Invalid::Unknown { .. })));
         }
-        for wrong in [r#"{"target":1e400}"#, r#"{"modifiers":[1e400],"target":5}"#] {
-            assert!(matches!(check(CLICK, wrong), Err(Invalid::Wrong { .. })), "{wrong}");
-        }
-        assert_eq!(check(r#"{"name":"t","inputSchema":{"type":"object"}}"#, r#"{"far":1e400}"#), Ok(()));
     }
 
     /// A tool without a usable schema takes anything.

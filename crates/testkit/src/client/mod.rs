@@ -109,7 +109,7 @@ impl Client {
         self.start_raw(method, params.as_deref()).await
     }
 
-    /// Sends a request whose params are spelt as given: numbers such as `1e400` are no `Value`.
+    /// Sends a request whose params are spelt as given: a `Value` does not keep how a number such as `1.50` is written.
     pub async fn start_raw(&self, method: &str, params: Option<&str>) -> Pending {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
