@@ -64,8 +64,11 @@ pub(super) const READ_BYTES_MAX: u64 = 16 << 20;
 /// badly as can be, it is six times as much.
 const SHOWN_BYTES_MAX: usize = 1 << 20;
 
-/// What a part of a console may have, in bytes of messages.
+/// What a part of a console may have, in bytes of messages, locations and [`LINE_BYTES`].
 const CONSOLE_BYTES_MAX: usize = 1 << 20;
+
+/// What a line takes beside its texts: the names of its members in JSON, its level, time and two numbers.
+const LINE_BYTES: usize = 128;
 
 /// Newest first.
 pub(crate) fn list(connection: &Connection, owner: &Owner, filter: &Filter) -> rusqlite::Result<Listed> {
@@ -167,7 +170,8 @@ pub(crate) fn console_part(
             break;
         }
         let line = rows::console_head(row, usize::MAX)?;
-        bytes += line.message.len();
+        let location = line.location.as_ref().map_or(0, |location| location.url.len());
+        bytes += line.message.len() + location + LINE_BYTES;
         part.lines.push(line);
     }
     Ok(Some(part))

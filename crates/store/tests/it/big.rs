@@ -2,7 +2,7 @@
 
 use greenroom_core::{
     Owner, Records as _, RefId,
-    record::{ConsoleLine, ConsoleRange, Filter, Level, Response, Status, What},
+    record::{ConsoleLine, ConsoleRange, Filter, Level, Location, Response, Status, What},
 };
 use greenroom_store::Store;
 
@@ -146,5 +146,33 @@ async fn timelines_and_consoles_come_in_parts() {
     assert_eq!(soon(store.console_part(&owner, &calls[0], errors)).await.unwrap().unwrap().lines, []);
     let stranger = Owner::new("stranger");
     assert!(soon(store.console_part(&stranger, &calls[0], range)).await.unwrap().is_none());
+    soon(store.close()).await;
+}
+
+/// Lines without a message count too: by their locations, and by what every line takes.
+#[tokio::test]
+async fn console_lines_without_messages_come_in_parts() {
+    let (folder, owner) = (folder(), Owner::local());
+    let store = open(folder.path());
+    for (url_bytes, lines, lines_max) in [(4_000, 1_500, 300), (0, 20_000, 8_200)] {
+        let begun = request(&owner, None);
+        soon(store.begin(begun.clone())).await.unwrap();
+        let location = Location { url: "u".repeat(url_bytes), line_number: Some(1), column_number: Some(2) };
+        let location = Some(location).filter(|_| url_bytes > 0);
+        let line = ConsoleLine { level: Level::Info, message: String::new(), at: None, location };
+        let ended = Response { console: vec![line; lines], ..response(&begun.ref_id) };
+        soon(store.end(ended)).await.unwrap();
+        let (mut range, mut seen) = (ConsoleRange::default(), 0);
+        loop {
+            let part = soon(store.console_part(&owner, &begun.ref_id, range)).await.unwrap().unwrap();
+            assert!(part.lines.len() <= lines_max, "{} lines", part.lines.len());
+            seen += part.lines.len();
+            match part.next {
+                Some(next) => range.offset = next,
+                None => break,
+            }
+        }
+        assert_eq!(seen, lines);
+    }
     soon(store.close()).await;
 }
