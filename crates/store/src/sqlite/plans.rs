@@ -44,7 +44,7 @@ fn nothing_is_scanned_or_sorted() {
         find::SNAPSHOT_BEFORE.to_owned(),
         find::youngest_sql(),
         timeline::calls_sql(),
-        timeline::URL_BEFORE.to_owned(),
+        timeline::url_before_sql(),
         blob_rows::blobs_sql(),
     ];
     queries.extend(lists().iter().map(find::list_sql));

@@ -110,18 +110,23 @@ fn url_before(
     start: i64,
 ) -> rusqlite::Result<Option<String>> {
     connection
-        .prepare_cached(URL_BEFORE)?
+        .prepare_cached(&url_before_sql())?
         .query_row(params![session.as_str(), start, owner.as_str()], |row| {
             Ok(rows::shown(row.get_ref(0)?.as_str()?, rows::count(row, 1)?))
         })
         .optional()
 }
 
-/// The head alone: lists show no more, and it is compared with theirs. `rows::HEAD_CHARS` characters of it.
-pub(crate) const URL_BEFORE: &str = "SELECT substr(r.url, 1, 2048), octet_length(r.url)
-     FROM requests q INDEXED BY requests_by_session CROSS JOIN responses r ON r.position = q.position
-     WHERE q.session_id = ?1 AND q.position < ?2 AND q.owner = ?3 AND r.url IS NOT NULL
-     ORDER BY q.position DESC LIMIT 1";
+/// Selects the head alone: lists show no more, and it is compared with theirs.
+pub(crate) fn url_before_sql() -> String {
+    format!(
+        "SELECT substr(r.url, 1, {HEAD_CHARS}), octet_length(r.url)
+         FROM requests q INDEXED BY requests_by_session CROSS JOIN responses r ON r.position = q.position
+         WHERE q.session_id = ?1 AND q.position < ?2 AND q.owner = ?3 AND r.url IS NOT NULL
+         ORDER BY q.position DESC LIMIT 1",
+        HEAD_CHARS = rows::HEAD_CHARS
+    )
+}
 
 fn add(
     connection: &Connection,
