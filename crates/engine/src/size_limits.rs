@@ -55,7 +55,8 @@ pub(crate) fn check(call: &Call) -> Result<(), Refused> {
     match sizes {
         Sizes::Sides => sides(&arguments),
         Sizes::Video => {
-            if let Some(fps) = number(&arguments, "fps")?
+            if given(&arguments, "fps").is_some()
+                && let Some(fps) = number(&arguments, "fps")?
                 && !(1.0..=FRAMES_MAX).contains(&fps)
             {
                 return Err(Refused::Frames(fps));
@@ -69,11 +70,16 @@ pub(crate) fn check(call: &Call) -> Result<(), Refused> {
     }
 }
 
+/// A member that is there and not `null`: the engine takes a `null` for absent, or refuses it.
+fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a RawValue> {
+    fields.get(name).filter(|value| value.get() != "null")
+}
+
 /// The object of this name in an object, if there is one.
 fn open(raw: &RawValue, name: &'static str) -> Result<Option<Fields>, Refused> {
     let unreadable = |_| Refused::Unreadable(name);
     let fields = Fields::open(raw).map_err(unreadable)?;
-    fields.get(name).map(Fields::open).transpose().map_err(unreadable)
+    given(&fields, name).map(Fields::open).transpose().map_err(unreadable)
 }
 
 fn number(fields: &Fields, name: &'static str) -> Result<Option<f64>, Refused> {
@@ -118,6 +124,9 @@ mod tests {
             ("resize_page", r#"{"pageId": 1, "width": 7680, "height": 4320}"#),
             ("browser_start_video", r#"{"filename": "a.webm"}"#),
             ("browser_start_video", r#"{"size": {"width": 800, "height": 600}, "fps": 25}"#),
+            ("browser_start_video", r#"{"size": null, "fps": null}"#),
+            ("browser_resize", "null"),
+            ("emulate", "null"),
             ("emulate", r#"{"viewport": "412x823x2.625,mobile,touch"}"#),
             ("emulate", r#"{"viewport": "1280x720"}"#),
             ("emulate", r#"{"viewport": ""}"#),
