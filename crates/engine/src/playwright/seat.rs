@@ -139,6 +139,8 @@ impl PlaywrightSeat {
     fn follow_context(&mut self, watched: Watched) {
         let (view, lost) = (self.view.clone(), self.lost.clone());
         let Watched { view: mut theirs, mut crashes } = watched;
+        // The observer forgets a context that is given up, so these are this context's alone. A crash before this line is still
+        // to be told.
         (self.crashes, self.crashes_told) = (Some(crashes.clone()), 0);
         self.watchers.spawn(async move {
             loop {
