@@ -249,20 +249,24 @@ impl Target {
         Self { path: self.path.join(name), roots: self.roots.clone() }
     }
 
-    /// Copies a file of the session's there.
-    pub(crate) async fn write(&self, from: &Path, budget: &mut Budget) -> Result<(), Refused> {
-        let (target, from, mut left) = (self.clone(), from.to_owned(), *budget);
-        *budget = blocking(move || target.write_now(&from, &mut left).map(|()| left)).await?;
+    /// Copies a file of the session's there. The file must lie in `folder`, which is the real path of a folder of the
+    /// session's: an engine's file may be a link to anywhere.
+    pub(crate) async fn write(&self, from: &Path, folder: &Path, budget: &mut Budget) -> Result<(), Refused> {
+        let (target, from, folder, mut left) = (self.clone(), from.to_owned(), folder.to_owned(), *budget);
+        *budget = blocking(move || target.write_now(&from, &folder, &mut left).map(|()| left)).await?;
         Ok(())
     }
 
-    fn write_now(&self, from: &Path, budget: &mut Budget) -> Result<(), Refused> {
+    fn write_now(&self, from: &Path, session_folder: &Path, budget: &mut Budget) -> Result<(), Refused> {
         let path = &*self.path.to_string_lossy();
         let failed = |not_copied| Refused::of(not_copied, path);
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return Err(Refused::NotAFile { path: shown(path) });
         };
         let made = open_to_read(from).map_err(failed)?;
+        if !made.real.starts_with(session_folder) {
+            return Err(Refused::NotAFile { path: shown(path) });
+        }
         std::fs::create_dir_all(parent).map_err(|error| failed(error.into()))?;
         let folder = Folder::open(parent).map_err(failed)?;
         // What was judged before the engine ran may lead elsewhere by now.
@@ -335,11 +339,12 @@ mod tests {
         let target = roots.admit_out("deep/result").await.unwrap();
         fs::remove_dir(root.path().join("deep")).unwrap();
         symlink(outside.path(), root.path().join("deep")).unwrap();
-        let written = target.write(&root.path().join("mine"), budget).await;
+        let (mine, of_session) = (root.path().join("mine"), &*roots.folders[0]);
+        let written = target.write(&mine, of_session, budget).await;
         assert!(matches!(written, Err(Refused::Outside { .. })), "{written:?}");
         assert!(!outside.path().join("result").exists());
-        let written =
-            roots.admit_out("fine/result").await.unwrap().write(&root.path().join("mine"), budget).await;
+        let target = roots.admit_out("fine/result").await.unwrap();
+        let written = target.write(&mine, of_session, budget).await;
         assert!(written.is_ok() && root.path().join("fine/result").is_file());
 
         let many = vec!["mine".to_owned(); FILES_MAX + 1];
@@ -347,5 +352,27 @@ mod tests {
         let small = &mut Budget::of(7);
         let two = vec!["mine".to_owned(); 2];
         assert!(matches!(roots.copy_all_in(&two, &inbox, small).await, Err(Refused::TooBig { .. })));
+    }
+
+    /// A file that the engine made as a link, or below one, to what is not the session's is not handed out; a link within the
+    /// session's folder is followed.
+    #[tokio::test]
+    async fn links_of_the_engine() {
+        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let session = tempfile::tempdir().unwrap();
+        let folder = session.path().canonicalize().unwrap();
+        fs::write(elsewhere.path().join("secret"), "secret").unwrap();
+        fs::write(folder.join("own"), "own").unwrap();
+        symlink(elsewhere.path().join("secret"), folder.join("file_link")).unwrap();
+        symlink(elsewhere.path(), folder.join("folder_link")).unwrap();
+        symlink(folder.join("own"), folder.join("own_link")).unwrap();
+        let (target, budget) = (Target::in_root(root.path(), "result"), &mut Budget::of_a_call());
+        for link in ["file_link", "folder_link/secret"] {
+            let written = target.write(&folder.join(link), &folder, budget).await;
+            assert!(matches!(written, Err(Refused::NotAFile { .. })), "{link}: {written:?}");
+            assert!(!root.path().join("result").exists(), "{link}");
+        }
+        target.write(&folder.join("own_link"), &folder, budget).await.unwrap();
+        assert_eq!(fs::read_to_string(root.path().join("result")).unwrap(), "own");
     }
 }

@@ -126,7 +126,7 @@ pub(super) async fn take_out(outgoing: &Outgoing) -> Result<Vec<Written>, Refuse
             // By the ending that it got.
             (outgoing.target.with_file_name(&own), Path::new(&outgoing.agent_name).with_file_name(&own))
         };
-        target.write(&entry.path(), &mut budget).await?;
+        target.write(&entry.path(), &outgoing.folder, &mut budget).await?;
         written.push(Written { file: entry.path(), agent_name: agent_name.to_string_lossy().into_owned() });
     }
     // Directories list their files in any order.

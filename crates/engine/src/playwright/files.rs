@@ -77,7 +77,8 @@ pub(super) async fn take_out(outgoing: &Outgoing, folder: &Path) -> Result<(), R
     if !tokio::fs::try_exists(&written).await.map_err(failed)? {
         return Ok(());
     }
-    outgoing.target.write(&written, &mut Budget::of_a_call()).await?;
+    let folder = tokio::fs::canonicalize(folder).await.map_err(failed)?;
+    outgoing.target.write(&written, &folder, &mut Budget::of_a_call()).await?;
     tokio::fs::remove_file(&written).await.map_err(failed)
 }
 
