@@ -5,9 +5,10 @@
 //! browser context that it was copied in. Nothing of it reaches the browser's own clipboard, so there is nothing to be read
 //! from that.
 //!
-//! A page cannot paste by itself: a key does, and keys come from the engine. So before such a key reaches the page, its
-//! documents are asked which of them the user pastes into, and that one is given what is to be pasted. Until then the key
-//! waits, with all that the engine says to that page after it. A page whose documents do not answer gets no such key.
+//! Nor is anything read from it: a page cannot paste by itself, a key does, and keys come from the engine. The browser gets
+//! such a key without what makes it paste. Once the page has taken it, the proxy asks the page's documents which of them
+//! has the focus, and has that one paste what was copied in its context. What the engine says to the page meanwhile waits.
+//! So whatever a page does to the listeners in its documents, it costs that page a copy, and shows it nothing of others.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -16,16 +17,15 @@ use std::{
 
 use greenroom_cdp::link::Text;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::Instant;
 
 use super::{
     Out,
-    message::{Attached, Envelope, OwnIds, call, params, read, refusal},
+    message::{Attached, Envelope, OwnIds, call, params, read, refusal, rewritten},
 };
 
-/// How long documents may take to be ready for a paste. A busy one takes milliseconds; one that hangs would not take the
-/// key either.
+/// How long documents may take to copy or paste. A busy one takes milliseconds; one that takes longer does without.
 const READY: Duration = Duration::from_secs(2);
 
 /// How much is kept of a copy. A page of a book has 3 KB.
@@ -40,10 +40,10 @@ const DOCUMENTS_MAX: usize = 256;
 /// How much of what an engine says may wait behind a key. An engine waits for the answer to one key before the next.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
-/// The world of `document.js`, and the names in it. Pages do not see them.
+/// The world of `document.js`, and the functions in it: one that `document.js` calls, one that it has. Pages do not see them.
 const WORLD: &str = "greenroom";
 const COPIED: &str = "greenroomCopied";
-const HOLD: &str = "greenroomHold";
+const PASTE: &str = "greenroomPaste";
 
 const DOCUMENT: &str = include_str!("clipboard/document.js");
 const PAGE: &str = include_str!("clipboard/page.js");
@@ -81,25 +81,34 @@ struct Frame {
     is_scripted: bool,
 }
 
+/// A key that copies or pastes, until the page has done so.
 struct Key {
     since: Instant,
-    /// The key, and what came after it.
+    /// What the engine said to the page meanwhile, after the key itself if it copies.
     waiting: VecDeque<Text>,
     bytes: usize,
-    id: u32,
+    /// The number of the engine's call, of a key that pastes and that the page has not taken yet.
+    call: Option<u32>,
+    /// What a key that pastes does, until a document was told to paste.
+    paste: Option<Paste>,
     /// Questions that are not answered yet.
     open: usize,
-    is_plain: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Paste {
+    Formatted,
+    /// Without its format.
+    Plain,
 }
 
 struct Asked {
     page: String,
-    /// The document that was asked whether it is the one, by its session and world; `None` where it was given what it is to
-    /// hold.
+    /// The document that was asked whether it has the focus, by its session and world; `None` where it was told to paste.
     document: Option<(String, i64)>,
 }
 
-/// The parameters of `Input.dispatchKeyEvent` that decide whether a key pastes.
+/// The parameters of `Input.dispatchKeyEvent` that decide what a key does with the clipboard.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Pressed {
@@ -116,23 +125,60 @@ struct Pressed {
     commands: Vec<Value>,
 }
 
+/// What a key does with the clipboard.
+enum Use {
+    Nothing,
+    Copies,
+    Pastes(Paste),
+}
+
 impl Pressed {
     const CONTROL_OR_META: u32 = 2 | 4;
     const SHIFT: u32 = 8;
-    const V: u32 = 86;
-    const INSERT: u32 = 45;
 
-    /// Whether it may paste.
-    fn pastes(&self) -> bool {
-        let names = |name: &str| self.key.eq_ignore_ascii_case(name) || self.code.eq_ignore_ascii_case(name);
-        let is_v = self.windows_virtual_key_code == Self::V || names("v") || names("KeyV");
-        let is_insert = self.windows_virtual_key_code == Self::INSERT || names("Insert");
-        self.r#type != "keyUp"
-            && ((is_v && self.modifiers & Self::CONTROL_OR_META != 0)
-                || is_insert
-                || names("Paste")
-                || !self.commands.is_empty())
+    /// What it may do. What it is said to be named and what the browser goes by, its number, both count.
+    fn uses(&self) -> Use {
+        let is = |number: u32, key: &str, code: &str| {
+            let is_named = self.key.eq_ignore_ascii_case(key) || self.code.eq_ignore_ascii_case(code);
+            self.windows_virtual_key_code == number || is_named
+        };
+        let has_control = self.modifiers & Self::CONTROL_OR_META != 0;
+        let has_shift = self.modifiers & Self::SHIFT != 0;
+        let has_command = |part: &str| {
+            self.commands.iter().any(|command| command.to_string().to_ascii_lowercase().contains(part))
+        };
+        if self.r#type == "keyUp" {
+            Use::Nothing
+        } else if (has_control && is(86, "v", "KeyV"))
+            || (has_shift && is(45, "Insert", "Insert"))
+            || is(PASTE_KEY, "Paste", "Paste")
+            || has_command("paste")
+        {
+            Use::Pastes(if has_control && has_shift { Paste::Plain } else { Paste::Formatted })
+        } else if (has_control && (is(67, "c", "KeyC") || is(88, "x", "KeyX") || is(45, "Insert", "Insert")))
+            || (has_shift && is(46, "Delete", "Delete"))
+            || has_command("copy")
+            || has_command("cut")
+        {
+            Use::Copies
+        } else {
+            Use::Nothing
+        }
     }
+}
+
+/// No number that a key has: those that paste without others have a name only.
+const PASTE_KEY: u32 = u32::MAX;
+
+/// A key that the page sees and that pastes nothing: the browser goes by its number and its commands.
+fn without_paste(id: u32, page: &str, params: Option<&RawValue>) -> Option<Text> {
+    let mut params: Map<String, Value> = read(params)?;
+    for name in ["commands", "text", "unmodifiedText", "nativeVirtualKeyCode"] {
+        params.remove(name);
+    }
+    params.insert("type".to_owned(), "rawKeyDown".into());
+    params.insert("windowsVirtualKeyCode".to_owned(), 0.into());
+    Some(rewritten(id, Some(page), "Input.dispatchKeyEvent", params))
 }
 
 #[derive(Deserialize)]
@@ -177,7 +223,7 @@ impl Clipboard {
 
     /// The browser attaches the engine to a page or frame.
     pub(super) fn attached(&mut self, parent: Option<String>, attached: &Attached) {
-        // One whose context is unknown gets no scripts, and so no key that pastes.
+        // One whose context is unknown gets no scripts, and nothing is pasted into it.
         if matches!(&*attached.target_info.r#type, "page" | "iframe")
             && let Some(context) = attached.target_info.browser_context_id.clone()
         {
@@ -205,11 +251,11 @@ impl Clipboard {
             key.bytes += text.len();
             key.waiting.push_back(text.clone());
             let is_full = key.bytes > WAITING_BYTES_MAX;
-            return Some(if is_full { self.refuse(session) } else { Vec::new() });
+            return Some(if is_full { self.release(session) } else { Vec::new() });
         }
         match call.method.as_deref()? {
-            "Page.enable" => {
-                // An engine says so many times.
+            // The engine has enabled the page before. The world gets its function only where this one comes first.
+            "Runtime.enable" => {
                 let frame = self.frames.get_mut(session).filter(|frame| !frame.is_scripted)?;
                 frame.is_scripted = true;
                 let mut out = vec![Out::ToBrowser(text.clone())];
@@ -217,25 +263,48 @@ impl Clipboard {
                 Some(out)
             }
             "Input.dispatchKeyEvent" => {
-                // What cannot be read may be a key that pastes.
-                let pressed = read::<Pressed>(call.params);
-                if pressed.as_ref().is_some_and(|pressed| !pressed.pastes()) {
-                    return None;
-                }
-                let is_plain = pressed.is_some_and(|pressed| pressed.modifiers & Pressed::SHIFT != 0);
-                let waiting = VecDeque::from([text.clone()]);
                 let id = call.id?;
-                let key = Key { since: now, waiting, bytes: text.len(), id, open: 0, is_plain };
-                Some(self.ask(session, key, ids))
+                let Some(pressed) = read::<Pressed>(call.params) else {
+                    let why = "the parameters of the key cannot be read";
+                    return Some(vec![Out::ToEngine(refusal(id, Some(session), why))]);
+                };
+                let mut key =
+                    Key { since: now, waiting: VecDeque::new(), bytes: 0, call: None, paste: None, open: 0 };
+                match pressed.uses() {
+                    Use::Nothing => None,
+                    Use::Copies => {
+                        key.waiting.push_back(text.clone());
+                        self.keys.insert(session.to_owned(), key);
+                        Some(self.ask(session, ids))
+                    }
+                    Use::Pastes(paste) => {
+                        let harmless = without_paste(id, session, call.params)?;
+                        (key.call, key.paste) = (Some(id), Some(paste));
+                        self.keys.insert(session.to_owned(), key);
+                        Some(vec![Out::ToBrowser(harmless)])
+                    }
+                }
             }
             _ => None,
         }
     }
 
+    /// The browser answers a call of the engine's. If that was a key that pastes, the page has taken it.
+    pub(super) fn engine_is_answered(&mut self, id: u32, ids: &mut OwnIds) -> Vec<Out> {
+        let taken = self.keys.iter_mut().find(|(_, key)| key.call == Some(id));
+        let Some(page) = taken.map(|(page, key)| {
+            key.call = None;
+            page.clone()
+        }) else {
+            return Vec::new();
+        };
+        self.ask(&page, ids)
+    }
+
     /// Puts the scripts into all documents of a page or frame, those that are there included.
     fn scripts(&self, session: &str, ids: &mut OwnIds) -> Vec<Out> {
         let told = &self.told;
-        let document = format!("({})(\"{COPIED}\", \"{told}\", \"{HOLD}\")", without_comments(DOCUMENT));
+        let document = format!("({})(\"{COPIED}\", \"{told}\", \"{PASTE}\")", without_comments(DOCUMENT));
         let page = format!("({})(\"{told}\")", without_comments(PAGE));
         let add = "Page.addScriptToEvaluateOnNewDocument";
         [
@@ -248,22 +317,21 @@ impl Clipboard {
         .collect()
     }
 
-    /// Asks all documents of a page whether they are the one that the user pastes into.
-    fn ask(&mut self, page: &str, mut key: Key, ids: &mut OwnIds) -> Vec<Out> {
+    /// Asks all documents of a page which of them has the focus. Each sees to its listeners before it answers.
+    fn ask(&mut self, page: &str, ids: &mut OwnIds) -> Vec<Out> {
         let sessions = self.within(page);
         let worlds = sessions.iter().flat_map(|session| {
             let worlds = self.frames.get(session).map(|frame| frame.worlds.as_slice()).unwrap_or_default();
             worlds.iter().map(|world| (session.clone(), *world))
         });
         let worlds: Vec<_> = worlds.take(DOCUMENTS_MAX).collect();
-        key.open = worlds.len();
-        self.keys.insert(page.to_owned(), key);
-        if worlds.is_empty() {
-            return self.refuse(page);
+        match self.keys.get_mut(page) {
+            Some(key) if !worlds.is_empty() => key.open = worlds.len(),
+            _ => return self.release(page),
         }
         let ask = |(session, world): (String, i64)| {
             let id = ids.next();
-            let text = evaluate(id, &session, world, &format!("{HOLD}()"));
+            let text = evaluate(id, &session, world, &format!("{PASTE}()"));
             self.asked.insert(id, Asked { page: page.to_owned(), document: Some((session, world)) });
             Out::ToBrowser(text)
         };
@@ -289,43 +357,38 @@ impl Clipboard {
     pub(super) fn answered(&mut self, id: u32, text: &Text, ids: &mut OwnIds) -> Vec<Out> {
         let answer: Option<Envelope<'_>> = serde_json::from_str(text).ok();
         let Some(Asked { page, document }) = self.asked.remove(&id) else {
-            // A page that is gone already needs no scripts. One that stays without them gets no key that pastes.
+            // A page that is gone already needs no scripts. Into one that stays without them nothing is pasted.
             if let Some(error) = answer.and_then(|answer| answer.error) {
                 tracing::debug!(error = error.get(), "a call of the CDP proxy's own failed");
             }
             return Vec::new();
         };
         let evaluated = answer.and_then(|answer| read::<Evaluated>(answer.result));
-        let is_it = evaluated.and_then(|evaluated| evaluated.result.value).unwrap_or_default();
+        let has_focus = evaluated.and_then(|evaluated| evaluated.result.value).unwrap_or_default();
         let Some(key) = self.keys.get_mut(&page) else { return Vec::new() };
-        if let Some((session, world)) = document.filter(|_| is_it) {
+        if let Some((session, world)) = document.filter(|_| has_focus)
+            && let Some(paste) = key.paste.take()
+        {
             let context = self.frames.get(&page).map(|frame| &frame.context);
             let held = self.held.iter().find(|(held_in, _)| Some(held_in) == context);
             let mut held = held.map(|(_, held)| held.clone()).unwrap_or_default();
-            if key.is_plain {
+            if paste == Paste::Plain {
                 held.html.clear();
             }
             let id = ids.next();
-            let expression = format!("{HOLD}({})", json!(held));
+            let expression = format!("{PASTE}({})", json!(held));
             self.asked.insert(id, Asked { page, document: None });
             return vec![Out::ToBrowser(evaluate(id, &session, world, &expression))];
         }
         key.open -= 1;
-        if key.open > 0 {
-            return Vec::new();
-        }
-        let waited = self.keys.remove(&page).map(|key| key.waiting).unwrap_or_default();
-        waited.into_iter().map(Out::ToBrowser).collect()
+        if key.open > 0 { Vec::new() } else { self.release(&page) }
     }
 
-    /// Answers a key in the place of a page that is not ready for it. What came after it passes.
-    fn refuse(&mut self, page: &str) -> Vec<Out> {
+    /// A page has done what a key is for, or does without: what the engine said meanwhile passes.
+    fn release(&mut self, page: &str) -> Vec<Out> {
         self.asked.retain(|_, asked| asked.page != page);
-        let Some(mut key) = self.keys.remove(page) else { return Vec::new() };
-        key.waiting.pop_front();
-        let why = "the page does not answer, so nothing can be pasted into it";
-        let answer = Out::ToEngine(refusal(key.id, Some(page), why));
-        std::iter::once(answer).chain(key.waiting.into_iter().map(Out::ToBrowser)).collect()
+        let waited = self.keys.remove(page).map(|key| key.waiting).unwrap_or_default();
+        waited.into_iter().map(Out::ToBrowser).collect()
     }
 
     /// The browser tells of something. Says whether that is for the proxy alone.
@@ -395,7 +458,7 @@ impl Clipboard {
     pub(super) fn time_passed(&mut self, now: Instant) -> Vec<Out> {
         let late = self.keys.iter().filter(|(_, key)| key.since + READY <= now);
         let late: Vec<String> = late.map(|(page, _)| page.clone()).collect();
-        late.iter().flat_map(|page| self.refuse(page)).collect()
+        late.iter().flat_map(|page| self.release(page)).collect()
     }
 }
 

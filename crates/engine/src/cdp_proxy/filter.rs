@@ -79,7 +79,11 @@ impl Filter {
         if let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) {
             match kind(&text) {
                 Kind::Answer(id) if self.ids.have(id) => return clipboard.answered(id, &text, &mut self.ids),
-                Kind::Answer(id) => contexts.answered(id, &text),
+                Kind::Answer(id) => {
+                    contexts.answered(id, &text);
+                    let then = clipboard.engine_is_answered(id, &mut self.ids);
+                    return std::iter::once(Out::ToEngine(text)).chain(then).collect();
+                }
                 Kind::Event(name) if name == "Target.attachedToTarget" => {
                     if let Some((parent, attached)) = params::<Attached>(&text) {
                         // What is attached to in a page of the engine's is the engine's, too.

@@ -2,20 +2,21 @@
 // the clipboard that all sessions of the browser share: what is copied goes to greenroom, and what is pasted comes from
 // there.
 //
-// A copy or paste of the user is stopped before the document hears of it, and the document hears of one like it, which has
-// a clipboard of its own. If the document leaves that one alone, this does what the browser would have done.
+// A copy of the user is stopped before the document hears of it, and the document hears of one like it, which has a
+// clipboard of its own. If the document leaves that one alone, this does what the browser would have done. A paste is
+// greenroom's from the beginning: the browser gets no key that pastes.
 //
-// `copied` names the function that gives what was copied to greenroom. `told` is the event by which `page.js` tells of what scripts copy. `hold` is the
-// name by which greenroom calls the function that takes what is to be pasted.
+// `copied` names the function that gives what was copied to greenroom. `told` is the event by which `page.js` tells of what
+// scripts copy. `paste` is the name by which greenroom has this paste.
 //
 // It is small on purpose, and sent without its comments: a document's script of more than 4 KB costs nearly a megabyte
 // a page in Chromium.
-(copied, told, hold) => {
+(copied, told, paste) => {
   const TEXT = 'text/plain';
   const HTML = 'text/html';
   const FORMATTING =
     /^(A|B|BLOCKQUOTE|BR|CODE|DEL|DIV|EM|H[1-6]|HR|I|IMG|LI|OL|P|PRE|S|SPAN|STRONG|SUB|SUP|TABLE|TBODY|TD|TH|THEAD|TR|U|UL)$/;
-  let held = {};
+  let pressed;
   const send = (data) => globalThis[copied]?.(data);
 
   const focused = () => {
@@ -50,46 +51,46 @@
     return body.innerHTML;
   };
 
-  // Whether the document leaves the event to the browser.
-  const pass = (event, clipboardData) => {
-    event.stopImmediatePropagation();
-    event.preventDefault();
-    const options = { clipboardData, bubbles: true, cancelable: true, composed: true };
-    return event.composedPath()[0].dispatchEvent(new ClipboardEvent(event.type, options));
-  };
+  // Tells the document of a copy or paste. Says whether it leaves the rest to the browser.
+  const tell = (type, target, clipboardData) =>
+    target.dispatchEvent(new ClipboardEvent(type, { clipboardData, bubbles: true, cancelable: true, composed: true }));
 
   const copy = (event) => {
     if (!event.isTrusted) return;
+    event.stopImmediatePropagation();
+    event.preventDefault();
     const data = new DataTransfer();
-    const ours = pass(event, data);
+    const ours = tell(event.type, event.composedPath()[0], data);
     const taken = ours ? selected() : { [TEXT]: data.getData(TEXT), [HTML]: data.getData(HTML) };
     if (!taken[TEXT] && !taken[HTML]) return;
     send(JSON.stringify(taken));
     if (ours && event.type === 'cut') document.execCommand('delete');
   };
 
-  const paste = (event) => {
-    if (!event.isTrusted) return;
+  const pasteInto = (field, content) => {
     const data = new DataTransfer();
-    for (const kind in held) if (held[kind]) data.setData(kind, held[kind]);
-    if (!pass(event, data)) return;
-    const field = focused();
-    const rich = held[HTML] && field?.isContentEditable && !/^plaintext/.test(field.contentEditable);
-    if (rich) document.execCommand('insertHTML', false, formatted(held[HTML]));
-    else if (held[TEXT]) document.execCommand('insertText', false, held[TEXT]);
+    for (const kind in content) data.setData(kind, content[kind]);
+    if (!tell('paste', field, data)) return;
+    const rich = content[HTML] && field.isContentEditable && !/^plaintext/.test(field.contentEditable);
+    if (rich) document.execCommand('insertHTML', false, formatted(content[HTML]));
+    else if (content[TEXT]) document.execCommand('insertText', false, content[TEXT]);
   };
 
   // A document that is opened anew loses its listeners. One that is there already is not added again.
-  const listeners = { copy, cut: copy, paste, [told]: (event) => send(event.detail) };
+  const listeners = { copy, cut: copy, keydown: (event) => (pressed = event), [told]: (event) => send(event.detail) };
   const listen = () => {
     for (const type in listeners) window.addEventListener(type, listeners[type], true);
   };
   listen();
   new MutationObserver(listen).observe(document, { childList: true });
 
-  // Whether the user pastes into this document, or with `data` what that brings.
-  globalThis[hold] = (data) => {
-    held = data ?? held;
-    return document.hasFocus() && !/^I?FRAME$/.test(document.activeElement?.tagName);
+  // Says whether this document has the focus; with `content` that is pasted, unless the document has taken the key itself.
+  globalThis[paste] = (content) => {
+    listen();
+    const field = focused() ?? document.documentElement;
+    const here = document.hasFocus() && !/^I?FRAME$/.test(field.tagName);
+    if (content && here && !pressed?.defaultPrevented) pasteInto(field, content);
+    if (content) pressed = undefined;
+    return here;
   };
 }
