@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::{
     Out, Targets,
     clipboard::Clipboard,
+    console_limit::{CONSOLE, ConsoleLimit},
     message::{Attached, Detached, Envelope, Kind, OwnIds, kind, params, refusal, rewritten},
     own_contexts::OwnContexts,
     rules::{self, Verdict},
@@ -26,6 +27,7 @@ pub(super) struct Filter {
     ids: OwnIds,
     /// Whether others have pages in the same browser: other sessions, or its user.
     shares_browser: bool,
+    console: ConsoleLimit,
     own_contexts: Option<OwnContexts>,
     clipboard: Option<Clipboard>,
     silent_tabs: Option<SilentTabs>,
@@ -37,6 +39,7 @@ impl Filter {
         Self {
             ids: OwnIds::default(),
             shares_browser: !matches!(targets, Targets::All),
+            console: ConsoleLimit::default(),
             own_contexts: is_isolated.then(OwnContexts::default),
             clipboard: is_isolated.then(Clipboard::new),
             silent_tabs: match targets {
@@ -76,6 +79,19 @@ impl Filter {
 
     /// The browser says something.
     pub(super) fn browser_says(&mut self, text: Text, now: Instant) -> Vec<Out> {
+        let text = match kind(&text) {
+            Kind::Event(name) if name == CONSOLE => match self.console.judge(text, now) {
+                Some(text) => text,
+                None => return Vec::new(),
+            },
+            Kind::Event(name) if name == "Target.detachedFromTarget" => {
+                if let Some((_, Detached { session_id })) = params(&text) {
+                    self.console.detached(&session_id);
+                }
+                text
+            }
+            _ => text,
+        };
         if let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) {
             match kind(&text) {
                 Kind::Answer(id) if self.ids.have(id) => return clipboard.answered(id, &text, &mut self.ids),

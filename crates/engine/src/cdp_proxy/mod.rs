@@ -9,6 +9,7 @@
 //! engine has a connection of its own to the browser; when one end goes, so does the other.
 
 mod clipboard;
+mod console_limit;
 mod filter;
 mod message;
 mod own_contexts;
