@@ -124,7 +124,11 @@ impl Shared {
         };
         let (lost, ended) = tokio::select! {
             lost = self.browser.ended(&self.observer) => (lost, self.browser.process()),
-            lost = self.network.lost(&self.browser, &self.observer) => (lost, None),
+            // A browser without its network service still runs, unless it is its own end that was seen there first.
+            lost = self.network.lost(&self.browser, &self.observer) => match lost {
+                Lost::Cookies => (lost, None),
+                _ => (lost, self.browser.process()),
+            },
             status = node_ended => {
                 let process = self.node.as_ref().map(|node| &node.process);
                 (Lost::Process { status, stderr_tail: Arc::default() }, process)
