@@ -24,7 +24,6 @@ pub mod install;
 pub mod launcher;
 mod left_tabs;
 mod loss;
-mod network_service;
 pub mod node;
 mod observer;
 mod own_tabs;
@@ -42,6 +41,7 @@ mod start_command;
 mod stdio;
 mod tool_list;
 mod upstream;
+mod vital_processes;
 mod workspace;
 
 pub use custom::{CustomEngine, CustomServer};

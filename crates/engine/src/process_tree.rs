@@ -1,6 +1,6 @@
 //! The processes below a browser, as `/proc` shows them: which of Chromium's helpers is which.
 //!
-//! Read by those who lower the priority of renderers and who watch the network service. Where `/proc` does not say, there
+//! Read by those who lower the priority of renderers and who watch the processes that a browser needs. Where `/proc` does not say, there
 //! are none, and whoever asks says so in the log.
 
 use std::{collections::HashSet, fs};
@@ -35,6 +35,11 @@ pub(crate) fn below(pid: u32) -> Vec<Descendant> {
         }
     }
     found
+}
+
+/// The processes that this one itself started.
+pub(crate) fn direct(pid: u32) -> Vec<Descendant> {
+    children(pid).into_iter().map(|pid| Descendant { pid, command: command(pid) }).collect()
 }
 
 /// The children of all threads of a process.

@@ -28,11 +28,11 @@ use crate::{
     driven::{Driven, EXIT},
     launcher::Spec,
     loss::{declare, explain},
-    network_service::NetworkService,
     observer::Observer,
     process::Process,
     run_folder::{Scratch, unwritable},
     upstream::Upstream,
+    vital_processes::VitalProcesses,
 };
 
 /// How long a seat may take to open: a handshake with Node and a context. Usual is 20 ms and 130 ms, on a busy machine some
@@ -55,7 +55,7 @@ pub(super) struct Shared {
     pub(super) engine: PlaywrightEngine,
     pub(super) browser: Driven,
     pub(super) observer: Observer,
-    network: NetworkService,
+    vital: VitalProcesses,
     /// The Node process of all seats, unless each has its own.
     node: Option<Server>,
     pulse: Pulse,
@@ -97,7 +97,7 @@ impl PlaywrightInstance {
             engine,
             browser,
             observer,
-            network: NetworkService::default(),
+            vital: VitalProcesses::default(),
             node,
             pulse: Pulse::default(),
             turns,
@@ -124,10 +124,10 @@ impl Shared {
         };
         let (lost, ended) = tokio::select! {
             lost = self.browser.ended(&self.observer) => (lost, self.browser.process()),
-            // A browser without its network service still runs, unless it is its own end that was seen there first.
-            lost = self.network.lost(&self.browser, &self.observer) => match lost {
-                Lost::Cookies => (lost, None),
-                _ => (lost, self.browser.process()),
+            // A browser without one of its processes still runs, unless its own end is the reason.
+            lost = self.vital.lost(&self.browser, &self.observer) => match lost {
+                Lost::Browser { .. } => (lost, self.browser.process()),
+                _ => (lost, None),
             },
             status = node_ended => {
                 let process = self.node.as_ref().map(|node| &node.process);
@@ -311,8 +311,8 @@ impl Instance for PlaywrightInstance {
 
     fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
         Box::pin(async move {
-            let Shared { pulse, node, observer, network, folder, .. } = &*self.shared;
-            network.look_again();
+            let Shared { pulse, node, observer, vital, folder, .. } = &*self.shared;
+            vital.look_again();
             pulse.take(node.as_ref().map(|node| &node.endpoint), observer, folder.path()).await
         })
     }

@@ -28,11 +28,11 @@ use crate::{
     endpoint::Endpoint,
     launcher::Launcher,
     loss::declare,
-    network_service::NetworkService,
     observer::{Crashes, Observer, Scope, TabPlace, Watched},
     own_tabs::OwnTabs,
     ports::Ports,
     run_folder::RunFolder,
+    vital_processes::VitalProcesses,
 };
 
 /// How long own tabs may take to close. A page that hangs takes half a second; with the grace of a process this stays
@@ -52,7 +52,7 @@ pub(crate) struct Base {
 struct Shared {
     driven: Driven,
     observer: Observer,
-    network: NetworkService,
+    vital: VitalProcesses,
     /// How the browser ended.
     lost: watch::Sender<Option<Lost>>,
     /// Whether a ping has not been answered.
@@ -80,21 +80,21 @@ impl Base {
 
     fn new((driven, observer): (Driven, Observer)) -> Self {
         let (lost, unanswered) = (watch::Sender::new(None), AtomicBool::new(false));
-        let network = NetworkService::default();
-        let shared = Arc::new(Shared { driven, observer, network, lost, unanswered });
+        let vital = VitalProcesses::default();
+        let shared = Arc::new(Shared { driven, observer, vital, lost, unanswered });
         let mut watcher = JoinSet::new();
         let watched = shared.clone();
         watcher.spawn(async move {
-            let Shared { driven, observer, network, .. } = &*watched;
+            let Shared { driven, observer, vital, .. } = &*watched;
             let lost = tokio::select! {
                 lost = driven.ended(observer) => lost,
-                lost = network.lost(driven, observer) => lost,
+                lost = vital.lost(driven, observer) => lost,
             };
-            // What a browser last said may be a page's words, so no agent hears it; the log does. One whose cookies are gone
-            // still runs.
+            // What a browser last said may be a page's words, so no agent hears it; the log does. One that lost a
+            // process that it needs still runs.
             if let Some(process) = watched.driven.process()
                 && watched.lost.borrow().is_none()
-                && !matches!(lost, Lost::Cookies)
+                && matches!(lost, Lost::Browser { .. })
             {
                 tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
             }
@@ -131,7 +131,7 @@ impl Base {
 
     /// Waits for a sign of life.
     pub(crate) async fn ping(&self) -> Result<(), Unwell> {
-        self.shared.network.look_again();
+        self.shared.vital.look_again();
         self.shared.unanswered.store(true, Ordering::Relaxed);
         let answer = self.observer().ping().await;
         self.shared.unanswered.store(false, Ordering::Relaxed);

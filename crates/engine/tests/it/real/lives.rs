@@ -277,6 +277,23 @@ async fn a_crash_loop_ends() {
     rooms.instance.stop(GRACE).await;
 }
 
+/// A browser whose zygotes die opens no page any more. That is a loss, too, in both browsers.
+#[tokio::test]
+async fn killed_zygotes() {
+    for kind in [Kind::HeadlessShell, Kind::Chromium] {
+        let rooms =
+            Rooms::with(|options| options.browser = PlaywrightBrowser::Chromium(Wanted::Only(kind))).await;
+        let sitter = rooms.sit().await;
+        let zygotes = rooms.below("--type=zygote");
+        assert!(!zygotes.is_empty(), "{kind:?}");
+        zygotes.into_iter().for_each(|zygote| signal(zygote, Signal::KILL));
+        let why = rooms.until_lost().await.to_string();
+        assert!(why.contains("its zygote ended: it can open no more pages"), "{kind:?}: {why}");
+        sitter.0.close().await;
+        rooms.instance.stop(GRACE).await;
+    }
+}
+
 /// A browser whose network service dies has lost the cookies of its sessions. That is a loss, by its own name, in both
 /// browsers; a browser that dies as a whole is lost as a browser.
 #[tokio::test]

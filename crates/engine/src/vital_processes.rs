@@ -1,0 +1,109 @@
+//! Watches the processes of a Chromium that it cannot go on without, and that it does not end with.
+//!
+//! Chromium starts its network service again when that dies, and goes on without the cookies of every context that is not
+//! on disk. Without the zygotes, from which it forks its pages, it goes on and opens no page any more. No page and no engine
+//! hears of either. So the owner of a browser watches for both here, and treats them as a loss.
+
+use std::{io, os::fd::OwnedFd, time::Duration};
+
+use greenroom_core::Lost;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    sync::Notify,
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{
+    driven::Driven,
+    observer::Observer,
+    process_tree::{below, direct},
+};
+
+/// By these arguments Chromium names the processes.
+const NETWORK_SERVICE: &str = "--utility-sub-type=network.mojom.NetworkService";
+const ZYGOTE: &str = "--type=zygote";
+
+/// How long after such a process a browser may end that takes it along. One that is killed is gone within milliseconds, one
+/// that closes by itself within some tenths of a second.
+const BROWSER_EXIT: Duration = Duration::from_secs(1);
+
+/// The processes of a browser that greenroom started.
+#[derive(Default)]
+pub(crate) struct VitalProcesses {
+    /// Wakes the search for the network service, if the last search found none.
+    again: Notify,
+}
+
+impl VitalProcesses {
+    /// Resolves with why the browser is lost when one of its vital processes has ended. A browser that ends takes them along,
+    /// and then its own end is the reason. Never resolves for a browser of somebody else's.
+    pub(crate) async fn lost(&self, browser: &Driven, observer: &Observer) -> Lost {
+        let Some(process) = browser.process() else { return std::future::pending().await };
+        let lost = self.ended(process.pid()).await;
+        match timeout(BROWSER_EXIT, browser.ended(observer)).await {
+            Ok(of_the_browser) => of_the_browser,
+            Err(_) => lost,
+        }
+    }
+
+    /// Resolves when a vital process of this browser ends. As long as there is no network service to be found, it is looked
+    /// for again with each [`VitalProcesses::look_again`].
+    async fn ended(&self, browser: u32) -> Lost {
+        loop {
+            match watch(browser) {
+                Ok(Some(mut watched)) => {
+                    tracing::debug!(browser, processes = watched.len(), "watching the browser's processes");
+                    match watched.join_next().await {
+                        Some(Ok(Ok(lost))) => return lost,
+                        Some(Ok(Err(error))) => tracing::warn!(browser, %error, "cannot watch a process"),
+                        Some(Err(error)) => tracing::warn!(browser, %error, "cannot watch a process"),
+                        None => {}
+                    }
+                }
+                Ok(None) => tracing::debug!(browser, "the browser's network service was not found yet"),
+                Err(error) => tracing::warn!(browser, %error, "cannot watch the browser's processes"),
+            }
+            self.again.notified().await;
+        }
+    }
+
+    /// Called with every sign of life of the browser.
+    pub(crate) fn look_again(&self) {
+        self.again.notify_waiters();
+    }
+}
+
+/// Tasks that end with the processes, each with what their end means. `None` where there is no network service, or only one
+/// that ended in this very moment.
+fn watch(browser: u32) -> io::Result<Option<JoinSet<io::Result<Lost>>>> {
+    let Some(network) = below(browser).into_iter().find(|process| process.has(NETWORK_SERVICE)) else {
+        return Ok(None);
+    };
+    // A page that was forked just now still has its zygote's arguments, but never the browser for a parent.
+    let zygotes = direct(browser).into_iter().filter(|process| process.has(ZYGOTE));
+    let no_pages = || Lost::Unwell("its zygote ended: it can open no more pages".into());
+    let processes = zygotes.map(|zygote| (zygote.pid, no_pages())).chain([(network.pid, Lost::Cookies)]);
+    let mut watched = JoinSet::new();
+    for (pid, lost) in processes {
+        let Some(descriptor) = open(pid)? else { return Ok(None) };
+        watched.spawn(async move { descriptor.readable().await.map(|_| lost) });
+    }
+    Ok(Some(watched))
+}
+
+/// A descriptor that becomes readable when the process ends. `None` where it has ended.
+#[allow(unsafe_code, reason = "the runtime cannot know that nobody else closes the descriptor")]
+fn open(pid: u32) -> io::Result<Option<AsyncFd<OwnedFd>>> {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(descriptor) => {
+            // SAFETY: the descriptor is owned by what is returned, which neither replaces nor closes it before it is dropped.
+            let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?;
+            Ok(Some(watched))
+        }
+        Err(rustix::io::Errno::SRCH) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
