@@ -99,7 +99,7 @@ async fn timelines_and_consoles_come_in_parts() {
     let (folder, owner) = (folder(), Owner::local());
     let (store, session) = (open(folder.path()), session("shop"));
     let line = |n: usize| {
-        let message = format!("{n} {}", "x".repeat(64 * 1024));
+        let message = format!("{n} {}", "x".repeat(20 * 1024));
         ConsoleLine { level: Level::Info, message, at: None, location: None }
     };
     let mut calls = Vec::new();
