@@ -78,7 +78,7 @@ fn picture(clip: &Params) -> Result<(), String> {
     if width.max(height) > PICTURE_SIDE_MAX || width * height > PICTURE_PIXELS_MAX {
         return Err(format!(
             "a picture of {width:.0} x {height:.0} pixels is too large, at most {PICTURE_PIXELS_MAX} are drawn at once: \
-             resize the page, or take an element of it"
+             leave the full page out, make the page smaller, or take an element of it"
         ));
     }
     Ok(())

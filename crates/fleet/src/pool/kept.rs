@@ -165,9 +165,13 @@ impl Pool {
 
     /// Takes what is kept in a leased slot.
     pub(super) fn find(&self, lease: &Lease, taker: &Taker<'_>, spare_suits: bool) -> Found {
-        let Some(KeptSeat { seat, owner, .. }) = self.kept().seats.remove(&(lease.id, lease.slot)) else {
+        let Some(KeptSeat { mut seat, owner, .. }) = self.kept().seats.remove(&(lease.id, lease.slot)) else {
             return Found::Nothing;
         };
+        if owner.is_none() {
+            // Whatever crashed in a spare was no page of whoever gets it.
+            seat.take_crashes();
+        }
         let suits = match &owner {
             None => spare_suits,
             Some(owner) => taker.is_loose && owner == taker.owner,
