@@ -16,7 +16,8 @@ const PAGE: &str = r#"() => {
         <button id=api onclick="navigator.clipboard.writeText('by script')">api</button>
         <iframe id=same srcdoc="<textarea id=inner></textarea>"></iframe>
         <iframe id=sandboxed sandbox srcdoc="<textarea id=inner></textarea>"></iframe>`;
-    return new Promise((done) => setTimeout(done, 200));
+    const loaded = (frame) => new Promise((done) => frame.addEventListener('load', () => done()));
+    return Promise.all([...document.querySelectorAll('iframe')].map(loaded)).then(() => 0);
 }"#;
 
 async fn show(browser: &SharedBrowser, seat: &mut SharedSeat) {
@@ -172,7 +173,7 @@ async fn hostile_documents_read_nothing() {
         for seat in [&mut victim, &mut thief] {
             show(&browser, seat).await;
             seat.evaluate(POPUP).await;
-            seat.call("browser_tabs", json!({ "action": "select", "index": 1 })).await;
+            seat.select_popup().await;
             seat.evaluate(PAGE).await;
         }
         // A copy in such a window stays in the session too.

@@ -84,6 +84,15 @@ impl SharedSeat {
         said
     }
 
+    /// Selects a tab that a page has opened, when the engine knows of it.
+    async fn select_popup(&mut self) {
+        let known = async {
+            while !self.call("browser_tabs", json!({ "action": "list" })).await.contains("- 1: ") {}
+        };
+        within(PATIENCE, known).await;
+        self.call("browser_tabs", json!({ "action": "select", "index": 1 })).await;
+    }
+
     /// What a function in the page returns, as JSON.
     async fn evaluate(&mut self, function: &str) -> Value {
         let said = self.call("browser_evaluate", json!({ "function": function })).await;

@@ -29,7 +29,7 @@ async fn popups_are_cut() {
             .evaluate("() => { window.open('/title?t=popup', '_blank', 'width=100000,height=100000') }")
             .await;
         browser.site.wait_for_hits("/title", 3).await;
-        hostile.call("browser_tabs", json!({ "action": "select", "index": 1 })).await;
+        hostile.select_popup().await;
         let size = hostile.evaluate("() => [innerWidth, innerHeight]").await;
         let pixels = size[0].as_i64().unwrap() * size[1].as_i64().unwrap();
         assert!((1..=i64::from(PIXELS_MAX)).contains(&pixels), "{kind:?}: {size}");
