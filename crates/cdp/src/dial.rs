@@ -93,7 +93,7 @@ async fn encrypt(
     Ok(Box::new(stream))
 }
 
-/// Read once, beside the runtime's threads: the system has a few hundred roots, in files.
+/// Read once, on a blocking thread: the system has a few hundred roots, in files.
 async fn config() -> Result<Arc<ClientConfig>, Unreachable> {
     static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     if let Some(config) = CONFIG.get() {

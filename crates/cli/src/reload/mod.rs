@@ -58,7 +58,7 @@ pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signal
     }
 }
 
-/// Reads the files beside the runtime's thread, which serves the calls.
+/// Reads the files on a blocking thread: the runtime's own thread serves the calls.
 async fn resolve(inputs: &Inputs) -> anyhow::Result<Resolved> {
     let inputs = inputs.clone();
     tokio::task::spawn_blocking(move || inputs.resolve()).await?

@@ -170,6 +170,11 @@ impl Pressed {
 /// No number that a key has: those that paste without others have a name only.
 const PASTE_KEY: u32 = u32::MAX;
 
+/// The answer to a key that may paste and cannot be read.
+fn unreadable_key(id: u32, page: &str) -> Out {
+    Out::ToEngine(refusal(id, Some(page), "the parameters of the key cannot be read"))
+}
+
 /// A key that the page sees and that pastes nothing: the browser goes by its number and its commands.
 fn without_paste(id: u32, page: &str, params: Option<&RawValue>) -> Option<Text> {
     let mut params: Map<String, Value> = read(params)?;
@@ -248,8 +253,22 @@ impl Clipboard {
     ) -> Option<Vec<Out>> {
         let session = call.session.as_deref()?;
         if let Some(key) = self.keys.get_mut(session) {
-            key.bytes += text.len();
-            key.waiting.push_back(text.clone());
+            // A second key that pastes comes through here when the engine does not wait for the first. It pastes nothing.
+            let waits = match (call.method.as_deref(), call.id) {
+                (Some("Input.dispatchKeyEvent"), Some(id)) => {
+                    match read::<Pressed>(call.params).map(|key| key.uses()) {
+                        Some(Use::Nothing | Use::Copies) => Some(text.clone()),
+                        Some(Use::Pastes(_)) => without_paste(id, session, call.params),
+                        None => None,
+                    }
+                }
+                _ => Some(text.clone()),
+            };
+            let Some(waits) = waits else {
+                return Some(call.id.map(|id| unreadable_key(id, session)).into_iter().collect());
+            };
+            key.bytes += waits.len();
+            key.waiting.push_back(waits);
             let is_full = key.bytes > WAITING_BYTES_MAX;
             return Some(if is_full { self.release(session) } else { Vec::new() });
         }
@@ -265,8 +284,7 @@ impl Clipboard {
             "Input.dispatchKeyEvent" => {
                 let id = call.id?;
                 let Some(pressed) = read::<Pressed>(call.params) else {
-                    let why = "the parameters of the key cannot be read";
-                    return Some(vec![Out::ToEngine(refusal(id, Some(session), why))]);
+                    return Some(vec![unreadable_key(id, session)]);
                 };
                 let mut key =
                     Key { since: now, waiting: VecDeque::new(), bytes: 0, call: None, paste: None, open: 0 };
@@ -278,7 +296,9 @@ impl Clipboard {
                         Some(self.ask(session, ids))
                     }
                     Use::Pastes(paste) => {
-                        let harmless = without_paste(id, session, call.params)?;
+                        let Some(harmless) = without_paste(id, session, call.params) else {
+                            return Some(vec![unreadable_key(id, session)]);
+                        };
                         (key.call, key.paste) = (Some(id), Some(paste));
                         self.keys.insert(session.to_owned(), key);
                         Some(vec![Out::ToBrowser(harmless)])

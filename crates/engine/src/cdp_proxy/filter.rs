@@ -1,9 +1,10 @@
 //! Decides what becomes of each message of one engine's connection. It holds no socket and no clock: messages and moments
 //! come in, messages go out.
 //!
-//! Calls of the engine are judged by [`rules`], and keys that paste wait for the [`Clipboard`]. What the browser says passes,
-//! but for what concerns targets that are not the engine's ([`OwnContexts`]) or that do not answer ([`SilentTabs`]). Most of it is not even read: of answers only the
-//! number counts, and of events the name.
+//! Calls of the engine are judged by [`rules`], and keys that copy or paste go through the [`Clipboard`]. What the browser
+//! says passes, but for what concerns targets that are not the engine's ([`OwnContexts`]) or that do not answer
+//! ([`SilentTabs`]), and for console messages without end ([`ConsoleLimit`]). Most of it is not even read: of answers only
+//! the number counts, and of events the name.
 
 use greenroom_cdp::link::Text;
 use tokio::time::Instant;

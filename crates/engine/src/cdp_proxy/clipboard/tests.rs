@@ -149,6 +149,24 @@ fn keys() {
     }
 }
 
+/// A key that pastes never reaches the browser as it is: not one that half of its readers cannot read, and not a second one
+/// while the first is waited for.
+#[test]
+fn no_key_slips_through() {
+    let mut play = Play::new();
+    let text: Text = r#"{"id":7,"method":"Input.dispatchKeyEvent","sessionId":"P","params":{"type":"rawKeyDown","modifiers":2,"windowsVirtualKeyCode":86,"text":"\ud800"}}"#.into();
+    for _ in 0..2 {
+        let call = serde_json::from_str(&text).unwrap();
+        let out = values(play.clipboard.engine_says(&call, &text, play.now, &mut play.ids).unwrap());
+        assert!(out[0]["engine"]["error"].is_object(), "{out:?}");
+        // The second time it comes while another key is waited for.
+        play.engine("Input.dispatchKeyEvent", &pasting());
+    }
+    let waiting = &play.clipboard.keys["P"].waiting;
+    assert_eq!(waiting.len(), 1);
+    assert!(waiting[0].contains(r#""windowsVirtualKeyCode":0"#), "{}", waiting[0]);
+}
+
 /// A page that does not answer in time, or has no document that could, does without.
 #[test]
 fn a_page_that_is_not_ready() {
