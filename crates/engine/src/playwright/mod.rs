@@ -16,6 +16,7 @@ mod linked;
 mod options;
 mod own_tabs;
 mod pulse;
+mod regexp_limit;
 mod seat;
 mod server;
 mod settle;

@@ -63,7 +63,12 @@ pub struct Sitter {
 impl Sitter {
     pub async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
-        within(PATIENCE, self.seat.call(Call::new(tool, params), self.worker.clone())).await
+        self.raw_call(Call::new(tool, params)).await
+    }
+
+    /// The same with arguments of any form.
+    pub async fn raw_call(&mut self, call: Call) -> Result<Reply, Lost> {
+        within(PATIENCE, self.seat.call(call, self.worker.clone())).await
     }
 
     /// What a tool answers, which must not fail.

@@ -2,6 +2,8 @@
 
 mod addresses;
 mod clipboard;
+mod regexps;
+mod selectors;
 mod sizes;
 
 use std::{fs, path::PathBuf, sync::Arc};
