@@ -24,6 +24,10 @@ impl Argument for Vec<String> {
     const MUST_BE: &str = "a list of texts";
 }
 
+impl Argument for Vec<Fields> {
+    const MUST_BE: &str = "a list of objects";
+}
+
 /// An argument that is there and cannot be read as what it must be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` must be {must_be}, in valid Unicode")]

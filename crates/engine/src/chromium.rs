@@ -48,6 +48,8 @@ const FLAGS: &[&str] = &[
     "--disable-renderer-backgrounding",
     "--disable-hang-monitor",
     "--disable-ipc-flooding-protection",
+    // A page can make the process that draws end. Chromium starts it again, but after six times it would end itself.
+    "--disable-gpu-process-crash-limit",
     // Containers give /dev/shm 64 MB, which a few large pages fill.
     "--disable-dev-shm-usage",
     // The last one makes WebRTC announce and resolve `.local` names by multicast on the local network.

@@ -1,7 +1,8 @@
-//! Bounds how many console messages of a page an engine hears of. One Node serves all sessions of a browser, and a page that
-//! writes without end would keep it from all others.
+//! Bounds the console messages and uncaught errors of a page that an engine hears of. One Node serves all sessions of a
+//! browser, and keeps what a page writes until that page goes elsewhere: a page that writes without end would keep Node from
+//! all others, and then end it for want of memory.
 //!
-//! The first message beyond the limit in a second becomes a notice that there are more; the rest of that second is dropped.
+//! The first message beyond a limit becomes a notice that there are more; what follows is dropped until the limit is over.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,35 +10,86 @@ use greenroom_cdp::link::Text;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::message::session_of;
+
 /// The event of a console message.
-pub(super) const CONSOLE: &str = "Runtime.consoleAPICalled";
+const CONSOLE: &str = "Runtime.consoleAPICalled";
+/// The events that are counted: console messages, uncaught errors, and what the browser itself reports of a page.
+const COUNTED: [&str; 3] = [CONSOLE, "Runtime.exceptionThrown", "Log.entryAdded"];
+/// The event of a document that makes way for the next one. The engine then forgets the messages of the page.
+const NEXT_DOCUMENT: &str = "Runtime.executionContextsCleared";
 
 /// How many messages of a page pass in each [`SECOND`]. The engine takes about 0.1 ms for one; a page that means them to be
 /// read writes a few.
 const MESSAGES_MAX: u32 = 500;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The messages of each page, by its session: since when they are counted, and how many there were.
+/// How long a message may be. An agent is sent far less of it.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+/// What passes of one document: Node keeps it, and with 16 pages of a browser it is half of what Node may have at most.
+const DOCUMENT_BYTES_MAX: usize = 64 << 20;
+
+/// What a page has written.
+struct Written {
+    /// Since when `count` counts.
+    since: Instant,
+    count: u32,
+    /// What has passed of this document.
+    bytes: usize,
+}
+
+/// The messages of each page, by its session.
 #[derive(Default)]
-pub(super) struct ConsoleLimit(HashMap<String, (Instant, u32)>);
+pub(super) struct ConsoleLimit(HashMap<String, Written>);
 
 impl ConsoleLimit {
-    /// What becomes of a console message: it passes, becomes a notice, or is dropped.
-    pub(super) fn judge(&mut self, text: Text, now: Instant) -> Option<Text> {
-        // A browser writes the session last. Of one that does not, all messages count together.
-        let session = text.rsplit_once(r#""sessionId":""#).and_then(|(_, rest)| rest.split_once('"'));
-        let session = session.map(|(session, _)| session).unwrap_or_default();
-        if !self.0.contains_key(session) {
-            self.0.insert(session.to_owned(), (now, 0));
+    /// What becomes of an event: it passes, becomes a notice, or is dropped.
+    pub(super) fn judge(&mut self, name: &str, text: Text, now: Instant) -> Option<Text> {
+        if name == NEXT_DOCUMENT {
+            self.0.remove(session_of(&text).unwrap_or_default());
+            return Some(text);
         }
-        let (since, count) = self.0.get_mut(session)?;
-        if now.duration_since(*since) >= SECOND {
-            (*since, *count) = (now, 0);
+        if !COUNTED.contains(&name) {
+            return Some(text);
         }
-        *count = count.saturating_add(1);
-        match *count {
-            0..=MESSAGES_MAX => Some(text),
-            count if count == MESSAGES_MAX + 1 => notice(&text),
+        // Of a browser that does not say it, all messages count together.
+        let session = session_of(&text).unwrap_or_default();
+        let fresh = || Written { since: now, count: 0, bytes: 0 };
+        let written = match self.0.get_mut(session) {
+            Some(written) => written,
+            None => self.0.entry(session.to_owned()).or_insert_with(fresh),
+        };
+        if now.duration_since(written.since) >= SECOND {
+            (written.since, written.count) = (now, 0);
+        }
+        written.count = written.count.saturating_add(1);
+        match written.count {
+            0..=MESSAGES_MAX => {}
+            count if count == MESSAGES_MAX + 1 => {
+                return notice(
+                    &text,
+                    &format!(
+                        "this page writes more than {MESSAGES_MAX} console messages a second; the others of this second are left out"
+                    ),
+                );
+            }
+            _ => return None,
+        }
+        if text.len() > MESSAGE_BYTES_MAX {
+            return notice(&text, &format!("a console message of {} bytes is left out", text.len()));
+        }
+        let before = written.bytes;
+        written.bytes += text.len();
+        match written.bytes {
+            0..=DOCUMENT_BYTES_MAX => Some(text),
+            _ if before <= DOCUMENT_BYTES_MAX => notice(
+                &text,
+                &format!(
+                    "this page has written {} MiB to its console; the rest is left out until it goes elsewhere",
+                    DOCUMENT_BYTES_MAX >> 20
+                ),
+            ),
             _ => None,
         }
     }
@@ -47,14 +99,22 @@ impl ConsoleLimit {
     }
 }
 
-/// The message with other words. One that cannot be read is dropped.
-fn notice(text: &str) -> Option<Text> {
-    let mut event: Value = serde_json::from_str(text).ok()?;
-    let words = format!(
-        "greenroom: this page writes more than {MESSAGES_MAX} console messages a second; the others of this second are left out"
-    );
-    event["params"]["type"] = json!("warning");
-    event["params"]["args"] = json!([{ "type": "string", "value": words }]);
+/// A console message of greenroom's in the place of an event. One that names no document is dropped.
+fn notice(text: &str, words: &str) -> Option<Text> {
+    // Within a string its quotes would have backslashes.
+    let (_, context) = text.rsplit_once(r#""executionContextId":"#)?;
+    let context: u64 = context.split([',', '}']).next()?.trim().parse().ok()?;
+    let value = format!("greenroom: {words}");
+    let params = json!({
+        "type": "warning",
+        "args": [{ "type": "string", "value": value }],
+        "executionContextId": context,
+        "timestamp": 0,
+    });
+    let mut event = json!({ "method": CONSOLE, "params": params });
+    if let Some(session) = session_of(text) {
+        event["sessionId"] = Value::from(session);
+    }
     Some(event.to_string().into())
 }
 
@@ -62,10 +122,14 @@ fn notice(text: &str) -> Option<Text> {
 mod tests {
     use super::*;
 
-    fn message(session: &str) -> Text {
+    fn message(session: &str, words: &str) -> Text {
         let params =
-            json!({ "type": "log", "args": [{ "type": "number", "value": 7 }], "executionContextId": 3 });
+            json!({ "type": "log", "args": [{ "type": "string", "value": words }], "executionContextId": 3 });
         json!({ "method": CONSOLE, "params": params, "sessionId": session }).to_string().into()
+    }
+
+    fn judge(limit: &mut ConsoleLimit, text: Text, now: Instant) -> Option<Text> {
+        limit.judge(CONSOLE, text, now)
     }
 
     /// A page that writes without end is heard up to the limit, then once more of that, and again in the next second; its
@@ -74,16 +138,47 @@ mod tests {
     fn a_storm() {
         let (mut limit, now) = (ConsoleLimit::default(), Instant::now());
         let heard = |limit: &mut ConsoleLimit, now| {
-            (0..10_000).filter_map(|_| limit.judge(message("A"), now)).collect::<Vec<_>>()
+            (0..10_000).filter_map(|_| judge(limit, message("A", "7"), now)).collect::<Vec<_>>()
         };
         let first = heard(&mut limit, now);
         assert_eq!(first.len(), 501);
-        assert!(first[499] == message("A") && first[500].contains("left out"), "{}", first[500]);
-        assert!(first[500].contains(r#""executionContextId":3"#));
-        assert_eq!(limit.judge(message("B"), now), Some(message("B")));
+        assert!(first[499] == message("A", "7") && first[500].contains("left out"), "{}", first[500]);
+        assert!(first[500].contains(r#""executionContextId":3"#) && session_of(&first[500]) == Some("A"));
+        assert_eq!(judge(&mut limit, message("B", "7"), now), Some(message("B", "7")));
         assert_eq!(heard(&mut limit, now + SECOND / 2).len(), 0);
         assert_eq!(heard(&mut limit, now + SECOND).len(), 501);
         limit.detached("A");
         assert_eq!(limit.0.len(), 1);
+    }
+
+    /// A message that is too long is left out by name, whatever it says; so is an uncaught error. A document is heard up to
+    /// its limit however slowly it writes, and the next one from the beginning.
+    #[test]
+    fn long_messages() {
+        let (mut limit, mut now) = (ConsoleLimit::default(), Instant::now());
+        let long = format!("\"executionContextId\":7,{}", "x".repeat(MESSAGE_BYTES_MAX));
+        let said = judge(&mut limit, message("A", &long), now).unwrap();
+        assert!(said.len() < 1_000 && said.contains("bytes is left out"), "{said}");
+        assert!(said.contains(r#""executionContextId":3"#), "{said}");
+        let error = json!({ "method": COUNTED[1], "params": { "exceptionDetails": {
+            "text": "x".repeat(MESSAGE_BYTES_MAX), "executionContextId": 4 } }, "sessionId": "A" });
+        let said = limit.judge(COUNTED[1], error.to_string().into(), now).unwrap();
+        assert!(said.contains(r#""executionContextId":4"#) && kind_of(&said) == CONSOLE, "{said}");
+
+        let half = message("A", &"x".repeat(MESSAGE_BYTES_MAX / 2));
+        let mut heard = Vec::new();
+        for _ in 0..200 {
+            now += SECOND;
+            heard.extend(judge(&mut limit, half.clone(), now));
+        }
+        assert!(heard.iter().map(|text| text.len()).sum::<usize>() < DOCUMENT_BYTES_MAX + 1_000);
+        assert!(heard.len() > 100 && heard.last().unwrap().contains("until it goes elsewhere"));
+        let next = json!({ "method": NEXT_DOCUMENT, "params": {}, "sessionId": "A" });
+        assert!(limit.judge(NEXT_DOCUMENT, next.to_string().into(), now).is_some());
+        assert_eq!(judge(&mut limit, half.clone(), now), Some(half));
+    }
+
+    fn kind_of(text: &str) -> String {
+        serde_json::from_str::<Value>(text).unwrap()["method"].as_str().unwrap().to_owned()
     }
 }

@@ -12,8 +12,10 @@ use tokio::time::Instant;
 use super::{
     Out, Targets,
     clipboard::Clipboard,
-    console_limit::{CONSOLE, ConsoleLimit},
-    message::{Attached, Detached, Envelope, Kind, OwnIds, kind, params, refusal, rewritten},
+    console_limit::ConsoleLimit,
+    message::{
+        Attached, Detached, Envelope, Kind, OwnIds, kind, params, refusal, rewritten, session_of, thrown,
+    },
     own_contexts::OwnContexts,
     rules::{self, Verdict},
     silent_tabs::SilentTabs,
@@ -22,6 +24,16 @@ use super::{
 /// The engine sent what is no call. Its connection ends, since nothing that cannot be read may pass.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unreadable;
+
+/// How long a value may be that a page hands to the engine: a title, the text of a snapshot, what a function returns. Node takes
+/// about 0.1 s for a megabyte of it, and serves other sessions meanwhile not at all.
+const VALUE_BYTES_MAX: usize = 16 << 20;
+
+/// Whether an answer of the browser carries a value of the page, and not a picture or a file.
+fn is_value(answer: &str) -> bool {
+    let head = answer.get(..64).unwrap_or(answer);
+    head.contains(r#""result":{"result":{"#)
+}
 
 /// One connection of an engine.
 pub(super) struct Filter {
@@ -54,7 +66,10 @@ impl Filter {
     pub(super) fn engine_says(&mut self, text: &Text, now: Instant) -> Result<Vec<Out>, Unreadable> {
         let call: Envelope<'_> = serde_json::from_str(text).map_err(|_| Unreadable)?;
         let (Some(id), Some(method)) = (call.id, call.method.as_deref()) else { return Err(Unreadable) };
-        let verdict = rules::judge(method, call.params, self.shares_browser);
+        let verdict = self.own_contexts.as_ref().map_or_else(
+            || rules::judge(method, call.params, self.shares_browser),
+            |contexts| rules::judge_in(method, &call, contexts),
+        );
         if let Verdict::Refuse(why) = verdict {
             tracing::debug!(method, why, "an engine's call is refused");
             return Ok(vec![Out::ToEngine(refusal(id, call.session.as_deref(), &why))]);
@@ -81,21 +96,28 @@ impl Filter {
     /// The browser says something.
     pub(super) fn browser_says(&mut self, text: Text, now: Instant) -> Vec<Out> {
         let text = match kind(&text) {
-            Kind::Event(name) if name == CONSOLE => match self.console.judge(text, now) {
-                Some(text) => text,
-                None => return Vec::new(),
-            },
             Kind::Event(name) if name == "Target.detachedFromTarget" => {
                 if let Some((_, Detached { session_id })) = params(&text) {
                     self.console.detached(&session_id);
                 }
                 text
             }
+            Kind::Event(name) => match self.console.judge(&name, text.clone(), now) {
+                Some(text) => text,
+                None => return Vec::new(),
+            },
             _ => text,
         };
         if let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) {
             match kind(&text) {
                 Kind::Answer(id) if self.ids.have(id) => return clipboard.answered(id, &text, &mut self.ids),
+                Kind::Answer(id) if text.len() > VALUE_BYTES_MAX && is_value(&text) => {
+                    let why = format!(
+                        "what the page hands over is too long: {} bytes, and {VALUE_BYTES_MAX} are allowed",
+                        text.len()
+                    );
+                    return vec![Out::ToEngine(thrown(id, session_of(&text), &why))];
+                }
                 Kind::Answer(id) => {
                     contexts.answered(id, &text);
                     let then = clipboard.engine_is_answered(id, &mut self.ids);

@@ -51,6 +51,12 @@ pub(super) fn kind(text: &str) -> Kind<'_> {
     }
 }
 
+/// The session of a message. A browser writes it last, so that what may be megabytes before it is not read.
+pub(super) fn session_of(text: &str) -> Option<&str> {
+    let (_, rest) = text.rsplit_once(r#""sessionId":""#)?;
+    rest.split_once('"').map(|(session, _)| session)
+}
+
 /// Numbers for calls of the proxy's own. They count down from half of those that there are, so that they meet neither the
 /// engine's nor those of [`super::silent_tabs`].
 pub(super) struct OwnIds {
@@ -151,6 +157,20 @@ pub(super) fn refusal(id: u32, session: Option<&str>, why: &str) -> Text {
     /// The protocol's error for a call that cannot be carried out.
     const SERVER_ERROR: i64 = -32_000;
     let mut answer = json!({ "id": id, "error": { "code": SERVER_ERROR, "message": why } });
+    if let Some(session) = session {
+        answer["sessionId"] = session.into();
+    }
+    answer.to_string().into()
+}
+
+/// The answer to an evaluation that threw an error with these words. An engine repeats them; of a protocol error it would say
+/// that the page had navigated.
+pub(super) fn thrown(id: u32, session: Option<&str>, why: &str) -> Text {
+    let description = format!("Error: {why}");
+    let error =
+        json!({ "type": "object", "subtype": "error", "className": "Error", "description": description });
+    let details = json!({ "exceptionId": 1, "text": "Uncaught", "lineNumber": 0, "columnNumber": 0, "exception": error });
+    let mut answer = json!({ "id": id, "result": { "result": error, "exceptionDetails": details } });
     if let Some(session) = session {
         answer["sessionId"] = session.into();
     }

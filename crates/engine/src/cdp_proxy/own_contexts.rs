@@ -5,19 +5,31 @@
 //! of the browser's user, or of a connection that broke and left its context. A busy one would hold it up. So the proxy
 //! lets go of what belongs to others at once, and the engine does not hear of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use greenroom_cdp::link::Text;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Out,
     message::{Attached, Envelope, Made, OwnIds, call, read},
 };
 
+/// How many tabs a context may have. Each takes a process of 10 MB and what its page takes; a page can open them by itself.
+pub(super) const TABS_MAX: usize = 64;
+
+/// A tab of the engine's own.
+struct Tab {
+    context: String,
+    /// A page opened it, and chose its size.
+    is_popup: bool,
+}
+
 #[derive(Default)]
 pub(super) struct OwnContexts {
     contexts: HashSet<String>,
+    /// Its tabs, by their sessions.
+    tabs: HashMap<String, Tab>,
     /// Calls of the engine that make a context and are not answered yet.
     making: HashSet<u32>,
     /// Sessions with targets of others that the browser has not ended yet.
@@ -35,6 +47,7 @@ impl OwnContexts {
             "Target.disposeBrowserContext" => {
                 let context = read::<Made>(call.params)?.browser_context_id?;
                 self.contexts.remove(&context);
+                self.tabs.retain(|_, tab| tab.context != context);
                 Some(context)
             }
             _ => None,
@@ -50,13 +63,43 @@ impl OwnContexts {
         }
     }
 
-    /// The browser attaches the connection to a target. One that is not the engine's own is let go on and left, and this
-    /// says how.
+    /// Whether a context has as many tabs as it may have.
+    pub(super) fn is_full(&self, context: &str) -> bool {
+        self.tabs.values().filter(|tab| tab.context == context).count() >= TABS_MAX
+    }
+
+    /// Whether a session is that of a tab that a page opened.
+    pub(super) fn is_popup(&self, session: &str) -> bool {
+        self.tabs.get(session).is_some_and(|tab| tab.is_popup)
+    }
+
+    /// The browser attaches the connection to a target. One that is not the engine's own is let go on and left, and one that
+    /// is a tab too many is closed; this says how.
     pub(super) fn attached(&mut self, attached: &Attached, ids: &mut OwnIds) -> Option<Vec<Out>> {
-        let context = attached.target_info.browser_context_id.as_ref();
-        if context.is_some_and(|context| self.contexts.contains(context)) {
-            return None;
+        let session = &attached.session_id;
+        let info = &attached.target_info;
+        if let Some(context) = info.browser_context_id.as_ref().filter(|id| self.contexts.contains(*id)) {
+            if info.r#type != "page" {
+                return None;
+            }
+            if !self.is_full(context) {
+                let tab = Tab { context: context.clone(), is_popup: info.opener_id.is_some() };
+                self.tabs.insert(session.clone(), tab);
+                return None;
+            }
+            tracing::debug!(context, "a page opens more than {TABS_MAX} tabs: the next one is closed");
+            return Some(self.hide(
+                attached,
+                "Target.closeTarget",
+                &json!({ "targetId": info.target_id }),
+                ids,
+            ));
         }
+        Some(self.hide(attached, "Target.detachFromTarget", &json!({ "sessionId": session }), ids))
+    }
+
+    /// Has a target go on that waits for the engine, and ends it or its session. Whoever opened it waits, too.
+    fn hide(&mut self, attached: &Attached, method: &str, params: &Value, ids: &mut OwnIds) -> Vec<Out> {
         let session = &attached.session_id;
         self.hidden.insert(session.clone());
         let mut out = Vec::new();
@@ -64,13 +107,13 @@ impl OwnContexts {
             let go_on = call(ids.next(), Some(session), "Runtime.runIfWaitingForDebugger", &json!({}));
             out.push(Out::ToBrowser(go_on));
         }
-        let leave = call(ids.next(), None, "Target.detachFromTarget", &json!({ "sessionId": session }));
-        out.push(Out::ToBrowser(leave));
-        Some(out)
+        out.push(Out::ToBrowser(call(ids.next(), None, method, params)));
+        out
     }
 
     /// A session has ended. Says whether the engine never heard of it.
     pub(super) fn detached(&mut self, session: &str) -> bool {
+        self.tabs.remove(session);
         self.hidden.remove(session)
     }
 

@@ -7,7 +7,11 @@
 
 use serde_json::{Map, Value, value::RawValue};
 
-use super::sizes;
+use super::{
+    message::Envelope,
+    own_contexts::{OwnContexts, TABS_MAX},
+    sizes,
+};
 use crate::page_url;
 
 /// What becomes of a call.
@@ -62,6 +66,30 @@ pub(super) fn judge(method: &str, params: Option<&RawValue>, shares_browser: boo
     match judged {
         Ok(params) => Verdict::Replace(params),
         Err(why) => Verdict::Refuse(why),
+    }
+}
+
+/// Judges one call of an engine that has contexts of its own in a shared browser: also by the tabs that there are.
+pub(super) fn judge_in(method: &str, call: &Envelope<'_>, contexts: &OwnContexts) -> Verdict {
+    let verdict = judge(method, call.params, true);
+    match (method, verdict) {
+        ("Target.createTarget", Verdict::Replace(params))
+            if params
+                .get("browserContextId")
+                .and_then(Value::as_str)
+                .is_some_and(|context| contexts.is_full(context)) =>
+        {
+            Verdict::Refuse(format!("a session has at most {TABS_MAX} tabs: close some first"))
+        }
+        ("Browser.setWindowBounds" | "Emulation.setDeviceMetricsOverride", Verdict::Replace(mut params))
+            if call.session.as_deref().is_some_and(|session| contexts.is_popup(session)) =>
+        {
+            match sizes::cut_popup(&mut params) {
+                Ok(()) => Verdict::Replace(params),
+                Err(why) => Verdict::Refuse(why),
+            }
+        }
+        (_, verdict) => verdict,
     }
 }
 

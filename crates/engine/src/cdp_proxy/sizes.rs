@@ -19,6 +19,19 @@ const PICTURE_SIDE_MAX: f64 = 1_000_000.0;
 /// The longest side of a sheet of paper, in inches: 200 are what the PDF format takes.
 const PAPER_MAX: f64 = 200.0;
 
+/// The most pixels of a window that a page opened: more than a screen has. A page can open as many as a context may have
+/// tabs, and the browser holds a picture of each.
+const POPUP_PIXELS_MAX: u32 = 2_048 * 2_048;
+
+/// Cuts the size that a page chose for a window, which was cut to the limits of any page before.
+pub(super) fn cut_popup(params: &mut Params) -> Result<(), String> {
+    let sizes = match params.get_mut("bounds") {
+        Some(Value::Object(bounds)) => bounds,
+        _ => params,
+    };
+    cut_to(sizes, "width", "height", POPUP_PIXELS_MAX).map(drop)
+}
+
 /// `Browser.setWindowBounds`.
 pub(super) fn window_bounds(params: &mut Params) -> Result<(), String> {
     match params.get_mut("bounds") {
@@ -87,9 +100,13 @@ fn picture(clip: &Params) -> Result<(), String> {
 /// Cuts two sides down to the limits of a page, the second one more where both together are too much. Says how many pixels
 /// that are; a side that is not given counts as one.
 fn cut(sizes: &mut Params, first: &str, second: &str) -> Result<f64, String> {
+    cut_to(sizes, first, second, PIXELS_MAX)
+}
+
+fn cut_to(sizes: &mut Params, first: &str, second: &str, pixels_max: u32) -> Result<f64, String> {
     let mut pixels = 1.0;
     for name in [first, second] {
-        let most = (f64::from(PIXELS_MAX) / pixels).min(SIDE_MAX.into()).floor();
+        let most = (f64::from(pixels_max) / pixels).min(SIDE_MAX.into()).floor();
         let side = number(sizes, name)?.unwrap_or_default().max(1.0);
         if side > most {
             sizes.insert(name.to_owned(), (most as u32).into());

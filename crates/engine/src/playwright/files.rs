@@ -6,6 +6,7 @@ use std::path::{Component, Path};
 
 use greenroom_core::{Agent, Call, raw::encode};
 
+use super::selectors;
 pub(super) use crate::workspace::{Place, Refused};
 use crate::{
     arguments::Arguments,
@@ -45,6 +46,7 @@ pub(crate) async fn bring_in(
     if let Some(url) = given.guarded::<String>("url")? {
         page_url::judge(&url)?;
     }
+    selectors::judge(given)?;
     let (paths, filename) = (given.guarded::<Vec<String>>("paths")?, given.guarded::<String>("filename")?);
     if paths.is_none() && filename.is_none() {
         return Ok(None);

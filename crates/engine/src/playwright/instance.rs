@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    PlaywrightEngine, STOP_GRACE, command, own_tabs, pulse::Pulse, regexp_limit, seat::PlaywrightSeat,
+    PlaywrightEngine, STOP_GRACE, command, own_tabs, preload, pulse::Pulse, seat::PlaywrightSeat,
     server::Server, settle, start_node, window, with_temp,
 };
 use crate::{
@@ -266,7 +266,7 @@ impl Drop for Late<'_> {
 /// the size of a page.
 fn write_scripts(engine: &PlaywrightEngine, folder: &Path) -> io::Result<()> {
     let options = &engine.options;
-    regexp_limit::write(folder)?;
+    preload::write(folder)?;
     if options.timeout_settle.is_none() {
         settle::write(folder)?;
     }
@@ -279,7 +279,7 @@ fn write_scripts(engine: &PlaywrightEngine, folder: &Path) -> io::Result<()> {
 /// The engine's command with what it finds and keeps in the instance's folder.
 fn in_folder(engine: &PlaywrightEngine, command: Spec, folder: &Path) -> Spec {
     let options = &engine.options;
-    let command = regexp_limit::configure(command, folder);
+    let command = preload::configure(command, folder);
     if options.has_own_tabs() {
         return with_temp(own_tabs::configure(command, options.timeout_settle, folder), folder);
     }

@@ -125,7 +125,8 @@ async fn console_lines(
 ) -> Option<(String, Vec<ConsoleLine>)> {
     let file = inside(folder, path).await?;
     let Ok(log) = text_of(&file).await? else { return Some((format!(" {}", file.display()), Vec::new())) };
-    let lines = || log.lines().skip(first.saturating_sub(1)).take((last + 1).saturating_sub(first));
+    let lines =
+        || log.lines().skip(first.saturating_sub(1)).take(last.saturating_add(1).saturating_sub(first));
     let shown = lines().fold(String::new(), |text, line| text + "\n  " + line.trim_start());
     let name = file.file_name()?.to_string_lossy();
     let part: Vec<&str> = lines().collect();
@@ -198,6 +199,13 @@ mod tests {
         assert_eq!(found.artifacts[0].instead.as_deref(), Some(shown));
         let [line] = &found.console[..] else { panic!("{:?}", found.console) };
         assert_eq!(line.message, "w\nx");
+        // A page that imitates the engine's words can name any number.
+        let last = usize::MAX;
+        let body = format!(
+            r####"{{"text":"### Events\n- New console entries: .playwright-mcp/{name}#L4-L{last}"}}"####
+        );
+        let found = read(answer("browser_click", &body, folder.path()), false).await;
+        assert_eq!(found.console.len(), 1, "{:?}", found.console);
     }
 
     /// A file is kept once in an answer, however often a page has it named, and not while it is being written.

@@ -174,6 +174,9 @@ async fn pages_cannot_make_it_hang() {
         "window.setTimeout = () => { throw new Error('spoiled'); }",
         "window.setTimeout = (answer) => answer({ waited: true, opened: 1e15, going: 1e15, read: 7 })",
         "window.setTimeout = (answer) => answer(7)",
+        "const wait = setTimeout; window.setTimeout = (answer, ms) => typeof ms === 'number' ? wait(answer, ms) : \
+            answer({ timers: new Map(), frames: new Map(), setTimeout: wait, clearTimeout, now: () => 9e15, opened: {}, \
+            going: {}, reads: { filter: () => ({ map: () => Array(1e5).fill('y') }) } })",
         "window.requestAnimationFrame = Date.now = document.getAnimations = () => { throw new Error(); }",
     ];
     for spoiler in spoilers {

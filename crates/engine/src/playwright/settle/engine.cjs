@@ -33,8 +33,18 @@ const account = readFileSync(join(__dirname, 'page.js'), 'utf8').replace(/^\s*\/
 const source = `(${account})(${JSON.stringify(secret)}, ${LONGEST_MS})`;
 const installed = new WeakSet();
 
+/** How much of an address counts. A page can make one of two million letters, and has it compared with every other one. */
+const ADDRESS_MAX = 4_096;
+/** What one document may say that it has read, as `page.js` has it. */
+const READS_MAX = 64;
+
+const cut = (url) => url.slice(0, ADDRESS_MAX).split('#', 1)[0];
 /** A request's address, as the page sees it in the response. */
-const address = (request) => request.url().split('#')[0];
+const address = (request) => cut(request.url());
+
+/** Whether a document's account can be used. A page can replace what it is made with, and say anything. */
+const readable = ({ read }) =>
+  Array.isArray(read) && read.length <= READS_MAX && read.every((url) => typeof url === 'string');
 
 class Rest {
   constructor(page) {
@@ -147,7 +157,8 @@ class Rest {
   leave(read) {
     for (const [what, at] of this.pending) {
       if (at < this.since || !this.heads.has(what)) continue;
-      const count = (addresses) => addresses.filter((one) => one === address(what)).length;
+      const sought = address(what);
+      const count = (addresses) => addresses.filter((one) => one === sought).length;
       if (count(read) > count(this.finished)) continue;
       this.unread.add(what);
       this.pending.delete(what);
@@ -188,8 +199,8 @@ class Rest {
       }
       // Without an account there is nothing better than the engine's own wait.
       const there = accounts.filter(Boolean);
-      if (there.some((account) => typeof account !== 'object')) return over;
-      this.leave(there.flatMap((account) => account.read));
+      if (there.some((account) => typeof account !== 'object' || !readable(account))) return over;
+      this.leave(there.flatMap((account) => account.read.map(cut)));
       const expected = there.some((account) => account.opened > this.openedAt) || there[0].going > this.failedAt;
       if (expected || (events === this.events && this.busy())) {
         await this.next(over);

@@ -1,5 +1,5 @@
-//! Element selectors as hostile agents write them. No guard reads a selector, so it must not matter what one says: every
-//! call is answered, and neither the engine nor another seat's page notices.
+//! Element selectors as hostile agents write them: every call is answered, and neither the engine nor another seat's page
+//! notices.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -33,7 +33,11 @@ fn selectors() -> Vec<String> {
     let nested = format!("css={}b{}", ":is(".repeat(2_000), ")".repeat(2_000));
     let inner = (0..40).fold("b".to_owned(), |inner, _| format!("*:has({inner})"));
     let chain = format!("body{}", " >> nth=0".repeat(3_000));
-    let locator = format!("page{}", ".locator('b')".repeat(2_000));
+    let locator = format!("page{}", ".locator('b')".repeat(1_000));
+    // The engine doubles the backslashes of what is nested, for each level.
+    let doubled = |levels: usize| {
+        format!("{}locator(\"a\"){}", "locator(\"a\").and(".repeat(levels), ")".repeat(levels))
+    };
     let plain = [
         "e1",
         "e99999999999999999999",
@@ -61,7 +65,11 @@ fn selectors() -> Vec<String> {
         "'",
         "",
     ];
-    plain.map(str::to_owned).into_iter().chain([nested, inner, chain, locator]).collect()
+    plain
+        .map(str::to_owned)
+        .into_iter()
+        .chain([nested, inner, chain, locator, doubled(7), doubled(25)])
+        .collect()
 }
 
 /// A call with hostile selectors; its other arguments are as a tool wants them.

@@ -47,6 +47,49 @@ async fn popups_are_cut() {
     }
 }
 
+/// A page that opens windows without end gets so many, each no larger than a screen; an agent's next tab is refused by name
+/// until one is closed. What a page hands over that is too long, such as its title, fails its own call alone.
+#[tokio::test]
+async fn tabs_and_titles_are_bounded() {
+    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+    for seat in [&mut hostile, &mut neighbour] {
+        seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=page") })).await;
+    }
+    hostile
+        .evaluate("() => { for (let i = 0; i < 100; i++) open('about:blank', '_blank', 'width=100000,height=100000'); }")
+        .await;
+    let full = async {
+        loop {
+            let listed = hostile.call("browser_tabs", json!({ "action": "list" })).await;
+            let tabs = listed.lines().filter(|line| line.contains("(about:blank)")).count();
+            assert!(tabs <= 63, "{listed}");
+            if tabs == 63 {
+                break;
+            }
+        }
+    };
+    within(PATIENCE, full).await;
+    let one_more = hostile.reply("browser_tabs", json!({ "action": "new" })).await;
+    assert!(text(&one_more).contains("at most 64 tabs"), "{}", text(&one_more));
+    hostile.call("browser_tabs", json!({ "action": "select", "index": 1 })).await;
+    let size = hostile.evaluate("() => [innerWidth, innerHeight]").await;
+    assert!(size[0].as_i64().unwrap() * size[1].as_i64().unwrap() <= 2_048 * 2_048, "{size}");
+    hostile.call("browser_tabs", json!({ "action": "close", "index": 1 })).await;
+    hostile.call("browser_tabs", json!({ "action": "new" })).await;
+    assert!(browser.memory() < MEMORY_MAX, "{} MiB", browser.memory() >> 20);
+
+    let long = hostile.reply("browser_evaluate", json!({ "function": "() => 'x'.repeat(20e6)" })).await;
+    assert!(long.is_failure() && text(&long).contains("hands over is too long"), "{}", text(&long));
+    let some = hostile.reply("browser_evaluate", json!({ "function": "() => 'x'.repeat(2e6)" })).await;
+    assert!(!some.is_failure(), "{}", text(&some));
+    assert_eq!(neighbour.evaluate("() => document.title").await, "page");
+    for seat in [hostile, neighbour] {
+        seat.seat.close().await;
+    }
+    browser.end().await;
+}
+
 /// Pages of absurd sizes, and pictures of them, one after the other: the browser lives, the neighbour's calls are answered,
 /// and the machine keeps its memory.
 #[tokio::test]

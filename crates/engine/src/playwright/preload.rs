@@ -1,0 +1,47 @@
+//! Scripts that Node loads before the engine, since one Node may serve many sessions: `regexp_limit.cjs` bounds the time of
+//! regular expressions, `keep_alive.cjs` keeps connections open over a stall. This module puts them where Node finds them.
+
+use std::{io, path::Path};
+
+use crate::launcher::Spec;
+
+const SCRIPTS: [(&str, &str); 2] = [
+    ("regexp_limit.cjs", include_str!("preload/regexp_limit.cjs")),
+    ("keep_alive.cjs", include_str!("preload/keep_alive.cjs")),
+];
+
+/// Writes the scripts into an instance's folder.
+pub(super) fn write(instance: &Path) -> io::Result<()> {
+    SCRIPTS.iter().try_for_each(|(name, source)| std::fs::write(instance.join(name), source))
+}
+
+/// Has Node load the scripts. Node takes its own options only in front of the program.
+pub(super) fn configure(mut spec: Spec, instance: &Path) -> Spec {
+    let options = SCRIPTS.iter().flat_map(|(name, _)| ["--require".into(), instance.join(name).into()]);
+    spec.args.splice(0..0, options.collect::<Vec<_>>());
+    spec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that was started behind the scripts never closes a connection by itself: it announces no time for it.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test of what Node does with the scripts")]
+    fn connections_stay_open() {
+        const SERVE: &str = "const http = require('http');
+            const server = http.createServer((_, answer) => answer.end('x')).listen(0, '127.0.0.1', () =>
+                http.get({ port: server.address().port, host: '127.0.0.1', agent: new http.Agent({ keepAlive: true }) },
+                    (answer) => { console.log(answer.headers['keep-alive'] ?? 'none'); process.exit(); }));";
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path()).unwrap();
+        let heard = |spec: Spec| {
+            let run = std::process::Command::new("node").args(&spec.args).output().unwrap();
+            String::from_utf8(run.stdout).unwrap().trim().to_owned()
+        };
+        let plain = Spec::new("node").args(["-e", SERVE]);
+        assert_eq!(heard(plain.clone()), "timeout=5", "this is what the script changes");
+        assert_eq!(heard(configure(plain, folder.path())), "none");
+    }
+}
