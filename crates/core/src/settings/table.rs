@@ -74,21 +74,21 @@ settings! {
     records: Records {
         /// Whether calls are kept at all. Without records nothing can be recalled, so answers are neither cut nor sent
         /// as `refs`.
-        "records.enabled" enabled: bool = true => Switch;
+        "records.enabled" enabled: bool = true => Switch, guarded = true;
         /// Arguments whose values are not kept, by name, beside those that look like secrets: passwords, tokens, keys.
         "records.redact" redact: Vec<String> = Vec::new() => Many(Text("NAME")), guarded = true;
         /// Records older than this are removed.
-        "records.max_age" max_age: Duration = Duration::from_secs(7 * 24 * 3600) => Span::POSITIVE;
+        "records.max_age" max_age: Duration = Duration::from_secs(7 * 24 * 3600) => Span::POSITIVE, guarded = true;
         /// When the database is bigger than this, the oldest records are removed.
-        "records.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50);
+        "records.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), guarded = true;
     }
 
     /// Images, files and other bytes that came with answers.
     blobs: Blobs {
         /// A blob that nobody asked for in this long is removed.
-        "blobs.ttl" ttl: Duration = Duration::from_secs(24 * 3600) => Span::POSITIVE;
+        "blobs.ttl" ttl: Duration = Duration::from_secs(24 * 3600) => Span::POSITIVE, guarded = true;
         /// When all blobs together are bigger than this, those longest unused are removed.
-        "blobs.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50);
+        "blobs.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), guarded = true;
         /// Keeps the blobs of each pool in a folder of their own. Otherwise equal ones of several pools are kept once.
         "blobs.per_pool" per_pool: bool = false => Switch;
     }

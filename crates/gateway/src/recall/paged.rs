@@ -5,11 +5,16 @@ use std::sync::Arc;
 
 use greenroom_core::{Engine, Owner, RefId, Reply};
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 
 use super::{
     Recall,
     pages::{self, Asked, PageError, Query, cache::Kept},
 };
+
+/// How many queries run at a time. Each may take some hundred megabytes and a core for some seconds.
+const QUERIES_MAX: usize = 2;
+static QUERIES: Semaphore = Semaphore::const_new(QUERIES_MAX);
 
 /// A page as it is said.
 pub(crate) struct Said {
@@ -40,6 +45,7 @@ pub(crate) async fn first(
     let Ok(result) = reply.body.clone() else { return Ok(None) };
     let snapshot = reply.snapshot_text().cloned();
     let (name, flatten, expression) = (tool.clone(), query.flatten, query.jmespath_query.clone());
+    let _turn = QUERIES.acquire().await.map_err(|_| PageError::Failed)?;
     let prepared = tokio::task::spawn_blocking(move || {
         let data = engine.data(&name, result.get(), snapshot.as_deref())?;
         Some(pages::prepare(data, flatten, expression.as_deref()))

@@ -10,7 +10,10 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
+
+use greenroom_core::port::human;
 
 use jmespath::{
     Context, ErrorReason, JmespathError, Rcvar, Runtime, Variable,
@@ -21,6 +24,10 @@ use regex::{Regex, RegexBuilder};
 /// What the functions of one query may write, in bytes. An agent reads some ten thousand; this is a thousand
 /// times that.
 const TEXT_BYTES_MAX: usize = 16 << 20;
+
+/// How long the replacements of one query may take. A pattern is matched in time that grows with the text, but all of its
+/// matches together may take the square of that: minutes for a text of 100 kB.
+const REPLACING_MAX: Duration = Duration::from_secs(2);
 
 /// How large one pattern may become. Patterns that people write are some KiB; repetitions within repetitions have no
 /// end.
@@ -57,7 +64,7 @@ pub(super) fn runtime() -> Runtime {
         vec![ArgumentType::String, texts],
         Box::new(move |args, context| join(args, &own, context)),
     );
-    let patterns = Patterns::default();
+    let patterns = Patterns { known: Mutex::default(), until: Instant::now() + REPLACING_MAX };
     register(
         "regex_replace",
         vec![ArgumentType::String, ArgumentType::String, any()],
@@ -117,12 +124,15 @@ fn join(args: &[Rcvar], room: &Room, context: &Context<'_>) -> Outcome {
     Ok(Rc::new(Variable::String(parts.join(glue))))
 }
 
-#[derive(Default)]
-struct Patterns(Mutex<HashMap<String, Regex>>);
+struct Patterns {
+    known: Mutex<HashMap<String, Regex>>,
+    /// When the query has had all of its time.
+    until: Instant,
+}
 
 impl Patterns {
     fn get(&self, pattern: &str, context: &Context<'_>) -> Result<Regex, JmespathError> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(regex) = known.get(pattern) {
             return Ok(regex.clone());
         }
@@ -152,6 +162,10 @@ fn regex_replace(args: &[Rcvar], patterns: &Patterns, room: &Room, context: &Con
     let mut made = String::new();
     let mut at = 0;
     for found in pattern.captures_iter(value) {
+        if Instant::now() > patterns.until {
+            let why = format!("regex_replace: the replacements take more than {}", human(REPLACING_MAX));
+            return Err(refusal(context, why));
+        }
         let Some(whole) = found.get(0) else { continue };
         let before = made.len();
         made.push_str(&value[at..whole.start()]);

@@ -19,9 +19,9 @@ pub(crate) const EXPRESSION_BYTES_MAX: usize = 4_096;
 /// stack, which 130 levels of one kind fill in a debug build. Long queries that people write have 30.
 const NESTING_MAX: usize = 64;
 
-/// How much a query may make of what it is given, in values: about a gigabyte at the very worst. A page of 1 MB is some
+/// How much a query may make of what it is given, in values: some 300 MB at the very worst. A page of 1 MB is some
 /// 200,000 values as a list of nodes, and queries that people write make less of it than there is.
-const VALUES_MAX: usize = 10_000_000;
+const VALUES_MAX: usize = 3_000_000;
 
 /// Bytes of text that count as one more value.
 const VALUE_BYTES: usize = 32;
@@ -37,6 +37,8 @@ pub(crate) enum QueryError {
     TooDeep,
     #[error("jmespath_query would make too much: up to {0} times what it is given")]
     TooMuch(usize),
+    #[error("jmespath_query makes too much: more than {VALUES_MAX} values")]
+    TooManyValues,
     /// With the line of the expression and a mark below the place.
     #[error("jmespath_query: {reason}\n  {line}\n  {mark}")]
     Wrong { reason: String, line: String, mark: String },
@@ -51,7 +53,8 @@ pub(crate) fn query(expression: &str, value: &Value) -> Result<Value, QueryError
         return Err(QueryError::TooMuch(growth));
     }
     let found = compiled.search(value).map_err(|error| wrong(&error))?;
-    Ok(to_json(&found))
+    // The language shares what it finds more than once; JSON repeats it.
+    to_json(&found, &mut { VALUES_MAX }).ok_or(QueryError::TooManyValues)
 }
 
 /// What is wrong with an expression, to be known before anything runs.
@@ -137,7 +140,10 @@ fn growth(ast: &Ast) -> usize {
     };
     match ast {
         Ast::Identity { .. } | Ast::Field { .. } | Ast::Index { .. } | Ast::Slice { .. } => 1,
-        Ast::Literal { value, .. } => 1 + value.to_string().len() / VALUE_BYTES,
+        // It is no longer than the expression.
+        Ast::Literal { value, .. } => {
+            to_json(value, &mut { VALUES_MAX }).map_or(usize::MAX, |value| size(&value))
+        }
         Ast::Expref { ast: node, .. }
         | Ast::Flatten { node, .. }
         | Ast::Not { node, .. }
@@ -178,25 +184,45 @@ fn choice(parts: &[&Ast]) -> usize {
 /// How much a value is. No recursion deeper than the value, which was read from JSON.
 fn size(value: &Value) -> usize {
     match value {
-        Value::String(text) => 1 + text.len() / VALUE_BYTES,
+        Value::String(text) => size_of(text),
         Value::Array(items) => items.iter().map(size).sum::<usize>() + 1,
-        Value::Object(fields) => fields.values().map(size).sum::<usize>() + 1,
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| size_of(name) + size(value)).sum::<usize>() + 1
+        }
         _ => 1,
     }
 }
 
-fn to_json(variable: &Variable) -> Value {
-    match variable {
+fn size_of(text: &str) -> usize {
+    1 + text.len() / VALUE_BYTES
+}
+
+/// What a query found, as JSON. `left` is how much that may be; `None` when it is more.
+fn to_json(variable: &Variable, left: &mut usize) -> Option<Value> {
+    let mut spend = |values: usize| {
+        *left = left.checked_sub(values)?;
+        Some(())
+    };
+    Some(match variable {
         // A reference to an expression is no value; the language has it as null elsewhere too.
-        Variable::Null | Variable::Expref(_) => Value::Null,
-        Variable::Bool(bool) => Value::Bool(*bool),
-        Variable::Number(number) => Value::Number(number.clone()),
-        Variable::String(text) => Value::String(text.clone()),
-        Variable::Array(items) => Value::Array(items.iter().map(|item| to_json(Rc::as_ref(item))).collect()),
-        Variable::Object(fields) => Value::Object(
-            fields.iter().map(|(name, value)| (name.clone(), to_json(value))).collect::<Map<_, _>>(),
-        ),
-    }
+        Variable::Null | Variable::Expref(_) => spend(1).map(|()| Value::Null)?,
+        Variable::Bool(bool) => spend(1).map(|()| Value::Bool(*bool))?,
+        Variable::Number(number) => spend(1).map(|()| Value::Number(number.clone()))?,
+        Variable::String(text) => spend(size_of(text)).map(|()| Value::String(text.clone()))?,
+        Variable::Array(items) => {
+            spend(1)?;
+            Value::Array(items.iter().map(|item| to_json(Rc::as_ref(item), left)).collect::<Option<_>>()?)
+        }
+        Variable::Object(fields) => {
+            spend(1)?;
+            let mut object = Map::new();
+            for (name, value) in fields {
+                *left = left.checked_sub(size_of(name))?;
+                object.insert(name.clone(), to_json(value, left)?);
+            }
+            Value::Object(object)
+        }
+    })
 }
 
 #[cfg(test)]
@@ -277,10 +303,26 @@ mod tests {
         refused(&"a".repeat(EXPRESSION_BYTES_MAX + 1), "4097 bytes");
         refused(&"!".repeat(NESTING_MAX + 1), "nested too deeply");
         refused(&vec!["[@, @]"; 30].join(" | "), "too much: up to");
+        // Long names of fields, and literals of many values, count as what they are.
+        let named = json!({ "n".repeat(100_000): 1 });
+        let error = query(&vec!["[@, @]"; 16].join(" | "), &named).expect_err("too much").to_string();
+        assert!(error.contains("too much"), "{error}");
+        let literal = format!("[].[`[{}1]`]", "1,".repeat(1_900));
+        let error = query(&literal, &json!(vec![1; 12_000])).expect_err("too much").to_string();
+        assert!(error.contains("too much"), "{error}");
+        // What is shared is counted where it is repeated, also where the form of the query does not tell.
+        let found = jmespath::compile(&vec!["[@, @]"; 9].join(" | ")).unwrap().search(1).unwrap();
+        assert_eq!(to_json(&found, &mut { 1_000 }), None);
+        assert!(to_json(&found, &mut { 1_023 }).is_some());
         let quoted = query(&vec!["to_string([@])"; 20].join(" | "), &json!(vec!["x"; 100]));
         assert_eq!(quoted, Err(QueryError::TooMuch(1 << 20)));
-        let longer = ["regex_replace('^.*$', '$0$0$0$0$0$0$0$0$0$0$0$0', @)"; 8].join(" | ");
+        let longer = ["regex_replace('^.*$', '$0$0$0$0$0$0$0$0$0$0$0$0', @)"; 7].join(" | ");
         refused(&format!("'xxxxxxxx' | {longer}"), "MiB of text");
+        let slow = query("regex_replace('.*[^A-Z]|[A-Z]', '', @)", &json!("A".repeat(400_000)));
+        assert!(
+            slow.as_ref().is_err_and(|error| error.to_string().contains("take more than 2 s")),
+            "{slow:?}"
+        );
         let joined = format!("join([0], map(&'{}', [1]))", "x".repeat(3_000));
         let error =
             query(&joined, &json!(["y".repeat(1_000), vec![1; 20_000]])).expect_err("too much").to_string();
