@@ -386,6 +386,12 @@ pub trait Records: Send + Sync {
     fn claim(&self, request: Request) -> BoxFuture<'static, Result<Claim, NotRecorded>>;
     /// Ends a record. One whose beginning was not kept is not kept either.
     fn end(&self, response: Response) -> BoxFuture<'static, Result<(), NotRecorded>>;
+    /// A session begins that no call of it tells of yet.
+    fn session_began(
+        &self,
+        owner: &Owner,
+        session: &SessionRef,
+    ) -> BoxFuture<'static, Result<(), NotRecorded>>;
     /// A session is over.
     fn session_ended(&self, uid: &SessionUid, state: SessionState);
     /// Whether records are being kept, or why not.

@@ -130,8 +130,13 @@ pub(crate) struct ProgramCall {
 
 /// What a program is told.
 pub(crate) enum Told {
-    /// The call was made and has ended, well or not.
-    Ended(Box<Kept>, Vec<String>),
+    /// The call was let through and has ended, well or not.
+    Ended {
+        kept: Box<Kept>,
+        notes: Vec<String>,
+        /// Why greenroom could not carry it out.
+        failure: Option<Failure>,
+    },
     /// It was made before.
     Repeat(Box<Record>),
 }
@@ -149,8 +154,8 @@ pub(crate) async fn for_program(
     let given = Given { session: call.session, ref_id: call.ref_id };
     match carry_out(gateway, &caller, request, given, Turns::default().take()).await {
         Ok(Done::Call(ended)) => {
-            let Ended { kept, notes, .. } = *ended;
-            Ok(Told::Ended(Box::new(kept), notes))
+            let Ended { kept, notes, outcome, .. } = *ended;
+            Ok(Told::Ended { kept: Box::new(kept), notes, failure: outcome.err() })
         }
         Ok(Done::Page(_)) => Err(Failure::not_let_through("`cache_key` is for agents".to_owned())),
         Err(Refusal::Repeat(record)) => Ok(Told::Repeat(record)),
@@ -212,7 +217,8 @@ async fn carry_out(
         let said = paged::next(&gateway.recall, &caller.owner, key, asked).map_err(Failure::from)?;
         return Ok(Done::Page(said));
     }
-    let whose = whose(gateway, caller, session.or(given.session));
+    let whose = whose(gateway, caller, session.or(given.session)).await;
+    let session = whose.as_ref().ok().and_then(|whose| gateway.fleet.session_ref(&caller.owner, whose));
     let (recall, owner, arguments) = (&gateway.recall, &caller.owner, request.arguments());
     let order = Order { owner, whose: whose.as_ref().ok(), tool: name, arguments };
     let ticket = match given.ref_id {
@@ -235,7 +241,7 @@ async fn carry_out(
         Ok(whose) => whose,
         Err(failure) => {
             drop(turn);
-            let kept = ticket.failed(&failure.text()).await;
+            let kept = ticket.failed(session, &failure.text()).await;
             return Ok(Done::Call(Box::new(Ended {
                 outcome: Err(failure),
                 kept,
@@ -262,7 +268,7 @@ async fn carry_out(
         }
         Err(error) => {
             let failure = Failure::of(gateway, &error);
-            let kept = ticket.failed(&failure.text()).await;
+            let kept = ticket.failed(session, &failure.text()).await;
             Ended { outcome: Err(failure), kept, mode: wants.mode, page, notes: Vec::new() }
         }
     })))

@@ -5,7 +5,9 @@
 
 mod attached;
 
-use greenroom_core::{InvalidSessionId, Raw, RefId, Refused, StartError, port::human, raw::encode};
+use greenroom_core::{
+    InvalidSessionId, Raw, RefId, Refused, SessionId, StartError, port::human, raw::encode,
+};
 use greenroom_fleet::{FleetError, LeaseTimeout, NotChosen};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 use serde_json::json;
@@ -77,6 +79,21 @@ impl Failure {
             "missing argument: `sessionId`; requests of this protocol revision share nothing",
         )
         .hint("give a sessionId of your choice with every call, or get one from create_new_session")
+    }
+
+    /// A UUID stands for a session that has ended.
+    pub(crate) fn session_over(id: &SessionId, name: &str) -> Self {
+        let failure = Self::new("session_over", format!("the session takes no calls: `{id}`; it is closed"));
+        match name.starts_with('#') {
+            true => failure.hint("choose another id for a new browser"),
+            false => failure.hint(format!("its name opens a new browser: `{name}`")),
+        }
+    }
+
+    /// A UUID stands for a session that another connection has for itself.
+    pub(crate) fn session_of_a_connection(id: &SessionId) -> Self {
+        let message = format!("the session takes no calls: `{id}`; it is a connection's own");
+        Self::new("session_over", message).hint("choose an id for your own browser")
     }
 
     /// A session with a browser is asked for what only servers have.
@@ -161,6 +178,11 @@ impl Failure {
 
     pub(crate) fn code(&self) -> &'static str {
         self.code
+    }
+
+    /// Whether the call may have begun. If so, what it came to is its answer; otherwise nothing ran.
+    pub(crate) fn may_have_run(&self) -> bool {
+        matches!(self.code, "session_lost" | "not_run" | "session_closed" | "browser_removed")
     }
 
     /// Records are switched off.

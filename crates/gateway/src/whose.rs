@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use greenroom_core::{SessionId, settings::Scope};
+use greenroom_core::{SessionId, SessionUid, settings::Scope};
 use greenroom_fleet::{Ended, Note, Whose};
 
 use crate::{Gateway, call::Caller, connection::Connection, rescue::Failure};
@@ -12,13 +12,13 @@ use crate::{Gateway, call::Caller, connection::Connection, rescue::Failure};
 const OVERLAP: &str = "hint: calls without sessionId overlapped on this connection and shared one browser; if several agents use it, each should give its own sessionId";
 
 /// The session that a call with this `sessionId` is for.
-pub(crate) fn whose(
+pub(crate) async fn whose(
     gateway: &Gateway,
     caller: &Caller,
     session: Option<SessionId>,
 ) -> Result<Whose, Failure> {
     match (session, gateway.scope, &caller.connection) {
-        (Some(id), _, _) => Ok(Whose::Named(id)),
+        (Some(id), _, _) => named(gateway, caller, id).await,
         (None, Scope::Connection | Scope::Explicit, None) if caller.is_program => {
             Err(Failure::program_session_required())
         }
@@ -26,6 +26,30 @@ pub(crate) fn whose(
         (None, Scope::Connection, None) => Err(Failure::stateless()),
         (None, Scope::Call, _) => Ok(Whose::NoOne),
         (None, Scope::Explicit, _) => Err(Failure::session_required()),
+    }
+}
+
+/// The session that an id means. Answers and lists also show the UUID by which a session is recorded; given as an id it means
+/// that session. It opens no new browser: whoever repeats what it was shown wants the page that it had.
+pub(crate) async fn named(gateway: &Gateway, caller: &Caller, id: SessionId) -> Result<Whose, Failure> {
+    let as_name = Whose::Named(id.clone());
+    let Some(uid) = SessionUid::parse(id.as_str()) else { return Ok(as_name) };
+    if gateway.fleet.home(&caller.owner, &as_name).is_some() {
+        return Ok(as_name);
+    }
+    let own = caller.connection.as_ref().map(|connection| Whose::Connection(connection.id));
+    match gateway.fleet.by_uid(&caller.owner, &uid) {
+        Some(whose @ Whose::Connection(_)) if own.as_ref() != Some(&whose) => {
+            return Err(Failure::session_of_a_connection(&id));
+        }
+        Some(whose) => return Ok(whose),
+        None => {}
+    }
+    let Some(records) = &gateway.recall.records else { return Ok(as_name) };
+    // Records that cannot be read keep nobody from a browser.
+    match records.session(&caller.owner, uid.as_str()).await {
+        Ok(Some(row)) if row.session.uid == uid => Err(Failure::session_over(&id, &row.session.name)),
+        _ => Ok(as_name),
     }
 }
 

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::SystemTime};
 
 use greenroom_core::{
-    id::SessionUid,
-    record::{BlobId, Claim, Cursor, NotRecorded, RefId, Request, Response, SessionState},
+    id::{Owner, SessionUid},
+    record::{BlobId, Claim, Cursor, NotRecorded, RefId, Request, Response, SessionRef, SessionState},
 };
 use tokio::sync::oneshot;
 
@@ -17,6 +17,7 @@ pub(crate) enum Op {
     Claim(Request, Waiter<Claim>),
     /// Likewise.
     End(Box<Response>, Option<Waiter<()>>),
+    SessionBegan(Owner, SessionRef, SystemTime, Waiter<()>),
     SessionEnded(SessionUid, SessionState, SystemTime),
     SetCursor(RefId, Cursor, SystemTime, Waiter<()>),
     /// A blob is about to be written, or has been read: it is in use.
@@ -52,7 +53,9 @@ impl Op {
                         + response.console.iter().map(|line| line.message.len() + SMALL).sum::<usize>()
                         + response.blobs.len() * SMALL
                 }
-                Self::SessionEnded(..) | Self::SetCursor(..) | Self::UseBlob(..) => 0,
+                Self::SessionBegan(..) | Self::SessionEnded(..) | Self::SetCursor(..) | Self::UseBlob(..) => {
+                    0
+                }
             }
     }
 
@@ -86,6 +89,7 @@ impl Op {
             }
             Self::Begin(_, Some(waiter))
             | Self::End(_, Some(waiter))
+            | Self::SessionBegan(_, _, _, waiter)
             | Self::SetCursor(_, _, _, waiter)
             | Self::UseBlob(_, Some(waiter)) => {
                 let _ = waiter.send(outcome.and_then(|done| match done {

@@ -15,7 +15,7 @@ use greenroom_core::{
     port::BoxFuture,
     record::{
         Blob, BlobRef, Claim, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Filter, Level, Listed,
-        NotRecorded, Record, Request, Response, SessionRow, SessionState, Timeline, Unreadable,
+        NotRecorded, Record, Request, Response, SessionRef, SessionRow, SessionState, Timeline, Unreadable,
     },
 };
 use tokio::sync::oneshot;
@@ -117,6 +117,15 @@ impl Records for Store {
 
     fn end(&self, response: Response) -> BoxFuture<'static, Result<(), NotRecorded>> {
         self.ask(|waiter| Op::End(Box::new(response), Some(waiter)))
+    }
+
+    fn session_began(
+        &self,
+        owner: &Owner,
+        session: &SessionRef,
+    ) -> BoxFuture<'static, Result<(), NotRecorded>> {
+        let (owner, session) = (owner.clone(), session.clone());
+        self.ask(|waiter| Op::SessionBegan(owner, session, SystemTime::now(), waiter))
     }
 
     fn session_ended(&self, uid: &SessionUid, state: SessionState) {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use greenroom_core::{ConnectionId, InstanceId, Owner, SessionId, SessionUid, View};
+use greenroom_core::{ConnectionId, InstanceId, Owner, SessionId, SessionUid, View, record::SessionRef};
 use tokio::time::Instant;
 
 use super::{Fleet, Inner, Whose};
@@ -63,6 +63,25 @@ impl Fleet {
             .collect();
         list.sort_by_key(|(_, status)| status.created);
         list
+    }
+
+    /// The owner's session that records know by this UUID, if it exists.
+    pub fn by_uid(&self, owner: &Owner, uid: &SessionUid) -> Option<Whose> {
+        let registry = self.0.lock();
+        let is_it =
+            |handle: &Handle| handle.shared.session.as_ref().is_some_and(|session| session.uid == *uid);
+        let mut own = registry.sessions.iter().filter(|(key, _)| key.owner() == owner);
+        own.find(|(_, handle)| is_it(handle)).and_then(|(key, _)| match key {
+            Key::Named(_, id) => Some(Whose::Named(id.clone())),
+            Key::Connection(_, id) => Some(Whose::Connection(*id)),
+            Key::Loose(..) => None,
+        })
+    }
+
+    /// What records call this session, if it exists.
+    pub fn session_ref(&self, owner: &Owner, whose: &Whose) -> Option<SessionRef> {
+        let (key, _) = self.0.key_of(owner, whose).ok()?;
+        self.0.lock().sessions.get(&key)?.shared.session.clone()
     }
 
     /// The pool that this session lives in, if it exists.

@@ -140,17 +140,17 @@ impl Fleet {
         answer.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
     }
 
-    /// Makes a session and opens its browser. An id that is in use is an error.
+    /// Makes a session and opens its browser; says what records call it. An id that is in use is an error.
     pub async fn create(
         &self,
         permit: Permit,
         id: SessionId,
         target: Target,
         agent: Arc<dyn Agent>,
-    ) -> Result<(), FleetError> {
+    ) -> Result<Option<SessionRef>, FleetError> {
         self.0.check_open()?;
         let (asker, opened) = oneshot::channel();
-        {
+        let session = {
             // A place that is named is there until the session has begun in it.
             let mut registry = self.0.lock();
             let home = self.0.home(permit.owner(), &target)?;
@@ -162,8 +162,10 @@ impl Fleet {
             registry.take_epitaph(&key);
             let work = Work::Open(asker);
             self.0.submit_to(&mut registry, &key, home, |flight| Job { work, agent, flight })?;
-        }
-        opened.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
+            registry.sessions.get(&key).and_then(|handle| handle.shared.session.clone())
+        };
+        opened.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))?;
+        Ok(session)
     }
 
     /// Ends a session now, whatever it does, as its owner wants it. Returns when its browser is gone.

@@ -251,7 +251,7 @@ impl Stage {
 
     pub async fn create(&self, id: &str) -> Result<(), FleetError> {
         let permit = permit(&Owner::local(), "create_new_session");
-        self.fleet.create(permit, session(id), Target::default(), Arc::new(FakeAgent)).await
+        self.fleet.create(permit, session(id), Target::default(), Arc::new(FakeAgent)).await.map(drop)
     }
 
     pub async fn close(&self, id: &str) -> Result<(), FleetError> {

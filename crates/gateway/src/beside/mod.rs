@@ -130,7 +130,8 @@ impl Beside {
         let refused = |failure: Failure| RpcError::new(SERVER, failure.text()).to_raw();
         let session = take_session(&mut params).map_err(|error| error.to_raw())?;
         let name = self.method.name;
-        let Place { pool, whose } = Place::of(gateway, caller, self.method, session).map_err(refused)?;
+        let Place { pool, whose } =
+            Place::of(gateway, caller, self.method, session).await.map_err(refused)?;
         let permit = gateway.policy.permit(&caller.owner, name);
         let permit = permit.map_err(|error| refused(Failure::from(error)))?;
         let call = Call { method: name, ..Call::new(name, params.to_raw()) };

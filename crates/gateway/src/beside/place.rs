@@ -20,14 +20,14 @@ pub(super) struct Place {
 
 impl Place {
     /// The place of a request, if a server may have what it asks for.
-    pub(super) fn of(
+    pub(super) async fn of(
         gateway: &Gateway,
         caller: &Caller,
         method: Method,
         session: Option<SessionId>,
     ) -> Result<Self, Failure> {
         let is_named = session.is_some();
-        let whose = whose(gateway, caller, session);
+        let whose = whose(gateway, caller, session).await;
         let home = whose.as_ref().ok().and_then(|whose| gateway.fleet.home(&caller.owner, whose));
         let pool = server(gateway, method).map_or_else(String::new, |server| server.pool.to_string());
         match (whose, home) {

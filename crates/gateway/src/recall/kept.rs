@@ -57,6 +57,10 @@ impl From<&Kept> for Fields {
             "console_error_count": kept.console_errors,
         });
         let mut metadata = metadata;
+        // A connection's own session goes by a number that nobody calls it by.
+        if let Some(session) = kept.session.as_ref().filter(|session| !session.name.starts_with('#')) {
+            metadata["session"] = json!(session.name);
+        }
         if !kept.blobs.is_empty() {
             let names: Vec<_> =
                 kept.blobs.iter().map(|blob| format!("greenroom://blobs/{}", blob.id)).collect();

@@ -25,9 +25,15 @@ use std::{
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
-use greenroom_core::{Records, settings::Responses};
+use greenroom_core::{
+    Owner, Records,
+    record::{NotRecorded, SessionRef},
+    settings::Responses,
+};
+use tokio::time::timeout;
 
 pub(crate) use kept::Kept;
+use ticket::WRITE;
 pub(crate) use ticket::{Claimed, Order, Ticket};
 pub(crate) use wants::Mode;
 
@@ -73,6 +79,17 @@ impl Recall {
         let of_pools = self.of_pools.read().unwrap_or_else(PoisonError::into_inner);
         let configured = pool.and_then(|pool| of_pools.get(pool)).copied().unwrap_or(self.responses);
         wanted.unwrap_or(Mode::As(configured))
+    }
+
+    /// Records a session before its first call. A failure is in the log, and in the first call's answer if it lasts.
+    pub(crate) async fn session_began(&self, owner: &Owner, session: &SessionRef) {
+        let Some(records) = &self.records else { return };
+        let why = match timeout(WRITE, records.session_began(owner, session)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(NotRecorded(why))) => why,
+            Err(_) => "writing it down took too long".into(),
+        };
+        tracing::warn!(uid = %session.uid, %why, "the beginning of a session is not recorded");
     }
 
     /// What calls get from now on that run in this pool; without, what all get.

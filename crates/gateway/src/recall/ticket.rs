@@ -34,7 +34,7 @@ use super::{
 
 /// How long a call waits for its record. Usual are some ten microseconds; a disk that takes this long is broken, and the
 /// call goes on without a record.
-const WRITE: Duration = Duration::from_secs(5);
+pub(super) const WRITE: Duration = Duration::from_secs(5);
 
 /// One call's record.
 pub(crate) struct Ticket {
@@ -216,10 +216,13 @@ impl Ticket {
         kept
     }
 
-    /// The call has none: this is what its agent is told.
-    pub(crate) async fn failed(mut self, message: &str) -> Kept {
+    /// The call has none: this is what its agent is told. `session` is the one that it was for; where it came to one, that
+    /// stays recorded.
+    pub(crate) async fn failed(mut self, session: Option<SessionRef>, message: &str) -> Kept {
         self.is_ended = true;
         let mut kept = self.ending(Some(message.to_owned()));
+        let came_to_one = self.kept_by.as_ref().is_some_and(|entry| entry.began.get().is_some());
+        kept.session = session.filter(|_| !came_to_one);
         if let Some(entry) = self.kept_by.clone() {
             let result = entry.scrubbed(error_result(message));
             let response = entry.response(&kept, result, self.began.elapsed());
@@ -265,7 +268,7 @@ impl Drop for Claiming {
         let claim = std::mem::replace(&mut self.claim, Box::pin(std::future::pending()));
         tokio::spawn(async move {
             if matches!(claim.await, Ok(Claim::New)) {
-                ticket.failed("it was not made: writing it down took too long").await;
+                ticket.failed(None, "it was not made: writing it down took too long").await;
             } else {
                 drop(ticket.void(Claimed::Taken));
             }

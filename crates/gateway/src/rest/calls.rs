@@ -1,12 +1,12 @@
 //! `/api/calls`: calls of tools, made and listed, shown, and read in parts.
 //!
-//! A call that was let through is answered with 200, however it ended: whether the tool failed is in its `status`. What it
-//! answered is not sent back; it is kept, and asked for by its `ref_id`.
+//! A call that ran is answered with 200, however it ended: whether the tool failed is in its `status`. What it answered is
+//! not sent back; it is kept, and asked for by its `ref_id`. A call that did not run is a [`Problem`].
 
 use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use greenroom_core::{
-    Raw, Records, RefId, SessionId, SessionUid,
-    record::{ConsoleRange, Filter, Record, SessionState, Status},
+    Raw, Records, RefId, SessionUid,
+    record::{ConsoleRange, Filter, Record, Status},
 };
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -66,7 +66,7 @@ struct NewCall {
     )
 )]
 async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<Call>, Problem> {
-    let records = desk.records()?;
+    desk.records()?;
     let Some(new) = body::read::<NewCall>(&headers, body, body::CALL).await? else {
         return Err(Problem::bad_body("the body must say which tool: `{\"tool\": \"browser_snapshot\"}`"));
     };
@@ -75,7 +75,7 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
     }
     let call = ProgramCall {
         session: match &new.session_id {
-            Some(given) => Some(callable(&desk, records, given).await?),
+            Some(given) => Some(session(given)?),
             None => None,
         },
         ref_id: new.request_id.as_deref().map(ref_id).transpose()?,
@@ -90,30 +90,16 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
         None => call::for_program(&desk.gateway, &desk.owner, call).await,
     };
     match told {
-        Ok(Told::Ended(kept, notes)) => {
+        Ok(Told::Ended { failure: Some(failure), kept, .. }) if !failure.may_have_run() => {
+            Err(Problem::not_run(&failure, &new.tool, kept.record()))
+        }
+        Ok(Told::Ended { kept, notes, .. }) => {
             let ref_id = kept.ref_id.as_ref().ok_or_else(Problem::records_off)?;
             Ok(Json(Call::ended(ref_id, &kept, notes)))
         }
         Ok(Told::Repeat(record)) => Ok(Json(Call::from(&record.summary))),
-        Err(failure) => Err(Problem::not_let_through(&failure, &new.tool)),
+        Err(failure) => Err(Problem::not_run(&failure, &new.tool, None)),
     }
-}
-
-/// The name under which calls reach the session that is meant by a UUID or a name. A UUID that was never a session's is a
-/// name like any other.
-async fn callable(desk: &Desk, records: &dyn Records, given: &str) -> Result<SessionId, Problem> {
-    let name = session(given)?;
-    let Some(uid) = SessionUid::parse(given) else { return Ok(name) };
-    let Some(row) = records.session(&desk.owner, given).await?.filter(|row| row.session.uid == uid) else {
-        return Ok(name);
-    };
-    if row.state != SessionState::Active {
-        return Err(Problem::session_over(given, "it is closed"));
-    }
-    if row.session.name.starts_with('#') {
-        return Err(Problem::session_over(given, "it is a connection's own"));
-    }
-    session(&row.session.name)
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -125,24 +125,33 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "call_running", message).details(json!({ "ref_id": id }))
     }
 
-    /// The session that a UUID stands for takes no calls.
-    pub(super) fn session_over(given: &str, why: &str) -> Self {
-        let message = format!("the session takes no calls: `{given}`; {why}");
-        Self::new(StatusCode::CONFLICT, "session_over", message).details(json!({ "session_id": given }))
-    }
-
-    /// Why a call was not let through at all. One that was, and failed, is no problem but an answer.
-    pub(super) fn not_let_through(failure: &Failure, tool: &str) -> Self {
+    /// Why a call did not run. One that ran, and failed, is no problem but an answer. `ref_id` is its record, if it has one.
+    pub(super) fn not_run(failure: &Failure, tool: &str, ref_id: Option<&RefId>) -> Self {
         let (status, word) = match failure.code() {
             "invalid_request" => (StatusCode::NOT_FOUND, "no_such_tool"),
-            "tool_refused" => (StatusCode::FORBIDDEN, "tool_refused"),
-            word @ ("request_id_taken" | "call_interrupted") => (StatusCode::CONFLICT, word),
-            word @ ("start_failed" | "open_timeout" | "shutting_down" | "records_unavailable") => {
-                (StatusCode::SERVICE_UNAVAILABLE, word)
+            word @ ("no_such_pool" | "no_such_instance") => (StatusCode::NOT_FOUND, word),
+            word @ ("tool_refused" | "not_yours") => (StatusCode::FORBIDDEN, word),
+            word @ ("request_id_taken" | "call_interrupted" | "session_over" | "session_elsewhere") => {
+                (StatusCode::CONFLICT, word)
             }
+            word @ ("start_failed"
+            | "open_timeout"
+            | "lease_timeout"
+            | "queue_full"
+            | "line_full"
+            | "no_healthy_instance"
+            | "instance_down"
+            | "browser_down"
+            | "no_browser"
+            | "shutting_down"
+            | "records_unavailable") => (StatusCode::SERVICE_UNAVAILABLE, word),
             word => (StatusCode::BAD_REQUEST, word),
         };
-        Self::new(status, word, failure.text()).details(json!({ "tool": tool }))
+        let mut details = json!({ "tool": tool });
+        if let Some(ref_id) = ref_id {
+            details["ref_id"] = json!(ref_id);
+        }
+        Self::new(status, word, failure.text()).details(details)
     }
 
     pub(super) fn bad_blob_id(given: &str) -> Self {

@@ -14,8 +14,8 @@ use greenroom_core::{
     BlobId, BoxFuture, Owner, Records, RefId, SessionUid, raw,
     record::{
         Blob, BlobRef, Claim, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Event, Filter, Level, Listed,
-        NotRecorded, Outcome, Record, Request, Response, SessionRow, SessionState, Status, Summary, Timeline,
-        Unreadable, What,
+        NotRecorded, Outcome, Record, Request, Response, SessionRef, SessionRow, SessionState, Status,
+        Summary, Timeline, Unreadable, What,
     },
 };
 
@@ -79,21 +79,21 @@ impl Kept {
 impl State {
     fn begin(&mut self, request: Request) {
         if let Some(session) = &request.session {
-            let row = self.sessions.iter_mut().find(|(_, row)| row.session.uid == session.uid);
-            match row {
-                Some((_, row)) => row.last_activity = request.at,
-                None => {
-                    let row = SessionRow {
-                        session: session.clone(),
-                        created: request.at,
-                        last_activity: request.at,
-                        state: SessionState::Active,
-                    };
-                    self.sessions.push((request.owner.clone(), row));
-                }
-            }
+            self.session(&request.owner, session, request.at);
         }
         self.records.push((request, None));
+    }
+
+    fn session(&mut self, owner: &Owner, session: &SessionRef, at: SystemTime) {
+        let row = self.sessions.iter_mut().find(|(_, row)| row.session.uid == session.uid);
+        match row {
+            Some((_, row)) => row.last_activity = at,
+            None => {
+                let (session, state) = (session.clone(), SessionState::Active);
+                let row = SessionRow { session, created: at, last_activity: at, state };
+                self.sessions.push((owner.clone(), row));
+            }
+        }
     }
 
     fn place(&self, id: &RefId) -> Option<usize> {
@@ -213,6 +213,14 @@ impl Records for Kept {
                 state.records[place].1 = Some(response);
             }
         })
+    }
+
+    fn session_began(
+        &self,
+        owner: &Owner,
+        session: &SessionRef,
+    ) -> BoxFuture<'static, Result<(), NotRecorded>> {
+        self.write(|state| state.session(owner, session, SystemTime::now()))
     }
 
     fn session_ended(&self, uid: &SessionUid, ended: SessionState) {

@@ -92,7 +92,7 @@ async fn run(context: Context<'_>) -> Result<Said, Failure> {
     if let Some(tag) = &arguments.browser_tag {
         return tagged::run(&context, &listed, &arguments, tag).await;
     }
-    let whose = whose::whose(gateway, caller, context.selected.session.clone())?;
+    let whose = whose::whose(gateway, caller, context.selected.session.clone()).await?;
     let place = Place { whose: &whose, target: &context.selected.target };
     let steps = steps::check(&context, &listed, &arguments.commands, place).await?;
     let progress = teller(&context, steps.len());

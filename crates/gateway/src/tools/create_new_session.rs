@@ -1,8 +1,8 @@
 //! `create_new_session`: opens a browser before the first call needs it, under an id of the agent's or ours, in a pool
 //! and instance of its choice.
 
-use greenroom_core::SessionId;
-use greenroom_fleet::Whose;
+use greenroom_core::{SessionId, SessionUid};
+use greenroom_fleet::{FleetError, Whose};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -20,12 +20,23 @@ pub(super) const TOOL: OwnTool = OwnTool {
                 Some(id) => id,
                 None => fresh()?,
             };
-            context.knowingly(&Whose::Named(id.clone()));
-            let (agent, target) = (context.agent(), context.selected.target.clone());
             let gateway = context.gateway;
+            let uid = SessionUid::parse(id.as_str());
+            if uid.is_some_and(|uid| gateway.fleet.by_uid(context.owner(), &uid).is_some()) {
+                return Err(FleetError::Exists(id).into());
+            }
+            context.knowingly(&Whose::Named(id.clone()));
+            let owner = context.owner().clone();
+            let (agent, target) = (context.agent(), context.selected.target.clone());
             let created = gateway.fleet.create(context.permit, id.clone(), target, agent).await;
-            created.map_err(|error| Failure::of(gateway, &error))?;
-            Ok(json!({ "sessionId": id }).into())
+            let session = created.map_err(|error| Failure::of(gateway, &error))?;
+            let mut said = json!({ "sessionId": id });
+            if let Some(session) = session {
+                said["session_id"] = json!(session.uid);
+                // That it is not recorded is told with its first call.
+                gateway.recall.session_began(&owner, &session).await;
+            }
+            Ok(said.into())
         })
     },
     ..BARE

@@ -28,6 +28,7 @@ use crate::{
     rescue::{self, Failure},
     route::{Request, Selected},
     shape,
+    whose::named,
 };
 
 pub(crate) use session_list::state_name;
@@ -171,9 +172,9 @@ impl Context<'_> {
     }
 
     /// The session that is meant: the named one, or where connections have one, this connection's.
-    fn whose(&self) -> Result<Whose, Failure> {
+    async fn whose(&self) -> Result<Whose, Failure> {
         match (&self.selected.session, self.gateway.scope, &self.caller.connection) {
-            (Some(id), _, _) => Ok(Whose::Named(id.clone())),
+            (Some(id), _, _) => named(self.gateway, self.caller, id.clone()).await,
             (None, Scope::Connection, Some(connection)) => Ok(Whose::Connection(connection.id)),
             (None, _, _) => Err(Failure::which_session()),
         }

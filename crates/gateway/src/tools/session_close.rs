@@ -9,7 +9,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     session: Some("Which session"),
     run: |context| {
         Box::pin(async move {
-            let whose = context.whose()?;
+            let whose = context.whose().await?;
             context.knowingly(&whose);
             context.gateway.fleet.close(context.owner(), &whose).await?;
             Ok(json!("session closed").into())

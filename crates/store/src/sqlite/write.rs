@@ -57,6 +57,10 @@ impl Writing {
             }
             Op::Claim(request, _) => self.claim(connection, request),
             Op::End(response, _) => self.end(connection, response),
+            Op::SessionBegan(owner, session, at, _) => {
+                self.session(connection, session, owner, *at)?;
+                Ok(Done::Written)
+            }
             Op::SessionEnded(uid, state, at) => session_ended(connection, uid, *state, *at),
             Op::SetCursor(id, cursor, at, _) => set_cursor(connection, id, cursor, *at),
             Op::UseBlob(used, _) => use_blob(connection, used),

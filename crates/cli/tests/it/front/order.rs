@@ -55,7 +55,8 @@ async fn own_tools_take_their_turn() {
     for _ in 0..10 {
         let created = client.start_call("create_new_session", own.clone()).await;
         let one = client.start_call("pid", own.clone()).await;
-        assert_eq!(text_of(&created.response().await), r#"{"sessionId":"a"}"#);
+        let created = text_of(&created.response().await);
+        assert!(created.starts_with(r#"{"sessionId":"a","#), "{created}");
         let one = pid_of(&one.response().await);
         let closed = client.start_call("session_close", own.clone()).await;
         let other = client.start_call("pid", own.clone()).await;

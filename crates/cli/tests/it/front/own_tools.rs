@@ -102,7 +102,8 @@ async fn closing_ends_calls() {
     pid(&client, "a").await;
 }
 
-/// `create_new_session` opens a browser under an id of its own or of the agent's; one in use is refused.
+/// `create_new_session` opens a browser under an id of its own or of the agent's; one in use is refused. Its UUID finds it,
+/// too, before and after its first call, and means nothing else when it is closed.
 #[tokio::test]
 async fn sessions_are_made() {
     let stage = Stage::new();
@@ -114,9 +115,17 @@ async fn sessions_are_made() {
     assert_eq!(stage.log().count("initialize"), 1, "its browser is there already, and no list was asked for");
     assert_eq!(sessions(&client).await[0]["id"], id);
 
-    let made = text_of(&client.call("create_new_session", json!({"sessionId": "mine"})).await);
-    assert_eq!(made, r#"{"sessionId":"mine"}"#);
-    let process = pid(&client, "mine").await;
+    let made: Value = serde_json::from_str(&text_of(
+        &client.call("create_new_session", json!({"sessionId": "mine"})).await,
+    ))
+    .unwrap();
+    assert_eq!(made["sessionId"], "mine");
+    let uid = made["session_id"].as_str().unwrap();
+    assert!(uuid::Uuid::try_parse(uid).is_ok_and(|uid| uid.get_version_num() == 4), "{made}");
+    let process = pid(&client, uid).await;
+    assert_eq!(pid(&client, "mine").await, process);
+    let (code, _) = failure(&client.call("create_new_session", json!({"sessionId": uid})).await);
+    assert_eq!(code, "session_exists");
     let (code, text) = failure(&client.call("create_new_session", json!({"sessionId": "mine"})).await);
     assert_eq!(code, "session_exists");
     assert_eq!(
@@ -125,4 +134,34 @@ async fn sessions_are_made() {
     );
     assert_eq!(pid(&client, "mine").await, process);
     assert_eq!(sessions(&client).await.len(), 2);
+
+    // A row of its own in the records, though no call has named it.
+    let made: Value = serde_json::from_str(&text_of(
+        &client.call("create_new_session", json!({"sessionId": "quiet"})).await,
+    ))
+    .unwrap();
+    let uid = made["session_id"].as_str().unwrap();
+    assert_eq!(text_of(&client.call("session_close", json!({"sessionId": uid})).await), "session closed");
+    let (code, text) = failure(&client.call("pid", json!({"sessionId": uid})).await);
+    assert_eq!(code, "session_over");
+    assert!(text.contains("it is closed") && text.contains("opens a new browser: `quiet`"), "{text}");
+    assert_eq!(sessions(&client).await.len(), 2);
+}
+
+/// The UUID of a connection's own session finds it from that connection, and from no other.
+#[tokio::test]
+async fn own_sessions_stay_own() {
+    let stage = Stage::new().set("responses", "refs");
+    let server = stage.serve().await;
+    let (one, other) = (crate::http::remote(&server).await, crate::http::remote(&server).await);
+    let uid = |answer: &Value| -> Value {
+        let said: Value = serde_json::from_str(&text_of(answer)).unwrap();
+        assert!(said["metadata"].get("session").is_none(), "{said}");
+        said["session_id"].clone()
+    };
+    let own = uid(&one.call("pid", json!({})).await);
+    assert_eq!(uid(&one.call("pid", json!({"sessionId": own})).await), own);
+    let (code, text) = failure(&other.call("pid", json!({"sessionId": own})).await);
+    assert_eq!(code, "session_over");
+    assert!(text.contains("it is a connection's own"), "{text}");
 }

@@ -82,7 +82,7 @@ async fn read_in_parts() {
     assert!(changed.contains("drei") && !changed.contains("line 30"), "{changed}");
 }
 
-/// A tool that fails is no problem of HTTP's; neither is a call without a session where one is needed.
+/// A tool that fails is no problem of HTTP's. A call that can never run is, and is kept all the same, with its session.
 #[tokio::test]
 async fn failures_are_answers() {
     let stage = Stage::new();
@@ -90,13 +90,47 @@ async fn failures_are_answers() {
     let failed =
         call(&server, json!({"session_id": "a", "tool": "fail", "params": {"message": "no luck"}})).await;
     assert_eq!((&failed["status"], &failed["error"]), (&json!("error"), &json!("no luck")));
-    let without = call(&server, json!({"tool": "echo", "params": {"text": "a"}})).await;
-    assert_eq!((&without["status"], &without["session_id"]), (&json!("error"), &Value::Null));
-    assert!(without["error"].as_str().unwrap().contains("session"), "{without}");
-    let wrong = call(&server, json!({"session_id": "a", "tool": "echo", "params": {"text": 7}})).await;
-    assert_eq!(wrong["status"], "error");
+    for (body, word, session) in [
+        (json!({"tool": "echo", "params": {"text": "a"}}), "session_required", &Value::Null),
+        (
+            json!({"session_id": "a", "tool": "echo", "params": {"text": 7}}),
+            "invalid_arguments",
+            &failed["session_id"],
+        ),
+    ] {
+        let (status, said) = post(&server, "/api/calls", &[JSON], &body.to_string()).await;
+        assert_eq!((status, &said["error"]), (400, &json!(word)), "{said}");
+        let path = format!("/api/calls/{}", said["details"]["ref_id"].as_str().unwrap());
+        let (_, kept) = get(&server, &path).await;
+        assert_eq!((&kept["status"], &kept["session_id"]), (&json!("error"), session), "{kept}");
+    }
     let (_, listed) = get(&server, "/api/calls?status=error").await;
     assert_eq!(listed["calls"].as_array().unwrap().len(), 3);
+}
+
+/// A place that is not there is 404, one that cannot be had now is 503; both are kept.
+#[tokio::test]
+async fn places_that_cannot_be_had() {
+    let stage = Stage::new()
+        .pools("MAIN_INSTANCES", "1")
+        .pools("MAIN_IS_DEFAULT", "true")
+        .pools("MAIN_LEASE_TIMEOUT", "1")
+        .pools("SIDE_INSTANCES", "1");
+    let server = stage.serve().await;
+    call(&server, json!({"session_id": "a", "tool": "pid"})).await;
+    for (params, status, word) in [
+        (json!({"browser_pool": "NOPE"}), 404, "no_such_pool"),
+        (json!({"browser_instance": "7"}), 404, "no_such_instance"),
+        (json!({}), 503, "lease_timeout"),
+    ] {
+        let body = json!({"session_id": "b", "tool": "pid", "params": params}).to_string();
+        let (got, said) = post(&server, "/api/calls", &[JSON], &body).await;
+        assert_eq!((got, &said["error"]), (status, &json!(word)), "{said}");
+        assert!(said["details"]["ref_id"].is_string(), "{said}");
+    }
+    let body = json!({"session_id": "a", "tool": "pid", "params": {"browser_pool": "SIDE"}}).to_string();
+    let (got, said) = post(&server, "/api/calls", &[JSON], &body).await;
+    assert_eq!((got, &said["error"]), (409, &json!("session_elsewhere")), "{said}");
 }
 
 /// A call with a name of its own is made once, however often it is sent.

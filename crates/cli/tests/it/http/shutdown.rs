@@ -3,7 +3,10 @@
 use greenroom_testkit::{PATIENCE, http::stateless, process::Signal, within};
 use serde_json::json;
 
-use super::remote;
+use super::{
+    pools::{JSON, post},
+    remote,
+};
 use crate::{front::stage::Stage, real::look};
 
 /// Open streams, calls in flight, joined fronts and half a request keep no server from ending, and nothing is left.
@@ -62,6 +65,8 @@ async fn running_calls_come_to_their_end() {
         }
     });
     assert_eq!(refused.await["result"]["_meta"]["greenroom/error"]["code"], "shutting_down");
+    let (status, said) = post(&server, "/api/calls", &[JSON], r#"{"tool":"pid","session_id":"new"}"#).await;
+    assert_eq!((status, &said["error"]), (503, &json!("shutting_down")), "{said}");
     gate.open();
     assert_eq!(held.reply().await.status, 200);
     assert!(server.wait().await.success());

@@ -233,8 +233,8 @@ async fn a_password_is_nowhere() {
     assert_eq!(has_bytes(data.path(), b"correct-horse"), None, "the password is in a file");
 }
 
-/// A big page is read a page at a time: the next one needs the key and an offset alone and runs nothing, and a key that
-/// nobody knows is an error, never a navigation.
+/// A big page is read a page at a time, also as one of several commands: the next one needs the key and an offset alone and
+/// runs nothing, and a key that nobody knows is an error, never a navigation.
 #[tokio::test]
 async fn pages_of_a_page() {
     let (data, site) = (Data::new(), Site::start().await);
@@ -244,7 +244,17 @@ async fn pages_of_a_page() {
         "limit": 3, "output_format": "json",
     });
     let read = |text: String| serde_json::from_str::<Value>(&text).unwrap();
-    let first = read(house.call("", "browser_navigate", query).await.ok());
+    let several = json!({
+        "commands": [
+            {"tool": "browser_navigate", "args": query, "return_result": true},
+            {"tool": "browser_snapshot", "args": {"jmespath_query": "length(@)", "flatten": true}, "return_result": true},
+        ],
+    });
+    let bulk = read(house.call("", "browser_execute_bulk", several).await.ok());
+    let text = bulk["results"][0]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{bulk}"));
+    let first = read(text.to_owned());
+    let said = bulk["results"][1]["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("cache_key") && !said.contains("open 1"), "{said}");
     assert_eq!((&first["items"][0], &first["count"]), (&json!("open 1"), &json!(3)), "{first}");
     house.navigate("", &site.url("/console")).await.ok();
     let next = json!({"cache_key": first["cache_key"], "offset": 3, "output_format": "json"});

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Call, Fields, Raw, Reply, raw::encode, settings::Responses};
+use greenroom_core::{Call, Fields, Raw, Reply, raw::encode, record::SessionRef, settings::Responses};
 use greenroom_fleet::{Bulk, BulkAnswer, FleetError, Note, Ran, Target, Whose};
 use serde::Serialize;
 use serde_json::json;
@@ -13,7 +13,8 @@ use crate::{
     call::{Caller, comparable, fits, formed, place_of, suggestion},
     catalog::{BROWSER, INSTANCE, Invalid, Listed, POOL, SESSION_ID},
     recall::{
-        Kept, Mode, Order, Ticket,
+        Kept, Mode, Order, Ticket, paged,
+        pages::{Asked, Query},
         result::{message_of, replace, text_of},
     },
     rescue::Failure,
@@ -34,6 +35,8 @@ pub(super) struct Step {
     call: Call,
     ticket: Ticket,
     mode: Option<Mode>,
+    /// Its answer is wanted as data, this page of it.
+    page: Option<Query>,
 }
 
 /// Commands that have run.
@@ -99,13 +102,13 @@ pub(super) async fn check(
             return Err(Failure::not_in_bulk(message));
         }
         let wants = takes.wants.take_from(&mut given).map_err(Unroutable::from)?;
-        if wants.page.is_some() {
-            let message =
-                "an answer that is asked for page by page cannot be one of several; call it by itself";
+        if wants.page.as_ref().is_some_and(|asked| asked.cache_key.is_some()) {
+            let message = "a page by its `cache_key` needs no browser; call it by itself";
             return Err(Failure::not_in_bulk(message));
         }
+        let page = wants.page.as_ref().map(Asked::check).transpose()?;
         comparable(at.whose, wants.mode)?;
-        let args = if wants.mode.is_some() { Some(given.to_raw()) } else { args.cloned() };
+        let args = if wants.mode.is_some() || page.is_some() { Some(given.to_raw()) } else { args.cloned() };
         if let Ok(place) = &place {
             fits(listed, (name, entry), place.as_deref(), args.as_deref())?;
         }
@@ -119,7 +122,7 @@ pub(super) async fn check(
             params.set("_meta", meta.clone());
         }
         let call = Call { scribe: ticket.scribe(), ..Call::new(name.clone(), params.to_raw()) };
-        Ok(Step { call, ticket, mode: wants.mode })
+        Ok(Step { call, ticket, mode: wants.mode, page })
     };
     let steps = commands.iter().enumerate();
     let steps: Result<Vec<_>, _> =
@@ -128,7 +131,7 @@ pub(super) async fn check(
         Ok(_) => steps,
         // A place that cannot be had is kept as the first command's failure, as if it had been found out on the way.
         Err(failure) => {
-            not_run(steps?, &failure.text()).await;
+            not_run(steps?, session_of(gateway, caller, at), &failure.text()).await;
             Err(failure)
         }
     }
@@ -153,7 +156,7 @@ pub(super) async fn run(
         Ok(answer) => answer,
         Err(error) => {
             let failure = Failure::of(gateway, &error);
-            not_run(steps, &failure.text()).await;
+            not_run(steps, session_of(gateway, caller, at), &failure.text()).await;
             return Err(failure);
         }
     };
@@ -167,10 +170,11 @@ pub(super) async fn run(
         step.ticket.teach(&gateway.recall, at.whose, &reply, gateway.catalog.engine(&ran.pool).as_deref());
         let kept = step.ticket.answered(&reply, &ran, &view, ended_at).await;
         not_recorded = not_recorded.or_else(|| kept.not_recorded.clone());
-        ended.push(Ended::of(gateway, caller, reply, &kept, step.mode, &ran).await);
+        let wanted = (step.mode, step.page.as_ref());
+        ended.push(Ended::of(gateway, caller, reply, &kept, wanted, &ran).await);
     }
     if let Some(error) = &lost {
-        not_run(steps, &error.to_string()).await;
+        not_run(steps, ran.session.clone(), &error.to_string()).await;
     } else {
         steps.for_each(|step| step.ticket.tear_up());
     }
@@ -179,12 +183,17 @@ pub(super) async fn run(
 }
 
 /// Those that were not reached: the first of them is why, and of the others nothing is kept.
-async fn not_run(steps: impl IntoIterator<Item = Step>, why: &str) {
+async fn not_run(steps: impl IntoIterator<Item = Step>, session: Option<SessionRef>, why: &str) {
     let mut steps = steps.into_iter();
     if let Some(first) = steps.next() {
-        first.ticket.failed(why).await;
+        first.ticket.failed(session, why).await;
     }
     steps.for_each(|step| step.ticket.tear_up());
+}
+
+/// What records call the session that the commands are for, if it exists.
+fn session_of(gateway: &Gateway, caller: &Caller, at: Place<'_>) -> Option<SessionRef> {
+    gateway.fleet.session_ref(&caller.owner, at.whose)
 }
 
 /// What became of a command: its result, or what it says of its failure.
@@ -196,18 +205,42 @@ impl Ended {
         caller: &Caller,
         reply: Reply,
         kept: &Kept,
-        wanted: Option<Mode>,
+        (wanted, page): (Option<Mode>, Option<&Query>),
         ran: &Ran,
     ) -> Self {
         let failed = reply.is_failure();
-        let mode = match gateway.recall.mode(wanted, Some(&ran.pool)) {
+        let mode = match (gateway.recall.mode(wanted, Some(&ran.pool)), page) {
             _ if failed => Mode::As(Responses::Inline),
-            mode => mode,
+            (_, Some(query)) if query.silent_mode && !query.is_page => Mode::As(Responses::Refs),
+            (_, Some(query)) => return Self::page(gateway, caller, &reply, kept, query, ran).await,
+            (mode, None) => mode,
         };
         Self(match formed(gateway, &caller.owner, reply, kept, mode, &[]).await {
             Ok(result) if failed => Err(text_of(&result)),
             Ok(result) => Ok(without_bytes(result, kept, mode)),
             Err(error) => Err(message_of(&error)),
+        })
+    }
+}
+
+impl Ended {
+    /// The answer as data. Its cache key is good for later pages, in a call of their own.
+    async fn page(
+        gateway: &Gateway,
+        caller: &Caller,
+        reply: &Reply,
+        kept: &Kept,
+        query: &Query,
+        ran: &Ran,
+    ) -> Self {
+        let Some(engine) = gateway.catalog.engine(&ran.pool) else {
+            return Self(Err("no page: its pool is gone".to_owned()));
+        };
+        let of = (&kept.tool, reply, kept.record());
+        Self(match paged::first(&gateway.recall, engine, &caller.owner, of, query).await {
+            Ok(Some(said)) => Ok(shape::said(&said.text, kept.record(), &[])),
+            Ok(None) => Err("no page: there is no data in this answer to make pages of".to_owned()),
+            Err(error) => Err(format!("no page: {error}; {}", error.hint())),
         })
     }
 }

@@ -116,17 +116,22 @@ async fn refs_are_short() {
     for (tool, arguments, status) in [
         ("lines", json!({"count": MANY}), "success"),
         ("picture", json!({}), "success"),
-        ("fail", json!({"message": "no luck"}), "error"),
+        ("fail", json!({"message": "no luck", "sessionId": "named"}), "error"),
     ] {
+        let name = arguments.get("sessionId").cloned();
         let answer = client.call(tool, arguments).await;
         let parts = answer["result"]["content"].as_array().unwrap();
         assert_eq!(parts.len(), 1, "{answer}");
         let said: Value = serde_json::from_str(parts[0]["text"].as_str().unwrap()).unwrap();
         assert_eq!(said["ref_id"], json!(ref_id(&answer)));
         assert_eq!(said["status"], status);
-        let expected = json!({
+        let mut expected = json!({
             "tool": tool, "has_snapshot": false, "has_console_logs": false, "console_error_count": 0,
         });
+        // By this, and by `session_id`, the session is called again.
+        if let Some(name) = name {
+            expected["session"] = name;
+        }
         let mut metadata = said["metadata"].clone();
         let blobs = metadata.as_object_mut().unwrap().remove("blobs");
         assert_eq!(blobs.is_some(), tool == "picture", "{said}");

@@ -8,7 +8,11 @@ use greenroom_testkit::{
 use serde_json::{Value, json};
 
 use super::{Part, Venue, call, navigate};
-use crate::{control::ask::verb, real::house::Answer};
+use crate::{
+    control::ask::verb,
+    http::pools::{JSON, post},
+    real::house::Answer,
+};
 
 const HANG: &str = "() => { fetch('/hang'); return new Promise(() => {}); }";
 
@@ -85,6 +89,9 @@ async fn none_healthy() {
     let refused = navigate(&agent, &site.url("/title"), None).await;
     assert!(refused.failed().starts_with(words), "{}", refused.text());
     assert_eq!(refused.code(), "no_healthy_instance");
+    let body = json!({"session_id": "rest", "tool": "browser_snapshot"}).to_string();
+    let (status, said) = post(&venue.server, "/api/calls", &[JSON], &body).await;
+    assert_eq!((status, &said["error"]), (503, &json!("no_healthy_instance")), "{said}");
     let (status, said) = venue.ready().await;
     assert_eq!((status, said["message"].as_str().unwrap_or_default()), (503, words), "{said}");
 
