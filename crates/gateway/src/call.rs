@@ -39,6 +39,14 @@ pub(crate) struct Caller {
     pub(crate) is_here: bool,
 }
 
+impl Caller {
+    /// A program, which has no connection and cannot be asked anything.
+    pub(crate) fn program(owner: &Owner) -> Self {
+        let agent = Arc::new(Nobody);
+        Self { owner: owner.clone(), connection: None, agent, is_program: true, is_here: false }
+    }
+}
+
 /// Carries out a call, in its turn. Never fails: the body is a result or an error object to send.
 pub(crate) async fn run(
     gateway: &Gateway,
@@ -147,8 +155,7 @@ pub(crate) async fn for_program(
     owner: &Owner,
     call: ProgramCall,
 ) -> Result<Told, Failure> {
-    let agent = Arc::new(Nobody);
-    let caller = Caller { owner: owner.clone(), connection: None, agent, is_program: true, is_here: false };
+    let caller = Caller::program(owner);
     let _unanswered = gateway.answering.token();
     let request = Request::of(&call.tool, call.arguments)?;
     let given = Given { session: call.session, ref_id: call.ref_id };

@@ -1,28 +1,81 @@
-//! `/api/blobs/{sha256}`: kept bytes, as a browser or a program fetches them.
+//! `/api/blobs`: kept bytes, listed, and as a browser or a program fetches them.
 //!
 //! They came from web pages that nobody vouches for, and a person may open them at greenroom's own address. So nothing
 //! is guessed from them, nothing in them runs, and only what a browser merely shows is shown instead of saved.
 
 use axum::{
+    Json,
     body::Body,
     extract::State,
     http::{HeaderMap, HeaderValue, Response, StatusCode, header},
 };
 use greenroom_core::BlobId;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Desk, Door, Problem,
-    input::Named,
+    input::{Asked, Named},
     problem::{BadRequest, NotFound, Unavailable},
+    record::BlobLink,
 };
 
 /// What a name in a header need not encode: the unreserved characters of a URL.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 pub(super) fn routes() -> OpenApiRouter<Desk> {
-    OpenApiRouter::new().routes(routes!(show)).routes(routes!(head))
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(show)).routes(routes!(head))
+}
+
+/// How many blobs a list has unless it is asked for more or fewer; and at most.
+const LIST_DEFAULT: usize = 50;
+const LIST_MAX: usize = 1_000;
+
+/// How many blobs of a list may be passed over: a database would count through all of them.
+const OFFSET_MAX: usize = 1_000_000;
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Which {
+    /// How many at most; 50 unless given.
+    #[param(minimum = 1, maximum = 1_000)]
+    limit: Option<usize>,
+    /// How many to pass over: `next_offset` of the list before.
+    #[serde(default)]
+    #[param(value_type = Option<usize>, maximum = 1_000_000)]
+    offset: usize,
+}
+
+/// Kept bytes, newest first.
+#[derive(Serialize, ToSchema)]
+struct Blobs {
+    blobs: Vec<BlobLink>,
+    /// The `offset` that lists on; `null` when there are no more.
+    #[schema(required)]
+    next_offset: Option<usize>,
+}
+
+/// What bytes are kept, newest first
+#[utoipa::path(
+    get, operation_id = "list_blobs", path = "/blobs", tag = "blobs", params(Which),
+    responses((status = 200, body = Blobs), BadRequest, Unavailable)
+)]
+async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Blobs>, Problem> {
+    let limit = asked.limit.unwrap_or(LIST_DEFAULT);
+    for (name, given, range) in [("limit", limit, 1..=LIST_MAX), ("offset", asked.offset, 0..=OFFSET_MAX)] {
+        if !range.contains(&given) {
+            let (least, most) = (range.start(), range.end());
+            return Err(Problem::bad_query(&format!("`{name}` must be {least} to {most}: `{given}`")));
+        }
+    }
+    // One more than is wanted says whether there are more.
+    let mut found = desk.records()?.blobs(&desk.owner, asked.offset, limit + 1).await?;
+    let next_offset = (found.len() > limit).then_some(asked.offset + limit);
+    found.truncate(limit);
+    Ok(Json(Blobs { blobs: found.iter().map(Into::into).collect(), next_offset }))
 }
 
 /// The bytes, with the type they were kept with

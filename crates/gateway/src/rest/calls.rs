@@ -5,7 +5,7 @@
 
 use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use greenroom_core::{
-    Raw, Records, RefId, SessionUid,
+    Fields, Raw, Records, RefId, SessionUid, raw,
     record::{ConsoleRange, Filter, Record, Status},
 };
 use serde::Deserialize;
@@ -16,11 +16,15 @@ use super::{
     Desk, Door, Problem, body,
     input::{Asked, Named, Position, ref_id, session},
     problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
-    record::{Call, CallDetail, Calls, Console, OfLevel, Shown},
+    record::{Call, CallDetail, Calls, Console, Made, OfLevel, OwnCall, Shown},
 };
 use crate::{
     call::{self, ProgramCall, Told},
+    catalog::SESSION_ID,
     recall::content::{self, Ask},
+    rescue::Failure,
+    route::Request,
+    tools::{self, OwnTool},
 };
 
 /// How many calls a list has unless it is asked for more or fewer: about what people look through at once.
@@ -61,18 +65,21 @@ struct NewCall {
 #[utoipa::path(
     post, operation_id = "make_call", path = "/calls", tag = "calls", request_body = NewCall,
     responses(
-        (status = 200, description = "It was made; a tool that failed has the status `error`", body = Call),
+        (status = 200, description = "It was made; a tool that failed has the status `error`", body = Made),
         BadRequest, Forbidden, NotFound, Conflict, TooBig, NotJson, Unavailable
     )
 )]
-async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<Call>, Problem> {
-    desk.records()?;
+async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<Made>, Problem> {
     let Some(new) = body::read::<NewCall>(&headers, body, body::CALL).await? else {
         return Err(Problem::bad_body("the body must say which tool: `{\"tool\": \"browser_snapshot\"}`"));
     };
     if new.params.as_ref().is_some_and(|params| !params.get().starts_with('{')) {
         return Err(Problem::bad_body("`params` must be an object"));
     }
+    if let Some(tool) = tools::find(&new.tool) {
+        return own_tool(&desk, tool, new).await;
+    }
+    desk.records()?;
     let call = ProgramCall {
         session: match &new.session_id {
             Some(given) => Some(session(given)?),
@@ -95,10 +102,40 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
         }
         Ok(Told::Ended { kept, notes, .. }) => {
             let ref_id = kept.ref_id.as_ref().ok_or_else(Problem::records_off)?;
-            Ok(Json(Call::ended(ref_id, &kept, notes)))
+            Ok(Json(Made::Recorded(Box::new(Call::ended(ref_id, &kept, notes)))))
         }
-        Ok(Told::Repeat(record)) => Ok(Json(Call::from(&record.summary))),
+        Ok(Told::Repeat(record)) => Ok(Json(Made::Recorded(Box::new(Call::from(&record.summary))))),
         Err(failure) => Err(Problem::not_run(&failure, &new.tool, None)),
+    }
+}
+
+/// Runs a tool of greenroom's own. It leaves no record, so no name can be given to one.
+async fn own_tool(desk: &Desk, tool: &OwnTool, new: NewCall) -> Result<Json<Made>, Problem> {
+    let (gateway, caller) = (&desk.gateway, desk.program());
+    let refused = |failure: Failure| Problem::not_run(&failure, tool.name, None);
+    if new.request_id.is_some() {
+        let why =
+            "`request_id`: calls of greenroom's own tools are not recorded, so none can be made once only";
+        return Err(Problem::bad_body(why));
+    }
+    if !tools::names(gateway, caller.is_here).any(|name| name == tool.name) {
+        return Err(refused(Failure::not_let_through(format!("tool \"{}\" cannot be used here", tool.name))));
+    }
+    let mut arguments = match &new.params {
+        Some(params) => Fields::open(params).map_err(|_| Problem::bad_body("`params` must be an object"))?,
+        None => Fields::default(),
+    };
+    if let Some(given) = &new.session_id {
+        arguments.set(SESSION_ID, raw::encode(&session(given)?));
+    }
+    let request = Request::of(tool.name, Some(arguments.to_raw())).map_err(|error| refused(error.into()))?;
+    let _unanswered = gateway.answering.token();
+    match tool.run(gateway, &caller, request).await {
+        Ok(said) => {
+            let error = said.failed.then(|| format!("{} failed; `result` says how", tool.name));
+            Ok(Json(Made::Own(OwnCall::of(tool.name, error, said.to_result()))))
+        }
+        Err(failure) => Err(refused(failure)),
     }
 }
 

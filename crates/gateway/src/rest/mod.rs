@@ -16,13 +16,14 @@ mod record;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 use std::sync::Arc;
 
 use axum::{Router, extract::State, http::Uri};
 use greenroom_core::{Owner, Records};
 
-use crate::Gateway;
+use crate::{Gateway, call::Caller};
 
 pub(crate) use body::whole;
 pub use openapi::document;
@@ -30,8 +31,8 @@ pub use pools::{Changed, Scaled};
 pub use problem::{Problem, ProblemBody};
 pub use record::CallStatus;
 pub(crate) use record::whole_record;
-pub(crate) use sessions::CALLS_MAX;
-pub use sessions::{Happened, SessionView, TimelineEvent, TimelineView, timeline_of};
+pub(crate) use timeline::CALLS_MAX;
+pub use timeline::{Happened, SessionView, TimelineEvent, TimelineView, timeline_of};
 
 /// What handlers need: what is behind them, and on whose behalf they act.
 #[derive(Clone)]
@@ -45,6 +46,11 @@ pub(crate) struct Desk {
 type Door = State<Desk>;
 
 impl Desk {
+    /// Whoever comes here, as a caller.
+    fn program(&self) -> Caller {
+        Caller::program(&self.owner)
+    }
+
     /// The keeper of records, if there is one.
     fn records(&self) -> Result<&dyn Records, Problem> {
         self.gateway.recall.records.as_deref().ok_or_else(Problem::records_off)

@@ -5,7 +5,7 @@ use axum::Json;
 use utoipa::{OpenApi, openapi};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{Desk, ProblemBody, blobs, browsers, calls, pools, sessions};
+use super::{Desk, ProblemBody, blobs, browsers, calls, pools, sessions, timeline};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -20,7 +20,7 @@ use super::{Desk, ProblemBody, blobs, browsers, calls, pools, sessions};
         (name = "browsers", description = "Attached browsers: those that people already run"),
         (name = "calls", description = "Calls of tools, and what is kept of them"),
         (name = "blobs", description = "Kept bytes: pictures, PDFs, downloads"),
-        (name = "sessions", description = "What happened in a session"),
+        (name = "sessions", description = "Sessions, and what happened in them"),
     )
 )]
 struct About;
@@ -33,7 +33,11 @@ pub fn document() -> openapi::OpenApi {
 /// The routes, each with its description.
 pub(super) fn routes() -> OpenApiRouter<Desk> {
     let of_browsers = pools::routes().merge(browsers::routes());
-    of_browsers.merge(calls::routes()).merge(blobs::routes()).merge(sessions::routes())
+    of_browsers
+        .merge(calls::routes())
+        .merge(blobs::routes())
+        .merge(sessions::routes())
+        .merge(timeline::routes())
 }
 
 pub(super) async fn show() -> Json<openapi::OpenApi> {

@@ -63,6 +63,57 @@ pub struct Metadata {
     notes: Vec<String>,
 }
 
+/// What a tool of greenroom's own came to. It leaves no record, so its answer is here.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OwnCall {
+    /// Always `null`.
+    #[schema(required)]
+    ref_id: Option<String>,
+    /// Always `null`.
+    #[schema(required)]
+    session_id: Option<String>,
+    status: CallStatus,
+    #[schema(format = DateTime)]
+    timestamp: String,
+    metadata: Metadata,
+    #[schema(required)]
+    error: Option<String>,
+    /// What an agent would be answered: an MCP tool result.
+    #[schema(value_type = Object)]
+    result: Raw,
+}
+
+/// What a call came to.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum Made {
+    Recorded(Box<Call>),
+    Own(OwnCall),
+}
+
+impl OwnCall {
+    /// `error` says why the tool failed, if it did.
+    pub(super) fn of(tool: &str, error: Option<String>, result: Raw) -> Self {
+        Self {
+            ref_id: None,
+            session_id: None,
+            status: if error.is_some() { CallStatus::Error } else { CallStatus::Success },
+            timestamp: timestamp_ms(std::time::SystemTime::now()),
+            metadata: Metadata {
+                tool: tool.to_owned(),
+                has_snapshot: false,
+                has_console_logs: false,
+                console_error_count: 0,
+                session: None,
+                not_recorded: None,
+                notes: Vec::new(),
+            },
+            error,
+            result,
+        }
+    }
+}
+
 /// A call with everything that is kept of it but its page, which is at `/content`, and its console, at `/console`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CallDetail {

@@ -1,171 +1,226 @@
-//! `/api/sessions/{id}/timeline`: what happened in a session, in the order of time.
+//! `/api/sessions`: sessions that exist, opened, shown and closed by programs.
 //!
-//! The same view is served on the control socket for any owner, and made by `greenroom logs --session` itself where no
-//! greenroom runs; [`timeline_of`] is what all of them share.
+//! A session that has ended is shown by what is kept of it. The own session of another client's connection is shown, and is
+//! that client's to use and to close.
 
-use axum::{Json, extract::State};
-use greenroom_core::{
-    Owner, Records,
-    record::{Event, SessionRow, Status, Unreadable, What},
-    time::{timestamp, timestamp_ms},
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, StatusCode},
 };
+use greenroom_core::{SessionId, excerpt::excerpt, time::timestamp};
+use greenroom_fleet::{SessionStatus, Target, Whose};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Desk, Door, Problem,
-    input::{Asked, Named, Position},
-    problem::{BadRequest, NotFound, Unavailable},
-    record::CallStatus,
+    Desk, Door, Problem, body,
+    input::{Named, session},
+    problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
+    timeline::SessionView,
+};
+use crate::{
+    rescue::Failure,
+    tools::{self, state_name},
+    whose::named,
 };
 
-/// How many calls a part of a timeline has unless it is asked for more or fewer.
-const CALLS_DEFAULT: usize = 100;
+/// Where the whole of a long title or URL is.
+const WHOLE: &str = "evaluate it in the session";
 
-/// The most calls of a part. Each may bring dozens of console lines along.
-pub(crate) const CALLS_MAX: usize = 1_000;
+/// The tools that agents have for the same, whose names operators allow and deny.
+const OPEN: &str = "create_new_session";
+const CLOSE: &str = "session_close";
 
-/// A part of a session's timeline.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct TimelineView {
-    pub session: SessionView,
-    pub events: Vec<TimelineEvent>,
-    /// What `from` must be for what comes next, now or later.
-    pub next: u64,
-}
+/// What a list may have, in bytes of JSON: a thousand sessions with usual titles.
+const LIST_BYTES_MAX: usize = 1 << 20;
 
-/// A session, as it is kept.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct SessionView {
+/// A session.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Session {
     #[schema(format = Uuid)]
-    pub session_id: String,
+    session_id: String,
     /// What its owner calls it: its id, or `#7` for the own session of connection 7.
-    pub name: String,
-    pub pool: String,
-    /// `active`, `closed` or `error`.
-    pub state: String,
+    name: String,
+    pool: String,
+    /// Where it has its browser; `null` until it has one, and when it has ended.
+    #[schema(required)]
+    instance: Option<String>,
+    /// `starting`, `idle` or `busy`; of one that has ended `closed` or `error`.
+    state: String,
+    #[schema(required)]
+    url: Option<String>,
+    #[schema(required)]
+    title: Option<String>,
     #[schema(format = DateTime)]
-    pub created_at: String,
+    created_at: String,
     #[schema(format = DateTime)]
-    pub last_activity: String,
+    last_activity: String,
+    calls_in_flight: usize,
+    /// `null` while a call is in flight, and when it has ended.
+    #[schema(required)]
+    expires_in_seconds: Option<u64>,
 }
 
-/// One thing that happened.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct TimelineEvent {
-    #[schema(format = DateTime)]
-    pub timestamp: String,
-    /// The call that it came with.
-    #[schema(format = Uuid)]
-    pub ref_id: String,
-    #[serde(flatten)]
-    pub what: Happened,
+/// Sessions, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Sessions {
+    sessions: Vec<Session>,
+    /// How many more there are than a list has.
+    left_out: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Happened {
-    /// A call.
-    Call {
-        tool: String,
-        status: CallStatus,
-        #[schema(required)]
-        took_ms: Option<u64>,
-    },
-    /// The session's page is another one now.
-    Navigation {
-        url: String,
-        #[schema(required)]
-        title: Option<String>,
-    },
-    /// The page wrote to its console.
-    Console { level: String, message: String },
-    /// A call failed.
-    Error { message: String },
+/// A session to be opened.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewSession {
+    /// What it is to be called; a short random name unless given.
+    #[schema(min_length = 1, max_length = 256)]
+    session_id: Option<String>,
+    /// The pool to open it in; the default one unless given.
+    pool: Option<String>,
+    /// The number or the alias of an instance of that pool.
+    instance: Option<String>,
+    /// The index or the label of an attached browser, instead of a pool.
+    browser: Option<String>,
 }
 
 pub(super) fn routes() -> OpenApiRouter<Desk> {
-    OpenApiRouter::new().routes(routes!(timeline))
+    OpenApiRouter::new().routes(routes!(list, open)).routes(routes!(show, close))
 }
 
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct Part {
-    /// Where to begin: `next` of the part before.
-    #[serde(default)]
-    #[param(value_type = Option<u64>)]
-    from: Position,
-    /// How many calls at most; 100 unless given.
-    #[param(minimum = 1, maximum = 1_000)]
-    limit: Option<usize>,
-}
-
-/// What happened in a session: calls, pages, console lines and errors, in order
+/// Sessions that exist now
 #[utoipa::path(
-    get, operation_id = "read_timeline", path = "/sessions/{id}/timeline", tag = "sessions",
-    params(("id" = String, Path, description = "The session's UUID, or its name"), Part),
-    responses((status = 200, body = TimelineView), BadRequest, NotFound, Unavailable)
+    get, operation_id = "list_sessions", path = "/sessions", tag = "sessions",
+    responses((status = 200, body = Sessions))
 )]
-async fn timeline(
+async fn list(State(desk): Door) -> Json<Sessions> {
+    let all = desk.gateway.fleet.list(&desk.owner);
+    let mut bytes = 0;
+    let fits = |session: &Session| {
+        bytes += serde_json::to_string(session).map_or(0, |text| text.len());
+        bytes <= LIST_BYTES_MAX
+    };
+    let sessions: Vec<_> = all.iter().filter_map(Session::of).take_while(fits).collect();
+    let left_out = all.len() - sessions.len();
+    Json(Sessions { sessions, left_out })
+}
+
+/// Opens a session, and waits for its browser
+#[utoipa::path(
+    post, operation_id = "open_session", path = "/sessions", tag = "sessions", request_body = Option<NewSession>,
+    responses(
+        (status = 201, description = "It is open", body = Session),
+        BadRequest, Forbidden, NotFound, Conflict, TooBig, NotJson, Unavailable
+    )
+)]
+async fn open(
     State(desk): Door,
-    Named(name): Named,
-    Asked(part): Asked<Part>,
-) -> Result<Json<TimelineView>, Problem> {
-    let limit = part.limit.unwrap_or(CALLS_DEFAULT);
-    if !(1..=CALLS_MAX).contains(&limit) {
-        return Err(Problem::bad_query(&format!("`limit` must be 1 to {CALLS_MAX}: `{limit}`")));
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Session>), Problem> {
+    let new = body::read::<Option<NewSession>>(&headers, body, body::COMMAND).await?.flatten();
+    let new = new.unwrap_or_default();
+    let id = new.session_id.as_deref().map(session).transpose()?;
+    let target = Target { pool: new.pool, instance: new.instance, browser: new.browser };
+    let refused = |failure: &Failure| Problem::not_run(failure, OPEN, None);
+    let caller = desk.program();
+    let id = tools::open_session(&desk.gateway, &caller, id, target)
+        .await
+        .map_err(|failure| refused(&failure))?
+        .id;
+    let opened = desk.session(&Whose::Named(id.clone())).ok_or_else(|| Problem::no_session(id.as_str()))?;
+    Ok((StatusCode::CREATED, Json(opened)))
+}
+
+/// One session
+///
+/// By its UUID or its name; one that has ended as it is kept.
+#[utoipa::path(
+    get, operation_id = "show_session", path = "/sessions/{id}", tag = "sessions",
+    params(("id" = String, Path, description = "The session's UUID, or its name")),
+    responses((status = 200, body = Session), BadRequest, NotFound, Unavailable)
+)]
+async fn show(State(desk): Door, Named(name): Named) -> Result<Json<Session>, Problem> {
+    let id = session(&name)?;
+    let by_uid = || desk.gateway.fleet.by_uid(&desk.owner, &greenroom_core::SessionUid::parse(&name)?);
+    let live = desk.session(&Whose::Named(id)).or_else(|| desk.session(&by_uid()?));
+    if let Some(live) = live {
+        return Ok(Json(live));
     }
-    let view = timeline_of(desk.records()?, &desk.owner, &name, part.from.0, limit).await?;
-    view.map(Json).ok_or_else(|| Problem::no_session(&name))
+    let Some(records) = &desk.gateway.recall.records else { return Err(Problem::no_session(&name)) };
+    let row = records.session(&desk.owner, &name).await?.ok_or_else(|| Problem::no_session(&name))?;
+    Ok(Json(SessionView::from(row).into()))
 }
 
-/// A part of the timeline of the session that goes by this name or UUID; `None` when there is no such session.
-pub async fn timeline_of(
-    records: &dyn Records,
-    owner: &Owner,
-    name: &str,
-    from: u64,
-    calls_max: usize,
-) -> Result<Option<TimelineView>, Unreadable> {
-    let Some(row) = records.session(owner, name).await? else { return Ok(None) };
-    let part = records.timeline(owner, &row.session.uid, from, calls_max).await?;
-    let events = part.events.into_iter().map(TimelineEvent::from).collect();
-    Ok(Some(TimelineView { session: row.into(), events, next: part.next }))
-}
-
-impl From<SessionRow> for SessionView {
-    fn from(row: SessionRow) -> Self {
-        Self {
-            session_id: row.session.uid.to_string(),
-            name: row.session.name.to_string(),
-            pool: row.session.pool.to_string(),
-            state: row.state.as_str().to_owned(),
-            created_at: timestamp(row.created),
-            last_activity: timestamp(row.last_activity),
-        }
+/// Closes a session, and frees its browser
+#[utoipa::path(
+    delete, operation_id = "close_session", path = "/sessions/{id}", tag = "sessions",
+    params(("id" = String, Path, description = "The session's UUID, or its name")),
+    responses((status = 204, description = "It is closed"), BadRequest, Forbidden, NotFound, Conflict)
+)]
+async fn close(State(desk): Door, Named(name): Named) -> Result<StatusCode, Problem> {
+    let id: SessionId = session(&name)?;
+    let gateway = &desk.gateway;
+    let refused = |failure: Failure| Problem::not_run(&failure, CLOSE, None);
+    gateway.policy.permit(&desk.owner, CLOSE).map_err(|error| refused(error.into()))?;
+    let whose = named(gateway, &desk.program(), id).await.map_err(refused)?;
+    match gateway.fleet.close(&desk.owner, &whose).await {
+        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Err(_) => Err(Problem::no_session(&name)),
     }
 }
 
-impl From<Event> for TimelineEvent {
-    fn from(event: Event) -> Self {
-        let what = match event.what {
-            What::Call { tool, status, took } => Happened::Call {
-                tool,
-                status: match status {
-                    Some(Status::Success) => CallStatus::Success,
-                    Some(Status::Error) => CallStatus::Error,
-                    None => CallStatus::Pending,
-                },
-                took_ms: took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
-            },
-            What::Navigation { url, title } => Happened::Navigation { url, title },
-            What::Console { level, message } => {
-                Happened::Console { level: level.as_str().to_owned(), message }
-            }
-            What::Error { message } => Happened::Error { message },
+impl Desk {
+    /// A session that exists.
+    fn session(&self, whose: &Whose) -> Option<Session> {
+        let is_it = |status: &SessionStatus| match whose {
+            Whose::Named(id) => status.id.as_ref() == Some(id),
+            Whose::Connection(id) => status.connection == Some(*id),
+            Whose::NoOne => false,
         };
-        Self { timestamp: timestamp_ms(event.at), ref_id: event.ref_id.to_string(), what }
+        self.gateway.fleet.list(&self.owner).iter().find(|status| is_it(status)).and_then(Session::of)
+    }
+}
+
+impl Session {
+    fn of(status: &SessionStatus) -> Option<Self> {
+        let text = |text: &str| Some(excerpt(text, WHOLE).into_owned()).filter(|text| !text.is_empty());
+        let of_connection = || status.connection.map(|id| format!("#{}", id.0));
+        Some(Self {
+            session_id: status.uid.as_ref()?.to_string(),
+            name: status.id.as_ref().map(ToString::to_string).or_else(of_connection)?,
+            pool: status.pool.clone(),
+            instance: status.instance.map(|id| id.to_string()),
+            state: state_name(status.state).to_owned(),
+            url: text(&status.view.url),
+            title: text(&status.view.title),
+            created_at: timestamp(status.created),
+            last_activity: timestamp(status.last_used),
+            calls_in_flight: status.calls_in_flight,
+            expires_in_seconds: status.expires_in.map(|left| left.as_secs()),
+        })
+    }
+}
+
+impl From<SessionView> for Session {
+    /// One that is kept and lives nowhere here.
+    fn from(view: SessionView) -> Self {
+        let SessionView { session_id, name, pool, state, created_at, last_activity } = view;
+        Self {
+            session_id,
+            name,
+            pool,
+            instance: None,
+            state,
+            url: None,
+            title: None,
+            created_at,
+            last_activity,
+            calls_in_flight: 0,
+            expires_in_seconds: None,
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! `create_new_session`: opens a browser before the first call needs it, under an id of the agent's or ours, in a pool
-//! and instance of its choice.
+//! and instance of its choice. Programs do the same over REST.
 
-use greenroom_core::{SessionId, SessionUid};
-use greenroom_fleet::{FleetError, Whose};
+use greenroom_core::{Permit, SessionId, SessionUid, record::SessionRef};
+use greenroom_fleet::{FleetError, Target, Whose};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::{BARE, OwnTool};
-use crate::rescue::Failure;
+use crate::{Gateway, call::Caller, rescue::Failure};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "create_new_session",
@@ -16,31 +16,63 @@ pub(super) const TOOL: OwnTool = OwnTool {
     places: true,
     run: |context| {
         Box::pin(async move {
-            let id = match context.selected.session.clone() {
-                Some(id) => id,
-                None => fresh()?,
-            };
-            let gateway = context.gateway;
-            let uid = SessionUid::parse(id.as_str());
-            if uid.is_some_and(|uid| gateway.fleet.by_uid(context.owner(), &uid).is_some()) {
-                return Err(FleetError::Exists(id).into());
-            }
-            context.knowingly(&Whose::Named(id.clone()));
-            let owner = context.owner().clone();
-            let (agent, target) = (context.agent(), context.selected.target.clone());
-            let created = gateway.fleet.create(context.permit, id.clone(), target, agent).await;
-            let session = created.map_err(|error| Failure::of(gateway, &error))?;
-            let mut said = json!({ "sessionId": id });
-            if let Some(session) = session {
+            let (id, target) = (context.selected.session.clone(), context.selected.target.clone());
+            let opened = open(context.gateway, context.caller, context.permit, id, target).await?;
+            let mut said = json!({ "sessionId": opened.id });
+            if let Some(session) = opened.session {
                 said["session_id"] = json!(session.uid);
-                // That it is not recorded is told with its first call.
-                gateway.recall.session_began(&owner, &session).await;
             }
             Ok(said.into())
         })
     },
     ..BARE
 };
+
+/// A session that was opened.
+pub(crate) struct Opened {
+    pub(crate) id: SessionId,
+    /// What records call it.
+    session: Option<SessionRef>,
+}
+
+/// Opens a session as the tool does, if its caller may use the tool.
+pub(crate) async fn open_session(
+    gateway: &Gateway,
+    caller: &Caller,
+    id: Option<SessionId>,
+    target: Target,
+) -> Result<Opened, Failure> {
+    let permit = gateway.policy.permit(&caller.owner, TOOL.name)?;
+    open(gateway, caller, permit, id, target).await
+}
+
+async fn open(
+    gateway: &Gateway,
+    caller: &Caller,
+    permit: Permit,
+    id: Option<SessionId>,
+    target: Target,
+) -> Result<Opened, Failure> {
+    let id = match id {
+        Some(id) => id,
+        None => fresh()?,
+    };
+    let uid = SessionUid::parse(id.as_str());
+    if uid.is_some_and(|uid| gateway.fleet.by_uid(&caller.owner, &uid).is_some()) {
+        return Err(FleetError::Exists(id).into());
+    }
+    if let Some(connection) = &caller.connection {
+        // It begins this session knowingly: nothing is to be said of what became of an earlier one elsewhere.
+        connection.takes_leave_of(&Whose::Named(id.clone()));
+    }
+    let created = gateway.fleet.create(permit, id.clone(), target, caller.agent.clone()).await;
+    let session = created.map_err(|error| Failure::of(gateway, &error))?;
+    if let Some(session) = &session {
+        // That it is not recorded is told with its first call.
+        gateway.recall.session_began(&caller.owner, session).await;
+    }
+    Ok(Opened { id, session })
+}
 
 /// Eight hex digits of randomness: an agent repeats its id with every call, so a whole UUID would cost tokens.
 fn fresh() -> Result<SessionId, Failure> {

@@ -31,6 +31,7 @@ use crate::{
     whose::named,
 };
 
+pub(crate) use create_new_session::open_session;
 pub(crate) use session_list::state_name;
 
 type Run = for<'a> fn(Context<'a>) -> BoxFuture<'a, Result<Said, Failure>>;

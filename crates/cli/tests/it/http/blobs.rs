@@ -37,6 +37,12 @@ async fn fetched() {
     }
     let again = server.wire().await.request("GET", path, &[("if-none-match", &tag)], None).await;
     assert_eq!(again.status, 304);
+    let (_, all) = get(&server, "/api/blobs").await;
+    let blobs = all["blobs"].as_array().unwrap();
+    assert!(blobs.contains(picture) && all["next_offset"].is_null(), "{all}");
+    let (_, one) = get(&server, "/api/blobs?limit=1").await;
+    assert_eq!((&one["blobs"][0], &one["next_offset"]), (&blobs[0], &json!(1)), "{one}");
+    assert_eq!(get(&server, "/api/blobs?limit=0").await.0, 400);
     let (status, said) = get(&server, &format!("/api/blobs/{}", "0".repeat(64))).await;
     assert_eq!((status, &said["error"]), (404, &json!("no_such_blob")));
 }

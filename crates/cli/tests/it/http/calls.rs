@@ -161,7 +161,16 @@ async fn refusals() {
         (&[JSON], r#"{"tool":"echo","session_id":""}"#, 400, "bad_request", "session_id is empty"),
         (&[JSON], r#"{"tool":"echo","request_id":"7"}"#, 400, "bad_request", "UUID"),
         (&[JSON], r#"{"tool":"ecoh","session_id":"a"}"#, 404, "no_such_tool", "did you mean \"echo\""),
-        (&[JSON], r#"{"tool":"session_list"}"#, 404, "no_such_tool", "session_list"),
+        (&[JSON], r#"{"tool":"session_renew"}"#, 404, "no_such_tool", "cannot be used here"),
+        (&[JSON], r#"{"tool":"session_close","session_id":"z"}"#, 400, "no_session", "no such session"),
+        (&[JSON], r#"{"tool":"get_content","params":{}}"#, 400, "invalid_arguments", "`ref_id`"),
+        (
+            &[JSON],
+            r#"{"tool":"session_list","request_id":"0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b"}"#,
+            400,
+            "bad_request",
+            "not recorded",
+        ),
         (&[JSON], r#"{"tool":"big","session_id":"a"}"#, 403, "tool_refused", "big"),
         (
             &[JSON],
@@ -210,6 +219,70 @@ async fn closed_sessions_stay_closed() {
     assert_ne!(second["session_id"], first["session_id"]);
 }
 
+/// greenroom's own tools are there for programs too; they leave no record, so the answer is in the answer.
+#[tokio::test]
+async fn own_tools() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let commands = json!([
+        {"tool": "set", "args": {"key": "k", "value": "v"}},
+        {"tool": "get", "args": {"key": "k"}, "return_result": true},
+    ]);
+    let body = json!({"session_id": "a", "tool": "browser_execute_bulk", "params": {"commands": commands}});
+    let said = call(&server, body).await;
+    assert_eq!((&said["ref_id"], &said["status"]), (&Value::Null, &json!("success")), "{said}");
+    let outcome = &said["result"]["structuredContent"];
+    assert_eq!(outcome["results"][1]["content"][0]["text"], "v", "{said}");
+    let commands = json!([{"tool": "fail", "args": {"message": "no luck"}}]);
+    let body = json!({"session_id": "a", "tool": "browser_execute_bulk", "params": {"commands": commands}});
+    let failed = call(&server, body).await;
+    assert_eq!(failed["status"], "error", "{failed}");
+    assert_eq!(failed["result"]["structuredContent"]["errors"][0], "no luck");
+}
+
+/// Sessions are opened, listed, shown and closed, by name and by UUID; a closed one is shown as it is kept.
+#[tokio::test]
+async fn sessions() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let (status, opened) = post(&server, "/api/sessions", &[JSON], r#"{"session_id":"shop"}"#).await;
+    assert_eq!(
+        (status, &opened["name"], &opened["state"]),
+        (201, &json!("shop"), &json!("idle")),
+        "{opened}"
+    );
+    let uid = opened["session_id"].as_str().unwrap();
+    let (status, unnamed) = post(&server, "/api/sessions", &[], "").await;
+    assert_eq!((status, unnamed["name"].as_str().unwrap().len()), (201, 8), "{unnamed}");
+    let (status, said) = post(&server, "/api/sessions", &[JSON], r#"{"session_id":"shop"}"#).await;
+    assert_eq!((status, &said["error"]), (409, &json!("session_exists")), "{said}");
+    let (status, said) = post(&server, "/api/sessions", &[JSON], r#"{"pool":"NOPE"}"#).await;
+    assert_eq!((status, &said["error"]), (404, &json!("no_such_pool")), "{said}");
+    let own = remote(&server).await;
+    own.call("pid", json!({})).await;
+
+    let (_, listed) = get(&server, "/api/sessions").await;
+    let names: Vec<_> = listed["sessions"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!((names.len(), names[0], names[1]), (3, &json!("shop"), &unnamed["name"]), "{listed}");
+    assert!(names[2].as_str().unwrap().starts_with('#'), "{listed}");
+    let delete = async |id: &str| {
+        let path = format!("/api/sessions/{id}");
+        server.wire().await.request("DELETE", &path, &[], None).await.status
+    };
+    let of_connection = listed["sessions"][2]["session_id"].as_str().unwrap();
+    assert_eq!(get(&server, &format!("/api/sessions/{of_connection}")).await.0, 200);
+    assert_eq!(delete(of_connection).await, 409, "it is its connection's to close");
+    for id in ["shop", uid] {
+        let (status, shown) = get(&server, &format!("/api/sessions/{id}")).await;
+        assert_eq!((status, &shown["session_id"]), (200, &json!(uid)), "{shown}");
+    }
+    assert_eq!((delete(uid).await, delete(uid).await, delete("shop").await), (204, 409, 404));
+    let (status, shown) = get(&server, &format!("/api/sessions/{uid}")).await;
+    assert_eq!((status, &shown["state"]), (200, &json!("closed")), "{shown}");
+    assert_eq!(get(&server, "/api/sessions/nobody").await.0, 404);
+    assert_eq!(get(&server, "/api/sessions").await.1["sessions"].as_array().unwrap().len(), 2);
+}
+
 /// Where nothing is kept there is nothing to be had of it, and that is said with what to do.
 #[tokio::test]
 async fn without_records() {
@@ -234,6 +307,10 @@ async fn pages_may_not_ask() {
             ("POST", "/api/calls"),
             ("GET", &*blob),
             ("GET", "/api/sessions/a/timeline"),
+            ("GET", "/api/sessions"),
+            ("POST", "/api/sessions"),
+            ("DELETE", "/api/sessions/a"),
+            ("GET", "/api/blobs"),
             ("GET", "/api/openapi.json"),
         ] {
             let reply = server.wire().await.request(method, path, &[header], None).await;

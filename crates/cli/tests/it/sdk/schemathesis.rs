@@ -33,8 +33,9 @@ async fn everything_is_as_described() {
         assert_eq!(post(&server, "/api/calls", &[JSON], &body).await.0, 200);
     }
     let home = tempfile::tempdir().unwrap();
+    let settings = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/schemathesis/schemathesis.toml");
     let child = Command::new(installed().join("schemathesis/venv/bin/schemathesis"))
-        .arg("run")
+        .args(["--config-file", settings, "run"])
         .arg(format!("{}/api/openapi.json", server.url()))
         .args(["--checks", "all", "--phases", "coverage,fuzzing,stateful", "--max-examples", EXAMPLES])
         .args(["--seed", "1", "--generation-deterministic"])

@@ -54,6 +54,9 @@ impl Rules {
     fn judge(&self, path: &str, headers: &HeaderMap) -> Result<(), String> {
         let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or(""));
         let host = text(HOST).ok_or("the header `Host` is missing")?;
+        if headers.get_all(HOST).iter().count() > 1 {
+            return Err("the header `Host` is given more than once".to_owned());
+        }
         if !self.knows(host) {
             return Err(format!(
                 "this server does not go by the name `{host}`\n\nhint: use its address, or add the name to `server.allowed_hosts`"
@@ -110,6 +113,16 @@ mod tests {
             headers.insert(ORIGIN, origin.parse().unwrap());
         }
         rules.judge("/mcp", &headers).is_ok()
+    }
+
+    /// Of two names nobody can say which one is meant.
+    #[test]
+    fn one_host() {
+        let mut headers = HeaderMap::new();
+        headers.append(HOST, "localhost".parse().unwrap());
+        assert_eq!(Rules::default().judge("/mcp", &headers), Ok(()));
+        headers.append(HOST, "evil.example".parse().unwrap());
+        assert!(Rules::default().judge("/mcp", &headers).unwrap_err().contains("more than once"));
     }
 
     /// The server is known by loopback names, its address and the names it was given, with any port or none.

@@ -1,0 +1,171 @@
+//! `/api/sessions/{id}/timeline`: what happened in a session, in the order of time.
+//!
+//! The same view is served on the control socket for any owner, and made by `greenroom logs --session` itself where no
+//! greenroom runs; [`timeline_of`] is what all of them share.
+
+use axum::{Json, extract::State};
+use greenroom_core::{
+    Owner, Records,
+    record::{Event, SessionRow, Status, Unreadable, What},
+    time::{timestamp, timestamp_ms},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Desk, Door, Problem,
+    input::{Asked, Named, Position},
+    problem::{BadRequest, NotFound, Unavailable},
+    record::CallStatus,
+};
+
+/// How many calls a part of a timeline has unless it is asked for more or fewer.
+const CALLS_DEFAULT: usize = 100;
+
+/// The most calls of a part. Each may bring dozens of console lines along.
+pub(crate) const CALLS_MAX: usize = 1_000;
+
+/// A part of a session's timeline.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct TimelineView {
+    pub session: SessionView,
+    pub events: Vec<TimelineEvent>,
+    /// What `from` must be for what comes next, now or later.
+    pub next: u64,
+}
+
+/// A session, as it is kept.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct SessionView {
+    #[schema(format = Uuid)]
+    pub session_id: String,
+    /// What its owner calls it: its id, or `#7` for the own session of connection 7.
+    pub name: String,
+    pub pool: String,
+    /// `active`, `closed` or `error`.
+    pub state: String,
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    #[schema(format = DateTime)]
+    pub last_activity: String,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TimelineEvent {
+    #[schema(format = DateTime)]
+    pub timestamp: String,
+    /// The call that it came with.
+    #[schema(format = Uuid)]
+    pub ref_id: String,
+    #[serde(flatten)]
+    pub what: Happened,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Happened {
+    /// A call.
+    Call {
+        tool: String,
+        status: CallStatus,
+        #[schema(required)]
+        took_ms: Option<u64>,
+    },
+    /// The session's page is another one now.
+    Navigation {
+        url: String,
+        #[schema(required)]
+        title: Option<String>,
+    },
+    /// The page wrote to its console.
+    Console { level: String, message: String },
+    /// A call failed.
+    Error { message: String },
+}
+
+pub(super) fn routes() -> OpenApiRouter<Desk> {
+    OpenApiRouter::new().routes(routes!(timeline))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Part {
+    /// Where to begin: `next` of the part before.
+    #[serde(default)]
+    #[param(value_type = Option<u64>)]
+    from: Position,
+    /// How many calls at most; 100 unless given.
+    #[param(minimum = 1, maximum = 1_000)]
+    limit: Option<usize>,
+}
+
+/// What happened in a session: calls, pages, console lines and errors, in order
+#[utoipa::path(
+    get, operation_id = "read_timeline", path = "/sessions/{id}/timeline", tag = "sessions",
+    params(("id" = String, Path, description = "The session's UUID, or its name"), Part),
+    responses((status = 200, body = TimelineView), BadRequest, NotFound, Unavailable)
+)]
+async fn timeline(
+    State(desk): Door,
+    Named(name): Named,
+    Asked(part): Asked<Part>,
+) -> Result<Json<TimelineView>, Problem> {
+    let limit = part.limit.unwrap_or(CALLS_DEFAULT);
+    if !(1..=CALLS_MAX).contains(&limit) {
+        return Err(Problem::bad_query(&format!("`limit` must be 1 to {CALLS_MAX}: `{limit}`")));
+    }
+    let view = timeline_of(desk.records()?, &desk.owner, &name, part.from.0, limit).await?;
+    view.map(Json).ok_or_else(|| Problem::no_session(&name))
+}
+
+/// A part of the timeline of the session that goes by this name or UUID; `None` when there is no such session.
+pub async fn timeline_of(
+    records: &dyn Records,
+    owner: &Owner,
+    name: &str,
+    from: u64,
+    calls_max: usize,
+) -> Result<Option<TimelineView>, Unreadable> {
+    let Some(row) = records.session(owner, name).await? else { return Ok(None) };
+    let part = records.timeline(owner, &row.session.uid, from, calls_max).await?;
+    let events = part.events.into_iter().map(TimelineEvent::from).collect();
+    Ok(Some(TimelineView { session: row.into(), events, next: part.next }))
+}
+
+impl From<SessionRow> for SessionView {
+    fn from(row: SessionRow) -> Self {
+        Self {
+            session_id: row.session.uid.to_string(),
+            name: row.session.name.to_string(),
+            pool: row.session.pool.to_string(),
+            state: row.state.as_str().to_owned(),
+            created_at: timestamp(row.created),
+            last_activity: timestamp(row.last_activity),
+        }
+    }
+}
+
+impl From<Event> for TimelineEvent {
+    fn from(event: Event) -> Self {
+        let what = match event.what {
+            What::Call { tool, status, took } => Happened::Call {
+                tool,
+                status: match status {
+                    Some(Status::Success) => CallStatus::Success,
+                    Some(Status::Error) => CallStatus::Error,
+                    None => CallStatus::Pending,
+                },
+                took_ms: took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+            },
+            What::Navigation { url, title } => Happened::Navigation { url, title },
+            What::Console { level, message } => {
+                Happened::Console { level: level.as_str().to_owned(), message }
+            }
+            What::Error { message } => Happened::Error { message },
+        };
+        Self { timestamp: timestamp_ms(event.at), ref_id: event.ref_id.to_string(), what }
+    }
+}
