@@ -3,6 +3,7 @@
 //! It goes with its seat, or stays in the folder that the user has chosen for the output.
 
 use std::{
+    fs, io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
     time::{SystemTime, UNIX_EPOCH},
@@ -41,12 +42,39 @@ impl SeatFolder {
         }
     }
 
+    /// Empties a folder that is not to stay, but for one place in it.
+    pub(crate) async fn clear_but(&self, kept: &str) {
+        let Self::Fresh(folder) = self else { return };
+        let (folder, kept) = (folder.path().to_owned(), folder.path().join(kept));
+        let removed = tokio::task::spawn_blocking(move || remove_but(&folder, &kept)).await;
+        if let Ok(Err(error)) = removed {
+            tracing::debug!(%error, "cannot empty a seat's folder");
+        }
+    }
+
     /// Removes a folder that is not to stay.
     pub(crate) async fn clear(&self) {
         if let Self::Fresh(folder) = self {
             folder.clear().await;
         }
     }
+}
+
+/// Removes everything in a folder but what leads to one place in it.
+fn remove_but(folder: &Path, kept: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if path == kept {
+            continue;
+        }
+        match (kept.starts_with(&path), entry.file_type()?.is_dir()) {
+            (true, _) => remove_but(&path, kept)?,
+            (false, true) => fs::remove_dir_all(&path)?,
+            (false, false) => fs::remove_file(&path)?,
+        }
+    }
+    Ok(())
 }
 
 /// Milliseconds, process and number: later ones sort later, and no two are the same, whoever writes there.

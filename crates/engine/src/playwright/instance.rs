@@ -20,8 +20,8 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    PlaywrightEngine, STOP_GRACE, command, own_tabs, preload, pulse::Pulse, seat::PlaywrightSeat,
-    server::Server, settle, start_node, window, with_temp,
+    PlaywrightEngine, STOP_GRACE, artifacts::Artifacts, command, own_tabs, preload, pulse::Pulse,
+    seat::PlaywrightSeat, server::Server, settle, start_node, window, with_temp,
 };
 use crate::{
     browser::Wanted,
@@ -31,6 +31,7 @@ use crate::{
     observer::Observer,
     process::Process,
     run_folder::{Scratch, unwritable},
+    seat_folder::SeatFolder,
     upstream::Upstream,
     vital_processes::VitalProcesses,
 };
@@ -58,6 +59,8 @@ pub(super) struct Shared {
     vital: VitalProcesses,
     /// The Node process of all seats, unless each has its own.
     node: Option<Server>,
+    /// What that Node keeps for all of them.
+    artifacts: Artifacts,
     pulse: Pulse,
     /// Whose turn it is in a browser's default context; `None` where each seat has a context of its own.
     turns: Option<Arc<Semaphore>>,
@@ -99,6 +102,7 @@ impl PlaywrightInstance {
             observer,
             vital: VitalProcesses::default(),
             node,
+            artifacts: Artifacts::default(),
             pulse: Pulse::default(),
             turns,
             opening: Mutex::default(),
@@ -218,6 +222,19 @@ impl Shared {
             biased;
             lost = self.until_lost() => Err(StartError::new(lost.to_string())),
             turn = turns.acquire_owned() => Ok(turn.ok()),
+        }
+    }
+
+    /// A seat begins to use the engine.
+    pub(super) fn seated(&self) {
+        self.artifacts.enter();
+    }
+
+    /// A seat has ended: its folder goes, but for what other seats of the same Node use.
+    pub(super) async fn left(&self, folder: SeatFolder) {
+        match self.node {
+            Some(_) => self.artifacts.leave(folder).await,
+            None => folder.clear().await,
         }
     }
 

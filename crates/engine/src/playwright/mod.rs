@@ -5,6 +5,7 @@
 //! has a Node of its own over stdio, so that such code reaches nobody else. Firefox, WebKit, the user's own browser and
 //! browsers of Windows are started by their engine ([`launched`]): one process, one seat, and nothing to observe.
 
+mod artifacts;
 mod command;
 mod console;
 mod context;

@@ -77,6 +77,7 @@ impl PlaywrightSeat {
             lost: watch::Sender::new(None),
             watchers: JoinSet::new(),
         };
+        seat.instance.seated();
         seat.follow_processes();
         if let Err(error) = seat.make_context(agent).await {
             Box::new(seat).close().await;
@@ -269,7 +270,7 @@ impl PlaywrightSeat {
         if let Some(process) = process {
             process.stop(STOP_GRACE).await;
         }
-        folder.clear().await;
+        instance.left(folder).await;
     }
 }
 
