@@ -3,7 +3,9 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{
+    Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind,
+};
 use greenroom_core::settings::{BROWSER_URL, BrowserFlag, SETTINGS, Setting, Settings, Shape, WS_ENDPOINT};
 
 use crate::verb;
@@ -33,13 +35,14 @@ pub enum Verb {
     Demo(verb::demo::Args),
     /// Show the greenrooms that run, their sessions and their pools
     Status(verb::status::Args),
-    /// Look at sessions, or close one
-    #[command(subcommand)]
-    Sessions(SessionsVerb),
-    /// Look at pools of browsers, or change one
-    #[command(subcommand)]
-    Pool(PoolVerb),
-    /// Look at attached browsers, connect one again, attach one or let one go
+    /// List sessions, look at one, or close one
+    #[command(alias = "session")]
+    Sessions(verb::sessions::Args),
+    /// List pools of browsers, look at one, or change one
+    #[command(alias = "pools")]
+    Pool(verb::pool::Args),
+    /// List attached browsers, connect one again, attach one or let one go
+    #[command(alias = "browser")]
     Browsers(verb::browsers::Args),
     /// Show what running greenrooms have logged lately, or what happened in a session
     Logs(verb::logs::Args),
@@ -70,30 +73,6 @@ pub enum ConfigVerb {
 /// Settings whose flags have a short name too, which everybody uses.
 const SHORT: [(&str, &str); 2] = [("server.listen", "listen"), ("pool.engine", "engine")];
 
-#[derive(Debug, Subcommand)]
-pub enum SessionsVerb {
-    /// List the sessions of every greenroom that runs
-    List(verb::sessions::ListArgs),
-    /// Print all that is known of a session
-    Show(verb::sessions::WhichArgs),
-    /// Close a session and free its browser; its agent is told with its next call
-    Close(verb::sessions::WhichArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub enum PoolVerb {
-    /// List the pools of every greenroom that runs
-    List(verb::pool::ListArgs),
-    /// Print all that is known of a pool, and its instances
-    Show(verb::pool::WhichArgs),
-    /// Give a pool more instances, or fewer; no lease that is out is cut
-    Scale(verb::pool::ScaleArgs),
-    /// Start instances again: failed ones now, running ones when their leases are back
-    Restart(verb::pool::InstanceArgs),
-    /// Lend no more of instances, and stop them when their leases are back
-    Drain(verb::pool::InstanceArgs),
-}
-
 /// What was given as flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
@@ -112,18 +91,41 @@ impl Flags {
     }
 }
 
+/// The verbs whose `--help` lists the settings. The other verbs take the same flags and name this place.
+const SETTINGS_SHOWN: [&str; 3] = ["mcp", "serve", SETTINGS_TOPIC];
+
+/// A topic of `greenroom help` that lists the settings. It is a hidden subcommand, since clap has no other topics.
+const SETTINGS_TOPIC: &str = "settings";
+
+/// What the help of every other verb says about the settings.
+const WHERE_SETTINGS: &str = "Settings are flags too: `greenroom help settings` lists them.";
+
 /// Parses a command line into its verb and the settings it gives, as keys and values. The error is clap's: a mistake, or
 /// a wish for `--help` or `--version`.
 pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<(Cli, Flags), clap::Error> {
     // Only shown; the real default of `data_dir` is found with the other sources.
     let defaults = Settings::defaults(PathBuf::from("the platform's data folder"));
-    let command = command(&defaults);
-    let matches = command.try_get_matches_from(line)?;
+    let mut command = command(&defaults);
+    let matches = command.try_get_matches_from_mut(line)?;
+    if matches.subcommand_name() == Some(SETTINGS_TOPIC) {
+        let help = command.find_subcommand_mut(SETTINGS_TOPIC).map(Command::render_long_help);
+        return Err(command.error(ErrorKind::DisplayHelp, help.unwrap_or_default().ansi()));
+    }
     Ok((Cli::from_arg_matches(&matches)?, given(&matches)))
 }
 
 fn command(defaults: &Settings) -> Command {
-    with_browsers(Cli::command().args(SETTINGS.iter().map(|setting| flag(setting, defaults))))
+    let flags = || SETTINGS.iter().map(|setting| flag(setting, defaults));
+    let topic = Command::new(SETTINGS_TOPIC)
+        .about("Settings: each is a flag, a variable, and a key of greenroom.toml (docs/CONFIG.md)")
+        .override_usage("greenroom <COMMAND> [SETTINGS]")
+        .hide(true);
+    let mut command = Cli::command().subcommand(topic).args(flags().map(|flag| flag.hide(true)));
+    for verb in SETTINGS_SHOWN {
+        // clap hands a global flag down only to verbs that do not have one of that name.
+        command = command.mut_subcommand(verb, |verb| verb.args(flags()));
+    }
+    with_browsers(command, false)
 }
 
 /// The flags that name browsers, with their other spellings and what they mean.
@@ -146,7 +148,9 @@ const BROWSERS: [(&str, &str, &str); 2] = [
 
 /// Adds the flags that name browsers, to every verb for itself: clap hands global flags down by replacing what stood
 /// before the verb, and loses their order.
-fn with_browsers(command: Command) -> Command {
+///
+/// The verbs that show settings show these too; the others say where they are shown.
+fn with_browsers(command: Command, shown: bool) -> Command {
     let args = BROWSERS.map(|(flag, alias, help)| {
         Arg::new(flag)
             .long(flag.trim_start_matches('-'))
@@ -155,9 +159,14 @@ fn with_browsers(command: Command) -> Command {
             .action(ArgAction::Append)
             .help_heading("Browsers")
             .hide_short_help(true)
+            .hide(!shown)
             .help(help)
     });
-    command.args(args).mut_subcommands(with_browsers)
+    let command = if shown { command } else { command.after_help(WHERE_SETTINGS) };
+    command.args(args).mut_subcommands(|verb| {
+        let shown = shown || SETTINGS_SHOWN.contains(&verb.get_name());
+        with_browsers(verb, shown)
+    })
 }
 
 fn flag(setting: &Setting, defaults: &Settings) -> Arg {

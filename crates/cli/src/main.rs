@@ -32,7 +32,7 @@ use greenroom_gateway::control::Journal;
 use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
-    args::{Cli, ConfigVerb, DbVerb, Flags, PoolVerb, SessionsVerb, Verb},
+    args::{Cli, ConfigVerb, DbVerb, Flags, Verb},
     config::{Inputs, Surroundings},
     report::Hinted,
 };
@@ -93,20 +93,8 @@ async fn dispatch(
         Verb::Doctor(args) => verb::doctor::run(settings, surroundings, &args).await,
         Verb::Demo(args) => verb::demo::run(&settings, &surroundings, &args).await,
         Verb::Status(args) => verb::status::run(&settings, &surroundings, &args).await,
-        Verb::Sessions(SessionsVerb::List(args)) => {
-            verb::sessions::list(&settings, &surroundings, &args).await
-        }
-        Verb::Sessions(SessionsVerb::Show(args)) => verb::sessions::show(&settings, &args).await,
-        Verb::Sessions(SessionsVerb::Close(args)) => verb::sessions::close(&settings, &args).await,
-        Verb::Pool(PoolVerb::List(args)) => verb::pool::list(&settings, &surroundings, &args).await,
-        Verb::Pool(PoolVerb::Show(args)) => verb::pool::show(&settings, &surroundings, &args).await,
-        Verb::Pool(PoolVerb::Scale(args)) => verb::pool::scale(&settings, &args).await,
-        Verb::Pool(PoolVerb::Restart(args)) => {
-            verb::pool::command(&settings, &args, verb::pool::Command::Restart).await
-        }
-        Verb::Pool(PoolVerb::Drain(args)) => {
-            verb::pool::command(&settings, &args, verb::pool::Command::Drain).await
-        }
+        Verb::Sessions(args) => verb::sessions::run(&settings, &surroundings, &args).await,
+        Verb::Pool(args) => verb::pool::run(&settings, &surroundings, &args).await,
         Verb::Browsers(args) => verb::browsers::run(&settings, &surroundings, &args).await,
         Verb::Logs(args) => verb::logs::run(&settings, &args).await,
         Verb::Db(DbVerb::Stats(args)) => verb::db::stats(&settings, &surroundings, &args),

@@ -35,7 +35,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
-    /// List the attached browsers of every greenroom that runs
+    /// List the attached browsers of every greenroom that runs; so it is without a command
     List,
     /// Connect a browser now; start it, where its configuration says how
     Reconnect {

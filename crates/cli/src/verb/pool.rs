@@ -20,19 +20,34 @@ use crate::{
 };
 
 #[derive(Debug, clap::Args)]
-pub struct ListArgs {
-    /// Print an array of objects instead of a table
-    #[arg(long)]
+pub struct Args {
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+
+    /// Only pools of this greenroom
+    #[arg(long, value_name = "PID", global = true)]
+    pub pid: Option<u32>,
+
+    /// Print JSON instead of lines for people
+    #[arg(long, global = true)]
     pub json: bool,
 }
 
-#[derive(Debug, clap::Args)]
-pub struct WhichArgs {
-    /// The pool's name
-    pub pool: String,
-
-    #[command(flatten)]
-    pub how: HowArgs,
+#[derive(Debug, clap::Subcommand)]
+pub enum Verb {
+    /// List the pools of every greenroom that runs; so it is without a command
+    List,
+    /// Print all that is known of a pool, and its instances
+    Show {
+        /// The pool's name
+        pool: String,
+    },
+    /// Give a pool more instances, or fewer; no lease that is out is cut
+    Scale(ScaleArgs),
+    /// Start instances again: failed ones now, running ones when their leases are back
+    Restart(InstanceArgs),
+    /// Lend no more of instances, and stop them when their leases are back
+    Drain(InstanceArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -43,9 +58,6 @@ pub struct ScaleArgs {
     /// How many instances it shall have
     #[arg(value_parser = RangedU64ValueParser::<u16>::new().range(1..=INSTANCES_MAX as u64))]
     pub instances: u16,
-
-    #[command(flatten)]
-    pub how: HowArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -55,20 +67,6 @@ pub struct InstanceArgs {
 
     /// An instance, by number or alias; all of them without
     pub id: Option<String>,
-
-    #[command(flatten)]
-    pub how: HowArgs,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct HowArgs {
-    /// Only pools of this greenroom
-    #[arg(long, value_name = "PID")]
-    pub pid: Option<u32>,
-
-    /// Print an object instead of lines for people
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// What a command does to instances.
@@ -78,50 +76,51 @@ pub enum Command {
     Drain,
 }
 
-pub async fn list(
-    resolved: &Resolved,
-    surroundings: &Surroundings,
-    args: &ListArgs,
-) -> anyhow::Result<ExitCode> {
+pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
     let data = &resolved.settings.data_dir;
     let looks = look(data).await;
-    let all: Vec<_> = pools(&looks).map(|(answered, pool)| (answered.status.pid, pool)).collect();
-    say::list((data, &looks), &all, args.json, || {
-        view::pools::pools(&all, "", Terminal::stdout(surroundings))
-    })
+    match args.verb.as_ref().unwrap_or(&Verb::List) {
+        Verb::List => list(data, &looks, surroundings, args),
+        Verb::Show { pool } => {
+            let (answered, pool) = which(data, &looks, pool, args.pid)?;
+            let (pid, terminal) = (answered.status.pid, Terminal::stdout(surroundings));
+            let kind = &answered.status.kind;
+            say::one(pid, pool, args.json, || view::pools::pool(pid, kind, pool, terminal))
+        }
+        Verb::Scale(ScaleArgs { pool, instances }) => {
+            let (answered, _) = which(data, &looks, pool, args.pid)?;
+            let body = json!({ "instances": instances });
+            let scaled: Scaled = tell(answered, pool, "scale", &body).await?;
+            let pid = answered.status.pid;
+            say::one(pid, &scaled, args.json, || view::pools::scaled(pid, &scaled))
+        }
+        Verb::Restart(which) => command(data, &looks, which, args, Command::Restart).await,
+        Verb::Drain(which) => command(data, &looks, which, args, Command::Drain).await,
+    }
 }
 
-pub async fn show(
-    resolved: &Resolved,
-    surroundings: &Surroundings,
-    args: &WhichArgs,
+fn list(data: &Path, looks: &[Look], surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+    let all: Vec<_> =
+        considered(looks, args.pid).map(|(answered, pool)| (answered.status.pid, pool)).collect();
+    say::list((data, looks), &all, args.json, || view::pools::pools(&all, "", Terminal::stdout(surroundings)))
+}
+
+async fn command(
+    data: &Path,
+    looks: &[Look],
+    instances: &InstanceArgs,
+    args: &Args,
+    command: Command,
 ) -> anyhow::Result<ExitCode> {
-    let looks = look(&resolved.settings.data_dir).await;
-    let (answered, pool) = which(&resolved.settings.data_dir, &looks, &args.pool, &args.how)?;
-    let pid = answered.status.pid;
-    let terminal = Terminal::stdout(surroundings);
-    say::one(pid, pool, args.how.json, || view::pools::pool(pid, &answered.status.kind, pool, terminal))
-}
-
-pub async fn scale(resolved: &Resolved, args: &ScaleArgs) -> anyhow::Result<ExitCode> {
-    let looks = look(&resolved.settings.data_dir).await;
-    let (answered, _) = which(&resolved.settings.data_dir, &looks, &args.pool, &args.how)?;
-    let body = json!({ "instances": args.instances });
-    let scaled: Scaled = tell(answered, &args.pool, "scale", &body).await?;
-    let pid = answered.status.pid;
-    say::one(pid, &scaled, args.how.json, || view::pools::scaled(pid, &scaled))
-}
-
-pub async fn command(resolved: &Resolved, args: &InstanceArgs, command: Command) -> anyhow::Result<ExitCode> {
-    let looks = look(&resolved.settings.data_dir).await;
-    let (answered, _) = which(&resolved.settings.data_dir, &looks, &args.pool, &args.how)?;
+    let InstanceArgs { pool, id } = instances;
+    let (answered, _) = which(data, looks, pool, args.pid)?;
     let verb = match command {
         Command::Restart => "restart",
         Command::Drain => "drain",
     };
-    let changed: Changed = tell(answered, &args.pool, verb, &json!({ "instance": args.id })).await?;
+    let changed: Changed = tell(answered, pool, verb, &json!({ "instance": id })).await?;
     let pid = answered.status.pid;
-    say::one(pid, &changed, args.how.json, || match command {
+    say::one(pid, &changed, args.json, || match command {
         Command::Restart => view::pools::restarted(pid, &changed),
         Command::Drain => view::pools::drained(pid, &changed),
     })
@@ -148,15 +147,19 @@ fn pools(looks: &[Look]) -> impl Iterator<Item = (&Answered, &Pool)> {
     answers(looks).flat_map(|answered| answered.status.pools.iter().map(move |pool| (answered, pool)))
 }
 
+/// The pools of the greenrooms that are considered.
+fn considered(looks: &[Look], pid: Option<u32>) -> impl Iterator<Item = (&Answered, &Pool)> {
+    pools(looks).filter(move |(answered, _)| pid.is_none_or(|pid| pid == answered.status.pid))
+}
+
 /// The one pool that is meant.
 fn which<'a>(
     data: &Path,
     looks: &'a [Look],
     name: &str,
-    how: &HowArgs,
+    pid: Option<u32>,
 ) -> Result<(&'a Answered, &'a Pool), Hinted> {
-    let considered: Vec<_> =
-        pools(looks).filter(|(answered, _)| how.pid.is_none_or(|pid| pid == answered.status.pid)).collect();
+    let considered: Vec<_> = considered(looks, pid).collect();
     let found: Vec<_> = considered.iter().copied().filter(|(_, pool)| pool.name == name).collect();
     match found.as_slice() {
         [one] => Ok(*one),

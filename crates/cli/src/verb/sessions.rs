@@ -19,10 +19,23 @@ use crate::{
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
-pub struct ListArgs {
-    /// Print an array of objects instead of a table
-    #[arg(long)]
+pub struct Args {
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+
+    /// Print JSON instead of lines for people
+    #[arg(long, global = true)]
     pub json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Verb {
+    /// List the sessions of every greenroom that runs; so it is without a command
+    List,
+    /// Print all that is known of a session
+    Show(WhichArgs),
+    /// Close a session and free its browser; its agent is told with its next call
+    Close(WhichArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -37,36 +50,34 @@ pub struct WhichArgs {
     /// Only sessions of this owner
     #[arg(long, value_name = "NAME")]
     pub owner: Option<String>,
-
-    /// Print an object instead of lines for people
-    #[arg(long)]
-    pub json: bool,
 }
 
-pub async fn list(
-    resolved: &Resolved,
-    surroundings: &Surroundings,
-    args: &ListArgs,
-) -> anyhow::Result<ExitCode> {
+pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
     let data = &resolved.settings.data_dir;
     let looks = look(data).await;
-    let all: Vec<_> = sessions(&looks).map(|(answered, session)| (answered.status.pid, session)).collect();
-    say::list((data, &looks), &all, args.json, || match all.is_empty() {
+    match args.verb.as_ref().unwrap_or(&Verb::List) {
+        Verb::List => list(data, &looks, surroundings, args.json),
+        Verb::Show(which) => show(data, &looks, which, args.json),
+        Verb::Close(which) => close(data, &looks, which, args.json).await,
+    }
+}
+
+fn list(data: &Path, looks: &[Look], surroundings: &Surroundings, json: bool) -> anyhow::Result<ExitCode> {
+    let all: Vec<_> = sessions(looks).map(|(answered, session)| (answered.status.pid, session)).collect();
+    say::list((data, looks), &all, json, || match all.is_empty() {
         true => "no sessions\n".to_owned(),
         false => view::sessions::sessions(&all, "", Terminal::stdout(surroundings)),
     })
 }
 
-pub async fn show(resolved: &Resolved, args: &WhichArgs) -> anyhow::Result<ExitCode> {
-    let looks = look(&resolved.settings.data_dir).await;
-    let (answered, session) = which(&resolved.settings.data_dir, &looks, args)?;
+fn show(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let (answered, session) = which(data, looks, args)?;
     let pid = answered.status.pid;
-    say::one(pid, session, args.json, || view::sessions::session(pid, &answered.status.kind, session))
+    say::one(pid, session, json, || view::sessions::session(pid, &answered.status.kind, session))
 }
 
-pub async fn close(resolved: &Resolved, args: &WhichArgs) -> anyhow::Result<ExitCode> {
-    let looks = look(&resolved.settings.data_dir).await;
-    let (answered, session) = which(&resolved.settings.data_dir, &looks, args)?;
+async fn close(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let (answered, session) = which(data, looks, args)?;
     let (pid, name) = (answered.status.pid, words::clean(&session.label()));
     let path = format!("/control/sessions/{}", utf8_percent_encode(&session.key, NON_ALPHANUMERIC));
     let asked = async {
@@ -80,7 +91,7 @@ pub async fn close(resolved: &Resolved, args: &WhichArgs) -> anyhow::Result<Exit
             }
             error => Hinted::failure(format!("cannot close \"{name}\" (pid {pid}): {error}")),
         })?;
-    say::one(pid, &closed, args.json, || match closed.gone {
+    say::one(pid, &closed, json, || match closed.gone {
         true => format!("closed \"{name}\" (pid {pid})\n"),
         false => format!("closed \"{name}\" (pid {pid}); its browser is still ending\n"),
     })
@@ -121,7 +132,7 @@ fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &Session)], wa
     }
     match nearest(wanted, considered.iter().map(|(_, session)| session.label())) {
         Some(nearest) => error.hint(format!("did you mean \"{}\"?", words::clean(&nearest))),
-        None => error.hint("`greenroom sessions list` shows what there is"),
+        None => error.hint("`greenroom sessions` shows what there is"),
     }
 }
 

@@ -353,11 +353,36 @@ fn platform_data_folder() {
     }
 }
 
-/// `-h` is short; `--help` also shows a flag for every setting.
+/// Help of verbs that only look is about the verb, and says where the settings are. `serve`, `mcp` and the topic
+/// `settings` list a flag for every setting.
 #[test]
 fn help() {
     assert_snapshot!("short_help", place().run(&["-h"]));
-    assert_snapshot!("long_help", place().run(&["--help"]));
+    assert_snapshot!("status_help", place().run(&["status", "--help"]));
+    let settings = |arguments: &[&str]| {
+        let output = place().run(arguments);
+        assert!(output.starts_with("exit code: 0\n"), "{arguments:?}: {output}");
+        let shown = |flag: &str| output.lines().any(|line| line.trim_start().starts_with(flag));
+        let all =
+            ["--data-dir ", "--pool-slots ", "--server-listen ", "--browserUrl ", "--wsEndpoint "].map(shown);
+        assert!(all.iter().all(|shown| *shown == all[0]), "{arguments:?}: {all:?} {output}");
+        let names_the_topic = output.contains("greenroom help settings");
+        assert_ne!(all[0], names_the_topic, "{arguments:?}: {output}");
+        all[0]
+    };
+    for verb in ["serve", "mcp"] {
+        assert!(settings(&[verb, "--help"]) && settings(&["help", verb]));
+        assert!(!place().run(&[verb, "-h"]).contains("--pool-slots"));
+    }
+    assert!(settings(&["help", "settings"]) && settings(&["settings"]) && settings(&["settings", "--help"]));
+    assert_snapshot!("settings_help", place().run(&["help", "settings"]));
+    for other in [&["--help"][..], &["setup", "--help"], &["pool", "--help"], &["pool", "drain", "--help"]] {
+        assert!(!settings(other), "{other:?}");
+    }
+    for other in [&["help"][..], &["config", "show", "--help"], &["db", "stats", "--help"], &["doctor", "-h"]]
+    {
+        assert!(!settings(other), "{other:?}");
+    }
 }
 
 /// A `greenroom.toml` or `.env` that is not a regular file is refused by what it is, and nobody waits for it: a FIFO would

@@ -12,10 +12,13 @@ async fn pools_are_shown() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.call("echo", json!({"sessionId": "a", "text": "a"})).await;
-    ask(&stage, &["pool", "list"]).await.check("pool_list", &stage);
+    for list in [&["pool", "list"][..], &["pool"], &["pools"], &["pools", "list"]] {
+        ask(&stage, list).await.check("pool_list", &stage);
+    }
     let shown = ask(&stage, &["pool", "show", "DEFAULT"]).await;
     assert!(shown.code == 0 && shown.stdout.starts_with("pool         DEFAULT (default)\n"), "{shown:?}");
     let all = ask(&stage, &["pool", "list", "--json"]).await.json();
+    assert_eq!(ask(&stage, &["pools", "--json"]).await.json(), all);
     let one = ask(&stage, &["pool", "show", "DEFAULT", "--json"]).await.json();
     assert_eq!((&all[0]["name"], &one["name"]), (&json!("DEFAULT"), &json!("DEFAULT")));
     assert_eq!((&one["pid"], &one["leased"]), (&json!(client.pid()), &json!(1)));
@@ -42,6 +45,8 @@ async fn one_greenroom_is_chosen() {
     let pid = one.pid().to_string();
     let said = ask(&stage, &["pool", "show", "DEFAULT", "--json", "--pid", &pid]).await;
     assert_eq!((said.code, &said.json()["pid"]), (0, &json!(one.pid())));
+    let only = ask(&stage, &["pool", "--json", "--pid", &pid]).await.json();
+    assert_eq!((only.as_array().unwrap().len(), &only[0]["pid"]), (1, &json!(one.pid())));
 }
 
 /// Asks again and again until a pool looks like this.

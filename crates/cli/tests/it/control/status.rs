@@ -24,7 +24,12 @@ async fn sessions_and_pools_are_shown() {
     .into();
     until_in_flight(&client, "prices", 2).await;
     ask(&stage, &["status"]).await.check("status", &stage);
-    ask(&stage, &["sessions", "list"]).await.check("sessions_list", &stage);
+    for list in [&["sessions", "list"][..], &["sessions"], &["session"], &["session", "list"]] {
+        ask(&stage, list).await.check("sessions_list", &stage);
+    }
+    let all = ask(&stage, &["sessions", "--json"]).await.json();
+    assert_eq!(all.as_array().unwrap().len(), 3, "{all}");
+    assert_eq!(ask(&stage, &["browser"]).await.stdout, "no attached browsers\n");
     gate.open();
     for call in busy {
         call.response().await;
