@@ -6,6 +6,7 @@
 //! a few lines and never across an await.
 
 mod browsers;
+mod connection_names;
 mod error;
 mod fleet;
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod sync {
 }
 
 pub use browsers::{BrowserName, BrowserSettings, BrowserState, BrowserStatus, NotChosen, pool_name};
+pub use connection_names::ConnectionNames;
 pub use error::{FleetError, LeaseTimeout};
 pub use fleet::{Fleet, FleetSettings, SessionState, SessionStatus, Whose};
 pub use pool::{InstanceSettings, PoolSettings, Readiness, Retry, Size};

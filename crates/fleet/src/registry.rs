@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    fmt,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
@@ -11,6 +10,7 @@ use greenroom_core::{ConnectionId, Owner, SessionId};
 use tokio::sync::watch;
 
 use crate::{
+    connection_names::ConnectionNames,
     pool::Pool,
     session::{Ended, Handle, Home, Shared},
 };
@@ -36,11 +36,20 @@ impl Key {
     }
 
     /// What its owner calls it.
-    pub(crate) fn label(&self) -> String {
+    pub(crate) fn label(&self, connections: &ConnectionNames) -> String {
         match self {
             Self::Named(_, id) => format!("session \"{id}\""),
-            Self::Connection(_, id) => format!("connection {}", id.0),
+            Self::Connection(_, id) => connections.name(*id).to_string(),
             Self::Loose(_, n) => format!("call {n}"),
+        }
+    }
+
+    /// What the log calls it.
+    pub(crate) fn shown(&self, connections: &ConnectionNames) -> String {
+        match self {
+            Self::Named(owner, id) => format!("{owner}/{id}"),
+            Self::Connection(owner, id) => format!("{owner}/{}", connections.name(*id)),
+            Self::Loose(owner, n) => format!("{owner}/call {n}"),
         }
     }
 
@@ -61,16 +70,6 @@ impl Key {
             other => other.hash(&mut hasher),
         }
         hasher.finish()
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Named(owner, id) => write!(f, "{owner}/{id}"),
-            Self::Connection(owner, id) => write!(f, "{owner}/connection {}", id.0),
-            Self::Loose(owner, n) => write!(f, "{owner}/call {n}"),
-        }
     }
 }
 
@@ -127,12 +126,16 @@ impl Registry {
 
     /// Tells every session in this browser to end, and takes it out: the next call with its id begins a new one, which says
     /// so. Returns what resolves when each has ended.
-    pub(crate) fn end_all_in(&mut self, pool: &Arc<Pool>) -> Vec<watch::Receiver<bool>> {
+    pub(crate) fn end_all_in(
+        &mut self,
+        pool: &Arc<Pool>,
+        connections: &ConnectionNames,
+    ) -> Vec<watch::Receiver<bool>> {
         let lives_there = |handle: &Handle| Arc::ptr_eq(&handle.home.pool, pool);
         let ending: Vec<_> = self.sessions.extract_if(|_, handle| lives_there(handle)).collect();
         let mut ended = Vec::with_capacity(ending.len());
         for (key, handle) in ending {
-            tracing::info!(session = %key, "session ends with its browser");
+            tracing::info!(session = key.shown(connections), "session ends with its browser");
             if let Some(browser) = pool.browser() {
                 self.bury(&key, Ended::Removed(browser), handle.home);
             }

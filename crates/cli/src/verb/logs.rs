@@ -32,7 +32,7 @@ const PRINT_QUEUE: usize = 256;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What happened in this session instead: its id, its UUID, or `connection N` for a connection's own
+    /// What happened in this session instead: its id, its UUID, or its connection's name (`Claude Code 1`)
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
 
@@ -47,6 +47,10 @@ pub struct Args {
     /// Only this greenroom
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
+
+    /// Print where in greenroom each line was written, and its fields as they are
+    #[arg(long, short)]
+    pub verbose: bool,
 
     /// Print an object a line
     #[arg(long)]
@@ -81,7 +85,7 @@ pub async fn run(resolved: &Resolved, args: &Args) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let print = Printer { several: neighbours.len() > 1, json: args.json };
+    let print = Printer { several: neighbours.len() > 1, verbose: args.verbose, json: args.json };
     if args.follow { follow(neighbours, print).await } else { recent(neighbours, print).await }
 }
 
@@ -132,6 +136,7 @@ fn time(line: &LogLine) -> &str {
 
 struct Printer {
     several: bool,
+    verbose: bool,
     json: bool,
 }
 
@@ -140,7 +145,8 @@ impl Printer {
         let text = if self.json {
             serde_json::to_string(&WithPid { pid, line })? + "\n"
         } else {
-            view::logs::line(self.several.then_some(pid), line)
+            let pid = self.several.then_some(pid);
+            if self.verbose { view::logs::verbose(pid, line) } else { view::logs::line(pid, line) }
         };
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes())?;

@@ -40,7 +40,7 @@ pub enum Verb {
 
 #[derive(Debug, clap::Args)]
 pub struct WhichArgs {
-    /// The session: its id, `connection N` for a connection's own, or its key
+    /// The session: its id, its connection's name (`Claude Code 1`) for a connection's own, or its key
     pub id: String,
 
     /// Only sessions of this greenroom
@@ -101,6 +101,11 @@ fn sessions(looks: &[Look]) -> impl Iterator<Item = (&Answered, &Session)> {
     answers(looks).flat_map(|answered| answered.sessions.iter().map(move |session| (answered, session)))
 }
 
+/// A connection's number, for programs that have it from `--json`: `connection 1`.
+pub(super) fn number_of(given: &str) -> Option<u64> {
+    given.strip_prefix("connection ")?.parse().ok()
+}
+
 /// The one session that is meant.
 fn which<'a>(
     data: &Path,
@@ -115,6 +120,9 @@ fn which<'a>(
         considered.iter().copied().filter(|(_, session)| named(session)).collect::<Vec<_>>()
     };
     let mut found = called(&|session| session.label() == args.id);
+    if let Some(number) = number_of(&args.id).filter(|_| found.is_empty()) {
+        found = called(&|session| session.id.is_none() && session.connection == Some(number));
+    }
     if found.is_empty() {
         found = called(&|session| session.key == args.id);
     }

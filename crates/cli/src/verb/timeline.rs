@@ -13,13 +13,16 @@ use std::{
 };
 
 use greenroom_core::{Owner, settings::Resolved};
-use greenroom_gateway::rest::{CallStatus, Happened, TimelineEvent, TimelineView, timeline_of};
+use greenroom_gateway::{
+    control::Session,
+    rest::{CallStatus, Happened, TimelineEvent, TimelineView, timeline_of},
+};
 use greenroom_store::Store;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::logs::Args;
+use super::{logs::Args, sessions::number_of};
 use crate::{
-    control::{AskError, Asker, find},
+    control::{AskError, Asker, answers, find, look},
     report::Hinted,
     view::{self, words},
 };
@@ -34,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub async fn run(resolved: &Resolved, args: &Args, session: &str) -> anyhow::Result<ExitCode> {
     let mut source =
         Source { data: &resolved.settings.data_dir, pid: args.pid, owner: &args.owner, disk: None };
-    let mut name = name_of(session);
+    let mut name = name_of(&resolved.settings.data_dir, args, session).await;
     let (mut from, mut shown) = (0, Shown::default());
     loop {
         let (view, living) = source.part(&name, from).await?;
@@ -56,12 +59,19 @@ pub async fn run(resolved: &Resolved, args: &Args, session: &str) -> anyhow::Res
     }
 }
 
-/// The name under which a session is kept: connections' own ones have a number.
-fn name_of(given: &str) -> String {
-    match given.strip_prefix("connection ").and_then(|number| number.parse::<u64>().ok()) {
-        Some(number) => format!("#{number}"),
-        None => given.to_owned(),
+/// The name under which a session is kept: connections' own ones have a number. What a connection is called, its
+/// greenroom knows while it runs.
+async fn name_of(data: &Path, args: &Args, given: &str) -> String {
+    let mut number = number_of(given);
+    if number.is_none() {
+        let looks = look(data).await;
+        let here = answers(&looks).filter(|answered| args.pid.is_none_or(|pid| pid == answered.status.pid));
+        let mut sessions = here.flat_map(|answered| &answered.sessions);
+        let is_meant = |session: &&Session| session.owner == args.owner && session.label() == given;
+        number =
+            sessions.find(is_meant).filter(|session| session.id.is_none()).and_then(|one| one.connection);
     }
+    number.map_or_else(|| given.to_owned(), |number| format!("#{number}"))
 }
 
 /// What was printed of the last part: some of it is read again when a call in it has not ended.

@@ -2,13 +2,26 @@
 
 use greenroom_gateway::control::LogLine;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::words::{clean, count};
 
-/// One line, with the process it came from where there are several.
+type Fields = Map<String, Value>;
+
+/// One line: when, and what happened. With the process it came from where there are several.
 pub fn line(pid: Option<u32>, line: &LogLine) -> String {
-    let pid = pid.map(|pid| format!("pid {pid}  ")).unwrap_or_default();
+    let LogLine::Entry { time, level, message, fields, .. } = line else { return verbose(pid, line) };
+    let level = match level.as_str() {
+        "WARN" => "warning: ",
+        "ERROR" => "error: ",
+        _ => "",
+    };
+    format!("{}{}  {level}{}\n", process(pid), moment(time), clean(&sentence(message, fields)))
+}
+
+/// One line as it was logged: with the module it came from and all fields by name.
+pub fn verbose(pid: Option<u32>, line: &LogLine) -> String {
+    let pid = process(pid);
     match line {
         LogLine::Entry { time, level, target, message, fields } => {
             let fields: String =
@@ -28,6 +41,57 @@ pub fn line(pid: Option<u32>, line: &LogLine) -> String {
     }
 }
 
+fn process(pid: Option<u32>) -> String {
+    pid.map(|pid| format!("pid {pid}  ")).unwrap_or_default()
+}
+
+/// `2026-01-02T03:04:05.678Z` as people write it.
+fn moment(time: &str) -> String {
+    let time = time.split_once('.').map_or(time, |(seconds, _)| seconds).trim_end_matches('Z');
+    format!("{}Z", clean(&time.replacen('T', " ", 1)))
+}
+
+/// What happened to whom, and why. Who it is about comes first, the cause behind a colon, and what else is known in
+/// brackets.
+fn sentence(message: &str, fields: &Fields) -> String {
+    let text = |name: &str| fields.get(name).map(plain);
+    let mut said: Vec<&str> = vec!["why", "error", "hint"];
+    let mut sentence = if let Some(session) = text("session") {
+        said.push("session");
+        let name = format!("\"{}\"", session.strip_prefix("local/").unwrap_or(&session));
+        match message.strip_prefix("session ") {
+            Some(what) => format!("session {name} {what}"),
+            None => format!("session {name}: {message}"),
+        }
+    } else if let Some(pool) = text("pool") {
+        said.extend(["pool", "instance"]);
+        let instance = text("instance").map(|id| format!(", instance {id}")).unwrap_or_default();
+        format!("pool {pool}{instance}: {message}")
+    } else if let Some(client) = text("client") {
+        said.push("client");
+        format!("{client}: {message}")
+    } else {
+        message.to_owned()
+    };
+    for cause in ["why", "error"].into_iter().filter_map(text) {
+        sentence = format!("{sentence}: {cause}");
+    }
+    let others = fields.iter().filter(|(name, _)| !said.contains(&name.as_str()));
+    let others: Vec<_> =
+        others.map(|(name, value)| format!("{} {}", name.replace('_', " "), plain(value))).collect();
+    if !others.is_empty() {
+        sentence = format!("{sentence} ({})", others.join(", "));
+    }
+    match text("hint") {
+        Some(hint) => format!("{sentence}; hint: {hint}"),
+        None => sentence,
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
+}
+
 /// A value shows where it ends.
 fn value_of(value: &Value) -> String {
     let value = clean(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned).as_str());
@@ -38,7 +102,47 @@ fn value_of(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// A line holds time, level, origin, message and fields, and what a page said cannot drive the terminal.
+    fn said(level: &str, message: &str, fields: &[(&str, &str)]) -> String {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        let entry = LogLine::Entry {
+            time: "2026-01-02T03:04:05.678Z".to_owned(),
+            level: level.to_owned(),
+            target: "greenroom_fleet::pool::tend".to_owned(),
+            message: message.to_owned(),
+            fields,
+        };
+        line(None, &entry)
+    }
+
+    /// People read who did what and why; modules and the names of fields are for those who ask for them.
+    #[test]
+    fn sentences() {
+        let at = "2026-01-02 03:04:05Z  ";
+        for (line, sentence) in [
+            (
+                said("INFO", "session opened", &[("session", "local/a"), ("instance", "0")]),
+                "session \"a\" opened (instance 0)",
+            ),
+            (
+                said("INFO", "ready", &[("pool", "DEFAULT"), ("instance", "0")]),
+                "pool DEFAULT, instance 0: ready",
+            ),
+            (
+                said(
+                    "WARN",
+                    "cannot start",
+                    &[("pool", "A"), ("instance", "1"), ("error", "no browser"), ("hint", "install one")],
+                ),
+                "warning: pool A, instance 1: cannot start: no browser; hint: install one",
+            ),
+            (said("INFO", "connected", &[("client", "Claude Code 1")]), "Claude Code 1: connected"),
+            (said("ERROR", "ended unasked", &[("last_words", "oh")]), "error: ended unasked (last words oh)"),
+        ] {
+            assert_eq!(line, format!("{at}{sentence}\n"));
+        }
+    }
+
+    /// A verbose line holds time, level, origin, message and fields; what a page said cannot drive the terminal.
     #[test]
     fn lines() {
         let entry = LogLine::Entry {
@@ -53,6 +157,10 @@ mod tests {
         };
         assert_eq!(
             line(None, &entry),
+            "2026-01-02 03:04:05Z  session \"a\\u{1b}[2J\" ended: the browser ended\n"
+        );
+        assert_eq!(
+            verbose(None, &entry),
             "2026-01-02T03:04:05.678Z  INFO   greenroom_fleet: session ended why=\"the browser ended\" \
              session=local/a\\u{1b}[2J\n"
         );

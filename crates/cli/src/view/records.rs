@@ -10,21 +10,25 @@ use super::{
     words::{bytes, clean, count, id},
 };
 
+/// How much is kept, of what and since when.
 pub fn stats(stats: &Stats, terminal: Terminal) -> String {
-    let mut text = format!("{}, {}\n", stats.database.display(), bytes(stats.bytes));
-    let blobs = usize::try_from(stats.rows.get("blobs").copied().unwrap_or_default()).unwrap_or(usize::MAX);
-    let _ = writeln!(text, "{}, {}", count(blobs, "blob"), bytes(stats.blob_bytes));
+    let kept = |table: &str, one: &str| {
+        let rows = stats.rows.get(table).copied().unwrap_or_default();
+        count(usize::try_from(rows).unwrap_or(usize::MAX), one)
+    };
+    let mut text = format!("records   {}, {}\n", stats.database.display(), bytes(stats.bytes));
+    let _ = writeln!(text, "calls     {} in {}", kept("requests", "call"), kept("sessions", "session"));
     if let (Some(oldest), Some(newest)) = (&stats.oldest, &stats.newest) {
-        let _ = writeln!(text, "calls from {} to {}", clean(oldest), clean(newest));
+        let _ = writeln!(text, "from      {}\nto        {}", clean(oldest), clean(newest));
     }
-    let rows: Vec<_> = stats
-        .rows
-        .iter()
-        .map(|(table, rows)| vec![Cell::plain(*table), Cell::Number(rows.to_string()), Cell::plain("")])
-        .collect();
-    text.push('\n');
-    text += &table(&["TABLE", "ROWS", ""], &rows, "", terminal);
-    if !stats.owners.is_empty() {
+    let _ = writeln!(text, "console   {}", kept("console_logs", "line"));
+    let files = kept("blobs", "file");
+    let _ = writeln!(
+        text,
+        "files     {files} (screenshots, downloads and long texts), {}",
+        bytes(stats.blob_bytes)
+    );
+    if stats.owners.iter().any(|of| of.owner != "local") {
         let owners: Vec<_> = stats
             .owners
             .iter()

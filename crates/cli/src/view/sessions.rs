@@ -60,7 +60,7 @@ fn cells(session: &Session) -> Vec<Cell> {
     ]
 }
 
-/// What a session is called in a table: its id, or `connection 1`.
+/// What a session is called in a table: its id, or its connection's name.
 pub fn name(session: &Session) -> String {
     match &session.id {
         Some(given) => id(given),

@@ -129,7 +129,8 @@ mod tests {
         let calls_in_flight = usize::from(state != "idle");
         Session {
             id: id.map(ToOwned::to_owned),
-            connection: id.is_none().then_some(1),
+            connection: id.is_none().then_some(281_474_976_710_655),
+            client: id.is_none().then(|| "Claude Code 1".to_owned()),
             owner: owner.to_owned(),
             state: state.to_owned(),
             title: title.to_owned(),

@@ -80,7 +80,7 @@ impl Fleet {
             }
             let entry = self.0.browsers.remove(name)?;
             entry.pool.remove();
-            let ended = registry.end_all_in(&entry.pool);
+            let ended = registry.end_all_in(&entry.pool, &self.0.connections);
             let pool = entry.pool.clone();
             // In a task of its own: whoever asked may leave, the browser must be left in order all the same.
             let leaving = self.0.tasks.spawn(async move {

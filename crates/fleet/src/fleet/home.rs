@@ -59,7 +59,7 @@ impl Inner {
         let Home { pool, key: bound } = &handle.home;
         let lives_in = handle.shared.state().instance.or(*bound);
         let elsewhere = || FleetError::Elsewhere {
-            session: key.label(),
+            session: key.label(&self.connections),
             pool: pool.name.to_string(),
             browser: pool.browser(),
             instance: lives_in,
@@ -114,7 +114,7 @@ impl Inner {
                 && home.key.is_none_or(|key| instance == Some(key))
         });
         let (own, others): (Vec<_>, Vec<_>) = holding.partition(|(key, _)| key.owner() == owner);
-        late.holders = own.iter().map(|(key, _)| key.label()).collect();
+        late.holders = own.iter().map(|(key, _)| key.label(&self.connections)).collect();
         late.holders.sort();
         if !others.is_empty() {
             late.holders.push(format!("{} of other owners", others.len()));

@@ -23,6 +23,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     browsers::Browsers,
+    connection_names::ConnectionNames,
     error::FleetError,
     pool::{Pool, PoolSettings},
     registry::{Key, Registry},
@@ -62,6 +63,8 @@ pub(crate) struct Inner {
     pools: Vec<Arc<Pool>>,
     pub(crate) browsers: Browsers,
     registry: Mutex<Registry>,
+    /// What people call the connections whose sessions these are.
+    pub(crate) connections: ConnectionNames,
     pub(crate) watcher: Arc<dyn Watcher>,
     /// No more calls are taken on.
     draining: CancellationToken,
@@ -82,12 +85,18 @@ impl Fleet {
             pools,
             browsers: Browsers::default(),
             registry: Mutex::default(),
+            connections: ConnectionNames::default(),
             watcher,
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
             flights: TaskTracker::new(),
             tasks: TaskTracker::new(),
         }))
+    }
+
+    /// What the connections of this process are called.
+    pub fn connections(&self) -> &ConnectionNames {
+        &self.0.connections
     }
 
     /// Starts the pools now instead of with the first call, and keeps spares from now on.
@@ -192,7 +201,7 @@ impl Fleet {
             handle.stop.cancel();
             handle.ended
         };
-        tracing::info!(session = %key, why, "session closed");
+        tracing::info!(session = key.shown(&self.0.connections), why, "session closed");
         let _ = ended.wait_for(|ended| *ended).await;
         Ok(())
     }

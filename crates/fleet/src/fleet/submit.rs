@@ -181,7 +181,7 @@ impl Inner {
         ended: Ended,
         jobs: &mut mpsc::Receiver<Job>,
     ) {
-        tracing::info!(session = %key, why = %ended, "session ended");
+        tracing::info!(session = key.shown(&self.connections), why = %ended, "session ended");
         let was_closed = !registry.remove(key, shared, Some(ended));
         jobs.close();
         while let Ok(job) = jobs.try_recv() {

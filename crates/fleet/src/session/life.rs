@@ -60,7 +60,7 @@ impl Life {
     pub(crate) async fn run(mut self) {
         match self.open().await {
             Ok((first, lease, seat)) => {
-                tracing::info!(session = %self.key, instance = %lease.id, "session opened");
+                tracing::info!(session = self.shown(), instance = %lease.id, "session opened");
                 if let Key::Loose(..) = self.key {
                     self.serve_once(first, lease, seat).await;
                 } else {
@@ -70,6 +70,11 @@ impl Life {
             Err(ending) => self.leave(ending),
         }
         self.ended.send_replace(true);
+    }
+
+    /// What the log calls this session.
+    fn shown(&self) -> String {
+        self.key.shown(&self.fleet.connections)
     }
 
     /// Takes a slot and opens a seat in it, or takes the one that is open there.
@@ -200,7 +205,7 @@ impl Life {
     async fn close(&mut self, ending: Ending, lease: Lease, seat: Box<dyn Seat>) {
         self.leave(ending);
         if !seat::close(seat).await {
-            tracing::warn!(session = %self.key, instance = %lease.id, "seat did not close in time");
+            tracing::warn!(session = self.shown(), instance = %lease.id, "seat did not close in time");
         }
         drop(lease);
     }
@@ -381,7 +386,7 @@ impl Life {
                 return fleet.died_between_calls(key, &self.home, &self.shared, ended, &mut self.jobs);
             }
             End::LostUnder(lost) => {
-                tracing::info!(session = %self.key, why = %lost, "session ended");
+                tracing::info!(session = self.shown(), why = %lost, "session ended");
                 (Some(Ended::Lost(lost.clone())), FleetError::NotRun(lost))
             }
         };

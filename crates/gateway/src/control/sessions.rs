@@ -36,6 +36,8 @@ pub struct Session {
     pub id: Option<String>,
     /// The connection whose own session it is.
     pub connection: Option<u64>,
+    /// What people call that connection, such as `Claude Code 1`.
+    pub client: Option<String>,
     pub owner: String,
     pub pool: String,
     pub instance: Option<u32>,
@@ -53,13 +55,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// What people call it: its id, or `connection 1`.
+    /// What people call it: its id, or its connection's name.
     pub fn label(&self) -> String {
-        match (&self.id, self.connection) {
-            (Some(id), _) => id.clone(),
-            (None, Some(connection)) => format!("connection {connection}"),
-            (None, None) => self.key.clone(),
-        }
+        let connection = || self.connection.map(|connection| format!("connection {connection}"));
+        let given = self.id.clone().or_else(|| self.client.clone());
+        given.or_else(connection).unwrap_or_else(|| self.key.clone())
     }
 }
 
@@ -105,7 +105,11 @@ pub(super) async fn close(
 
 fn all(control: &Control) -> Vec<Session> {
     let list = control.gateway.fleet.list_all();
-    list.iter().filter_map(|(owner, status)| session(owner, status, SystemTime::now())).collect()
+    let shown = |(owner, status): &(Owner, SessionStatus)| {
+        let client = status.connection.map(|id| control.gateway.fleet.connections().name(id).to_string());
+        Some(Session { client, ..session(owner, status, SystemTime::now())? })
+    };
+    list.iter().filter_map(shown).collect()
 }
 
 fn session(owner: &Owner, status: &SessionStatus, now: SystemTime) -> Option<Session> {
@@ -114,6 +118,7 @@ fn session(owner: &Owner, status: &SessionStatus, now: SystemTime) -> Option<Ses
         key: Key::of(owner, status)?.to_string(),
         id: status.id.as_ref().map(ToString::to_string),
         connection: status.connection.map(|connection| connection.0),
+        client: None,
         owner: owner.to_string(),
         pool: status.pool.clone(),
         instance: status.instance.map(|instance| instance.0),

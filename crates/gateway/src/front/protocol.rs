@@ -137,6 +137,9 @@ impl Protocol {
         let revision = Revision::negotiate(&wanted);
         self.connection.introduced(params.get("capabilities").map(ToOwned::to_owned));
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Introduced(revision);
+        let client = params.read::<Fields>("clientInfo").ok().flatten().unwrap_or_default();
+        let name = self.gateway.fleet.connections().introduce(self.connection.id, called(&client).as_deref());
+        tracing::info!(client = &*name, "connected");
         let mut capabilities = server_capabilities(&self.gateway);
         beside::declare(&self.gateway, &mut capabilities);
         Ok(encode(&json!({
@@ -231,6 +234,8 @@ impl Protocol {
             Ok(request) => request,
             Err(error) => return send(&way.reply, Some(&id), &Err(error.to_raw())).await,
         };
+        let connections = self.gateway.fleet.connections();
+        connections.introduce(self.connection.id, request.client.as_ref().and_then(called).as_deref());
         let asker = stateless::Asker {
             owner: self.connection.owner.clone(),
             connection: Some(self.connection.clone()),
@@ -267,6 +272,12 @@ impl Protocol {
             send(&way.reply, Some(&id), &Err(error.to_raw())).await;
         }
     }
+}
+
+/// What a client calls itself: the title, which is for people, or the name.
+fn called(client: &Fields) -> Option<String> {
+    let read = |key| client.read::<String>(key).ok().flatten().filter(|text| !text.trim().is_empty());
+    read("title").or_else(|| read("name"))
 }
 
 async fn send(reply: &Reply, id: Option<&Id>, body: &Result<Raw, Raw>) {

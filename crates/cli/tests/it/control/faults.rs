@@ -78,7 +78,7 @@ async fn hung() {
     let show = ask(&stage, &["sessions", "show", "other"]).await;
     assert!(show.code == 1 && show.stderr.contains(&says), "{show:?}");
     let logs = ask(&stage, &["logs"]).await;
-    assert!(logs.code == 1 && logs.stdout.contains("local/prices"), "{logs:?}");
+    assert!(logs.code == 1 && logs.stdout.contains("session \"prices\" opened"), "{logs:?}");
     assert!(logs.stderr.contains(&format!("pid {}: it does not answer within 2 s", hung.pid())), "{logs:?}");
     hung.signal(Signal::CONT);
     let said = ask(&stage, &["status"]).await;

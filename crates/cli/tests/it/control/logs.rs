@@ -36,8 +36,11 @@ async fn recent_lines() {
     client.call("echo", json!({"sessionId": "a", "text": "a secret"})).await;
     client.call("session_close", json!({"sessionId": "a"})).await;
     let said = ask(&stage, &["logs"]).await;
-    assert!(said.stdout.contains("session opened session=local/a"), "{said:?}");
-    assert!(said.stdout.contains("session closed session=local/a"), "{said:?}");
+    assert!(said.stdout.contains("Z  session \"a\" opened (instance 0)\n"), "{said:?}");
+    assert!(said.stdout.contains("Z  session \"a\" closed\n"), "{said:?}");
+    assert!(!said.stdout.contains("greenroom_") && !said.stdout.contains('='), "{said:?}");
+    let verbose = ask(&stage, &["logs", "--verbose"]).await.stdout;
+    assert!(verbose.contains("INFO   greenroom_fleet::fleet: session closed session=local/a"), "{verbose}");
     assert!(!said.stdout.contains("secret"), "{said:?}");
     assert_eq!(client.stderr(), "");
     let lines = ask(&stage, &["logs", "--json"]).await.stdout;
@@ -57,9 +60,9 @@ async fn following_ends_with_the_process() {
     let client = stage.client().await;
     open(&client, "early").await;
     let (mut child, mut lines) = follow(&stage, &["logs", "--follow"]);
-    while !next(&mut lines).await.unwrap().contains("session=local/early") {}
+    while !next(&mut lines).await.unwrap().contains("session \"early\" opened") {}
     open(&client, "late").await;
-    while !next(&mut lines).await.unwrap().contains("session=local/late") {}
+    while !next(&mut lines).await.unwrap().contains("session \"late\" opened") {}
     client.close_stdin().await;
     assert!(client.wait().await.success());
     while next(&mut lines).await.is_some() {}
@@ -95,11 +98,11 @@ async fn lines_of_several() {
     open(&one, "a").await;
     open(&two, "b").await;
     let said = ask(&stage, &["logs"]).await.stdout;
-    let opened: Vec<_> = said.lines().filter(|line| line.contains("session opened")).collect();
+    let opened: Vec<_> = said.lines().filter(|line| line.contains("\" opened")).collect();
     let [first, second] = opened.as_slice() else { panic!("{said}") };
-    assert!(first.starts_with(&format!("pid {}  ", one.pid())) && first.contains("local/a"), "{said}");
-    assert!(second.starts_with(&format!("pid {}  ", two.pid())) && second.contains("local/b"), "{said}");
+    assert!(first.starts_with(&format!("pid {}  ", one.pid())) && first.contains("\"a\""), "{said}");
+    assert!(second.starts_with(&format!("pid {}  ", two.pid())) && second.contains("\"b\""), "{said}");
     let one_only = ask(&stage, &["logs", "--pid", &one.pid().to_string()]).await.stdout;
-    assert!(one_only.contains("local/a") && !one_only.contains("local/b"), "{one_only}");
+    assert!(one_only.contains("\"a\"") && !one_only.contains("\"b\""), "{one_only}");
     ask(&stage, &["logs", "--pid", "1"]).await.check("logs_of_nobody", &stage);
 }

@@ -76,9 +76,14 @@ async fn own_sessions_have_keys() {
     client.call("echo", json!({"text": "a"})).await;
     let own = ask(&stage, &["sessions", "show", "connection 1", "--json"]).await.json();
     assert_eq!((&own["key"], &own["id"], &own["connection"]), (&json!("local#1"), &json!(null), &json!(1)));
-    client.call("echo", json!({"sessionId": "connection 1", "text": "a"})).await;
-    ask(&stage, &["sessions", "close", "connection 1"]).await.check("ambiguous_keys", &stage);
+    let name = "greenroom-testkit 1";
+    assert_eq!(own["client"], name);
+    assert_eq!(ask(&stage, &["session", "show", name, "--json"]).await.json()["key"], own["key"]);
+    let happened = ask(&stage, &["logs", "--session", name]).await;
+    assert!(happened.code == 0 && happened.stdout.contains("echo"), "{happened:?}");
+    client.call("echo", json!({"sessionId": name, "text": "a"})).await;
+    ask(&stage, &["sessions", "close", name]).await.check("ambiguous_keys", &stage);
     assert_eq!(ask(&stage, &["sessions", "close", "local#1"]).await.code, 0);
     let left = sessions(&client).await;
-    assert_eq!((left.len(), &left[0]["id"]), (1, &json!("connection 1")));
+    assert_eq!((left.len(), &left[0]["id"]), (1, &json!(name)));
 }

@@ -112,3 +112,32 @@ async fn a_server_says_where_it_listens() {
     assert!(client.wait().await.success());
     assert!(!socket.exists());
 }
+
+/// Windows that joined a server are called by their clients' names and counted, in `status`, in `sessions` and in the log;
+/// nowhere by the random number that is their id.
+#[tokio::test]
+async fn windows_have_their_clients_names() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let mut windows = Vec::new();
+    for name in ["claude-code", "claude-code", "tea bot"] {
+        let client = stage.spawn();
+        let info = json!({"name": name, "version": "1"});
+        let said = json!({"protocolVersion": NEWEST, "capabilities": {}, "clientInfo": info});
+        client.request("initialize", said).await;
+        client.call("echo", json!({"text": "a"})).await;
+        windows.push(client);
+    }
+    let names = ["Claude Code 1", "Claude Code 2", "tea bot 1"];
+    for verb in ["status", "sessions", "logs"] {
+        let said = ask(&stage, &[verb]).await;
+        assert!(names.iter().all(|name| said.stdout.contains(name)), "{verb}: {said:?}");
+        let all = ask(&stage, &["sessions", "--json"]).await.json();
+        for session in all.as_array().unwrap() {
+            let number = session["connection"].to_string();
+            assert!(number.len() > 5 && !said.stdout.contains(&number), "{verb}: {number} {said:?}");
+        }
+    }
+    let closed = ask(&stage, &["session", "close", "Claude Code 2"]).await;
+    assert_eq!(closed.stdout, format!("closed \"Claude Code 2\" (pid {})\n", server.pid()), "{closed:?}");
+}

@@ -179,9 +179,9 @@ async fn serve(door: &Door, joined: Joined) {
     let here = matches!(reach, Reach::Here { .. });
     let client = Client { id, owner: door.owner.clone(), reach, first_question: hello.first_question, lost };
     let (stdio, _tasks) = pipe::open(input, output, begun);
-    tracing::info!(connection = id.0, "a front has joined");
+    tracing::info!("a front has joined");
     lines::serve(door.gateway.clone(), stdio, client, door.stop.clone()).await;
-    tracing::info!(connection = id.0, "a front has left");
+    tracing::info!(client = &*fleet.connections().name(id), "has left");
     // On one machine only a process that ends closes its connection. Over a network it may come back for its browser,
     // which waits for as long as any session does.
     if here && membership.is_only() {

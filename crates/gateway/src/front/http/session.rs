@@ -228,7 +228,7 @@ impl Sessions {
         };
         for session in silent {
             tracing::info!(
-                connection = session.protocol.connection.id.0,
+                client = &*door.gateway.fleet.connections().name(session.protocol.connection.id),
                 "an HTTP client has been silent for long; it may introduce itself again"
             );
             self.end(door, &session);

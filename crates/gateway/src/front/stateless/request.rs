@@ -15,6 +15,7 @@ use crate::{
 
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// What is asked for.
@@ -42,6 +43,8 @@ pub(in crate::front) struct Request {
     pub(super) params: Option<Raw>,
     pub(super) capabilities: Raw,
     pub(super) log_level: Option<String>,
+    /// Who the client says it is.
+    pub(in crate::front) client: Option<Fields>,
     /// What a call was parked under, and what the client answers.
     pub(super) state: Option<String>,
     pub(super) responses: Option<Fields>,
@@ -98,6 +101,7 @@ impl Request {
             params: params.map(ToOwned::to_owned),
             capabilities,
             log_level: meta.read(LOG_LEVEL).ok().flatten(),
+            client: meta.read(CLIENT).ok().flatten(),
             state: text("requestState")?,
             responses: fields
                 .read("inputResponses")

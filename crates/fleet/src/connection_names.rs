@@ -1,0 +1,123 @@
+//! What people call a connection: its client's name and a number, such as `Claude Code 2`. A connection's id is a random
+//! number that nobody can tell from another.
+//!
+//! Fronts introduce connections here when their clients do. Numbers are not used again while the process runs, so that a
+//! log never means two windows by one name.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use greenroom_core::ConnectionId;
+
+/// How many connections are remembered by name. More than can be connected at once (10,000 clients, 1,024 fronts, 4,096
+/// fronts that left), at some 150 bytes each.
+const NAMES_MAX: usize = 16_384;
+
+/// How many different clients are counted. There are a few dozens; whoever invents names all the time is a `client`.
+const CLIENTS_MAX: usize = 256;
+
+/// How long a client's own name may be, in letters: what leaves room for the other columns of a table.
+const NAME_CHARS_MAX: usize = 40;
+
+/// A connection whose client has not said who it is.
+const UNNAMED: &str = "client";
+
+/// Clients whose `clientInfo.name` is an identifier, and what people call them.
+const KNOWN: [(&str, &str); 7] = [
+    ("claude-code", "Claude Code"),
+    ("claude-ai", "Claude"),
+    ("cursor-vscode", "Cursor"),
+    ("codex-mcp-client", "Codex"),
+    ("gemini-cli-mcp-client", "Gemini CLI"),
+    ("windsurf-client", "Windsurf"),
+    ("opencode", "opencode"),
+];
+
+/// The names of a process's connections.
+#[derive(Debug, Default)]
+pub struct ConnectionNames(Mutex<Names>);
+
+#[derive(Debug, Default)]
+struct Names {
+    of: HashMap<ConnectionId, Arc<str>>,
+    /// Oldest first.
+    order: VecDeque<ConnectionId>,
+    /// How many connections of each client there have been.
+    counted: HashMap<String, u64>,
+}
+
+impl ConnectionNames {
+    /// Notes what the client of this connection calls itself, and returns the connection's name. The first word counts:
+    /// a front that joins again keeps its name.
+    pub fn introduce(&self, id: ConnectionId, client: Option<&str>) -> Arc<str> {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = names.of.get(&id) {
+            return name.clone();
+        }
+        let client = client.map(plain).filter(|name| !name.is_empty());
+        let mut client = client.unwrap_or_else(|| UNNAMED.to_owned());
+        if names.counted.len() >= CLIENTS_MAX && !names.counted.contains_key(&client) {
+            UNNAMED.clone_into(&mut client);
+        }
+        let number = names.counted.entry(client.clone()).or_default();
+        *number += 1;
+        let name: Arc<str> = format!("{client} {number}").into();
+        names.of.insert(id, name.clone());
+        names.order.push_back(id);
+        if names.order.len() > NAMES_MAX
+            && let Some(oldest) = names.order.pop_front()
+        {
+            names.of.remove(&oldest);
+        }
+        name
+    }
+
+    /// What a connection is called.
+    pub fn name(&self, id: ConnectionId) -> Arc<str> {
+        self.introduce(id, None)
+    }
+}
+
+/// A client's name as people write it: on one line, and short.
+fn plain(said: &str) -> String {
+    let known = KNOWN.into_iter().find(|(name, _)| *name == said.trim());
+    let said = known.map_or(said, |(_, name)| name);
+    let words: Vec<_> = said.split(|sign: char| sign.is_whitespace() || sign.is_control()).collect();
+    let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    let short: String = words.join(" ").chars().take(NAME_CHARS_MAX).collect();
+    short.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Connections of one client are counted, whatever it calls itself; one that comes back keeps its name.
+    #[test]
+    fn connections_are_counted_by_client() {
+        let names = ConnectionNames::default();
+        let introduced = |id: u64, client| names.introduce(ConnectionId(id), client).to_string();
+        assert_eq!(introduced(281_474_976_710_655, Some("claude-code")), "Claude Code 1");
+        assert_eq!(introduced(7, Some("claude-code")), "Claude Code 2");
+        assert_eq!(introduced(8, Some(" my\n\u{1b}agent ")), "my agent 1");
+        assert_eq!(introduced(9, None), "client 1");
+        assert_eq!(introduced(7, Some("other")), "Claude Code 2", "a front that joins again");
+        assert_eq!(&*names.name(ConnectionId(8)), "my agent 1");
+        assert_eq!(&*names.name(ConnectionId(10)), "client 2", "nobody introduced it");
+        assert_eq!(introduced(11, Some(&"x".repeat(1000))).len(), NAME_CHARS_MAX + 2);
+    }
+
+    /// Neither many connections nor many clients cost more than their limits.
+    #[test]
+    fn names_are_bounded() {
+        let names = ConnectionNames::default();
+        for id in 0..NAMES_MAX as u64 + 10 {
+            names.introduce(ConnectionId(id), Some(&format!("bot {id}")));
+        }
+        let kept = names.0.lock().unwrap();
+        assert_eq!((kept.of.len(), kept.order.len()), (NAMES_MAX, NAMES_MAX));
+        assert!(kept.counted.len() <= CLIENTS_MAX + 1);
+    }
+}
