@@ -34,7 +34,10 @@ impl Server {
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
         let mut line = String::new();
         stdout.read_line(&mut line).expect("stdout can be read");
-        let address = line.trim().strip_prefix("ready: http://").map(str::to_owned);
+        let address = line
+            .trim()
+            .strip_prefix("ready: http://")
+            .map(|address| address.trim_end_matches("/mcp").to_owned());
         let address = address.unwrap_or_else(|| panic!("{command:?} said `{line}` instead of being ready"));
         Self { child, address, _stdout: stdout }
     }

@@ -15,6 +15,7 @@ mod journal;
 mod log_writer;
 mod packages;
 mod parent;
+mod port_holder;
 mod progress;
 mod reload;
 mod report;

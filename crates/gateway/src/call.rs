@@ -320,8 +320,9 @@ impl Ended {
                 None
             }
             Err(error) => {
-                // The call has run: what it came to is told all the same.
-                self.notes.push(format!("no page: {error}; {}", error.hint()));
+                // The whole answer instead of a few values of it could be thousands of tokens that nobody asked for. It
+                // is kept, and the failure says where.
+                self.outcome = Err(Failure::from(error));
                 None
             }
         }

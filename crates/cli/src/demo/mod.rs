@@ -87,6 +87,8 @@ pub async fn run(
     // The demo shows the built-in pool, whatever else is declared; nobody's own browser is used for it.
     (settings.pools, settings.browsers) = (Vec::new(), Vec::new());
     settings.sessions.scope = Scope::Connection;
+    // What the demo's agents did is nobody's history, least of all the user's.
+    settings.records.enabled = false;
     let (shop, shop_url) = listen().await?;
     let (front, front_url) = listen().await?;
     let address = front.local_addr().context("cannot tell where the front listens")?;

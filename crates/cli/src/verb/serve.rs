@@ -9,7 +9,11 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::{Owner, port::human, settings::Resolved};
+use greenroom_core::{
+    Owner,
+    port::human,
+    settings::{Origin, Resolved},
+};
 use greenroom_engine::run_folder;
 use greenroom_gateway::{
     Reach,
@@ -19,7 +23,9 @@ use greenroom_gateway::{
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{config::Inputs, control, house::House, reload, report::Hinted, signals::Signals, tcp};
+use crate::{
+    config::Inputs, control, house::House, port_holder, reload, report::Hinted, signals::Signals, tcp,
+};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {}
@@ -62,7 +68,7 @@ pub async fn run(
     let mark = house.run_folder().0.join(control::SERVER);
     run_folder::write_whole(&mark, url.as_bytes()).context("cannot write to the data folder")?;
     // The kernel accepts from here on; whoever waits for this line may connect. A closed stdout bothers nobody.
-    let _ = writeln!(std::io::stdout().lock(), "ready: {url}");
+    let _ = writeln!(std::io::stdout().lock(), "ready: {url}/mcp");
     tracing::info!(url, "ready");
     let serving = http::serve(tcp::prepared(listener), http::site(door.clone()), closing.clone());
     let stopping = async {
@@ -105,13 +111,65 @@ async fn bind(resolved: &Resolved) -> anyhow::Result<TcpListener> {
             .hint("listen on 127.0.0.1, and reach it through a tunnel or a proxy that knows who comes")
             .into());
     }
-    TcpListener::bind(address).await.map_err(|error| {
-        let message = format!("cannot listen on {address}: {error}");
-        let hint = if error.kind() == ErrorKind::AddrInUse {
-            "another program listens there, perhaps another greenroom: `greenroom status` shows it; or give another port with --listen"
-        } else {
-            "give another address with --listen"
-        };
-        Hinted::failure(message).hint(hint).into()
-    })
+    // Whoever chose a port has told others of it; the usual one may give way to a connection that happens to have it.
+    let may_move = matches!(resolved.origin("server.listen"), Origin::Default);
+    listen(address, may_move).await
+}
+
+/// Listens at the address; or, if that may be and nobody listens there, on another port of the same host.
+async fn listen(address: SocketAddr, may_move: bool) -> anyhow::Result<TcpListener> {
+    let error = match TcpListener::bind(address).await {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    let holder = (error.kind() == ErrorKind::AddrInUse).then(|| port_holder::holder(address)).flatten();
+    let (who, hint) = match &holder {
+        Some(holder) if holder.listens => (
+            format!("{} listens there", holder.shown()),
+            "end it, or give another port with --listen; if it is a greenroom, `greenroom status` shows it",
+        ),
+        Some(holder) => (
+            format!("a connection of {} has that port, and nobody listens there", holder.shown()),
+            "try again when that connection has ended, or give another port with --listen",
+        ),
+        None if error.kind() == ErrorKind::AddrInUse => (
+            error.to_string(),
+            "another program listens there, perhaps another greenroom: `greenroom status` shows it; or give another port with --listen",
+        ),
+        None => (error.to_string(), "give another address with --listen"),
+    };
+    let message = format!("cannot listen on {address}: {who}");
+    if may_move && holder.is_some_and(|holder| !holder.listens) {
+        let listener = TcpListener::bind((address.ip(), 0)).await.context("cannot listen on any port")?;
+        tracing::warn!(
+            "{message}; a free port is used instead, which clients that were given the usual URL do not know"
+        );
+        return Ok(listener);
+    }
+    Err(Hinted::failure(message).hint(hint).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpStream;
+
+    /// The usual port gives way when only a connection has it; a chosen one does not, and says whose it is. A port where
+    /// somebody listens is never given up silently.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_port_that_a_connection_has() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (stream, taken) = (TcpStream::connect(listener.local_addr().unwrap()).await.unwrap(), listener);
+        let near = stream.local_addr().unwrap();
+        let moved = listen(near, true).await.unwrap().local_addr().unwrap();
+        assert!(moved.ip() == near.ip() && moved.port() != near.port(), "{moved}");
+        let own = format!("(pid {})", std::process::id());
+        let error = listen(near, false).await.unwrap_err().to_string();
+        assert!(error.contains("a connection of `") && error.contains(&own), "{error}");
+        for may_move in [true, false] {
+            let error = listen(taken.local_addr().unwrap(), may_move).await.unwrap_err().to_string();
+            assert!(error.contains(&own) && error.ends_with(" listens there"), "{error}");
+        }
+    }
 }

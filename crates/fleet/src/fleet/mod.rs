@@ -144,7 +144,7 @@ impl Fleet {
         work: impl FnOnce(Option<&SessionRef>, oneshot::Sender<Result<T, FleetError>>) -> Work,
     ) -> Result<T, FleetError> {
         let (asker, answer) = oneshot::channel();
-        let job = |flight: Flight| Job { work: work(flight.session(), asker), agent, flight };
+        let job = |flight: Flight| Job::new(work(flight.session(), asker), agent, flight);
         self.0.submit(owner, whose, target, job)?;
         answer.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
     }
@@ -170,7 +170,7 @@ impl Fleet {
             // Asked for by name, an empty browser is no surprise.
             registry.take_epitaph(&key);
             let work = Work::Open(asker);
-            self.0.submit_to(&mut registry, &key, home, |flight| Job { work, agent, flight })?;
+            self.0.submit_to(&mut registry, &key, home, |flight| Job::new(work, agent, flight))?;
             registry.sessions.get(&key).and_then(|handle| handle.shared.session.clone())
         };
         opened.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))?;

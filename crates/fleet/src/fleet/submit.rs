@@ -118,6 +118,7 @@ impl Inner {
             jobs: queue,
             stop: stop.clone(),
             notes,
+            abandoned: None,
             ended: ended_sender,
         };
         self.tasks.spawn(life.run());

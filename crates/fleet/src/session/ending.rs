@@ -41,6 +41,15 @@ pub(super) enum Finish {
 }
 
 impl Finish {
+    /// Whether its caller left before it was done.
+    pub(super) fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Call(asker, _) => asker.is_closed(),
+            Self::Bulk(asker, _) => asker.is_closed(),
+            Self::Open(_) | Self::Nothing => false,
+        }
+    }
+
     /// Says it. Returns notes that nobody heard.
     pub(super) fn say(self) -> Option<Vec<Note>> {
         match self {

@@ -33,6 +33,9 @@ const OPEN_TRIES: usize = 2;
 const WARN_PART: u32 = 10;
 const WARN_MAX: Duration = Duration::from_secs(60);
 
+/// How long a call waits behind a cancelled one before its answer says so. A shorter wait is no question to anybody.
+const HELD_UP: Duration = Duration::from_secs(1);
+
 /// Everything a session's task owns.
 pub(crate) struct Life {
     pub(crate) fleet: Arc<Inner>,
@@ -42,6 +45,8 @@ pub(crate) struct Life {
     pub(crate) jobs: mpsc::Receiver<Job>,
     pub(crate) stop: CancellationToken,
     pub(crate) notes: Vec<Note>,
+    /// The last call, if its caller left while it ran: its tool, and when the engine was done with it.
+    pub(crate) abandoned: Option<(Arc<str>, Instant)>,
     /// Set when everything is given back.
     pub(crate) ended: watch::Sender<bool>,
 }
@@ -216,8 +221,11 @@ impl Life {
         loop {
             if let Some(job) = next.take() {
                 match self.job(job, instance, seat, &mut lost).await {
-                    // Notes that nobody heard are said again with the next answer.
-                    Ok(finish) => self.notes.extend(finish.say().unwrap_or_default()),
+                    // Notes that nobody heard are said again with the next answer, but those about that very call.
+                    Ok(finish) => {
+                        let unheard = finish.say().unwrap_or_default().into_iter();
+                        self.notes.extend(unheard.filter(|note| !matches!(note, Note::HeldUp { .. })));
+                    }
                     Err(ending) => return ending,
                 }
             }
@@ -255,7 +263,10 @@ impl Life {
             return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
         }
         self.shared.used();
-        let Job { work, agent, flight } = job;
+        let held_up = self.held_up(&job);
+        self.notes.extend(held_up);
+        let tool = job.tool();
+        let Job { work, agent, flight, .. } = job;
         let (pool, session) = (self.home.pool.name.clone(), self.shared.session.clone());
         let ran = Ran { pool, instance, session };
         let outcome = match work {
@@ -277,7 +288,19 @@ impl Life {
         };
         self.shared.used();
         drop(flight);
+        if let (Ok(finish), Some(tool)) = (&outcome, tool)
+            && finish.is_abandoned()
+        {
+            self.abandoned = Some((tool, Instant::now()));
+        }
         outcome.map_err(|(end, last)| Ending { end, last: Some(last), unserved: None })
+    }
+
+    /// What a call hears that waited for one whose caller had left.
+    fn held_up(&mut self, job: &Job) -> Option<Note> {
+        let (tool, done) = self.abandoned.take()?;
+        let waited = done.saturating_duration_since(job.queued);
+        (waited >= HELD_UP).then_some(Note::HeldUp { tool, waited })
     }
 
     async fn one(

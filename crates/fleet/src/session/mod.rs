@@ -80,6 +80,8 @@ pub(crate) struct Job {
     pub(crate) work: Work,
     pub(crate) agent: Arc<dyn Agent>,
     pub(crate) flight: Flight,
+    /// Since when it waits.
+    pub(crate) queued: Instant,
 }
 
 pub(crate) enum Work {
@@ -94,6 +96,19 @@ pub(crate) enum Work {
 pub(crate) type Asker<T> = oneshot::Sender<Result<T, FleetError>>;
 
 impl Job {
+    pub(crate) fn new(work: Work, agent: Arc<dyn Agent>, flight: Flight) -> Self {
+        Self { work, agent, flight, queued: Instant::now() }
+    }
+
+    /// The tool that it calls; the first of several.
+    fn tool(&self) -> Option<Arc<str>> {
+        match &self.work {
+            Work::Call(call, ..) => Some(call.tool.clone()),
+            Work::Bulk(bulk, _) => bulk.calls.first().map(|call| call.tool.clone()),
+            Work::Open(_) => None,
+        }
+    }
+
     /// Nobody waits for it any more.
     fn is_abandoned(&self) -> bool {
         match &self.work {

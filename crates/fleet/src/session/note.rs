@@ -21,6 +21,8 @@ pub enum Note {
     NewTab(NewTab),
     /// One of its tabs crashed; the session goes on.
     Crashed(Crash),
+    /// The call waited for one that was cancelled: the engine does not stop in the middle of a call.
+    HeldUp { tool: Arc<str>, waited: Duration },
     /// The session ends soon.
     Expiring(Duration),
 }
@@ -30,7 +32,7 @@ impl Note {
     pub fn restarted(&self) -> Option<&Ended> {
         match self {
             Self::Restarted(ended) | Self::Reopened(ended) => Some(ended),
-            Self::NewTab(_) | Self::Crashed(_) | Self::Expiring(_) => None,
+            Self::NewTab(_) | Self::Crashed(_) | Self::HeldUp { .. } | Self::Expiring(_) => None,
         }
     }
 }
@@ -89,6 +91,13 @@ impl fmt::Display for Note {
                 write!(
                     f,
                     "a tab crashed ({why}): {shown}{more}; what it showed is gone and its refs are void, the session's cookies and other tabs are as they were"
+                )
+            }
+            Self::HeldUp { tool, waited } => {
+                write!(
+                    f,
+                    "this call waited {} for {tool}, which was cancelled: the engine ends a call in its own time, and a session runs one call after the other; another sessionId does not wait",
+                    human(*waited)
                 )
             }
             Self::Expiring(left) => {

@@ -1,7 +1,7 @@
 //! Callers that leave. A cancellation is a dropped future, nothing else.
 
 use greenroom_core::{InstanceId, Lost};
-use greenroom_fleet::{Ended, FleetError};
+use greenroom_fleet::{Ended, FleetError, Note};
 use tokio::time::{Instant, advance};
 
 use crate::stage::{CALL, LEASE, MS, Stage, crash, settle};
@@ -38,6 +38,36 @@ async fn a_running_call_whose_caller_left_keeps_the_seat_busy() {
     let said = next.await.unwrap().unwrap();
     assert_eq!((said.seat, said.notes), (1, vec![]));
     assert_eq!(stage.world.counts().opens, 1);
+    stage.end().await;
+}
+
+/// A call that waited for a cancelled one hears so, by the tool's name and for how long; the one after it does not, nor one
+/// that came when the engine was done.
+#[tokio::test(start_paused = true)]
+async fn a_call_behind_a_cancelled_one_hears_why_it_waited() {
+    let stage = Stage::new(1, 1);
+    let left = stage.begin("a", "hold-wait").await;
+    let held = stage.world.held().await;
+    left.abort();
+    let next = stage.begin("a", "click").await;
+    advance(MS * 12_000).await;
+    held.answer();
+    let said = next.await.unwrap().unwrap();
+    let [note @ Note::HeldUp { tool, waited }] = said.notes.as_slice() else { panic!("{said:?}") };
+    assert_eq!((&**tool, *waited), ("hold-wait", MS * 12_000));
+    assert!(
+        note.to_string().starts_with("this call waited 12 s for hold-wait, which was cancelled"),
+        "{note}"
+    );
+    assert_eq!(stage.call("a", "click").await.unwrap().notes, vec![]);
+
+    let left = stage.begin("a", "hold-again").await;
+    let held = stage.world.held().await;
+    left.abort();
+    advance(MS * 12_000).await;
+    held.answer();
+    settle().await;
+    assert_eq!(stage.call("a", "click").await.unwrap().notes, vec![], "it did not wait");
     stage.end().await;
 }
 

@@ -1,4 +1,4 @@
-//! A program that says where it listens: `ready: http://HOST:PORT` on stdout.
+//! A program that says where it listens: `ready: http://HOST:PORT/mcp` on stdout.
 
 use std::{net::SocketAddr, process::ExitStatus};
 
@@ -21,7 +21,9 @@ impl Server {
         let process = launch.spawn();
         let address = eventually("the line `ready: …` of the server", || {
             let lines = process.transcript();
-            lines.iter().find_map(|line| line.strip_prefix("<-- ready: http://")?.parse().ok())
+            lines.iter().find_map(|line| {
+                line.strip_prefix("<-- ready: http://")?.trim_end_matches("/mcp").parse().ok()
+            })
         })
         .await;
         Self { process, address }

@@ -44,6 +44,29 @@ async fn ready_when_a_browser_is() {
     assert_eq!(ready(&server).await.1, json!({"status": "ready", "records": "kept"}));
 }
 
+/// Whoever opens the server's address in a browser reads what it is and how to connect: plain HTML that loads and runs
+/// nothing, at the address that the server listens at.
+#[tokio::test]
+async fn a_page_for_people() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let mut page = server.get("/").await;
+    assert_eq!(page.status, 200);
+    let policy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    for (name, value) in [("content-security-policy", policy), ("content-type", "text/html; charset=utf-8")] {
+        assert_eq!(page.header(name).unwrap_or_default(), value);
+    }
+    let html = page.body().await;
+    assert!(html.contains(&format!("<pre>{}/mcp</pre>", server.url())), "{html}");
+    for part in ["href=\"/health\"", "href=\"/api/openapi.json\""] {
+        assert!(html.contains(part), "{html}");
+    }
+    assert!(!html.contains("<script") && !html.contains("src="), "{html}");
+    let mut foreign = server.wire().await;
+    foreign.send("GET / HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n").await;
+    assert_eq!(foreign.reply().await.status, 403);
+}
+
 /// A server whose engine cannot start says why, lives on, and is ready when that is mended.
 #[tokio::test]
 async fn an_engine_that_fails() {

@@ -95,7 +95,7 @@ async fn mistakes() {
         ("POST", "/mcp", &[json, session], "", 400, "not JSON"),
         ("POST", "/mcp", &[json, session], "[]", 400, "an empty batch"),
         ("POST", "/mcp", &[json, session], "{}", 400, "not a JSON-RPC message"),
-        ("GET", "/", &[], "", 404, "MCP is at /mcp"),
+        ("GET", "/nowhere", &[], "", 404, "MCP is at /mcp"),
         ("POST", "/mcp/", &[json, session], PING, 404, "MCP is at /mcp"),
         ("GET", "/control/status", &[], "", 404, "MCP is at /mcp"),
         ("PUT", "/mcp", &[session], "", 405, "no sense"),

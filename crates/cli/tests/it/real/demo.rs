@@ -61,6 +61,7 @@ fn everybody_sees_themselves() {
         assert!(!look::listens(port), "{url} still listens");
     }
     assert_eq!(look::runs(data.path()), [] as [PathBuf; 0]);
+    assert!(!data.path().join("records.db").exists(), "the demo's calls are not the user's history");
 }
 
 /// For people, and without a terminal: lines that begin with a name, no colours, and a table at the end.

@@ -260,6 +260,13 @@ async fn pages_of_a_page() {
     let next = json!({"cache_key": first["cache_key"], "offset": 3, "output_format": "json"});
     let second = read(house.call("", "browser_snapshot", next).await.ok());
     assert_eq!(second["items"], json!(["open 4", "open 5", "open 6"]), "{second}");
+    let unsuited = json!({"url": site.url("/table?rows=50"), "jmespath_query": "abs([0].role)"});
+    let unsuited = house.client.call("browser_navigate", unsuited).await;
+    assert_eq!(unsuited["result"]["isError"], true, "{unsuited}");
+    let why = unsuited["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(why.contains("abs([0].role)") && why.contains("an array of "), "{why}");
+    assert!(unsuited.to_string().len() < 2_000, "the whole page is not sent: {unsuited}");
+    house.navigate("", &site.url("/console")).await.ok();
     let expired = json!({"cache_key": "nobody's", "offset": 3, "url": site.url("/table?rows=50")});
     let expired = house.client.call("browser_navigate", expired).await;
     assert_eq!(expired["result"]["_meta"]["greenroom/error"]["code"], "page_expired", "{expired}");

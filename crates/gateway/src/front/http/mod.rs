@@ -11,6 +11,7 @@ mod get;
 mod headers;
 mod join;
 mod listen;
+mod page;
 mod post;
 mod probes;
 mod refusal;
@@ -70,8 +71,13 @@ pub fn site(door: Arc<Door>) -> Router {
     let rest = rest::router(door.gateway.clone(), door.owner.clone(), changes)
         .layer(DefaultBodyLimit::disable())
         .layer(names);
+    let page = Router::new()
+        .route("/", routing::get(page::show))
+        .layer(middleware::from_fn_with_state(door.clone(), check::names))
+        .with_state(door.clone());
     router(door)
         .merge(rest)
+        .merge(page)
         .fallback(|| async { refusal::not_found() })
         .method_not_allowed_fallback(|| async { refusal::wrong_method() })
 }

@@ -87,6 +87,9 @@ pub(crate) enum PageError {
     NothingToCount(&'static str),
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// The query is well formed, and cannot be used on what the call brought.
+    #[error("{error}\nThe call has run; the query was given {data}")]
+    Unsuited { error: QueryError, data: String },
     #[error("greenroom failed to read this answer as data")]
     Failed,
     #[error("cache_key `{0}` is unknown or expired")]
@@ -102,7 +105,9 @@ impl PageError {
             Self::Limit(_) => "leave limit out for 1,000",
             Self::Offset(_) => "offset counts items, from 0",
             Self::NothingToCount(_) => "flatten: true makes a list of all nodes",
-            Self::Query(_) => "the functions are those of JMESPath, and nvl, int, str, regex_replace",
+            Self::Query(_) | Self::Unsuited { .. } => {
+                "the functions are those of JMESPath, and nvl, int, str, regex_replace"
+            }
             Self::Failed => "read it as text, without flatten and jmespath_query",
             Self::Expired(_) => "make the call again without cache_key; its answer has a new one",
             Self::OtherQuery { .. } => {
@@ -192,9 +197,47 @@ impl Page {
 pub(crate) fn prepare(value: Value, flatten: bool, jmespath_query: Option<&str>) -> Result<Value, PageError> {
     let value = if flatten { flatten::flatten(value) } else { value };
     Ok(match jmespath_query {
-        Some(expression) => query(expression, &value)?,
+        Some(expression) => {
+            query(expression, &value).map_err(|error| PageError::Unsuited { error, data: outline(&value) })?
+        }
         None => value,
     })
+}
+
+/// How many keys of an object an error names, and how long a key may be in it, in letters.
+const KEYS_SHOWN: usize = 20;
+const KEY_CHARS_SHOWN: usize = 40;
+
+/// What a value is at the top: its type, and the keys or the length that a query meets first.
+fn outline(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "a boolean".to_owned(),
+        Value::Number(_) => "a number".to_owned(),
+        Value::String(text) => format!("a string of {} letters", text.chars().count()),
+        Value::Array(items) => match items.first() {
+            None => "an empty array".to_owned(),
+            Some(first) => {
+                format!("an array of {}, the first of which is {}", items.len(), outline_of_item(first))
+            }
+        },
+        Value::Object(_) => outline_of_item(value),
+    }
+}
+
+fn outline_of_item(value: &Value) -> String {
+    let Value::Object(fields) = value else {
+        return if value.is_array() { "an array".to_owned() } else { outline(value) };
+    };
+    if fields.is_empty() {
+        return "an empty object".to_owned();
+    }
+    let short = |key: &String| format!("`{}`", key.chars().take(KEY_CHARS_SHOWN).collect::<String>());
+    let mut keys: Vec<_> = fields.keys().take(KEYS_SHOWN).map(short).collect();
+    if fields.len() > KEYS_SHOWN {
+        keys.push(format!("{} more", fields.len() - KEYS_SHOWN));
+    }
+    format!("an object with the keys {}", keys.join(", "))
 }
 
 /// A part of a whole result. What is no list is one item.
@@ -266,6 +309,29 @@ mod tests {
         check(&json!({"a": 1}), 0, 1, &json!({"a": 1}), false);
         check(&json!({"a": 1}), 1, 1, &json!([]), false);
         check(&json!(null), 0, 10, &json!(null), false);
+    }
+
+    /// A query that does not suit its data hears what the data is, in few words however much there is.
+    #[test]
+    fn unsuited_queries_hear_what_the_data_is() {
+        let long = Value::Object((0..500).map(|n| (format!("{n:0>99}"), json!(n))).collect());
+        for (data, outline) in [
+            (
+                json!([{"role": "list", "ref": "e1"}]),
+                "an array of 1, the first of which is an object with the keys `role`, `ref`",
+            ),
+            (json!({"a": 1}), "an object with the keys `a`"),
+            (json!("text"), "a string of 4 letters"),
+            (json!([[1]]), "an array of 1, the first of which is an array"),
+            (json!([]), "an empty array"),
+            (json!(null), "null"),
+            (json!({}), "an empty object"),
+            (long, "480 more"),
+        ] {
+            let error = prepare(data, false, Some("abs('a')")).expect_err("`abs` wants a number").to_string();
+            assert!(error.ends_with(outline) && error.len() < 2_000, "{error}");
+            assert!(error.contains("abs('a')") && error.contains("The call has run"), "{error}");
+        }
     }
 
     /// A page is made flat first and asked then.

@@ -1,0 +1,106 @@
+//! Who has a TCP port of this machine that could not be bound, as far as `/proc` tells.
+//!
+//! The usual port lies in the range from which Linux gives outgoing connections theirs. So it may be taken although
+//! nobody listens there, and `address already in use` alone sends people looking for a server that does not exist.
+
+use std::{fs, net::SocketAddr, path::Path};
+
+/// A socket's state in `/proc/net/tcp` when it listens.
+const LISTEN: &str = "0A";
+
+/// What has a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// It listens there. Otherwise it is a connection that happens to have that port at its near end.
+    pub listens: bool,
+    /// The program's name and process id; `None` for a program of another user, whose files cannot be looked at.
+    pub program: Option<(String, u32)>,
+}
+
+impl Holder {
+    /// The program, as it is said.
+    pub fn shown(&self) -> String {
+        match &self.program {
+            Some((name, pid)) => format!("`{name}` (pid {pid})"),
+            None => "a program of another user".to_owned(),
+        }
+    }
+}
+
+/// Who has this port: whoever listens there, or else a connection. `None` where nothing can be told, as without `/proc`.
+pub fn holder(address: SocketAddr) -> Option<Holder> {
+    let mut found: Vec<_> = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .into_iter()
+        .filter_map(|path| fs::read_to_string(path).ok())
+        .flat_map(|table| sockets(&table, address.port()))
+        .collect();
+    // Whoever listens is the reason, whatever connections it has there.
+    found.sort_by_key(|socket| !socket.listens);
+    let Socket { listens, inode } = found.first()?;
+    Some(Holder { listens: *listens, program: program(Path::new("/proc"), *inode) })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Socket {
+    listens: bool,
+    inode: u64,
+}
+
+/// The sockets of a table of `/proc/net` whose near end has this port.
+fn sockets(table: &str, port: u16) -> Vec<Socket> {
+    let socket = |line: &str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let (_, near) = fields.get(1)?.rsplit_once(':')?;
+        let inode = fields.get(9)?.parse().ok()?;
+        let is_meant = u16::from_str_radix(near, 16).ok()? == port;
+        is_meant.then(|| Socket { listens: fields.get(3) == Some(&LISTEN), inode })
+    };
+    table.lines().skip(1).filter_map(socket).collect()
+}
+
+/// The program that has this socket open.
+fn program(proc: &Path, inode: u64) -> Option<(String, u32)> {
+    let wanted = format!("socket:[{inode}]");
+    let holds = |process: &Path| {
+        let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        files.filter_map(|file| fs::read_link(file.path()).ok()).any(|target| target.as_os_str() == &*wanted)
+    };
+    let process = fs::read_dir(proc).ok()?.flatten().find_map(|process| {
+        let pid: u32 = process.file_name().to_str()?.parse().ok()?;
+        holds(&process.path()).then_some((pid, process.path()))
+    });
+    let (pid, path) = process?;
+    let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+    Some((name.trim().to_owned(), pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::{TcpListener, TcpStream};
+
+    /// Rows of the kernel's table are read by port; the first line is a heading.
+    #[test]
+    fn tables() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+            0: 0100007F:86C5 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 41 1 0 100 0 0 10 0\n   \
+            1: 0100007F:86C5 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 42 1 0 20 4 30 10 -1\n   \
+            2: 0100007F:1F90 0100007F:86C5 01 00000000:00000000 00:00000000 00000000     0        0 43 1 0 20 4 30 10 -1\n";
+        let found = sockets(table, 34501);
+        assert_eq!(found, [Socket { listens: true, inode: 41 }, Socket { listens: false, inode: 42 }]);
+        assert_eq!(sockets("", 1), []);
+    }
+
+    /// This process is found as the holder of its own ports, and whether it listens there.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn this_process() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let listens = holder(address).unwrap();
+        assert_eq!((listens.listens, listens.program.unwrap().1), (true, std::process::id()));
+        let connection = holder(stream.local_addr().unwrap()).unwrap();
+        assert_eq!((connection.listens, connection.program.unwrap().1), (false, std::process::id()));
+    }
+}

@@ -1,0 +1,62 @@
+//! `GET /`: a page for a person who opened the server's address in a browser. It says what this is and how a client
+//! connects. It is plain HTML: no scripts, no styles, nothing that is loaded from anywhere.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{
+        HeaderMap, HeaderValue,
+        header::{
+            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+            X_CONTENT_TYPE_OPTIONS,
+        },
+    },
+};
+
+use super::Door;
+
+/// Nothing is loaded, sent, framed or run.
+const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub(super) async fn show(State(door): State<Arc<Door>>) -> (HeaderMap, String) {
+    let fixed: [(HeaderName, &'static str); 5] = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    let headers = fixed.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
+    // Its own address, made of numbers: nothing in it needs escaping.
+    let site = door.gateway.recall.site.get().map_or("http://127.0.0.1:34501", String::as_str);
+    (headers, page(site))
+}
+
+fn page(site: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "<!doctype html>
+<html lang=\"en\">
+<head><meta charset=\"utf-8\"><title>greenroom</title></head>
+<body>
+<h1>greenroom {version}</h1>
+<p>This server gives AI agents their own isolated browsers, over MCP. It has no page to work with; an MCP client connects
+to it:</p>
+<pre>{site}/mcp</pre>
+<p>For example:</p>
+<pre>greenroom setup claude
+claude mcp add --transport http greenroom {site}/mcp</pre>
+<p>What else is here:</p>
+<ul>
+<li><a href=\"/health\">/health</a>: this process answers</li>
+<li><a href=\"/ready\">/ready</a>: a browser can be had</li>
+<li><a href=\"/metrics\">/metrics</a>: figures for Prometheus</li>
+<li><a href=\"/api/openapi.json\">/api/openapi.json</a>: the interface for programs</li>
+</ul>
+<p><code>greenroom status</code> shows sessions and browsers in a terminal.</p>
+</body>
+</html>
+"
+    )
+}
