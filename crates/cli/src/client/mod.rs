@@ -179,6 +179,11 @@ fn joined(old: &Entry, new: &Entry) -> Entry {
     }
     let mut joined = old.clone();
     for (key, value) in new {
+        // Variables are put beside those that are there.
+        if let (Some(Value::Object(old)), Value::Object(new)) = (joined.get_mut(key), value) {
+            old.extend(new.clone());
+            continue;
+        }
         // A command without a type is a program to start, for every client.
         if key != "type" || old.contains_key(key) || value != "stdio" {
             joined.insert(key.clone(), value.clone());

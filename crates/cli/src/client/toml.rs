@@ -106,9 +106,13 @@ fn checked(text: String, mut meant: Json, section: &str, entry: &Entry, replaced
     }
 }
 
-/// Entries have strings and lists of strings, and no more.
+/// Entries have strings, lists of strings and variables, and no more.
 fn from_json(json: &Json) -> Option<Value> {
     match json {
+        Json::Object(fields) => {
+            let fields = fields.iter().filter_map(|(key, value)| Some((key, from_json(value)?)));
+            Some(Value::InlineTable(fields.collect()))
+        }
         Json::String(text) => Some(Value::from(text.as_str())),
         Json::Array(items) => Some(Value::Array(items.iter().filter_map(Json::as_str).collect::<Array>())),
         _ => None,

@@ -13,7 +13,10 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_core::{printable::printable_lines, settings::Resolved};
+use greenroom_core::{
+    printable::printable_lines,
+    settings::{CONFIG_VARIABLE, Resolved, SETTINGS, is_ours},
+};
 use serde_json::json;
 
 use crate::{
@@ -92,7 +95,18 @@ pub fn run(
         Hinted::usage("there is no home folder to look for the client's file in")
             .hint("set HOME, or give --project")
     })?;
-    let entry = client.entry(&server(surroundings, args)?);
+    let mut entry = client.entry(&server(surroundings, args)?);
+    if args.url.is_none() {
+        let Carried { variables, withheld } = carried(surroundings);
+        if !variables.is_empty() {
+            entry.insert("env".to_owned(), variables.into());
+        }
+        for name in withheld {
+            progress::note(&format!(
+                "note: {name} is not written, as it may hold a password; the client's greenroom does not have it unless your greenroom.toml does"
+            ));
+        }
+    }
     let needs = if args.url.is_some() {
         Some("see that `greenroom serve` runs there")
     } else {
@@ -124,6 +138,48 @@ pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<()
         "put it after `--`: `greenroom setup {} -- --{flag} …`; or set it in your greenroom.toml",
         client.word()
     )))
+}
+
+/// Settings in the environment, which the client's greenroom would otherwise not have.
+struct Carried {
+    variables: Entry,
+    /// Names of those that are not written to a file, since they may hold a secret.
+    withheld: Vec<String>,
+}
+
+fn carried(surroundings: &Surroundings) -> Carried {
+    let mut carried = Carried { variables: Entry::new(), withheld: Vec::new() };
+    let is_setting = |name: &str| {
+        name == CONFIG_VARIABLE
+            || (name.starts_with("PW_MCP_PROXY_") && is_ours(name))
+            || SETTINGS.iter().any(|setting| setting.variable() == name)
+    };
+    let ours = surroundings
+        .variables
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_str().filter(|name| is_setting(name))?, value.to_str()?)));
+    for (name, value) in ours {
+        if may_be_secret(value) {
+            carried.withheld.push(name.to_owned());
+        } else {
+            carried.variables.insert(name.to_owned(), value.into());
+        }
+    }
+    // In one order, whatever the environment's is.
+    carried.variables.sort_keys();
+    carried.withheld.sort();
+    carried
+}
+
+/// Whether a value has a user and a password in an address, or names a credential.
+fn may_be_secret(value: &str) -> bool {
+    let lower = value.to_lowercase();
+    let has_login =
+        value.split("://").skip(1).any(|rest| rest.split('/').next().is_some_and(|host| host.contains('@')));
+    has_login
+        || ["password", "token", "secret", "api_key", "apikey", "authorization"]
+            .iter()
+            .any(|word| lower.contains(word))
 }
 
 fn engine_is_missing(resolved: &Resolved) -> bool {

@@ -71,6 +71,32 @@ fn run_and_read(place: &Place, file: &str, arguments: &[&str]) -> String {
     format!("{said}----- {file} -----\n{after}")
 }
 
+/// Settings of the environment go with the entry as its variables, so that the client's greenroom has them too; one with a
+/// password in it does not, and that is said. What the user put there stays.
+#[test]
+fn variables_go_with_the_entry() {
+    for Case { client, file, .. } in CASES {
+        let place = Place::new()
+            .env("GREENROOM_POOL_SLOTS", "2")
+            .env("PW_MCP_PROXY_PROXY_SERVER", "http://ann:hunter2@proxy:1")
+            .env("GREENROOM_RUN", "x");
+        let said = run_and_read(&place, file, &["setup", client, "--yes"]);
+        assert!(said.starts_with("exit code: 0"), "{said}");
+        let written = place.read(file).unwrap();
+        assert!(written.contains("GREENROOM_POOL_SLOTS") && !written.contains("GREENROOM_RUN"), "{written}");
+        assert!(!said.contains("hunter2"), "{said}");
+        assert!(
+            said.contains("note: PW_MCP_PROXY_PROXY_SERVER is not written, as it may hold a password"),
+            "{said}"
+        );
+        let again = run_and_read(&place, file, &["setup", client, "--yes"]);
+        assert!(again.contains("already there"), "{again}");
+        let place = place.file(file, &written.replace("GREENROOM_POOL_SLOTS", "MINE"));
+        let joined = run_and_read(&place, file, &["setup", client, "--yes"]);
+        assert!(joined.contains("MINE") && joined.contains("GREENROOM_POOL_SLOTS"), "{joined}");
+    }
+}
+
 /// Without a file, and with an empty one, the entry is all there is; run again, it is already there and
 /// nothing is touched.
 #[test]
