@@ -14,6 +14,7 @@ use greenroom_engine::launcher::Launcher;
 use crate::{
     config::Surroundings,
     doctor::{self, Finding, Patient, Status},
+    view::terminal::{Paint, Terminal},
 };
 
 #[derive(Debug, clap::Args)]
@@ -28,28 +29,37 @@ pub struct Args {
 }
 
 pub async fn run(resolved: Resolved, surroundings: Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+    let terminal = Terminal::stdout(&surroundings);
     let launcher = Launcher::start("doctor").context("cannot start the launcher's thread")?;
     let findings =
         doctor::examine(Patient { resolved, surroundings, launcher, browse: !args.no_browse }).await;
     let text = if args.json {
         serde_json::to_string_pretty(&findings)? + "\n"
     } else {
-        printable_lines(&as_table(&findings)).into_owned()
+        as_table(&findings, terminal)
     };
     io::stdout().lock().write_all(text.as_bytes())?;
     let failed = findings.iter().any(|finding| finding.status == Status::Failed);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn as_table(findings: &[Finding]) -> String {
+fn as_table(findings: &[Finding], terminal: Terminal) -> String {
     let ids = findings.iter().map(|finding| finding.id.len()).max().unwrap_or(0);
     let mut table = String::new();
     for Finding { id, status, message, fix } in findings {
-        let status = status.as_str();
-        table += &format!("{status:7}  {id:ids$}  {message}\n");
+        let paint = match status {
+            Status::Ok => Paint::Green,
+            Status::Warning => Paint::Yellow,
+            Status::Failed => Paint::Red,
+            Status::Skipped => Paint::Dim,
+        };
+        let status = terminal.paint(paint, &format!("{:7}", status.as_str()));
+        // Names of files and words of others are in it: none of them drives the terminal.
+        table += &format!("{status}  {id:ids$}  {}\n", printable_lines(message));
         if let Some(fix) = fix {
             let nothing = "";
-            table += &format!("{nothing:7}  {nothing:ids$}  fix: {fix}\n");
+            let fix = printable_lines(fix);
+            table += &format!("{nothing:7}  {nothing:ids$}  {} {fix}\n", terminal.paint(Paint::Bold, "fix:"));
         }
     }
     let count = |wanted: Status| findings.iter().filter(|finding| finding.status == wanted).count();
@@ -63,4 +73,26 @@ fn as_table(findings: &[Finding]) -> String {
         })
         .collect();
     table + &format!("\n{}\n", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a terminal the status has a colour, which says nothing that the word does not; elsewhere there is none, and what
+    /// was found cannot drive a terminal.
+    #[test]
+    fn colours() {
+        let found = |status, message: &str| Finding {
+            id: "node",
+            status,
+            message: message.to_owned(),
+            fix: Some("install it".to_owned()),
+        };
+        let findings = [found(Status::Ok, "fine"), found(Status::Failed, "gone\x1b[2J")];
+        let coloured = as_table(&findings, Terminal { colour: true, ..Terminal::default() });
+        assert!(coloured.contains("\x1b[32mok     \x1b[0m  node  fine\n"), "{coloured:?}");
+        assert!(coloured.contains("\x1b[31mfailed \x1b[0m  node  gone\\u{1b}[2J\n"), "{coloured:?}");
+        assert!(!as_table(&findings, Terminal::default()).contains('\x1b'));
+    }
 }

@@ -1,6 +1,6 @@
 //! `greenroom mcp`: serves one agent over stdin and stdout, through a running server if there is one.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{io::IsTerminal, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use greenroom_core::settings::{Origin, Resolved, SETTINGS};
@@ -14,10 +14,17 @@ use greenroom_gateway::{
 use greenroom_mcp::stdio;
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::Surroundings, house::House, join::Place, parent, report::Hinted, signals::Signals};
+use crate::{
+    config::Surroundings, house::House, join::Place, parent, progress, report::Hinted, signals::Signals,
+};
 
 /// Settings that a front has itself; all others are its server's when it has joined one.
 const OWN_SETTINGS: [&str; 2] = ["data_dir", "log"];
+
+/// What a person reads who started it in a terminal.
+const BY_HAND: &str = "greenroom mcp speaks MCP with a client over stdin and stdout; clients start it themselves, and there is nothing to type here.
+To connect a client: `greenroom setup claude` (or cursor, vscode, codex). To serve many over HTTP: `greenroom serve`.
+To see it at work: `greenroom demo`. Ctrl-C ends this.";
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -36,6 +43,9 @@ pub async fn run(
     journal: Arc<Journal>,
     args: &Args,
 ) -> anyhow::Result<ExitCode> {
+    if std::io::stdin().is_terminal() {
+        progress::note(BY_HAND);
+    }
     let stop = Signals::listen(false)?.stop;
     parent::watch(stop.clone());
     if let Some(url) = &args.server {

@@ -58,6 +58,23 @@ async fn until(pieces: &mut mpsc::UnboundedReceiver<String>, seen: &mut String, 
     }
 }
 
+/// Whoever starts `greenroom mcp` in a terminal reads what it is and what to do instead; a client, whose stdin is none, does
+/// not.
+#[tokio::test]
+async fn mcp_started_by_hand() {
+    let stage = Stage::new();
+    let (_ours, theirs) = terminal(80, 20);
+    let mut child =
+        greenroom(&stage, &["mcp"]).stdin(Stdio::from(theirs)).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = within(PATIENCE, lines.next_line()).await.unwrap().unwrap();
+    assert!(first.starts_with("greenroom mcp speaks MCP with a client"), "{first}");
+    let second = within(PATIENCE, lines.next_line()).await.unwrap().unwrap();
+    assert!(second.contains("greenroom setup claude") && second.contains("greenroom serve"), "{second}");
+    within(PATIENCE, child.kill()).await.unwrap();
+    assert_eq!(stage.client().await.stderr(), "");
+}
+
 /// The view follows what happens, has colours, fits the terminal, and Ctrl-C gives the terminal back as it was.
 #[tokio::test]
 async fn live_on_a_terminal() {
