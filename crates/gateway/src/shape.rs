@@ -1,7 +1,11 @@
 //! Gives an answer its final form: how much of it is sent, with linked files where their links were, what changed instead
 //! of what is, and notes at its end. All other bytes of the engine's answer stay as they are.
 
-use std::{borrow::Cow, collections::HashMap, ops::Range};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
 
 use greenroom_core::{
     Artifact, ArtifactKind, Fields, Raw, RefId, Reply, port::Content, raw::encode, settings::Responses,
@@ -99,7 +103,9 @@ fn inline(result: Raw, artifacts: &[Artifact], notes: &mut Vec<String>, form: &F
             (None, Some(ref_id)) => shortened(text, left, ref_id, notes),
             _ => None,
         };
-        let instead = changed.or(shorter).or_else(|| artifact.instead.clone());
+        // An empty block says less than a word.
+        let empty = text.trim().is_empty().then(|| EMPTY_PAGE.to_owned());
+        let instead = changed.or(shorter).or(empty).or_else(|| artifact.instead.clone());
         edits.extend(instead.map(|text| (artifact.place.clone(), text)));
         edits.sort_by_key(|(place, _)| place.start);
     }
@@ -114,6 +120,9 @@ fn inline(result: Raw, artifacts: &[Artifact], notes: &mut Vec<String>, form: &F
     }
     result
 }
+
+/// What stands for the snapshot of a page without content.
+const EMPTY_PAGE: &str = "(the page is empty)";
 
 /// Bytes of a token, roughly: what stands beside a snapshot is counted no better than that.
 const TOKEN_BYTES: usize = 4;
@@ -178,9 +187,11 @@ fn recallable(form: &Form<'_>, ref_id: &RefId) -> Vec<String> {
         return Vec::new();
     }
     let mut notes = vec![format!("ref_id: {ref_id}")];
-    // Those that stand in the answer the agent has already.
-    let (inside, files) = blobs.split_at_checked(embedded.len()).unwrap_or((blobs, &[]));
-    for file in files.iter().filter(|file| inside.iter().all(|blob| blob.id != file.id)) {
+    // What only stands in the answer the agent has already. A file that stands in it too is named: the path that the
+    // engine says is a private one, where nobody else finds it.
+    let (_, files) = blobs.split_at_checked(embedded.len()).unwrap_or((blobs, &[]));
+    let mut named = HashSet::new();
+    for file in files.iter().filter(|file| named.insert(&file.id)) {
         let name = file.name.as_deref().unwrap_or("file");
         let mut note = format!("{name}: greenroom://blobs/{} ({}, {} bytes)", file.id, file.mime, file.bytes);
         if let Some(site) = form.site {

@@ -189,11 +189,14 @@ impl Shown {
     }
 }
 
-/// Of every tool that shows a page; what the words mean is in the instructions.
+/// Of every tool that shows a page, so it says no more than what a model needs to choose.
 fn mode() -> Raw {
     let words: Vec<_> = Mode::WORDS.iter().map(|(word, _)| word).collect();
-    encode(&json!({ "type": "string", "enum": words }))
+    encode(&json!({ "type": "string", "enum": words, "description": MODE_DESCRIPTION }))
 }
+
+/// What `mode` chooses.
+const MODE_DESCRIPTION: &str = "Answer: diff = what changed, inline = page, refs = ref_id only";
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! What is known of a call that has ended: what forms of its answer are made of, and what a program is told.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{collections::HashSet, sync::Arc, time::SystemTime};
 
 use greenroom_core::{
     Fields, RefId,
@@ -62,8 +62,11 @@ impl From<&Kept> for Fields {
             metadata["session"] = json!(session.name);
         }
         if !kept.blobs.is_empty() {
-            let names: Vec<_> =
+            let mut names: Vec<_> =
                 kept.blobs.iter().map(|blob| format!("greenroom://blobs/{}", blob.id)).collect();
+            // A picture that stands in the answer and is a file too is one blob.
+            let mut named = HashSet::new();
+            names.retain(|name| named.insert(name.clone()));
             metadata["blobs"] = json!(names);
         }
         fields.set("metadata", encode(&metadata));

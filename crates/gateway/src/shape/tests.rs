@@ -205,6 +205,38 @@ fn budget() {
     assert!(cut.get().contains("answer cut: about "), "{cut}");
 }
 
+/// A page without content is said to be empty, instead of a block with nothing in it; `raw` changes nothing.
+#[test]
+fn empty_pages() {
+    let body = r#"{"content":[{"type":"text","text":"[1](x)"}]}"#;
+    let of = |mode| text(&answer(reply(body, &[("[1](x)", "\n")]), &[], &form(&unkept(), mode)).unwrap());
+    assert_eq!(of(INLINE), "(the page is empty)");
+    assert_eq!(of(Mode::As(Responses::Raw)), "[1](x)");
+}
+
+/// A picture that stands in the answer and is a file too is named once, by its address; in `refs` it is listed once.
+#[test]
+fn pictures_are_named_once() {
+    let id = greenroom_core::BlobId::parse(&"cd".repeat(32)).unwrap();
+    let picture = |name: Option<&str>| BlobRef {
+        id: id.clone(),
+        mime: "image/png".to_owned(),
+        name: name.map(ToOwned::to_owned),
+        bytes: 9,
+    };
+    let embedded =
+        vec![crate::recall::result::Embedded { part: 0, mime: "image/png".to_owned(), data: Vec::new() }];
+    let blobs = vec![picture(None), picture(Some("page.png"))];
+    let kept = Kept { blobs, embedded, ..kept() };
+    let answered = |mode| text(&answer(reply(r#"{"content":[]}"#, &[]), &[], &form(&kept, mode)).unwrap());
+    let address = format!("greenroom://blobs/{}", "cd".repeat(32));
+    let inline = answered(INLINE);
+    assert!(inline.contains(&format!("page.png: {address} (image/png, 9 bytes)")), "{inline}");
+    assert_eq!(inline.matches(&address).count(), 1, "{inline}");
+    let refs = answered(Mode::As(Responses::Refs));
+    assert_eq!(refs.matches(&address).count(), 1, "{refs}");
+}
+
 /// Files that came with an answer are named with where they can be fetched.
 #[test]
 fn files_are_named() {

@@ -35,15 +35,21 @@ pub(crate) fn parameters() -> [(&'static str, Raw); 7] {
     let [flatten, query, offset, limit, format, silent, key] = NAMES;
     [
         (flatten, encode(&json!({ "type": "boolean", "description": "Nodes as a flat list" }))),
-        (query, encode(&json!({ "type": "string" }))),
+        (
+            query,
+            encode(&json!({
+                "type": "string",
+                "description": "JMESPath on the page's nodes or the result: [?role=='button'].{name: name, ref: ref} with flatten",
+            })),
+        ),
         (offset, encode(&json!({ "type": "integer" }))),
         (limit, encode(&json!({ "type": "integer" }))),
         (format, encode(&json!({ "type": "string", "enum": ["yaml", "json"] }))),
-        (silent, encode(&json!({ "type": "boolean", "description": "No items" }))),
+        (silent, encode(&json!({ "type": "boolean", "description": "Only counts and cache_key, no items" }))),
         (
             key,
             encode(
-                &json!({ "type": "string", "description": "Of an answer, for its next page; nothing runs" }),
+                &json!({ "type": "string", "description": "From an earlier answer: sends its items from offset on, without running the tool" }),
             ),
         ),
     ]
