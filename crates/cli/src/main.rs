@@ -57,6 +57,9 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
     let inputs = Inputs { surroundings: Surroundings::read()?, config: cli.config, flags };
     let settings = inputs.resolve()?;
     let journal = start_logging(&settings)?;
+    for warning in &settings.warnings {
+        progress::note(&format!("warning: {warning}: it is ignored"));
+    }
     // One thread: greenroom waits for browsers far more than it computes, and one core carries tens of thousands of
     // calls a second. A call that never changes threads on its way takes two thirds of the time that it would.
     let runtime = tokio::runtime::Builder::new_current_thread()

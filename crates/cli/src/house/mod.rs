@@ -6,7 +6,7 @@ mod declared;
 mod engines;
 mod pools;
 mod proxies;
-mod records;
+pub mod records;
 
 use std::{
     num::NonZeroUsize,

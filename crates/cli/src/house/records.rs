@@ -13,7 +13,7 @@ pub fn open(settings: &Settings, run: &str) -> Option<Arc<Store>> {
         // First: a greenroom that starts after the look has sessions that are younger than this.
         let began = SystemTime::now();
         Arc::new(Store::open(StoreSettings {
-            folder: settings.data_dir.clone(),
+            folder: folder(settings).to_owned(),
             run: run.to_owned(),
             living: living(&settings.data_dir),
             began,
@@ -24,6 +24,11 @@ pub fn open(settings: &Settings, run: &str) -> Option<Arc<Store>> {
             blobs_per_pool: blobs.per_pool,
         }))
     })
+}
+
+/// Where records are kept.
+pub fn folder(settings: &Settings) -> &Path {
+    settings.records.dir.as_deref().unwrap_or(&settings.data_dir)
 }
 
 /// The names of all processes whose sessions go on.

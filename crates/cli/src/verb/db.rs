@@ -18,6 +18,7 @@ use greenroom_store::{
 
 use crate::{
     config::Surroundings,
+    house::records,
     progress,
     report::Hinted,
     view::{self, terminal::Terminal},
@@ -63,7 +64,7 @@ fn since(text: &str) -> Result<Duration, &'static str> {
 }
 
 pub fn stats(resolved: &Resolved, surroundings: &Surroundings, args: &StatsArgs) -> anyhow::Result<ExitCode> {
-    let data = &resolved.settings.data_dir;
+    let data = records::folder(&resolved.settings);
     if !maintenance::exists(data) {
         return nothing(data, if args.json { "null\n" } else { "" });
     }
@@ -79,8 +80,8 @@ pub fn stats(resolved: &Resolved, surroundings: &Surroundings, args: &StatsArgs)
 
 pub async fn vacuum(resolved: &Resolved, args: &VacuumArgs) -> anyhow::Result<ExitCode> {
     let settings = &resolved.settings;
-    if !maintenance::exists(&settings.data_dir) {
-        return nothing(&settings.data_dir, if args.json { "null\n" } else { "" });
+    if !maintenance::exists(records::folder(settings)) {
+        return nothing(records::folder(settings), if args.json { "null\n" } else { "" });
     }
     // Writing the file anew would hold up the calls of everybody who uses it.
     let others: Vec<u32> = run_folder::living(&settings.data_dir).iter().map(|living| living.pid).collect();
@@ -98,7 +99,7 @@ pub async fn vacuum(resolved: &Resolved, args: &VacuumArgs) -> anyhow::Result<Ex
 }
 
 pub fn export(resolved: &Resolved, args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    let data = &resolved.settings.data_dir;
+    let data = records::folder(&resolved.settings);
     if !maintenance::exists(data) {
         return nothing(data, "");
     }
@@ -129,7 +130,7 @@ fn nothing(data: &Path, text: &str) -> anyhow::Result<ExitCode> {
 /// What the limits are, for a store that nobody keeps open.
 fn by_hand(settings: &Settings) -> StoreSettings {
     StoreSettings {
-        folder: settings.data_dir.clone(),
+        folder: records::folder(settings).to_owned(),
         run: "by-hand".to_owned(),
         living: Vec::new(),
         began: SystemTime::now(),

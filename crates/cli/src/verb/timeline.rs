@@ -23,6 +23,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use super::{logs::Args, sessions::number_of};
 use crate::{
     control::{AskError, Asker, answers, find, look},
+    house::records,
     report::Hinted,
     view::{self, words},
 };
@@ -35,8 +36,13 @@ const PART: usize = 50;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub async fn run(resolved: &Resolved, args: &Args, session: &str) -> anyhow::Result<ExitCode> {
-    let mut source =
-        Source { data: &resolved.settings.data_dir, pid: args.pid, owner: &args.owner, disk: None };
+    let mut source = Source {
+        data: &resolved.settings.data_dir,
+        records: records::folder(&resolved.settings),
+        pid: args.pid,
+        owner: &args.owner,
+        disk: None,
+    };
     let mut name = name_of(&resolved.settings.data_dir, args, session).await;
     let (mut from, mut shown) = (0, Shown::default());
     loop {
@@ -114,6 +120,7 @@ impl Shown {
 /// Where the timeline is read: a greenroom that runs, or the disk.
 struct Source<'a> {
     data: &'a Path,
+    records: &'a Path,
     pid: Option<u32>,
     owner: &'a str,
     disk: Option<Store>,
@@ -152,10 +159,10 @@ impl Source<'_> {
 
     async fn on_disk(&mut self, name: &str, from: u64) -> anyhow::Result<TimelineView> {
         if self.disk.is_none() {
-            self.disk = Store::look(self.data);
+            self.disk = Store::look(self.records);
         }
         let Some(records) = &self.disk else {
-            let message = format!("no records are kept in the data folder `{}`", self.data.display());
+            let message = format!("no records are kept in the data folder `{}`", self.records.display());
             return Err(Hinted::failure(message).hint("`--data-dir` looks into another folder").into());
         };
         let view = timeline_of(records, &Owner::new(self.owner), name, from, PART).await?;

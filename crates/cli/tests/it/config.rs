@@ -98,10 +98,53 @@ fn unknown_variable() {
     assert_snapshot!(place().env("GREENROOM_POOL_SLOT", "3").run(SHOW));
 }
 
+/// A variable of greenroom's prefix that resembles no setting may be another program's: it is told, and ignored.
+#[test]
+fn somebody_elses_variable() {
+    let output = place().env("GREENROOM_DEPLOYED_BY_TEAM", "tea").run(SHOW);
+    assert!(output.starts_with("exit code: 0\n"), "{output}");
+    let warning =
+        "warning: unknown variable `GREENROOM_DEPLOYED_BY_TEAM` in the environment: it is ignored\n";
+    assert!(output.ends_with(warning), "{output}");
+}
+
+/// A description for all pools is that of every pool without one, from a variable or from the table `[pool]`; what makes
+/// no sense for all pools stays refused.
+#[test]
+fn a_description_for_all_pools() {
+    let pools = |place: Place| {
+        let place = place
+            .env("PW_MCP_PROXY__A_INSTANCES", "1")
+            .env("PW_MCP_PROXY__A_IS_DEFAULT", "true")
+            .env("PW_MCP_PROXY__B_INSTANCES", "1")
+            .env("PW_MCP_PROXY__B_DESCRIPTION", "own");
+        place.run(SHOW)
+    };
+    let by_variable = pools(place().env("PW_MCP_PROXY_DESCRIPTION", "for all"));
+    let by_file = pools(place().file("cwd/greenroom.toml", "[pool]\ndescription = \"for all\""));
+    for output in [by_variable, by_file, pools(place().env("GREENROOM_POOL_DESCRIPTION", "for all"))] {
+        assert!(output.contains("Pool A, the default, 1 instance: for all\n"), "{output}");
+        assert!(output.contains("Pool B, 1 instance: own\n"), "{output}");
+    }
+    for key in ["ALIAS", "IS_DEFAULT", "INSTANCES"] {
+        let output = pools(place().env(&format!("PW_MCP_PROXY_{key}"), "1"));
+        assert!(output.contains(&format!("{key} defined globally")), "{output}");
+    }
+}
+
 /// An unknown flag is bad usage, with the nearest one.
 #[test]
 fn unknown_flag() {
     assert_snapshot!(place().run(&["mcp", "--pool-slot", "3"]));
+}
+
+/// Where records are kept is the user's to say, not that of a file which came with a cloned folder.
+#[test]
+fn only_chosen_files_move_records() {
+    let refused = place().file("cwd/.env", "GREENROOM_RECORDS_DIR=/elsewhere").run(SHOW);
+    assert!(refused.contains("`records.dir` may not be set by a file in the working directory"), "{refused}");
+    let refused = place().file("cwd/greenroom.toml", "records.dir = \"/elsewhere\"").run(SHOW);
+    assert!(refused.contains("`records.dir` may not be set by a file in the working directory"), "{refused}");
 }
 
 /// Every problem of every source is reported in one go, each with its own hint.

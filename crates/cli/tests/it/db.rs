@@ -42,6 +42,24 @@ fn open(place: &Place) -> Store {
     })
 }
 
+/// Records lie where the setting says, and every verb looks for them there.
+#[tokio::test]
+async fn records_in_a_folder_of_their_own() {
+    let stage = crate::front::stage::Stage::new();
+    let folder = stage.path("elsewhere");
+    let stage = stage.set("records.dir", folder.to_str().unwrap());
+    let client = stage.client().await;
+    client.call("echo", serde_json::json!({"sessionId": "a", "text": "a"})).await;
+    assert!(folder.join("records.db").exists() && !stage.data().join("records.db").exists());
+    client.close_stdin().await;
+    assert!(client.wait().await.success());
+    for verb in [&["db", "stats"][..], &["db", "export"], &["logs", "--session", "a"]] {
+        let arguments = [verb, &["--records-dir", folder.to_str().unwrap()]].concat();
+        let said = crate::control::ask::ask(&stage, &arguments).await;
+        assert!(said.code == 0 && !said.stdout.is_empty() && said.stderr.is_empty(), "{verb:?}: {said:?}");
+    }
+}
+
 /// A record that is the same every time: so many seconds after `from`.
 async fn write(store: &Store, owner: &str, session: &str, from: SystemTime, second: u8) {
     let at = from + Duration::from_secs(second.into());

@@ -137,6 +137,13 @@ impl Draft {
         guarded.map(|(_, site)| site.clone()).collect()
     }
 
+    /// Describes the pool as all pools are described, unless it has a description of its own.
+    pub(super) fn default_description(&mut self, description: Option<&str>) {
+        if let Some(description) = description.filter(|_| !self.own.sites.contains_key("description")) {
+            description.clone_into(&mut self.description);
+        }
+    }
+
     fn put(&mut self, spot: &Spot, given: Given<'_>, site: &Site) -> Result<(), Wrong> {
         match spot.key {
             Key::Instances => self.count = Some(INSTANCES.parse(given)?),
@@ -177,7 +184,7 @@ impl Layer {
 }
 
 /// One line of text, or none.
-fn line(given: Given<'_>) -> Result<String, Wrong> {
+pub(super) fn line(given: Given<'_>) -> Result<String, Wrong> {
     if given.text() == Some("") { Ok(String::new()) } else { Text("TEXT").parse(given) }
 }
 

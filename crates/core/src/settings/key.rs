@@ -81,7 +81,7 @@ impl Key {
         Self::all().find(|key| key.upper() == name)
     }
 
-    /// One that may not be said of all pools at once.
+    /// One that is no setting of `[pool]`.
     pub(super) fn declaring(name: &str) -> Option<Self> {
         DECLARING.into_iter().find(|key| key.name() == name)
     }
@@ -97,6 +97,7 @@ impl Key {
             (Self::Setting(setting), Level::Pool) => setting.reach >= Reach::Pool,
             (Self::Setting(setting), Level::Instance) => setting.reach == Reach::Instance,
             (Self::Setting(_), Level::Global) | (Self::Alias, Level::Instance) => true,
+            (Self::Description, Level::Global) => true,
             (Self::Instances | Self::IsDefault | Self::Description, level) => level == Level::Pool,
             (Self::Alias, Level::Global | Level::Pool) => false,
         }

@@ -10,8 +10,8 @@ const INTRO: &str = "\
 <!-- Made from `crates/core/src/settings/table.rs`; a test says how to make it anew. -->
 
 greenroom needs no configuration. Whatever is configured is read once at the start, and a mistake stops the start:
-unknown names, wrong values and settings that do not go together are all reported at once. `greenroom config show` prints
-the values in force and where each came from; with `--json`, for programs.
+unknown names, wrong values and settings that do not go together are all reported at once. Only a variable `GREENROOM_…` that
+resembles no setting is told and ignored. `greenroom config show` prints the values in force and where each came from; with `--json`, for programs.
 
 ## Sources
 

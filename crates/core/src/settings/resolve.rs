@@ -13,7 +13,7 @@ use super::{
     SECTIONS, SETTINGS, Scope, Setting, Settings,
     browsers::{self, BROWSERS, BrowserDraft},
     check, compose, dotenv,
-    draft::{Draft, Drafts},
+    draft::{self, Draft, Drafts},
     grammar::Spot,
     key::{Key, Level, spell},
     kind::{Given, Written},
@@ -33,6 +33,8 @@ pub struct Resolved {
     drafts: BTreeMap<String, Draft>,
     /// What named the browsers to attach to, in the order of their indices.
     browsers: Vec<BrowserDraft>,
+    /// What is no mistake for certain: variables of greenroom's prefix that it does not know.
+    pub warnings: Vec<Problem>,
 }
 
 impl Resolved {
@@ -102,11 +104,14 @@ pub(super) fn merge(sources: &Sources) -> (Resolved, Vec<Problem>) {
             origins: BTreeMap::new(),
             drafts: BTreeMap::new(),
             browsers: Vec::new(),
+            warnings: Vec::new(),
         },
         wrong: BTreeSet::new(),
         drafts: Drafts::default(),
         browsers: Vec::new(),
+        description: None,
         problems: Vec::new(),
+        warnings: Vec::new(),
     };
     for file in &sources.files {
         merge.file(file);
@@ -150,7 +155,10 @@ pub(super) struct Merge<'a> {
     pub wrong: BTreeSet<&'static str>,
     pub drafts: Drafts,
     pub browsers: Vec<BrowserDraft>,
+    /// What declared pools are for that do not say it themselves.
+    pub description: Option<String>,
     pub problems: Vec<Problem>,
+    pub warnings: Vec<Problem>,
 }
 
 impl Merge<'_> {
@@ -190,7 +198,8 @@ impl Merge<'_> {
                 }
             } else if let Some(key) = Key::declaring(name).filter(|_| section == "pool") {
                 let site = Site { name: format!("pool.{name}"), origin };
-                self.problems.push(key.refused(Level::Global, "", &site));
+                let base = file.path.parent().unwrap_or(Path::new(""));
+                self.declare_for_all(key, Given { written: Written::Toml(value), base }, &site);
             } else {
                 // A list of tables can only have been meant for the one that is such.
                 let several = value.as_array().is_some_and(|list| list.iter().any(toml::Value::is_table));
@@ -205,6 +214,20 @@ impl Merge<'_> {
                 let nearest = nearest(&key, names).map(str::to_owned);
                 let key = key.escape_debug().to_string();
                 self.problems.push(Problem::UnknownKey { file: file.path.clone(), key, nearest });
+            }
+        }
+    }
+
+    /// Sets a key of declarations for all pools, or refuses it.
+    pub(super) fn declare_for_all(&mut self, key: Key, given: Given<'_>, site: &Site) {
+        if !key.is_of(Level::Global) {
+            return self.problems.push(key.refused(Level::Global, "", site));
+        }
+        match draft::line(given) {
+            Ok(description) => self.description = Some(description),
+            Err(wrong) => {
+                let (key, value, allowed) = (site.name.clone(), key.show_wrong(given), key.allowed());
+                self.problems.push(Problem::Value { key, value, place: site.place(), allowed, why: wrong.0 });
             }
         }
     }
@@ -251,8 +274,13 @@ impl Merge<'_> {
     }
 
     fn finish(self) -> (Resolved, Vec<Problem>) {
-        let Self { sources, mut resolved, wrong, drafts, browsers, mut problems } = self;
+        let Self { sources, mut resolved, wrong, drafts, browsers, description, mut problems, warnings } =
+            self;
+        resolved.warnings = warnings;
         resolved.drafts = drafts.in_force();
+        for draft in resolved.drafts.values_mut() {
+            draft.default_description(description.as_deref());
+        }
         resolved.settings.pools = compose::pools(&resolved, &resolved.drafts);
         problems.extend(compose::problems(&resolved.drafts));
         let base = browsers::base(&resolved);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{
     SETTINGS, Setting,
     grammar::{self, Named, Spot},
-    key::{Key, Level},
+    key::Key,
     kind::{Given, Written},
     nearest::nearest,
     problem::Problem,
@@ -16,13 +16,16 @@ use super::{
 
 const PREFIX: &str = "GREENROOM_";
 
+/// What is configured, but not by a variable of greenroom's prefix.
+const ELSEWHERE: [&str; 4] = ["browsers", "browser_url", "ws_endpoint", "pools"];
+
 /// Names that start like ours and are no settings: the mark of greenroom's children, one of which may be a greenroom,
 /// and what steers its tests.
 fn is_aside(variable: &str) -> bool {
     matches!(variable, "GREENROOM_RUN" | "GREENROOM_SOAK") || variable.starts_with("GREENROOM_TEST_")
 }
 
-/// Whether a variable is greenroom's, so that one nobody knows is a mistake: `GREENROOM_*`, `PW_MCP_PROXY_*`, other
+/// Whether a variable is greenroom's, so that one nobody knows is told: `GREENROOM_*`, `PW_MCP_PROXY_*`, other
 /// names of settings, and names that settings once had.
 pub fn is_ours(variable: &str) -> bool {
     let prefixed = variable.starts_with(PREFIX) && !is_aside(variable);
@@ -71,9 +74,7 @@ impl Merge<'_> {
                     let label = Label { key: name.clone(), place };
                     self.assign(from, setting, &name, value.as_deref(), label);
                 }
-                Some(Ok(Named::Global(key))) => {
-                    self.problems.push(key.refused(Level::Global, "", &from.site(&name)));
-                }
+                Some(Ok(Named::Global(key))) => self.of_all_pools(from, key, &name, value.as_deref()),
                 Some(Ok(Named::Of(spot))) => self.of_pool(from, &spot, &name, value.as_deref()),
             }
         }
@@ -105,12 +106,18 @@ impl Merge<'_> {
             }
             None if name == CONFIG_VARIABLE => {}
             None => match declaring {
-                Some(key) => self.problems.push(key.refused(Level::Global, "", &from.site(name))),
+                Some(key) => self.of_all_pools(from, key, name, value),
                 None => {
                     let known = nearest(wrong, SETTINGS.iter().map(|setting| setting.key)).and_then(find);
-                    let nearest = known.map(Setting::variable);
                     let (variable, place) = (name.to_owned(), from.place());
-                    self.problems.push(Problem::UnknownVariable { variable, place, nearest });
+                    let problem =
+                        Problem::UnknownVariable { variable, place, nearest: known.map(Setting::variable) };
+                    // What looks like nothing that can be configured may be another program's, or another version's.
+                    if known.is_some() || nearest(wrong, ELSEWHERE).is_some() {
+                        self.problems.push(problem);
+                    } else {
+                        self.warnings.push(problem);
+                    }
                 }
             },
         }
@@ -140,6 +147,18 @@ impl Merge<'_> {
                     from.site(name).origin,
                     label,
                 );
+            }
+        }
+    }
+
+    /// A key of declarations that is said of all pools at once: a description may be, the others may not.
+    fn of_all_pools(&mut self, from: &Variables, key: Key, name: &str, value: Option<&str>) {
+        let site = from.site(name);
+        match value {
+            None => self.problems.push(Problem::NoText { variable: site.name, place: from.place() }),
+            Some(value) => {
+                let given = Given { written: Written::Text(value), base: &self.sources.working_dir };
+                self.declare_for_all(key, given, &site);
             }
         }
     }
