@@ -54,9 +54,9 @@ pub enum FleetError {
     NoConnectionSession,
     #[error("the session exists already: \"{0}\"")]
     Exists(SessionId),
-    #[error("no such pool: \"{name}\"; there is {}", list(.known))]
+    #[error("no such pool: \"{name}\"; {}", there(.known))]
     NoPool { name: String, known: Vec<String> },
-    #[error("no such instance in {}: \"{name}\"; there is {}", place(.pool, .browser.as_deref()), list(.known))]
+    #[error("no such instance in {}: \"{name}\"; {}", place(.pool, .browser.as_deref()), there(.known))]
     NoInstance { pool: String, browser: Option<Arc<BrowserName>>, name: String, known: Vec<String> },
     /// Every instance of the pool has failed, and none will be started again by itself.
     #[error("{} '{pool}' has no healthy instances. Specify explicit pool or restart failed instances.", if *.is_default { "Default pool" } else { "Pool" })]
@@ -105,9 +105,12 @@ fn place(pool: &str, browser: Option<&BrowserName>) -> String {
     browser.map_or_else(|| format!("pool \"{pool}\""), ToString::to_string)
 }
 
-fn list(names: &[String]) -> String {
-    if names.is_empty() {
-        return "none".to_owned();
+/// What there is instead.
+fn there(names: &[String]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    match quoted.as_slice() {
+        [] => "there is none".to_owned(),
+        [one] => format!("there is {one}"),
+        several => format!("there are {}", several.join(", ")),
     }
-    names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
 }

@@ -13,6 +13,8 @@ pub struct PoolStatus {
     pub is_default: bool,
     /// Instances come and go as they are needed, up to a limit; those that do not run are not listed.
     pub elastic: bool,
+    /// All of its instances, those to come too, were drained by hand: it lends nothing until it is restarted.
+    pub drained: bool,
     /// By number.
     pub instances: Vec<InstanceStatus>,
     /// Slots there are when every instance runs, those of instances to come too.

@@ -78,15 +78,15 @@ impl Browser {
             Some(self.tags.join(", ")).filter(|tags| !tags.is_empty()).map(|tags| format!("tags: {tags}"));
         let names: Vec<_> = label.into_iter().chain(tags).collect();
         let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join("; ")) };
-        format!("[{}] {} - {}{names}", self.index, self.url, self.state)
+        let again = self.retry_in_seconds.filter(|_| self.state == "disconnected");
+        let again = again.map(|seconds| format!(", tried again in {seconds} s")).unwrap_or_default();
+        format!("[{}] {} - {}{again}{names}", self.index, self.url, self.state)
     }
 
-    /// What is wrong with the connection, and when it is tried again; `None` when nothing is.
+    /// What is wrong with the connection; `None` when nothing is.
     pub(crate) fn trouble(&self) -> Option<String> {
         let error = self.last_error.as_ref().filter(|_| self.state != "connected")?;
-        let again =
-            self.retry_in_seconds.map(|seconds| format!("; tried again in {seconds} s")).unwrap_or_default();
-        Some(format!("browser {}: {error}{again}", self.index))
+        Some(format!("browser {}: {error}", self.index))
     }
 }
 
@@ -126,7 +126,7 @@ mod tests {
         let named = Browser { label: Some("work".to_owned()), tags: tags.clone(), ..plain.clone() };
         assert_eq!(named.line(), "[2] http://127.0.0.1:9223 - connected (work; tags: a, b)");
         let down = Browser { state: "disconnected".to_owned(), tags, retry_in_seconds: Some(7), ..plain };
-        assert_eq!(down.line(), "[2] http://127.0.0.1:9223 - disconnected (tags: a, b)");
-        assert_eq!(down.trouble().unwrap(), "browser 2: refused; tried again in 7 s");
+        assert_eq!(down.line(), "[2] http://127.0.0.1:9223 - disconnected, tried again in 7 s (tags: a, b)");
+        assert_eq!(down.trouble().unwrap(), "browser 2: refused");
     }
 }

@@ -151,6 +151,7 @@ mod tests {
             description,
             is_default,
             elastic: false,
+            drained: false,
             instances: Vec::new(),
             slots,
             leased_slots: 0,

@@ -191,6 +191,7 @@ mod tests {
             description: String::new(),
             is_default,
             elastic: false,
+            drained: false,
             slots: instances.len(),
             leased_slots: 0,
             instances,

@@ -272,13 +272,13 @@ impl Failure {
                 failure("session_exists").hint("use it, close it with session_close, or choose another id")
             }
             FleetError::NoPool { known, .. } if known.is_empty() => {
-                failure("no_such_pool").hint("there are no pools here: leave `browser_pool` out")
+                Self::new("no_such_pool", format!("Invalid pool name in browser_pool: {error}")).hint("there are no pools here: leave `browser_pool` out")
             }
             FleetError::NoPool { .. } => {
-                failure("no_such_pool").hint("leave `browser_pool` out for the default pool")
+                Self::new("no_such_pool", format!("Invalid pool name in browser_pool: {error}")).hint("leave `browser_pool` out for the default pool")
             }
             FleetError::NoInstance { .. } => {
-                failure("no_such_instance").hint("leave `browser_instance` out for whichever is free first")
+                Self::new("no_such_instance", format!("Instance not found in pool: {error}")).hint("leave `browser_instance` out for whichever is free first")
             }
             FleetError::NoHealthy { pool, why, .. } => {
                 let why = why.as_ref().map(|why| format!("its last failure: {why}; ")).unwrap_or_default();

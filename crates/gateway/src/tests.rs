@@ -139,7 +139,12 @@ async fn places_that_cannot_be_had() {
     let client = client(&[CHROMIUM, FIREFOX]);
     let (code, said) = client.fails("t", json!({"browser_pool": "WEBKIT"})).await;
     assert_eq!(code, "no_such_pool");
-    assert!(said.starts_with(r#"no such pool: "WEBKIT"; there is "CHROMIUM", "FIREFOX""#), "{said}");
+    assert!(
+        said.starts_with(
+            r#"Invalid pool name in browser_pool: no such pool: "WEBKIT"; there are "CHROMIUM", "FIREFOX""#
+        ),
+        "{said}"
+    );
     let (code, said) = client.fails("t", json!({"browser_instance": "9"})).await;
     assert_eq!(code, "no_such_instance");
     assert!(said.contains("\"9\"") && said.contains("\"second\""), "{said}");

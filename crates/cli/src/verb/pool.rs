@@ -113,7 +113,7 @@ async fn command(
     command: Command,
 ) -> anyhow::Result<ExitCode> {
     let InstanceArgs { pool, id } = instances;
-    let (answered, _) = which(data, looks, pool, args.pid)?;
+    let (answered, before) = which(data, looks, pool, args.pid)?;
     let verb = match command {
         Command::Restart => "restart",
         Command::Drain => "drain",
@@ -121,8 +121,8 @@ async fn command(
     let changed: Changed = tell(answered, pool, verb, &json!({ "instance": id })).await?;
     let pid = answered.status.pid;
     say::one(pid, &changed, args.json, || match command {
-        Command::Restart => view::pools::restarted(pid, &changed),
-        Command::Drain => view::pools::drained(pid, &changed),
+        Command::Restart => view::pools::restarted(pid, &changed, before),
+        Command::Drain => view::pools::drained(pid, &changed, before),
     })
 }
 

@@ -41,9 +41,10 @@ fn row(pool: &Pool) -> Vec<Cell> {
     ]
 }
 
-/// What a pool is called: its name, and whether it is the default one.
+/// What a pool is called: its name, whether it is the default one, and whether all of it was taken out.
 pub fn name(pool: &Pool) -> String {
-    format!("{}{}", clean(&pool.name), if pool.is_default { " (default)" } else { "" })
+    let drained = if pool.drained { " (drained)" } else { "" };
+    format!("{}{}{drained}", clean(&pool.name), if pool.is_default { " (default)" } else { "" })
 }
 
 /// All that is known of a pool: a line for each fact, and its instances.
@@ -152,18 +153,28 @@ fn left(ids: &[String]) -> String {
     format!("{} leave", ids.join(", "))
 }
 
-pub fn restarted(pid: u32, changed: &Changed) -> String {
-    told(pid, changed, "restarting", "those that are leased when their leases are back")
+/// `before` is how the pool was.
+pub fn restarted(pid: u32, changed: &Changed, before: &Pool) -> String {
+    let nothing = match (before.elastic, before.drained) {
+        (true, true) => "it lends again; an instance starts with the first call that needs one",
+        (true, false) => "no instance runs, so there is none to start anew",
+        (false, _) => "nothing to do",
+    };
+    told(pid, changed, "restarting", "those that are leased when their leases are back", nothing)
 }
 
-pub fn drained(pid: u32, changed: &Changed) -> String {
-    told(pid, changed, "draining", "`greenroom pool restart` brings them back")
+pub fn drained(pid: u32, changed: &Changed, before: &Pool) -> String {
+    let nothing = match before.elastic {
+        true => "no instance runs, and none starts until `greenroom pool restart`",
+        false => "nothing to do",
+    };
+    told(pid, changed, "draining", "`greenroom pool restart` brings them back", nothing)
 }
 
-fn told(pid: u32, Changed { pool, instances }: &Changed, what: &str, after: &str) -> String {
+fn told(pid: u32, Changed { pool, instances }: &Changed, what: &str, after: &str, nothing: &str) -> String {
     let pool = clean(pool);
     if instances.is_empty() {
-        return format!("pool \"{pool}\" (pid {pid}): nothing to do\n");
+        return format!("pool \"{pool}\" (pid {pid}): {nothing}\n");
     }
     let ids: Vec<_> = instances.iter().map(|id| clean(id)).collect();
     format!("pool \"{pool}\" (pid {pid}): {what} {}; {after}\n", ids.join(", "))
@@ -254,9 +265,19 @@ mod tests {
             instances: ids.iter().map(|id| (*id).to_owned()).collect(),
         };
         assert_eq!(
-            restarted(7, &changed(&["0", "1"])),
+            restarted(7, &changed(&["0", "1"]), &chromium()),
             "pool \"A\" (pid 7): restarting 0, 1; those that are leased when their leases are back\n"
         );
-        assert_eq!(drained(7, &changed(&[])), "pool \"A\" (pid 7): nothing to do\n");
+        assert_eq!(drained(7, &changed(&[]), &chromium()), "pool \"A\" (pid 7): nothing to do\n");
+        let built_in = Pool { elastic: true, ..Pool::default() };
+        assert_eq!(
+            drained(7, &changed(&[]), &built_in),
+            "pool \"A\" (pid 7): no instance runs, and none starts until `greenroom pool restart`\n"
+        );
+        let taken_out = Pool { drained: true, ..built_in };
+        assert_eq!(
+            restarted(7, &changed(&[]), &taken_out),
+            "pool \"A\" (pid 7): it lends again; an instance starts with the first call that needs one\n"
+        );
     }
 }

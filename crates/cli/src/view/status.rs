@@ -68,7 +68,12 @@ fn browsers(status: &Status, terminal: Terminal) -> String {
 }
 
 fn pool(pool: &Pool) -> String {
-    let Pool { name, instances, leased, slots, waiting, spares, .. } = pool;
+    let Pool { name, instances, leased, slots, waiting, spares, drained, .. } = pool;
+    let name = clean(name);
+    let drained = match drained {
+        true => format!("; drained: it lends nothing until `greenroom pool restart {name}`"),
+        false => String::new(),
+    };
     let spares = match spares {
         0 => String::new(),
         1 => ", 1 spare".to_owned(),
@@ -76,8 +81,7 @@ fn pool(pool: &Pool) -> String {
     };
     let instances = count(*instances, "instance");
     format!(
-        "{INDENT}pool {}  {instances}, {leased} of {slots} slots leased{spares}, {waiting} waiting\n",
-        clean(name)
+        "{INDENT}pool {name}  {instances}, {leased} of {slots} slots leased{spares}, {waiting} waiting{drained}\n"
     )
 }
 

@@ -14,7 +14,7 @@ pub enum NotChosen {
     /// There are several, and none was named.
     #[error("browserIndex parameter is required when multiple browsers are connected")]
     Required { known: Vec<String> },
-    #[error("no such browser: \"{name}\"; there is {}", if .known.is_empty() { "none".to_owned() } else { .known.join(", ") })]
+    #[error("no such browser: \"{name}\"; {}", match .known.as_slice() { [] => "there is none".to_owned(), [one] => format!("there is {one}"), several => format!("there are {}", several.join(", ")) })]
     Unknown { name: String, known: Vec<String> },
     #[error("no browser is attached: browserIndex must NOT be specified")]
     NoneAttached,

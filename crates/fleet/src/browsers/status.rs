@@ -13,10 +13,10 @@ use crate::pool::Readiness;
 pub enum BrowserState {
     /// Nobody has needed it yet.
     Pending,
-    /// It is being connected to, or about to be after a try that failed.
+    /// It is being connected to in this moment.
     Connecting,
     Connected,
-    /// The connection was lost a moment ago, or several tries to make it came to nothing.
+    /// There is no connection; when it is tried again is known.
     Disconnected,
 }
 

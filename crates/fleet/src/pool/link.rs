@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use tokio::time::Instant;
 
-use super::budget::Trouble;
 use crate::browsers::BrowserState;
 
 #[derive(Debug, Clone)]
@@ -49,10 +48,8 @@ impl Link {
     }
 
     /// There is none, and the next one is tried then; `rests`, if not soon.
-    pub(super) fn failed(&mut self, trouble: Trouble, why: String, again: Option<Instant>, rests: bool) {
-        // Between two tries of a series it is still being connected to.
-        let is_between = trouble == Trouble::Start && !rests;
-        self.state = if is_between { BrowserState::Connecting } else { BrowserState::Disconnected };
+    pub(super) fn failed(&mut self, why: String, again: Option<Instant>, rests: bool) {
+        self.state = BrowserState::Disconnected;
         (self.last_error, self.retry_at) = (Some(why), again);
         self.given_up |= rests;
     }

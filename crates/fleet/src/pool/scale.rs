@@ -75,9 +75,10 @@ impl Pool {
         let mut told = Vec::new();
         for place in places.values().filter(|place| key.is_none_or(|key| place.id == key)) {
             let before = place.orders.borrow().goal;
-            // Of a pool that comes and goes, what does not run has nothing to be started anew.
-            let is_there = !elastic || before == Goal::Drain || place.lock().instance.is_some();
-            if before == Goal::Leave || (goal == Goal::Run && !is_there) {
+            // Of a pool that comes and goes, what does not run has nothing to be started anew. It may be had again after a
+            // drain, but is not there to be named.
+            let is_there = !elastic || self.is_there(place);
+            if before == Goal::Leave || (goal == Goal::Run && !is_there && before != Goal::Drain) {
                 continue;
             }
             place.orders.send_modify(|orders| {

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::SystemTime};
 
 use greenroom_core::StartError;
 
-use super::{Pool, lock, place::Place};
+use super::{
+    Pool, lock,
+    place::{Goal, Place},
+};
 use crate::{
     error::FleetError,
     status::{Health, InstanceStatus, PoolStatus},
@@ -35,6 +38,8 @@ impl Pool {
             description: settings.description.clone(),
             is_default: settings.is_default,
             elastic,
+            drained: !places.is_empty()
+                && places.iter().all(|place| place.orders.borrow().goal == Goal::Drain),
             instances,
             slots: figures.slots,
             leased_slots: figures.leased,
@@ -44,7 +49,7 @@ impl Pool {
     }
 
     /// Whether an instance runs or is being started.
-    fn is_there(&self, place: &Place) -> bool {
+    pub(super) fn is_there(&self, place: &Place) -> bool {
         place.lock().instance.is_some() || self.queue.with(|ledger| ledger.is_starting(place.id))
     }
 

@@ -210,7 +210,7 @@ impl Pool {
             }
         };
         place.went(Health::Failed, Some(why.clone()));
-        place.lock().link.failed(trouble, why, again, hope == Hope::None);
+        place.lock().link.failed(why, again, hope == Hope::None);
         self.change(|ledger| ledger.lost(place.id, hope));
         self.tell_those_who_wait();
         again.map_or(Next::Rest, Next::After)

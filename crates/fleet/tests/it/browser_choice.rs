@@ -51,7 +51,7 @@ async fn by_index_or_label() {
     }
     for name in ["0", "4", "02", "+2", "WORK", "", "browser-1"] {
         let error = yard.call_on(name, "click").await.unwrap_err();
-        let words = format!("no such browser: \"{name}\"; there is 1, 2 (\"work\"), 3");
+        let words = format!("no such browser: \"{name}\"; there are 1, 2 (\"work\"), 3");
         assert_eq!(error.to_string(), words);
         assert!(yard.browser(name).is_err());
     }

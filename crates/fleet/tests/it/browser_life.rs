@@ -62,7 +62,7 @@ async fn a_series_and_a_rest() {
     let began = Instant::now();
     let first = yard.stage.begin_at(Whose::NoOne, Target::default(), "click").await;
     for _ in 0..6 {
-        assert_eq!(yard.states(), [Connecting]);
+        assert_eq!(yard.states(), [Disconnected]);
         sleep(SERIES / 7).await;
     }
     assert!(yard.status(1).retry_in.is_some_and(|pause| pause < Duration::from_secs(1)));
@@ -89,7 +89,7 @@ async fn a_series_and_a_rest() {
         sleep(COOLDOWN / 2 - MS).await;
         let again = Instant::now() + MS;
         sleep(MS * 2).await;
-        assert_eq!(yard.states(), [Connecting]);
+        assert_eq!(yard.states(), [Disconnected]);
         // Whoever comes while it is tried waits for that.
         let waiting = yard.stage.begin_at(named("a"), Target::default(), "click").await;
         assert!(matches!(waiting.await.unwrap(), Err(FleetError::BrowserDown { .. })));
@@ -195,7 +195,7 @@ async fn a_slow_browser_delays_no_other() {
     yard.world(2).break_instance(0);
     yard.connect_browsers();
     settle().await;
-    assert_eq!(yard.states(), [Connecting, Connecting, Connected]);
+    assert_eq!(yard.states(), [Connecting, Disconnected, Connected]);
     let (error, waited) = took(yard.call_on("1", "click")).await;
     let words = format!("browser 1 cannot be reached: {}: no connection within 5 s", url(1));
     assert_eq!((error.unwrap_err().to_string(), waited), (words, LEASE));
@@ -285,7 +285,7 @@ async fn readiness() {
     let Readiness::Failed(error) = yard.readiness() else { panic!() };
     assert_eq!(error.message, format!("browser 1 cannot be reached: {}: it is broken", url(1)));
     sleep(COOLDOWN).await;
-    assert_eq!(yard.states(), [Connecting; 2]);
+    assert_eq!(yard.states(), [Disconnected; 2]);
     is("Failed");
     yard.world(2).mend();
     sleep(SERIES).await;

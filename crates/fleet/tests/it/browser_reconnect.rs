@@ -100,7 +100,7 @@ async fn a_try_that_fails() {
         assert_eq!(error.to_string(), format!("browser 1 cannot be reached: {}: {words}", url(1)));
         let FleetError::BrowserDown { retry_in: Some(retry_in), .. } = error else { panic!("{error:?}") };
         assert_eq!((retry_in.as_millis(), began.elapsed()), (250, Duration::ZERO));
-        assert_eq!(yard.states(), [Connecting]);
+        assert_eq!(yard.states(), [Disconnected]);
         sleep(SERIES + MS).await;
         let status = yard.status(1);
         assert_eq!((status.state, status.retry_in), (Disconnected, Some(COOLDOWN - MS)), "renewed");
@@ -169,10 +169,10 @@ async fn while_a_series_runs() {
     let call =
         yard.stage.begin_as(&greenroom_core::Owner::local(), greenroom_fleet::Whose::NoOne, "click").await;
     sleep(Duration::from_millis(800)).await;
-    assert_eq!((yard.states(), yard.world(1).counts().starts), (vec![Connecting], 3));
+    assert_eq!((yard.states(), yard.world(1).counts().starts), (vec![Disconnected], 3));
     drop(yard.reconnect_browser("1").await.unwrap_err());
     sleep(SERIES - MS).await;
-    assert_eq!((yard.states(), yard.world(1).counts().starts), (vec![Connecting], 6), "a whole series");
+    assert_eq!((yard.states(), yard.world(1).counts().starts), (vec![Disconnected], 6), "a whole series");
     yard.world(1).mend();
     let (status, waited) = took(yard.reconnect_browser("1")).await;
     assert_eq!((status.unwrap().state, waited), (Connected, Duration::ZERO));

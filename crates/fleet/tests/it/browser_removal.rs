@@ -38,7 +38,7 @@ async fn indices_are_never_used_again() {
     assert_eq!(yard.add(|_| {}).unwrap(), 5);
     assert_eq!(indices(&yard), [1, 3, 4, 5]);
     let error = yard.call_on("2", "click").await.unwrap_err();
-    assert_eq!(error.to_string(), "no such browser: \"2\"; there is 1, 3, 4 (\"work\"), 5");
+    assert_eq!(error.to_string(), "no such browser: \"2\"; there are 1, 3, 4 (\"work\"), 5");
     assert_eq!(yard.stage.call("a", "click").await.unwrap().notes, []);
     yard.remove_browser("work").await.unwrap();
     // What was taken is free again, but for the index.

@@ -182,8 +182,17 @@ async fn draining_an_elastic_pool() {
     settle().await;
     assert_eq!((stage.world.counts().starts, stage.world.counts().stops), (1, 1));
     assert!(matches!(stage.fleet.readiness(), Readiness::Failed(_)));
-    stage.fleet.restart("DEFAULT", None).unwrap();
+    let drained = stage.pool();
+    assert_eq!(
+        (drained.drained, drained.instances.len(), drained.slots),
+        (true, 0, 0),
+        "nothing can be lent"
+    );
+    assert_eq!(stage.fleet.drain("DEFAULT", None).unwrap(), [], "there is nothing to drain");
+    assert_eq!(stage.fleet.restart("DEFAULT", None).unwrap(), [], "nothing runs that could be started anew");
     settle().await;
+    let back = stage.pool();
+    assert_eq!((back.drained, back.instances.len(), back.slots), (false, 0, 3), "it may be had again");
     assert_eq!(stage.world.counts().starts, 1, "nothing runs that nobody needs");
     stage.call_at(Whose::NoOne, at("", ""), "click").await.unwrap();
     stage.end().await;

@@ -32,7 +32,7 @@ async fn by_number_and_by_alias() {
         assert_eq!(
             error.to_string(),
             format!(
-                "no such instance in pool \"DEFAULT\": \"{name}\"; there is \"0\", \"debug\", \"1\", \"Debug\", \"2\""
+                "no such instance in pool \"DEFAULT\": \"{name}\"; there are \"0\", \"debug\", \"1\", \"Debug\", \"2\""
             )
         );
     }

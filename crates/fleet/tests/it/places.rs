@@ -65,9 +65,9 @@ async fn a_session_stays_where_it_is() {
 async fn wrong_names() {
     let (stage, other) = two_pools(1, 2, |_| {});
     let error = stage.call_at(Whose::NoOne, at("default", ""), "click").await.unwrap_err();
-    assert_eq!(error.to_string(), "no such pool: \"default\"; there is \"DEFAULT\", \"OTHER\"");
+    assert_eq!(error.to_string(), "no such pool: \"default\"; there are \"DEFAULT\", \"OTHER\"");
     let error = stage.call_at(named("a"), at("OTHER", "2"), "click").await.unwrap_err();
-    assert_eq!(error.to_string(), "no such instance in pool \"OTHER\": \"2\"; there is \"0\", \"1\"");
+    assert_eq!(error.to_string(), "no such instance in pool \"OTHER\": \"2\"; there are \"0\", \"1\"");
     assert!(matches!(stage.fleet.pool("NONE"), Err(FleetError::NoPool { .. })));
     settle().await;
     assert_eq!((stage.world.counts().starts, other.counts().starts, stage.sessions()), (0, 0, 0));

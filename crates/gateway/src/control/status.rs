@@ -43,6 +43,8 @@ pub struct Pool {
     pub is_default: bool,
     /// Instances come and go as they are needed.
     pub elastic: bool,
+    /// All of it was drained by hand: it lends nothing until it is restarted.
+    pub drained: bool,
     /// Instances there are.
     pub instances: usize,
     pub healthy: usize,
@@ -111,6 +113,7 @@ fn pool(status: PoolStatus) -> Pool {
         description: status.description,
         is_default: status.is_default,
         elastic: status.elastic,
+        drained: status.drained,
         leased: status.leased_slots,
         slots: status.slots,
         waiting: status.waiting,

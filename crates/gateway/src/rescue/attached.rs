@@ -36,9 +36,12 @@ impl Failure {
 
     /// No browser has such a tag.
     pub(crate) fn no_such_tag(tag: &str, known: &[&str]) -> Self {
-        let known = known.iter().map(|tag| format!("\"{tag}\"")).collect::<Vec<_>>().join(", ");
-        let there_is =
-            if known.is_empty() { "no browser has a tag".to_owned() } else { format!("there is {known}") };
+        let known: Vec<_> = known.iter().map(|tag| format!("\"{tag}\"")).collect();
+        let there_is = match known.as_slice() {
+            [] => "no browser has a tag".to_owned(),
+            [one] => format!("there is {one}"),
+            several => format!("there are {}", several.join(", ")),
+        };
         Self::new("no_such_tag", format!("no such tag: \"{tag}\"; {there_is}"))
             .hint("list_browsers shows them")
     }

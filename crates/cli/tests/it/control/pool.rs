@@ -29,6 +29,31 @@ async fn pools_are_shown() {
     assert_eq!(ask(&stage, &["pool", "scale", "DEFAULT", "0"]).await.code, 2);
 }
 
+/// The built-in pool can be drained and had back; what is said, the status and the slots agree with what there is, also where
+/// nothing runs.
+#[tokio::test]
+async fn the_built_in_pool_is_drained() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let drained = ask(&stage, &["pool", "drain", "DEFAULT"]).await.stdout;
+    assert!(
+        drained.ends_with(": no instance runs, and none starts until `greenroom pool restart`\n"),
+        "{drained}"
+    );
+    let shows_drained =
+        |pool: &Value| pool["drained"] == true && pool["slots"] == 0 && pool["instances"] == 0;
+    until(&stage, "DEFAULT", shows_drained).await;
+    let status = ask(&stage, &["status"]).await.stdout;
+    let words = "pool DEFAULT  0 instances, 0 of 0 slots leased, 0 waiting; drained: it lends nothing until `greenroom pool restart DEFAULT`\n";
+    assert!(status.contains(words), "{status}");
+    let restarted = ask(&stage, &["pool", "restart", "DEFAULT"]).await.stdout;
+    assert!(restarted.contains(": it lends again; "), "{restarted}");
+    until(&stage, "DEFAULT", |pool| pool["drained"] == false && pool["slots"] == 128).await;
+    client.call("echo", json!({"sessionId": "a", "text": "a"})).await;
+    let drained = ask(&stage, &["pool", "drain", "DEFAULT"]).await.stdout;
+    assert!(drained.contains(": draining 0; "), "{drained}");
+}
+
 /// Where several greenrooms have a pool of that name, one has to be chosen; where none runs, that is said.
 #[tokio::test]
 async fn one_greenroom_is_chosen() {

@@ -66,7 +66,7 @@ async fn two_greenrooms_at_once() {
     assert_eq!(
         pool,
         json!({
-            "name": "DEFAULT", "description": "", "isDefault": true, "elastic": true, "instances": 1, "healthy": 1,
+            "name": "DEFAULT", "description": "", "isDefault": true, "elastic": true, "drained": false, "instances": 1, "healthy": 1,
             "available": 1, "leased": 1, "slots": 128, "waiting": 0, "spares": 0, "restarts": 0,
         })
     );

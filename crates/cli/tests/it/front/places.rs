@@ -42,7 +42,10 @@ async fn the_status_of_pools() {
     }
     let (code, text) = failure(&client.call("browser_pool_status", json!({"pool_name": "X"})).await);
     assert_eq!(code, "no_such_pool");
-    assert!(text.starts_with(r#"no such pool: "X"; there is "DEFAULT""#), "{text}");
+    assert!(
+        text.starts_with(r#"Invalid pool name in browser_pool: no such pool: "X"; there is "DEFAULT""#),
+        "{text}"
+    );
     let (code, text) = failure(&client.call("browser_pool_status", json!({"pool": "X"})).await);
     assert_eq!(code, "invalid_arguments");
     assert!(text.ends_with("hint: this tool takes `pool_name`"), "{text}");

@@ -76,7 +76,12 @@ async fn wrong_names() {
     let fails = async |arguments: Value| failure(&client.call("pid", arguments).await);
     let (code, text) = fails(json!({"browser_pool": "SIDE"})).await;
     assert_eq!(code, "no_such_pool");
-    assert!(text.starts_with(r#"no such pool: "SIDE"; there is "MAIN", "SIDE_JOBS""#), "{text}");
+    assert!(
+        text.starts_with(
+            r#"Invalid pool name in browser_pool: no such pool: "SIDE"; there are "MAIN", "SIDE_JOBS""#
+        ),
+        "{text}"
+    );
     for wrong in ["3", "MAIN_BROWSER", ""] {
         let (code, text) = fails(json!({"browser_instance": wrong})).await;
         assert_eq!(code, "no_such_instance", "{text}");

@@ -44,7 +44,7 @@ async fn browsers_are_shown() {
     }
     let (status, word, message) = program.refused("/api/browsers/3").await;
     assert_eq!((status, &*word), (404, "no_such_browser"));
-    assert!(message.contains("\"3\"; there is 1, 2 (\"my work\")"), "{message}");
+    assert!(message.contains("\"3\"; there are 1, 2 (\"my work\")"), "{message}");
     let none = self::program(&[], false);
     assert_eq!(none.json("/api/browsers").await, json!({"browsers": []}));
     assert_eq!(none.refused("/api/browsers/1").await.1, "no_such_browser");

@@ -60,7 +60,7 @@ async fn a_tag_is_checked_whole() {
     );
     let (code, said) = client.fails("browser_execute_bulk", bulk("c", &["t"])).await;
     assert_eq!(code, "no_such_tag");
-    assert!(said.starts_with("no such tag: \"c\"; there is \"a\", \"b\""), "{said}");
+    assert!(said.starts_with("no such tag: \"c\"; there are \"a\", \"b\""), "{said}");
     for (name, value) in
         [("browserIndex", json!(1)), ("browser_pool", json!("CHROMIUM")), ("sessionId", json!("s"))]
     {
