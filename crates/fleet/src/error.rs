@@ -80,7 +80,7 @@ pub enum FleetError {
     #[error(transparent)]
     NotChosen(#[from] NotChosen),
     /// An attached browser cannot be reached.
-    #[error("browser {index} cannot be reached: {url}{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    #[error("browser {index} cannot be reached: {}", address_and_why(.url, .why.as_deref()))]
     BrowserDown { index: u32, url: String, why: Option<String>, retry_in: Option<Duration> },
     #[error("\"{name}\" is attached already, as browser {index}")]
     BrowserExists { name: String, index: u32 },
@@ -100,6 +100,15 @@ fn late(LeaseTimeout { pool, browser, waited, .. }: &LeaseTimeout) -> String {
     }
 }
 
+/// Where a browser is and why it cannot be reached; the address once, where the reason names it too.
+fn address_and_why(url: &str, why: Option<&str>) -> String {
+    match why {
+        None => url.to_owned(),
+        Some(why) if why.contains(url) => why.to_owned(),
+        Some(why) => format!("{url}: {why}"),
+    }
+}
+
 /// A place of the fleet, as its users call it.
 fn place(pool: &str, browser: Option<&BrowserName>) -> String {
     browser.map_or_else(|| format!("pool \"{pool}\""), ToString::to_string)
@@ -112,5 +121,24 @@ fn there(names: &[String]) -> String {
         [] => "there is none".to_owned(),
         [one] => format!("there is {one}"),
         several => format!("there are {}", several.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A browser's address is said once, whether or not the reason has it too.
+    #[test]
+    fn addresses_are_said_once() {
+        let url = "http://127.0.0.1:9222";
+        let said = |why: Option<&str>| {
+            let (url, why) = (url.to_owned(), why.map(ToOwned::to_owned));
+            FleetError::BrowserDown { index: 1, url, why, retry_in: None }.to_string()
+        };
+        assert_eq!(said(None), format!("browser 1 cannot be reached: {url}"));
+        assert_eq!(said(Some("refused")), format!("browser 1 cannot be reached: {url}: refused"));
+        let named = format!("nothing answers at `{url}`: refused");
+        assert_eq!(said(Some(&named)), format!("browser 1 cannot be reached: {named}"));
     }
 }
