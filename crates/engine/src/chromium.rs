@@ -27,7 +27,8 @@ use crate::{
 const READY: Duration = Duration::from_secs(20);
 
 /// Flags of every Chromium. What is switched off here either phones home, draws what nobody sees, or makes a
-/// page in the background behave unlike one in front.
+/// page in the background behave unlike one in front. What pages can notice is as in the Chromium that the playwright
+/// engine would start itself; `tests/it/real/flags.rs` compares the two command lines.
 const FLAGS: &[&str] = &[
     "--remote-debugging-port=0",
     "--no-first-run",
@@ -50,11 +51,27 @@ const FLAGS: &[&str] = &[
     "--disable-ipc-flooding-protection",
     // A page can make the process that draws end. Chromium starts it again, but after six times it would end itself.
     "--disable-gpu-process-crash-limit",
+    "--disable-popup-blocking",
+    "--disable-prompt-on-repost",
+    "--disable-component-extensions-with-background-pages",
+    "--disable-infobars",
+    // Experiments of a build would make pages behave unlike in other builds of the same version.
+    "--disable-field-trial-config",
+    // Input that comes before a page's first frame is not lost.
+    "--allow-pre-commit-input",
+    // A screenshot of a part that is not visible does not resize the page.
+    "--enable-features=CDPScreenshotNewSurface",
+    "--export-tagged-pdf",
+    "--enable-unsafe-swiftshader",
+    // `navigator.webdriver` is false, as in any other browser.
+    "--disable-blink-features=AutomationControlled",
     // Containers give /dev/shm 64 MB, which a few large pages fill.
     "--disable-dev-shm-usage",
     // The last one makes WebRTC announce and resolve `.local` names by multicast on the local network.
-    "--disable-features=Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,\
-     DialMediaRouteProvider,WebRtcHideLocalIpsWithMdns",
+    "--disable-features=AvoidUnnecessaryBeforeUnloadCheckSync,DestroyProfileOnBrowserClose,DialMediaRouteProvider,\
+     GlobalMediaControls,HttpsUpgrades,LensOverlay,MediaRouter,PaintHolding,ThirdPartyStoragePartitioning,\
+     BlockOriginHeaderModificationOnRedirect,Translate,OptimizationHints,NetworkTimeServiceQuerying,AimEnabled,\
+     AutofillServerCommunication,WebRtcHideLocalIpsWithMdns",
     // Pages' consoles are not printed: they are logged as INFO. The headless shell obeys the level only with the former.
     "--enable-logging=stderr",
     "--log-level=2",
@@ -67,11 +84,16 @@ const FLAGS: &[&str] = &[
     // second one, and only with its value.
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    // What is selected in one session a click of the middle button would paste in another.
-    "--blink-settings=selectionClipboardBufferAvailable=false",
     // Loopback goes through the proxy too; Chromium would go around it by itself.
     "--proxy-bypass-list=<-loopback>",
 ];
+
+/// What is selected in one session a click of the middle button would paste in another.
+const BLINK_SETTINGS: &str = "--blink-settings=selectionClipboardBufferAvailable=false";
+
+/// Without a display there is no mouse, and pages would take the browser for a phone's: `(hover: hover)` and
+/// `(pointer: fine)` would be false. Chromium reads the last flag of a name only, so these follow [`BLINK_SETTINGS`].
+const MOUSE: &str = ",primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4";
 
 /// How to start one.
 #[derive(Debug, Clone)]
@@ -177,6 +199,7 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
     // The proxy resolves every name. What the browser would resolve itself goes around the proxy's verdicts: a page
     // could name a WebRTC peer, and have the question for that name sent to the machine's resolver.
     command = command.arg(format!("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {}", spec.proxy.ip()));
+    command = command.arg(format!("{BLINK_SETTINGS}{}", if spec.headless { MOUSE } else { "" }));
     let (width, height) = spec.window;
     if spec.headless {
         if spec.own.is_some() {
@@ -200,6 +223,8 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
         if own.ignore_certificate_errors {
             command = command.arg("--ignore-certificate-errors");
         }
+    } else {
+        command = command.arg("--disable-extensions");
     }
     if spec.no_sandbox.unwrap_or_else(is_root) {
         say_no_sandbox();

@@ -9,6 +9,7 @@ mod data;
 mod datagrams;
 mod devtools;
 mod files;
+mod flags;
 mod guarded;
 mod lives;
 mod shared_browser;

@@ -1,0 +1,136 @@
+//! The command line of a Chromium that greenroom starts, against that of the Chromium which the pinned playwright engine
+//! would start itself. What differs stands here, with its reason.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use super::{Room, text};
+
+/// The engine's code, below its folder in the data folder.
+const BUNDLE: &str = "node_modules/playwright-core/lib/coreBundle.js";
+
+/// Flags of the engine that greenroom does not use, and why.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("--remote-debugging-pipe", "several clients attach to one browser, so it listens on a port"),
+    ("--disable-edgeupdater", "Edge on macOS only"),
+    ("--disable-updater-scheduler", "Edge on macOS only"),
+    ("--edge-skip-compat-layer-relaunch", "Edge on Windows only"),
+    (
+        "--unsafely-disable-devtools-self-xss-warnings",
+        "nobody types into a console of a browser without windows",
+    ),
+    (
+        "--headless",
+        "the headless shell has no other mode; whole browsers get `--headless=new`, which is the same",
+    ),
+    ("--no-sandbox", "only where the sandbox cannot work, or settings say so"),
+    ("--disable-features=AutoDeElevate", "Windows only"),
+    ("--disable-features=msForceBrowserSignIn", "Edge only"),
+    ("--disable-features=msEdgeUpdateLaunchServicesPreferredVersion", "Edge on macOS only"),
+];
+
+/// Flags of greenroom that the engine does not use, and why.
+const ADDED: &[(&str, &str)] = &[
+    ("--remote-debugging-port=0", "see `--remote-debugging-pipe`"),
+    ("--crash-dumps-dir=", "nothing is written into the user's home"),
+    ("--disable-crash-reporter", "nothing is sent to anybody"),
+    ("--disable-domain-reliability", "nothing is sent to anybody"),
+    ("--disable-gpu-process-crash-limit", "a page that ends the process which draws ends no other session's browser"),
+    ("--disable-quic", "UDP goes around the proxy"),
+    ("--enable-logging=stderr", "consoles of pages are kept out of the log"),
+    ("--log-level=2", "consoles of pages are kept out of the log"),
+    ("--webrtc-ip-handling-policy=disable_non_proxied_udp", "UDP goes around the proxy"),
+    ("--force-webrtc-ip-handling-policy=disable_non_proxied_udp", "UDP goes around the proxy"),
+    ("--host-resolver-rules=", "names are resolved by the proxy alone"),
+    ("--proxy-server=", "every connection goes through the proxy"),
+    ("--proxy-bypass-list=<-loopback>", "every connection goes through the proxy"),
+    ("--blink-settings=selectionClipboardBufferAvailable=false", "sessions share no clipboard"),
+    ("--disable-features=AutofillServerCommunication", "nothing is sent to anybody"),
+    ("--disable-features=WebRtcHideLocalIpsWithMdns", "WebRTC would speak multicast on the local network"),
+    ("--no-sandbox", "the tests may run as root"),
+];
+
+/// Flags whose values are lists, of which every entry counts by itself.
+const LISTS: [&str; 3] = ["--disable-features=", "--enable-features=", "--blink-settings="];
+
+/// Flags whose values are this machine's.
+const VALUES: [&str; 4] =
+    ["--crash-dumps-dir=", "--user-data-dir=", "--proxy-server=", "--host-resolver-rules="];
+
+/// A command line as a set: lists taken apart, values of this machine left out.
+fn flags<'a>(arguments: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for argument in arguments.filter(|argument| argument.starts_with("--")) {
+        if let Some(value) = VALUES.iter().find(|value| argument.starts_with(**value)) {
+            found.insert((*value).to_owned());
+        } else if let Some(list) = LISTS.iter().find(|list| argument.starts_with(**list)) {
+            found.extend(argument[list.len()..].split(',').map(|entry| format!("{list}{entry}")));
+        } else {
+            found.insert(argument.to_owned());
+        }
+    }
+    found
+}
+
+/// The texts in quotes in a part of a JavaScript file, without those of its comments.
+fn quoted(code: &str) -> Vec<&str> {
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.flat_map(|line| line.split(['"', '`']).skip(1).step_by(2)).collect()
+}
+
+fn part<'a>(code: &'a str, from: &str, to: &str) -> &'a str {
+    let code = &code[code.find(from).unwrap_or_else(|| panic!("not in the engine: {from}"))..];
+    &code[..code.find(to).unwrap_or_else(|| panic!("not in the engine: {to}"))]
+}
+
+/// The flags of a headless Chromium with isolated contexts that the engine would start.
+fn engine_flags(engine: &Path) -> BTreeSet<String> {
+    let code = fs::read_to_string(engine.join(BUNDLE)).unwrap();
+    let features = quoted(part(&code, "disabledFeatures = [", "].filter")).join(",");
+    let features = format!("--disable-features={features}");
+    let switches = quoted(part(&code, "chromiumSwitches = (options) => [", "].filter"));
+    let arguments = quoted(part(&code, "[...chromiumSwitches()]", "const proxy ="));
+    let own = quoted(part(&code, "if (!browser.launchOptions.args.some", "return { ...browser"));
+    let launched = quoted(part(
+        &code,
+        "async defaultArgs(options, isPersistent, userDataDir)",
+        "return chromeArguments",
+    ));
+    let all = [switches, arguments, own, launched].concat();
+    let of_values = ["--disable-features=", "--disable-blink-features", "--user-data-dir=${userDataDir}"];
+    let all = all.into_iter().filter(|flag| !of_values.contains(flag));
+    flags(all.chain([&*features, "--user-data-dir="]))
+}
+
+/// Pages find the browser that the engine would start itself: no automation, a mouse. The command lines of both differ in
+/// what is written down here, and in nothing else.
+#[tokio::test]
+async fn as_the_engine_would_start_it() {
+    let mut room = Room::open(&[]).await;
+    let pid = room.instance.process_ids().pop().unwrap();
+    let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+    let ours = flags(line.split('\0'));
+    let folder = room.engine.options.data_folder.join("engines/playwright");
+    let version = fs::read_dir(folder).unwrap().next().unwrap().unwrap();
+    let theirs = engine_flags(&version.path());
+
+    let names =
+        |list: &[(&str, &str)]| list.iter().map(|(flag, _)| (*flag).to_owned()).collect::<BTreeSet<_>>();
+    let (left_out, added) = (names(LEFT_OUT), names(ADDED));
+    let missing: Vec<_> = theirs.difference(&ours).filter(|flag| !left_out.contains(*flag)).collect();
+    let unknown: Vec<_> = ours.difference(&theirs).filter(|flag| !added.contains(*flag)).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "missing: {missing:#?}\nunknown: {unknown:#?}");
+    let stale = left_out.iter().filter(|flag| !theirs.contains(*flag));
+    let stale: Vec<_> =
+        stale.chain(added.iter().filter(|flag| *flag != "--no-sandbox" && !ours.contains(*flag))).collect();
+    assert!(stale.is_empty(), "these differ no more: {stale:#?}");
+
+    room.navigate("/title?t=seen").await;
+    let seen = room
+        .evaluate(
+            "() => [navigator.webdriver, ...['hover: hover', 'any-hover: hover', 'pointer: fine', 'any-pointer: fine', \
+             'pointer: coarse'].map(query => matchMedia(`(${query})`).matches), !!open('about:blank')].join()",
+        )
+        .await;
+    assert!(text(&seen).contains("\"false,true,true,true,true,false,true\""), "{}", text(&seen));
+    room.end().await;
+}
