@@ -50,7 +50,7 @@ impl Arguments {
     }
 
     /// The parameters with the arguments as they are now.
-    pub(crate) fn into_params(mut self) -> Raw {
+    pub(crate) fn params(&mut self) -> Raw {
         self.params.set("arguments", self.fields.to_raw());
         self.params.to_raw()
     }

@@ -89,6 +89,11 @@ pub(crate) async fn bring_in(
     let mut outgoing = Vec::new();
     for (n, name) in WRITTEN.into_iter().chain([WRITTEN_FOLDER]).enumerate() {
         let Some(agent_name) = given.guarded::<String>(name)? else { continue };
+        // The engine takes an empty name for none.
+        if agent_name.is_empty() {
+            given.remove(name);
+            continue;
+        }
         let target = roots.admit_out(&agent_name).await?;
         let folder = place.folder.join(OUTBOX).join(format!("{serial}-{n}"));
         let failed = |error| Refused::Copy { path: agent_name.clone(), error };
@@ -106,7 +111,7 @@ pub(crate) async fn bring_in(
         given.set(name, encode(&engine_name));
         outgoing.push(Outgoing { folder, agent_name, target, several });
     }
-    call.params = arguments.into_params();
+    call.params = arguments.params();
     Ok(outgoing)
 }
 

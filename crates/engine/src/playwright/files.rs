@@ -47,7 +47,15 @@ pub(crate) async fn bring_in(
         page_url::judge(&url)?;
     }
     selectors::judge(given)?;
-    let (paths, filename) = (given.guarded::<Vec<String>>("paths")?, given.guarded::<String>("filename")?);
+    let (paths, mut filename) =
+        (given.guarded::<Vec<String>>("paths")?, given.guarded::<String>("filename")?);
+    // The engine takes an empty name for none.
+    if filename.as_ref().is_some_and(String::is_empty) {
+        given.remove("filename");
+        filename = None;
+        call.params = arguments.params();
+    }
+    let given = &mut arguments.fields;
     if paths.is_none() && filename.is_none() {
         return Ok(None);
     }
@@ -68,7 +76,7 @@ pub(crate) async fn bring_in(
             Some(plan)
         }
     };
-    call.params = arguments.into_params();
+    call.params = arguments.params();
     Ok(outgoing)
 }
 
