@@ -62,12 +62,14 @@ pub struct Reply {
     pub artifacts: Vec<Artifact>,
     /// Console lines that came with the answer, in order.
     pub console: Vec<ConsoleLine>,
+    /// The session's folder, where the engine named files relative to it.
+    pub folder: Option<PathBuf>,
 }
 
 impl From<Result<Raw, Raw>> for Reply {
     /// An answer in which nothing was found.
     fn from(body: Result<Raw, Raw>) -> Self {
-        Self { body, artifacts: Vec::new(), console: Vec::new() }
+        Self { body, artifacts: Vec::new(), console: Vec::new(), folder: None }
     }
 }
 
@@ -103,7 +105,8 @@ impl Reply {
 #[derive(Debug, Clone)]
 pub struct Artifact {
     pub kind: ArtifactKind,
-    /// Where it stands in the JSON text of [`Reply::body`], in bytes.
+    /// Where it stands in the JSON text of [`Reply::body`], in bytes. Empty where it does not stand there: a file that the
+    /// answer does not name, or a snapshot that was written to a file of the agent's.
     pub place: Range<usize>,
     /// What belongs there instead, as plain text. `None` when the answer has it already.
     pub instead: Option<String>,

@@ -22,6 +22,8 @@ use crate::recall::{
 /// Where an answer says by what name it is kept, and what else there is to say where nothing may be added to its text.
 const REF_ID: &str = "greenroom/ref_id";
 const NOTES: &str = "greenroom/notes";
+/// From where its paths lead, in an answer whose links are the engine's.
+const FOLDER: &str = "greenroom/folder";
 
 /// What of its answer a call gets.
 pub(crate) struct Form<'a> {
@@ -36,14 +38,18 @@ pub(crate) struct Form<'a> {
 
 /// The body to send.
 pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Result<Raw, Raw> {
-    let Reply { body, artifacts, .. } = reply;
+    let Reply { body, artifacts, folder, .. } = reply;
     let mut notes = notes.to_vec();
     if let Some(why) = &form.kept.not_recorded {
         notes.push(not_recorded(why));
     }
     match (body, form.mode) {
         (Err(error), _) => Err(annotate_error(error, &notes)),
-        (Ok(result), Mode::As(Responses::Raw)) => Ok(with_meta(result, form.kept.record(), &notes)),
+        (Ok(result), Mode::As(Responses::Raw)) => {
+            let result = with_meta(result, form.kept.record(), &notes);
+            let folder = folder.map(|folder| (FOLDER, json!(folder.to_string_lossy())));
+            Ok(with_members(result, folder.into_iter().collect()))
+        }
         (Ok(result), Mode::As(Responses::Refs)) if form.kept.record().is_some() => {
             Ok(with_meta(annotate(short(&result, form.kept), &notes), form.kept.record(), &[]))
         }
@@ -85,6 +91,8 @@ fn inline(result: Raw, artifacts: &[Artifact], notes: &mut Vec<String>, form: &F
     let mut snapshot = None;
     for artifact in artifacts {
         match (artifact.kind, &artifact.content) {
+            // One that went to a file of the agent's is not in the answer, and does not come into it.
+            (ArtifactKind::Snapshot, Content::Text(_)) if artifact.place.is_empty() => {}
             (ArtifactKind::Snapshot, Content::Text(text)) => snapshot = Some((artifact, &**text)),
             _ => edits.extend(artifact.instead.clone().map(|text| (artifact.place.clone(), text))),
         }
@@ -231,6 +239,11 @@ pub(crate) fn with_meta(result: Raw, ref_id: Option<&RefId>, notes: &[String]) -
     if !notes.is_empty() {
         members.push((NOTES, json!(notes)));
     }
+    with_members(result, members)
+}
+
+/// Adds members to the `_meta` of a result.
+fn with_members(result: Raw, members: Vec<(&str, Value)>) -> Raw {
     if members.is_empty() {
         return result;
     }

@@ -114,10 +114,13 @@ async fn name(
     // The quotes around it are not part of the name.
     let escaped = escaped.get().get(1..escaped.get().len() - 1).unwrap_or_default();
     for (at, _) in body.match_indices(escaped) {
-        let content = std::mem::replace(&mut content, Content::Nothing);
-        let kind = if matches!(content, Content::Text(_)) { kind } else { ArtifactKind::Path };
+        // A snapshot stands in the file alone: in the answer its name stays.
+        let content = match kind {
+            ArtifactKind::Snapshot => Content::Nothing,
+            _ => std::mem::replace(&mut content, Content::Nothing),
+        };
         let (place, instead) = (at..at + escaped.len(), Some(agent_name.clone()));
-        found.push(Artifact { kind, place, instead, content });
+        found.push(Artifact { kind: ArtifactKind::Path, place, instead, content });
     }
     // A file that the answer does not name has its place before everything.
     if !matches!(content, Content::Nothing) {

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::{
     PlaywrightEngine,
     files::{self, Place},
+    linked::SnapshotFiles,
     settle,
     shape::{failed, own_wait, shape},
     start_node, with_temp,
@@ -97,7 +98,11 @@ impl Kind for Launched {
     }
 
     fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
-        Box::new(LaunchedSeat { seat: Box::new(seat), engine: self.engine.clone() })
+        Box::new(LaunchedSeat {
+            seat: Box::new(seat),
+            engine: self.engine.clone(),
+            snapshots: SnapshotFiles::default(),
+        })
     }
 }
 
@@ -105,6 +110,7 @@ impl Kind for Launched {
 struct LaunchedSeat {
     seat: Box<ProcessSeat>,
     engine: PlaywrightEngine,
+    snapshots: SnapshotFiles,
 }
 
 impl LaunchedSeat {
@@ -119,7 +125,7 @@ impl LaunchedSeat {
         };
         let tool = call.tool.clone();
         let reply = self.seat.call(call, agent).await?;
-        Ok(shape(&tool, reply.body, outgoing, self.seat.folder()).await)
+        Ok(shape(&tool, reply.body, outgoing, self.seat.folder(), &mut self.snapshots).await)
     }
 }
 

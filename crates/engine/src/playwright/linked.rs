@@ -3,7 +3,11 @@
 //! [`super::text`] knows where these are, [`super::console`] what console lines look like, [`crate::brought`] which files
 //! are read at all.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use greenroom_core::{Artifact, ArtifactKind, port::Content, record::ConsoleLine};
 
@@ -22,6 +26,34 @@ const CONSOLE: &str = "browser_console_messages";
 /// Tools whose files are not to be kept: they are only begun and whole when a recording has ended, or hold what opens
 /// doors, as cookies do.
 const UNKEPT: [&str; 3] = ["browser_start_tracing", "browser_start_video", "browser_storage_state"];
+
+/// How many files of linked snapshots a session keeps, and how many bytes of them beyond the last. Whoever gets answers
+/// `raw` reads the file of an answer soon after it; the records have all of them.
+const SNAPSHOTS_MAX: usize = 16;
+const SNAPSHOTS_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// The files of a session that its answers linked to for their snapshots, oldest first. Most agents get the snapshot in the
+/// place of the link, but one that gets answers `raw` gets the link.
+#[derive(Default)]
+pub(super) struct SnapshotFiles {
+    files: VecDeque<(PathBuf, u64)>,
+    bytes: u64,
+}
+
+impl SnapshotFiles {
+    /// Keeps a file, and removes the oldest ones that are too many.
+    async fn add(&mut self, file: PathBuf, bytes: u64) {
+        self.files.push_back((file, bytes));
+        self.bytes += bytes;
+        while self.files.len() > SNAPSHOTS_MAX || (self.bytes > SNAPSHOTS_BYTES_MAX && self.files.len() > 1) {
+            let Some((oldest, bytes)) = self.files.pop_front() else { return };
+            self.bytes -= bytes;
+            if let Err(error) = tokio::fs::remove_file(&oldest).await {
+                tracing::debug!(%error, "cannot remove a snapshot");
+            }
+        }
+    }
+}
 
 /// An answer that is to be read.
 #[derive(Clone, Copy)]
@@ -45,14 +77,17 @@ pub(super) struct Found {
 
 /// Finds and reads what the answer links to. `named` is set when the agent asked for a file by name: a snapshot's link
 /// is to that file then, and stays.
-pub(super) async fn read(answer: Answer<'_>, named: bool) -> Found {
+pub(super) async fn read(answer: Answer<'_>, named: bool, snapshots: &mut SnapshotFiles) -> Found {
     let Answer { tool, body, failed, folder } = answer;
     let mut found = Found::default();
     for (place, link) in text::links(body, tool, failed) {
         let artifact = match link {
-            Link::Snapshot(path) if !named => snapshot(folder, path).await.map(|(instead, content)| {
-                Artifact { kind: ArtifactKind::Snapshot, place, instead: Some(instead), content }
-            }),
+            Link::Snapshot(path) if !named => {
+                snapshot(folder, path, snapshots).await.map(|(instead, content)| {
+                    let kind = ArtifactKind::Snapshot;
+                    Artifact { kind, place, instead: Some(instead), content }
+                })
+            }
             Link::Snapshot(_) => None,
             Link::Inline(escaped) => unescape(escaped).map(|text| Artifact {
                 kind: ArtifactKind::Snapshot,
@@ -99,19 +134,17 @@ impl Found {
 }
 
 /// What is put in the place of a link to a snapshot, and the snapshot.
-async fn snapshot(folder: &Path, path: &str) -> Option<(String, Content)> {
+async fn snapshot(folder: &Path, path: &str, snapshots: &mut SnapshotFiles) -> Option<(String, Content)> {
     let file = inside(folder, path).await?;
     let text = match text_of(&file).await? {
         Ok(text) => text,
         Err(bytes) => {
             let text = format!("- [Snapshot]({}) has {bytes} bytes, too many to show here", file.display());
+            snapshots.add(file, bytes).await;
             return Some((text, Content::Nothing));
         }
     };
-    // The link is gone from the answer, so nobody can ask for the file again.
-    if let Err(error) = tokio::fs::remove_file(&file).await {
-        tracing::debug!(%error, "cannot remove a snapshot");
-    }
+    snapshots.add(file, text.len() as u64).await;
     let text = text.trim_end();
     Some((format!("```yaml\n{text}\n```"), Content::Text(Arc::from(text))))
 }
@@ -154,7 +187,32 @@ mod tests {
         folder
     }
 
-    /// A file outside the session's folder is never read, not even through a symbolic link; an own one is read, and goes.
+    /// Reads an answer of a session that had none before.
+    async fn read(answer: Answer<'_>, named: bool) -> Found {
+        super::read(answer, named, &mut SnapshotFiles::default()).await
+    }
+
+    /// The last snapshots' files stay, in a bounded number and size, and the last one whatever its size.
+    #[tokio::test]
+    async fn files_of_snapshots_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut snapshots = SnapshotFiles::default();
+        let file = |n: usize| folder.path().join(n.to_string());
+        let present = || (0..100).filter(|n| file(*n).exists()).collect::<Vec<_>>();
+        for n in 0..SNAPSHOTS_MAX + 2 {
+            std::fs::write(file(n), "").unwrap();
+            snapshots.add(file(n), 1).await;
+        }
+        assert_eq!(present(), (2..SNAPSHOTS_MAX + 2).collect::<Vec<_>>());
+        std::fs::write(file(50), "").unwrap();
+        snapshots.add(file(50), SNAPSHOTS_BYTES_MAX + 1).await;
+        assert_eq!(present(), [50]);
+        std::fs::write(file(51), "").unwrap();
+        snapshots.add(file(51), SNAPSHOTS_BYTES_MAX).await;
+        assert_eq!((present(), snapshots.bytes), (vec![51], SNAPSHOTS_BYTES_MAX));
+    }
+
+    /// A file outside the session's folder is never read, not even through a symbolic link; an own one is read, and stays.
     #[tokio::test]
     async fn only_own_files_are_read() {
         let folder = folder("page-a.yml", "- own\n");
@@ -169,7 +227,7 @@ mod tests {
         let body = body(".playwright-mcp/page-a.yml");
         let own = read(answer("browser_click", &body, folder.path()), false).await.artifacts;
         assert_eq!((own[0].instead.as_deref(), text(&own[0])), (Some("```yaml\n- own\n```"), "- own"));
-        assert!(!folder.path().join(".playwright-mcp/page-a.yml").exists());
+        assert!(folder.path().join(".playwright-mcp/page-a.yml").exists());
     }
 
     /// A snapshot in the answer itself stays there; what is kept of it is what the page has, without JSON's escapes.

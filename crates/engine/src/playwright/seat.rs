@@ -18,6 +18,7 @@ use super::{
     context::{Context, Making},
     files::{self, Place},
     instance::{OPEN, Shared},
+    linked::SnapshotFiles,
     own_tabs,
     shape::{failed, failure, own_wait, shape},
 };
@@ -43,6 +44,7 @@ pub(super) struct PlaywrightSeat {
     /// The seat's own Node, where seats have one each.
     process: Option<Process>,
     folder: SeatFolder,
+    snapshots: SnapshotFiles,
     /// `None` while the session is empty: before its first page, and after `browser_close`.
     context: Option<Context>,
     making: Making,
@@ -69,6 +71,7 @@ impl PlaywrightSeat {
             process,
             _turn: turn,
             folder,
+            snapshots: SnapshotFiles::default(),
             context: None,
             making: Making::default(),
             crashes: None,
@@ -212,7 +215,7 @@ impl PlaywrightSeat {
         } else {
             self.instance.observer.refresh().await;
         }
-        Ok(shape(&call.tool, body, outgoing, self.folder.path()).await)
+        Ok(shape(&call.tool, body, outgoing, self.folder.path(), &mut self.snapshots).await)
     }
 
     /// Answers calls that must not reach the engine of an attached browser: one would take leave of the browser, the other

@@ -7,7 +7,7 @@ use greenroom_core::{Artifact, ArtifactKind, Call, Fields, Raw, Reply, port::Con
 
 use super::{
     files::{self, Outgoing},
-    linked::{self, Answer, Found},
+    linked::{self, Answer, Found, SnapshotFiles},
 };
 use crate::{answer::OWN_WAIT_MAX, brought};
 
@@ -22,18 +22,22 @@ pub(super) async fn shape(
     body: Result<Raw, Raw>,
     outgoing: Option<Outgoing>,
     folder: &Path,
+    snapshots: &mut SnapshotFiles,
 ) -> Reply {
     let reply = Reply::from(body);
     let Ok(result) = &reply.body else { return reply };
     let answer = Answer { tool, body: result.get(), failed: reply.is_failure(), folder };
-    let mut found = linked::read(answer, outgoing.is_some()).await;
+    let mut found = linked::read(answer, outgoing.is_some(), snapshots).await;
     if let Some(outgoing) = outgoing {
         name(&mut found, answer, &outgoing).await;
         if let Err(refused) = files::take_out(&outgoing, folder).await {
             return failed("file_refused", &format!("the result was made but cannot be written: {refused}"));
         }
     }
-    Reply { artifacts: found.artifacts, console: found.console, ..reply }
+    // A terminal escape is no link: it has nothing in its place.
+    let links = found.artifacts.iter().any(|one| one.instead.as_ref().is_some_and(|text| !text.is_empty()));
+    let folder = links.then(|| folder.to_owned());
+    Reply { artifacts: found.artifacts, console: found.console, folder, ..reply }
 }
 
 /// Puts the agent's name for its file where the engine's stands, and adds the file itself.
@@ -70,8 +74,17 @@ async fn name(found: &mut Found, answer: Answer<'_>, outgoing: &Outgoing) {
         }));
     }
     let instead = (renamed && !place.is_empty()).then(|| agent_name.clone());
+    // The snapshot stands in the file alone: in the answer the link to it stays.
+    if kind == ArtifactKind::Snapshot {
+        found.artifacts.push(Artifact { kind, place: 0..0, instead: None, content });
+        found.artifacts.extend(instead.map(|name| Artifact {
+            kind: ArtifactKind::Path,
+            place,
+            instead: Some(name),
+            content: Content::Nothing,
+        }));
     // A call that failed has written nothing.
-    if instead.is_some() || !matches!(content, Content::Nothing) {
+    } else if instead.is_some() || !matches!(content, Content::Nothing) {
         found.artifacts.push(Artifact { kind, place, instead, content });
     }
     found.artifacts.sort_by_key(|artifact| artifact.place.start);
@@ -105,7 +118,7 @@ mod tests {
         let outgoing =
             Outgoing { engine_name: engine_name.to_owned(), agent_name: agent_name.to_owned(), target };
         let body = encode(&json!({ "content": [{ "type": "text", "text": text }] }));
-        let reply = shape(tool, Ok(body), Some(outgoing), folder.path()).await;
+        let reply = shape(tool, Ok(body), Some(outgoing), folder.path(), &mut SnapshotFiles::default()).await;
         assert!(!written.exists(), "it is the agent's now");
         (reply, std::fs::read_to_string(workspace.path().join("file")).ok())
     }
@@ -150,7 +163,9 @@ mod tests {
         let target = Target::in_root(Path::new("/nowhere"), "a");
         let outgoing = Outgoing { engine_name: "a".to_owned(), agent_name: "a".to_owned(), target };
         let folder = tempfile::tempdir().unwrap();
-        let reply = shape("browser_snapshot", Ok(body), Some(outgoing), folder.path()).await;
+        let reply =
+            shape("browser_snapshot", Ok(body), Some(outgoing), folder.path(), &mut SnapshotFiles::default())
+                .await;
         assert!(reply.is_failure() && reply.artifacts.is_empty(), "{reply:?}");
     }
 }

@@ -17,6 +17,9 @@ const LINKS_MAX: usize = 1_024;
 /// The longest path that the system takes.
 const PATH_BYTES_MAX: usize = 4_096;
 
+/// The tool that answers with the path of a body which is no text, and nothing else.
+const BODIES: &str = "browser_network_request";
+
 /// The only tool whose answer has its snapshot in it.
 const INLINES: &str = "browser_snapshot";
 
@@ -43,6 +46,9 @@ pub(super) fn links<'a>(body: &'a str, tool: &str, failed: bool) -> Vec<(Range<u
     links.extend(inline.or_else(|| snapshot(body)));
     links.extend(console(body));
     links.extend(paths(body));
+    if tool == BODIES && !failed {
+        links.extend(response_body(body));
+    }
     links.extend(escapes(body));
     links.sort_by_key(|(range, _)| range.start);
     let mut end = 0;
@@ -113,6 +119,17 @@ fn paths(body: &str) -> impl Iterator<Item = (Range<usize>, Link<'_>)> {
         })
     };
     FORMS.into_iter().flat_map(of_form).take(LINKS_MAX)
+}
+
+/// A result that is a path: `.playwright-mcp/response-x.png`. It is the first of an answer. A body of text that reads so has
+/// its own session's file shown, if there is one of that name.
+fn response_body(body: &str) -> Option<(Range<usize>, Link<'_>)> {
+    const SECTION: &str = "\"### Result\\n";
+    let start = body.find(SECTION)? + SECTION.len();
+    let rest = body.get(start..)?;
+    let path =
+        rest.get(..rest.bytes().take(PATH_BYTES_MAX).position(|byte| byte == b'\\' || byte == b'"')?)?;
+    is_own(path, "response-", "").then_some((start..start + path.len(), Link::Path(path)))
 }
 
 fn escapes(body: &str) -> impl Iterator<Item = (Range<usize>, Link<'_>)> {
@@ -190,6 +207,12 @@ mod tests {
             found(DOWNLOAD, "browser_click"),
             [(".playwright-mcp/a-b.txt", Link::Path(".playwright-mcp/a-b.txt"))]
         );
+        let path = ".playwright-mcp/response-2026-11-15T20-35-09-849Z.png";
+        for end in ["", "\\n### Events\\n- x"] {
+            let body = format!(r####"{{"content":[{{"type":"text","text":"### Result\n{path}{end}"}}]}}"####);
+            assert_eq!(found(&body, BODIES), [(path, Link::Path(path))]);
+            assert_eq!(found(&body, "browser_evaluate"), []);
+        }
         assert_eq!(found(r#"{"text":"\u001b[2mwaiting\u001b[22m"}"#, "").len(), 2);
     }
 

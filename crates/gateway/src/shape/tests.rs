@@ -93,6 +93,9 @@ fn names_of_records() {
     let name = r#""greenroom/ref_id":"0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b""#;
     let before = body.strip_suffix("}").unwrap();
     assert_eq!(raw.unwrap().get(), format!(r#"{before},"_meta":{{{name},"greenroom/notes":["n"]}}}}"#));
+    let linked = Reply { folder: Some("/run/seat".into()), ..reply(r#"{"content":[]}"#, &[]) };
+    let raw = answer(linked, &[], &form(&kept, Mode::As(Responses::Raw))).unwrap();
+    assert_eq!(raw.get(), format!(r#"{{"content":[],"_meta":{{{name},"greenroom/folder":"/run/seat"}}}}"#));
     for (has_meta, expected) in [
         (
             r#"{ "a" : "_meta","_meta" : {"a": 1 } ,"b":2}"#,
@@ -142,6 +145,25 @@ fn few_words() {
     let lost = body_of(&lost);
     assert_eq!(text(&lost), "long");
     assert!(lost.get().contains("not recorded: the disk is full"), "{lost}");
+}
+
+/// A snapshot in a file that the agent named stays there: whatever the budget and the mode, the answer has the link.
+#[test]
+fn snapshots_in_files() {
+    let kept = Kept { has_snapshot: true, ..kept() };
+    let page = "- button \"Go\" [ref=e1]\n".repeat(100);
+    let body = r#"{"content":[{"type":"text","text":"[Snapshot](./outbox/a.yml)"}]}"#;
+    for before in [None, Some((kept.ref_id.clone().unwrap(), "- button".to_owned()))] {
+        let link = body.find("outbox/a.yml").unwrap();
+        let artifact = |kind, place, instead, content| Artifact { kind, place, instead, content };
+        let artifacts = vec![
+            artifact(ArtifactKind::Snapshot, 0..0, None, Content::Text(Arc::from(&*page))),
+            artifact(ArtifactKind::Path, link..link + 12, Some("a.yml".to_owned()), Content::Nothing),
+        ];
+        let reply = Reply { artifacts, ..reply(body, &[]) };
+        let form = Form { inline_tokens: 30, before, ..form(&kept, Mode::Diff) };
+        assert_eq!(text(&answer(reply, &[], &form).unwrap()), "[Snapshot](./a.yml)");
+    }
 }
 
 /// Only what changed is sent where that was wanted; a page that is another one is sent whole.

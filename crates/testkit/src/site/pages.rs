@@ -139,8 +139,8 @@ async fn big(Query(asked): Asked) -> Html<String> {
 async fn download(Query(asked): Asked) -> Response {
     let name = text(&asked, "name", "report.txt").replace('"', "");
     let attachment = format!("attachment; filename=\"{name}\"");
-    let headers =
-        [(header::CONTENT_TYPE, "text/plain".to_owned()), (header::CONTENT_DISPOSITION, attachment)];
+    let kind = text(&asked, "kind", "text/plain").to_owned();
+    let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, attachment)];
     (headers, "greenroom download\n").into_response()
 }
 

@@ -26,9 +26,19 @@ async fn snapshots() {
         serde_json::from_str(&format!("\"{}\"", &body(&inline)[found.place.clone()])).unwrap();
     assert_eq!((shown, &found.instead), (fenced, &None));
 
+    // The link of an answer leads to the file for as long as the session lives.
+    let link = &body(&linked)[linked.snapshot().unwrap().place.clone()];
+    let path = link.strip_prefix("- [Snapshot](").unwrap().strip_suffix(')').unwrap();
+    let read = std::fs::read_to_string(linked.folder.as_ref().unwrap().join(path)).unwrap();
+    assert_eq!(read.trim_end(), snapshot(&linked));
+
+    // An empty name is none.
+    let unnamed = room.call("browser_snapshot", json!({ "filename": "" })).await;
+    assert!(text(&unnamed).contains("```yaml"), "{}", text(&unnamed));
     for name in ["a.yml", "./b.yml"] {
         let named = room.call("browser_snapshot", json!({ "filename": name })).await;
         assert_eq!(snapshot(&named), snapshot(&linked));
+        assert!(named.snapshot().unwrap().place.is_empty(), "the link stays: {named:?}");
         let written = std::fs::read_to_string(room.workspace.path().join(name)).unwrap();
         assert_eq!(written.trim_end(), snapshot(&linked), "{name}");
     }

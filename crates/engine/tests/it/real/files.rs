@@ -19,7 +19,20 @@ async fn downloads() {
         reply = room.evaluate("() => 0").await;
     }
     assert_eq!(files(&reply), [("report.txt", "text/plain", &b"greenroom download\n"[..])]);
+    response_bodies(&mut room).await;
     room.end().await;
+}
+
+/// A body that is no text comes as a file, with a path that can be read, as a download does.
+async fn response_bodies(room: &mut Room) {
+    room.evaluate("() => fetch('/download?kind=application/zip').then(answer => answer.text())").await;
+    let listed = text(&room.call("browser_network_requests", json!({ "filter": "zip" })).await);
+    let index: u32 = listed.lines().find_map(|line| line.split_once(". ")?.0.parse().ok()).unwrap();
+    let arguments = json!({ "index": index, "part": "response-body" });
+    let reply = room.call("browser_network_request", arguments).await;
+    let [(name, "application/zip", b"greenroom download\n")] = files(&reply)[..] else { panic!("{reply:?}") };
+    let path = reply.artifacts.iter().find_map(|artifact| artifact.instead.as_deref()).unwrap();
+    assert!(path.ends_with(name) && std::fs::exists(path).unwrap(), "{path}");
 }
 
 /// Screenshots and PDFs are kept, with and without a name of the agent's; those with one arrive in its workspace as well.
