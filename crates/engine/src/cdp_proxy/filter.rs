@@ -3,7 +3,8 @@
 //!
 //! Calls of the engine are judged by [`rules`], and keys that copy or paste go through the [`Clipboard`]. What the browser
 //! says passes, but for what concerns targets that are not the engine's ([`OwnContexts`]) or that do not answer
-//! ([`SilentTabs`]), and for console messages without end ([`ConsoleLimit`]). Most of it is not even read: of answers only
+//! ([`SilentTabs`]), and for console messages without end ([`ConsoleLimit`]). Answers to navigations that failed pass behind
+//! their error pages ([`FailedNavigations`]). Most of it is not even read: of answers only
 //! the number counts, and of events the name.
 
 use greenroom_cdp::link::Text;
@@ -13,6 +14,7 @@ use super::{
     Out, Targets,
     clipboard::Clipboard,
     console_limit::ConsoleLimit,
+    failed_navigations::{self, FailedNavigations},
     message::{
         Attached, Detached, Envelope, Kind, OwnIds, kind, params, refusal, rewritten, session_of, thrown,
     },
@@ -41,6 +43,7 @@ pub(super) struct Filter {
     /// Whether others have pages in the same browser: other sessions, or its user.
     shares_browser: bool,
     console: ConsoleLimit,
+    navigations: FailedNavigations,
     own_contexts: Option<OwnContexts>,
     clipboard: Option<Clipboard>,
     silent_tabs: Option<SilentTabs>,
@@ -53,6 +56,7 @@ impl Filter {
             ids: OwnIds::default(),
             shares_browser: !matches!(targets, Targets::All),
             console: ConsoleLimit::default(),
+            navigations: FailedNavigations::default(),
             own_contexts: is_isolated.then(OwnContexts::default),
             clipboard: is_isolated.then(Clipboard::new),
             silent_tabs: match targets {
@@ -90,11 +94,28 @@ impl Filter {
             Some(clipboard) => clipboard.engine_says(&call, &judged, now, &mut self.ids),
             None => None,
         };
-        Ok(instead.unwrap_or_else(|| vec![Out::ToBrowser(judged)]))
+        let mut out = instead.unwrap_or_else(|| vec![Out::ToBrowser(judged)]);
+        if let Some(given_up) = self.navigations.engine_says(&call) {
+            out.extend(self.pass(given_up, now));
+        }
+        Ok(out)
     }
 
     /// The browser says something.
     pub(super) fn browser_says(&mut self, text: Text, now: Instant) -> Vec<Out> {
+        match self.navigations.browser_says(&text, now) {
+            failed_navigations::Verdict::Pass => self.pass(text, now),
+            failed_navigations::Verdict::Hold => Vec::new(),
+            failed_navigations::Verdict::PassThen(held) => {
+                let mut out = self.pass(text, now);
+                out.extend(self.pass(held, now));
+                out
+            }
+        }
+    }
+
+    /// What becomes of a message of the browser's that is not held.
+    fn pass(&mut self, text: Text, now: Instant) -> Vec<Out> {
         let text = match kind(&text) {
             Kind::Event(name) if name == "Target.detachedFromTarget" => {
                 if let Some((_, Detached { session_id })) = params(&text) {
@@ -157,13 +178,18 @@ impl Filter {
     /// When time will have made a difference, if nothing is said before.
     pub(super) fn due(&self) -> Option<Instant> {
         let tabs = self.silent_tabs.as_ref().and_then(SilentTabs::due);
-        tabs.into_iter().chain(self.clipboard.as_ref().and_then(Clipboard::due)).min()
+        let keys = self.clipboard.as_ref().and_then(Clipboard::due);
+        tabs.into_iter().chain(keys).chain(self.navigations.due()).min()
     }
 
     pub(super) fn time_passed(&mut self, now: Instant) -> Vec<Out> {
         let tabs = self.silent_tabs.as_mut().map(|tabs| tabs.time_passed(now)).unwrap_or_default();
         let keys = self.clipboard.as_mut().map(|clipboard| clipboard.time_passed(now)).unwrap_or_default();
-        tabs.into_iter().chain(keys).collect()
+        let mut out: Vec<Out> = tabs.into_iter().chain(keys).collect();
+        for held in self.navigations.time_passed(now) {
+            out.extend(self.pass(held, now));
+        }
+        out
     }
 }
 

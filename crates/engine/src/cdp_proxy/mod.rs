@@ -10,6 +10,7 @@
 
 mod clipboard;
 mod console_limit;
+mod failed_navigations;
 mod filter;
 mod message;
 mod own_contexts;

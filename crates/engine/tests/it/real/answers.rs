@@ -9,6 +9,18 @@ use tokio::time::Instant;
 
 use super::{Room, body, snapshot, text};
 
+/// A good address opens right after one that failed: the failure is told when its error page is there, which would
+/// interrupt the next navigation otherwise.
+async fn good_after_bad(room: &mut Room) {
+    for n in 0..10 {
+        // The site stands for the proxy too, and opens no tunnels.
+        let arguments = json!({ "name": "browser_navigate", "arguments": { "url": "https://127.0.0.1:8443/" } });
+        let failed = room.try_call("browser_navigate", greenroom_core::raw::encode(&arguments)).await;
+        assert!(text(&failed).contains("net::ERR_TUNNEL_CONNECTION_FAILED"), "{}", text(&failed));
+        assert!(text(&room.navigate(&format!("/title?t=good{n}")).await).contains(&format!("good{n}")));
+    }
+}
+
 /// Snapshots are kept whether the answer links to them, has them in it, or has put them into a file for the agent; and
 /// all three are the same.
 #[tokio::test]
@@ -42,6 +54,7 @@ async fn snapshots() {
         let written = std::fs::read_to_string(room.workspace.path().join(name)).unwrap();
         assert_eq!(written.trim_end(), snapshot(&linked), "{name}");
     }
+    good_after_bad(&mut room).await;
     room.end().await;
 }
 

@@ -1,0 +1,241 @@
+//! Holds the answer to a navigation that failed until its error page is there.
+//!
+//! Chromium answers `Page.navigate` with the error as soon as it knows of it, and commits the error page later. An engine
+//! that navigates again meanwhile takes that commit for another navigation, which interrupts its own: a good address fails
+//! after a bad one. So the answer passes behind the event of the error page's commit, which has the same loader.
+
+use std::{collections::HashMap, time::Duration};
+
+use greenroom_cdp::link::Text;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::message::{Detached, Envelope, Kind, kind, params, read};
+
+const NAVIGATE: &str = "Page.navigate";
+
+/// What Chromium says of a navigation that has no error page: a download, an answer without a body, one that was stopped.
+const NO_ERROR_PAGE: &str = "net::ERR_ABORTED";
+
+/// How long an answer is held if the browser says nothing more of the page. An error page usually is there within 100 ms;
+/// an engine that hears of no pages, since it never asked for that, waits this long.
+const HOLD_MAX: Duration = Duration::from_secs(2);
+
+/// The navigations of one connection, by the session of the page.
+#[derive(Default)]
+pub(super) struct FailedNavigations(HashMap<String, Navigation>);
+
+struct Navigation {
+    id: u32,
+    /// The loader of the document that the page has shown last, since the navigation began.
+    shown: Option<String>,
+    held: Option<Held>,
+}
+
+struct Held {
+    answer: Text,
+    loader: String,
+    until: Instant,
+}
+
+/// What becomes of a message of the browser's.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Pass,
+    /// Not yet.
+    Hold,
+    /// It passes, and after it this answer.
+    PassThen(Text),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Failure {
+    loader_id: String,
+    error_text: String,
+}
+
+#[derive(Deserialize)]
+struct Navigated {
+    frame: Frame,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Frame {
+    loader_id: String,
+    parent_id: Option<String>,
+}
+
+impl FailedNavigations {
+    /// The engine calls the browser. Returns the answer to a former navigation of the same page, which need not wait any
+    /// longer: the engine has given it up.
+    pub(super) fn engine_says(&mut self, call: &Envelope<'_>) -> Option<Text> {
+        let (Some(NAVIGATE), Some(id), Some(session)) = (call.method.as_deref(), call.id, &call.session)
+        else {
+            return None;
+        };
+        let navigation = Navigation { id, shown: None, held: None };
+        let former = self.0.insert(session.clone().into_owned(), navigation)?;
+        former.held.map(|held| held.answer)
+    }
+
+    pub(super) fn browser_says(&mut self, text: &Text, now: Instant) -> Verdict {
+        // Nearly always.
+        if self.0.is_empty() {
+            return Verdict::Pass;
+        }
+        match kind(text) {
+            Kind::Answer(id) => self.answered(id, text, now),
+            Kind::Event(name) => match &*name {
+                "Page.frameNavigated" => self.navigated(text),
+                "Target.detachedFromTarget" => {
+                    let gone = params::<Detached>(text).map(|(_, gone)| gone.session_id);
+                    gone.map_or(Verdict::Pass, |session| self.gone(&session))
+                }
+                "Inspector.targetCrashed" | "Inspector.detached" => {
+                    let session =
+                        serde_json::from_str::<Envelope<'_>>(text).ok().and_then(|event| event.session);
+                    session.map_or(Verdict::Pass, |session| self.gone(&session))
+                }
+                _ => Verdict::Pass,
+            },
+            Kind::Neither => Verdict::Pass,
+        }
+    }
+
+    fn answered(&mut self, id: u32, text: &Text, now: Instant) -> Verdict {
+        let is_it =
+            |(_, navigation): &(&String, &mut Navigation)| navigation.id == id && navigation.held.is_none();
+        let Some((session, navigation)) = self.0.iter_mut().find(is_it) else { return Verdict::Pass };
+        let answer: Option<Envelope<'_>> = serde_json::from_str(text).ok();
+        let failure = answer.and_then(|answer| read::<Failure>(answer.result));
+        match failure.filter(|failure| failure.error_text != NO_ERROR_PAGE) {
+            Some(Failure { loader_id, .. }) if navigation.shown.as_ref() != Some(&loader_id) => {
+                navigation.held =
+                    Some(Held { answer: text.clone(), loader: loader_id, until: now + HOLD_MAX });
+                Verdict::Hold
+            }
+            _ => {
+                let session = session.clone();
+                self.0.remove(&session);
+                Verdict::Pass
+            }
+        }
+    }
+
+    fn navigated(&mut self, text: &Text) -> Verdict {
+        let Some((Some(session), Navigated { frame })) = params(text) else { return Verdict::Pass };
+        if frame.parent_id.is_some() {
+            return Verdict::Pass;
+        }
+        let Some(navigation) = self.0.get_mut(&session) else { return Verdict::Pass };
+        match &navigation.held {
+            Some(held) if held.loader == frame.loader_id => self.gone(&session),
+            _ => {
+                navigation.shown = Some(frame.loader_id);
+                Verdict::Pass
+            }
+        }
+    }
+
+    /// Nothing more is to be heard of a navigation.
+    fn gone(&mut self, session: &str) -> Verdict {
+        let held = self.0.remove(session).and_then(|navigation| navigation.held);
+        held.map_or(Verdict::Pass, |held| Verdict::PassThen(held.answer))
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.0.values().filter_map(|navigation| Some(navigation.held.as_ref()?.until)).min()
+    }
+
+    /// The answers that have waited long enough.
+    pub(super) fn time_passed(&mut self, now: Instant) -> Vec<Text> {
+        let is_due = |navigation: &Navigation| navigation.held.as_ref().is_some_and(|held| held.until <= now);
+        let due = self.0.extract_if(|_, navigation| is_due(navigation));
+        due.filter_map(|(_, navigation)| Some(navigation.held?.answer)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn navigate(navigations: &mut FailedNavigations, id: u32) -> Option<Text> {
+        let text = json!({ "id": id, "method": NAVIGATE, "sessionId": "S", "params": {} }).to_string();
+        navigations.engine_says(&serde_json::from_str(&text).unwrap())
+    }
+
+    fn says(navigations: &mut FailedNavigations, message: &Value) -> Verdict {
+        navigations.browser_says(&message.to_string().into(), Instant::now())
+    }
+
+    fn failed(id: u32, error: &str) -> Value {
+        let result = json!({ "frameId": "F", "loaderId": "L", "errorText": error });
+        json!({ "id": id, "result": result, "sessionId": "S" })
+    }
+
+    fn committed(loader: &str, session: &str, parent: Option<&str>) -> Value {
+        let frame = json!({ "id": "F", "loaderId": loader, "parentId": parent, "url": "chrome-error://chromewebdata/" });
+        json!({ "method": "Page.frameNavigated", "params": { "frame": frame }, "sessionId": session })
+    }
+
+    /// The answer to a failed navigation passes behind its error page's commit, and behind no other event.
+    #[test]
+    fn behind_the_error_page() {
+        let navigations = &mut FailedNavigations::default();
+        assert_eq!(navigate(navigations, 1), None);
+        let answer = failed(1, "net::ERR_CONNECTION_REFUSED");
+        assert_eq!(says(navigations, &answer), Verdict::Hold);
+        for other in [committed("K", "S", None), committed("L", "T", None), committed("L", "S", Some("P"))] {
+            assert_eq!(says(navigations, &other), Verdict::Pass);
+        }
+        let answer = Verdict::PassThen(answer.to_string().into());
+        assert_eq!(says(navigations, &committed("L", "S", None)), answer);
+        assert!(navigations.0.is_empty() && navigations.due().is_none());
+    }
+
+    /// An answer passes at once where the error page is there already, where there will be none, and where all went well.
+    #[test]
+    fn without_a_wait() {
+        let navigations = &mut FailedNavigations::default();
+        for (id, before, answer) in [
+            (1, Some(committed("L", "S", None)), failed(1, "net::ERR_CONNECTION_REFUSED")),
+            (2, None, failed(2, NO_ERROR_PAGE)),
+            (3, None, json!({ "id": 3, "result": { "frameId": "F", "loaderId": "L" }, "sessionId": "S" })),
+            (4, None, json!({ "id": 4, "error": { "code": -32000, "message": "x" }, "sessionId": "S" })),
+        ] {
+            assert_eq!(navigate(navigations, id), None);
+            for message in before.iter().chain([&answer]) {
+                assert_eq!(says(navigations, message), Verdict::Pass);
+            }
+            assert!(navigations.0.is_empty(), "{id}");
+        }
+    }
+
+    /// An answer is held no longer than the page lives, the engine waits, or the limit says.
+    #[test]
+    fn nothing_is_held_for_good() {
+        let navigations = &mut FailedNavigations::default();
+        let answer = failed(1, "net::ERR_FAILED");
+        let text: Text = answer.to_string().into();
+        for end in [
+            json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S" } }),
+            json!({ "method": "Inspector.targetCrashed", "params": {}, "sessionId": "S" }),
+        ] {
+            navigate(navigations, 1);
+            assert_eq!(says(navigations, &answer), Verdict::Hold);
+            assert_eq!(says(navigations, &end), Verdict::PassThen(text.clone()));
+        }
+        navigate(navigations, 1);
+        assert_eq!(says(navigations, &answer), Verdict::Hold);
+        assert_eq!(navigate(navigations, 2), Some(text.clone()));
+        assert_eq!(says(navigations, &failed(2, "net::ERR_FAILED")), Verdict::Hold);
+        let due = navigations.due().unwrap();
+        assert_eq!(navigations.time_passed(due - HOLD_MAX / 2), Vec::<Text>::new());
+        assert_eq!(navigations.time_passed(due).len(), 1);
+        assert!(navigations.0.is_empty());
+    }
+}
