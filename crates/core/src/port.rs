@@ -290,6 +290,10 @@ pub trait Engine: Send + Sync {
     fn gives_snapshots(&self, _tool: &str) -> bool {
         false
     }
+    /// The entry of `caps` that a tool belongs to, where the engine has the tool and is not told to offer it.
+    fn missing_cap(&self, _tool: &str) -> Option<&'static str> {
+        None
+    }
     /// A snapshot's input fields whose names are such.
     fn fields(&self, _snapshot: &str, _is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
         Vec::new()

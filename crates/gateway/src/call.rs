@@ -350,14 +350,18 @@ pub(crate) async fn formed(
     shape::answer(reply, notes, &Form { mode, kept, inline_tokens, before, site })
 }
 
-/// The tool that was probably meant. Only what may be used is worth suggesting.
+/// What to do about a tool that is not there: what to set, or the tool that was probably meant. Only what may be used is
+/// worth suggesting.
 pub(crate) fn suggestion(gateway: &Gateway, caller: &Caller, listed: &Listed, name: &str) -> Option<String> {
+    if let Some(cap) = gateway.catalog.missing_cap(name) {
+        return Some(format!("the engine has it, with `{cap}` in `pool.caps`"));
+    }
     // Programs have no use for what agents have of greenroom's own.
     let own =
         tools::names(gateway, caller.is_here).filter(|_| !caller.is_program).map(|name| -> &str { name });
     let shown = listed.iter().map(|(name, _)| &**name).chain(own);
     let shown = shown.filter(|name| gateway.policy.shows(&caller.owner, name));
-    nearest(name, shown).map(ToOwned::to_owned)
+    nearest(name, shown).map(|nearest| format!("did you mean \"{nearest}\"?"))
 }
 
 /// The pool that a call will run in, or why it can run nowhere.

@@ -126,8 +126,8 @@ impl Failure {
     }
 
     /// A tool that nobody has, where that is not the client program's mistake.
-    pub(crate) fn unknown_tool(name: &str, nearest: Option<&str>) -> Self {
-        Self::new("unknown_tool", unknown_tool(name, nearest).message)
+    pub(crate) fn unknown_tool(name: &str, suggestion: Option<&str>) -> Self {
+        Self::new("unknown_tool", unknown_tool(name, suggestion).message)
     }
 
     /// A command that is not for several at once.
@@ -421,10 +421,10 @@ pub(crate) fn unroutable(error: Unroutable) -> Result<Failure, RpcError> {
 }
 
 /// A tool that nobody has.
-pub(crate) fn unknown_tool(name: &str, nearest: Option<&str>) -> RpcError {
+pub(crate) fn unknown_tool(name: &str, suggestion: Option<&str>) -> RpcError {
     let mut message = format!("unknown tool: \"{name}\"");
-    if let Some(nearest) = nearest {
-        message.push_str(&format!("; did you mean \"{nearest}\"?"));
+    if let Some(suggestion) = suggestion {
+        message.push_str(&format!("; {suggestion}"));
     }
     RpcError::new(INVALID_PARAMS, message)
 }

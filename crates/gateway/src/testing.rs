@@ -215,6 +215,10 @@ impl Engine for Says {
         BTreeSet::new()
     }
 
+    fn missing_cap(&self, tool: &str) -> Option<&'static str> {
+        (tool == "save").then_some("pdf")
+    }
+
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         let tool = |name: &&str| {
             let definition = raw::encode(&json!({"name": name, "inputSchema": {"type": "object"}}));

@@ -260,3 +260,21 @@ async fn pools_are_counted() {
     }
     assert!(!text.contains("INVENTED"), "{text}");
 }
+
+/// A tool that an engine has and is not told to offer is refused with the entry of `caps` that it needs.
+#[tokio::test]
+async fn tools_of_caps() {
+    let client = client(&[CHROMIUM]);
+    let caller = Caller {
+        owner: Owner::local(),
+        connection: None,
+        agent: Arc::<Told>::default(),
+        is_program: false,
+        is_here: true,
+    };
+    let params = encode(&json!({ "name": "save", "arguments": {} }));
+    let refused =
+        call::run(&client.gateway, &caller, Some(&params), Turns::default().take()).await.unwrap_err();
+    let refused: Value = serde_json::from_str(refused.get()).unwrap();
+    assert_eq!(refused["message"], "unknown tool: \"save\"; the engine has it, with `pdf` in `pool.caps`");
+}

@@ -7,11 +7,13 @@ use super::kind::{Given, Kind, Shape, Wrong};
 /// An enum with a word for each variant.
 pub(super) trait Words: Copy + 'static {
     const ALL: &'static [(&'static str, Self)];
+    /// Words that users know from elsewhere, and what to use instead.
+    const ELSEWHERE: &'static [(&'static str, &'static str)];
     fn word(self) -> &'static str;
 }
 
 macro_rules! words {
-    ($( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $v_doc:literal])+ $variant:ident = $word:literal, )+ } )+) => { $(
+    ($( $(#[doc = $doc:literal])+ $name:ident $(elsewhere [$( $word_there:literal => $instead:literal, )+])? { $( $(#[doc = $v_doc:literal])+ $variant:ident = $word:literal, )+ } )+) => { $(
         $(#[doc = $doc])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name { $( $(#[doc = $v_doc])+ $variant, )+ }
@@ -25,6 +27,7 @@ macro_rules! words {
 
         impl Words for $name {
             const ALL: &'static [(&'static str, Self)] = &[$( ($word, Self::$variant), )+];
+            const ELSEWHERE: &'static [(&'static str, &'static str)] = &[$($( ($word_there, $instead), )+)?];
             fn word(self) -> &'static str {
                 self.as_str()
             }
@@ -120,7 +123,15 @@ words! {
     }
 
     /// A further group of the engine's tools.
-    Cap {
+    Cap elsewhere [
+        "tracing" => "its tools are in `devtools`",
+        "verify" => "its tools are in `testing`",
+        "core" => "its tools are always there",
+        "core-install" => "no tool installs a browser",
+        "core-input" => "its tools are always there",
+        "core-navigation" => "its tools are always there",
+        "core-tabs" => "its tools are always there",
+    ] {
         /// Reading the engine's configuration.
         Config = "config",
         /// Requests, routes and offline mode.
@@ -158,7 +169,11 @@ impl<T: Words> Kind for Choice<T> {
 
     fn parse(&self, given: Given<'_>) -> Result<T, Wrong> {
         let text = given.text().ok_or(Wrong(None))?;
-        T::ALL.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or(Wrong(None))
+        let known = T::ALL.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        known.ok_or_else(|| {
+            let elsewhere = T::ELSEWHERE.iter().find(|(word, _)| *word == text);
+            Wrong(elsewhere.map(|(_, instead)| (*instead).to_owned()))
+        })
     }
 
     fn show(&self, value: &T) -> String {
@@ -179,6 +194,15 @@ impl<T: Words> Kind for Choice<T> {
 mod tests {
     use super::*;
     use crate::settings::kind::tests::{text, toml};
+
+    /// A word that users know from other versions of an engine is refused with what to use instead, in lists too.
+    #[test]
+    fn words_from_elsewhere() {
+        let why = "its tools are in `devtools`".to_owned();
+        assert_eq!(text(&Choice::<Cap>::ANY, "tracing"), Err(Wrong(Some(why.clone()))));
+        let listed = Wrong(Some(format!("`tracing` is not one of them: {why}")));
+        assert_eq!(text(&crate::settings::list::Many(Choice::<Cap>::ANY), "pdf,tracing"), Err(listed));
+    }
 
     /// A choice takes its own words exactly, and says which they are.
     #[test]

@@ -16,8 +16,11 @@ impl<K: Kind> Kind for Many<K> {
         items(given, |text| Ok(split_at_commas(text)))?
             .iter()
             .map(|item| {
-                let wrong = || Wrong(Some(format!("`{}` is not one of them", item.escape_debug())));
-                self.0.parse(Given { written: Written::Text(item), base: given.base }).map_err(|_| wrong())
+                let parsed = self.0.parse(Given { written: Written::Text(item), base: given.base });
+                parsed.map_err(|Wrong(why)| {
+                    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                    Wrong(Some(format!("`{}` is not one of them{why}", item.escape_debug())))
+                })
             })
             .collect()
     }

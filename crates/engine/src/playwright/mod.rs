@@ -6,6 +6,7 @@
 //! browsers of Windows are started by their engine ([`launched`]): one process, one seat, and nothing to observe.
 
 mod artifacts;
+mod caps;
 mod command;
 mod console;
 mod context;
@@ -150,6 +151,11 @@ impl Engine for PlaywrightEngine {
 
     fn gives_snapshots(&self, tool: &str) -> bool {
         data::gives_snapshots(tool)
+    }
+
+    fn missing_cap(&self, tool: &str) -> Option<&'static str> {
+        let cap = caps::of_tool(tool)?;
+        self.options.caps.iter().all(|own| own != cap).then_some(cap)
     }
 
     fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {

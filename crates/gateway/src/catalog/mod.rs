@@ -73,6 +73,11 @@ impl Catalog {
         self.lock().sources.iter().flat_map(|known| known.source.engine.unsafe_tools()).collect()
     }
 
+    /// The entry of `caps` with which a pool would have this tool.
+    pub(crate) fn missing_cap(&self, tool: &str) -> Option<&'static str> {
+        self.lock().sources.iter().find_map(|known| known.source.engine.missing_cap(tool))
+    }
+
     /// The engine of a pool.
     pub(crate) fn engine(&self, pool: &str) -> Option<Arc<dyn Engine>> {
         self.lock()

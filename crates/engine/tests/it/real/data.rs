@@ -1,6 +1,6 @@
 //! Answers as data.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use greenroom_core::Engine;
 use greenroom_testkit::Site;
@@ -110,9 +110,30 @@ async fn tools_are_the_engines_own() {
     };
     assert_eq!(giving(&|tool| engine.gives_snapshots(tool)).len(), 16, "one of them is not there");
     assert_eq!(giving(&|tool| engine.gives_data(tool)).len(), 3, "one of them is not there");
+    let none_missing = |tool: &str| engine.missing_cap(tool).is_none();
+    assert!(tools.iter().all(|tool| none_missing(&tool.name)));
     drop(engine);
 
     let mut room = Room::open(&["vision"]).await;
+    // Of every tool beyond those of this engine it is known which cap it needs: those of `vision` are there.
+    let offered: BTreeSet<_> =
+        room.engine.tools().await.unwrap().tools.into_iter().map(|tool| tool.name).collect();
+    let mut by_cap = BTreeMap::<_, usize>::new();
+    for tool in &tools {
+        let cap = room.engine.missing_cap(&tool.name);
+        assert_eq!(cap.is_none(), offered.contains(&tool.name), "{}", tool.name);
+        *by_cap.entry(cap.unwrap_or("there")).or_default() += 1;
+    }
+    let counts = [
+        ("config", 1),
+        ("devtools", 13),
+        ("network", 4),
+        ("pdf", 1),
+        ("storage", 17),
+        ("testing", 5),
+        ("there", 31),
+    ];
+    assert_eq!(by_cap, BTreeMap::from(counts));
     room.show("<button id=b>x</button><select id=s><option>A</select><input id=i><input id=j>").await;
     let url = room.site.url("/title?t=y");
     for (tool, arguments) in [
