@@ -1,7 +1,11 @@
 //! The engine's command lines, and what it must not do: report usage, look for updates, send addresses of pages to
 //! others, or read anybody's configuration.
 
-use std::{ffi::OsString, io, path::Path};
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+};
 
 use greenroom_core::StartError;
 use serde_json::json;
@@ -38,11 +42,18 @@ const KEEPER: (&str, &str) = ("keeper.mjs", include_str!("keeper.mjs"));
 /// The part of the engine that the keeper changes, beside the folder of what Node runs.
 const CONTEXT: &str = "McpContext.js";
 
+const PAGE_ID: &str = include_str!("page_id.mjs");
+
+/// The part of the engine that [`PAGE_ID`] changes.
+const TOOLS: &str = "tools/ToolDefinition.js";
+
 /// The engine without a browser: it has tools to tell of, and none of them works.
 pub(super) fn plain(options: &DevtoolsOptions) -> Result<Spec, StartError> {
     let cli = DEVTOOLS.locate(&options.data_folder)?.cli;
     let node = node::locate(options.node.as_deref(), &options.places.search_path)?;
-    let spec = node::run(node, cli).args(FLAGS);
+    let tools = beside(&cli, TOOLS);
+    let mut spec = node::run(node, cli).args(FLAGS).env("GREENROOM_TOOLS", tools);
+    spec.args.insert(0, imported(PAGE_ID).into());
     Ok(VARIABLES.into_iter().fold(spec, |spec, name| spec.env(name, "1")))
 }
 
@@ -93,7 +104,7 @@ pub(super) fn keep(
     tab: &str,
 ) -> Result<Spec, StartError> {
     let cli = DEVTOOLS.locate(&options.data_folder)?.cli;
-    let context = cli.parent().and_then(Path::parent).unwrap_or(&cli).join(CONTEXT);
+    let context = beside(&cli, CONTEXT);
     let mut script = OsString::from("--import=");
     script.push(instance.join(KEEPER.0));
     spec.args.insert(0, script);
@@ -101,6 +112,20 @@ pub(super) fn keep(
         .env("GREENROOM_ENGINE", context)
         .env("GREENROOM_TAB", tab)
         .env("GREENROOM_TABS", instance.join(LIST)))
+}
+
+/// A part of the engine: its path beside the folder of what Node runs.
+fn beside(cli: &Path, part: &str) -> PathBuf {
+    cli.parent().and_then(Path::parent).unwrap_or(cli).join(part)
+}
+
+/// Has Node load a script before all else, without a file: the engine is also asked for its tools where there is no folder.
+fn imported(script: &str) -> String {
+    let escape = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    format!("--import=data:text/javascript,{}", script.bytes().map(escape).collect::<String>())
 }
 
 /// An origin as a pattern of addresses. A host alone stands for every scheme and port.

@@ -106,7 +106,7 @@ fn tells(line: &str, _: bool) -> Tells {
 
 impl Engine for DevtoolsEngine {
     fn fingerprint(&self) -> String {
-        format!("devtools {}", DEVTOOLS.version())
+        format!("devtools {} optional pageId", DEVTOOLS.version())
     }
 
     /// None of those that are on runs code outside of pages, and files they touch in the session's folder only. Those for

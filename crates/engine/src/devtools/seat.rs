@@ -84,7 +84,10 @@ impl DevtoolsSeat {
         let asked = arguments.read::<bool>(text::SHOW_PAGE).ok().flatten() == Some(true);
         let page = arguments.get("pageId").map(|page| page.get().to_owned()).unwrap_or_default();
         if &*tool == ENDS {
-            outgoing = self.recordings.remove(&page).unwrap_or_default();
+            // One of the two calls may have named the page, and the other not.
+            let only = self.recordings.keys().next().filter(|_| self.recordings.len() == 1).cloned();
+            let begun = if self.recordings.contains_key(&page) { Some(page.clone()) } else { only };
+            outgoing = begun.and_then(|page| self.recordings.remove(&page)).unwrap_or_default();
         }
         let reply = self.seat.call(call, agent).await?;
         let downloads = files::downloads(&folder, &mut self.downloaded).await;

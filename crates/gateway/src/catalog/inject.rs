@@ -115,15 +115,18 @@ impl Shown {
         pool.into_iter().chain(instance).chain(self.browser())
     }
 
-    /// The parameter that chooses an attached browser, where there is a choice. An index is taken in either spelling;
-    /// what is shown is the one that fits all that can be said.
+    /// The parameter that chooses an attached browser, where there is a choice: an index, counted from 1, or a label where
+    /// there is one. An index is taken in either spelling.
     pub(crate) fn browser(&self) -> Option<(&'static str, Raw)> {
         let Browsers::Several { labelled } = self.browsers else { return None };
-        let (kind, description) = match labelled {
-            true => ("string", LABEL_DESCRIPTION),
-            false => ("integer", BROWSER_DESCRIPTION),
+        let parameter = match labelled {
+            true => json!({
+                "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string" }],
+                "description": LABEL_DESCRIPTION,
+            }),
+            false => json!({ "type": "integer", "minimum": 1, "description": BROWSER_DESCRIPTION }),
         };
-        Some((BROWSER, encode(&json!({ "type": kind, "description": description }))))
+        Some((BROWSER, encode(&parameter)))
     }
 
     /// `Pool: CHROMIUM (default), FIREFOX`. Beside attached browsers no pool is the default.

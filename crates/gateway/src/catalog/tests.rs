@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use greenroom_core::{Agent, BoxFuture, Instance, InstanceId, Tool, raw};
 use greenroom_fleet::{BrowserState, BrowserStatus};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
@@ -192,6 +193,11 @@ fn browser(index: u32, label: Option<&str>, tags: &[&str]) -> BrowserStatus {
     }
 }
 
+/// Whether the index of a browser may also be a text.
+fn index_has_label(shown: &Value) -> bool {
+    shown["anyOf"][1]["type"] == "string"
+}
+
 /// Attached browsers come and go: clients hear of it if they would see a difference, and only then. Engines that are like
 /// one that is known are not asked.
 #[tokio::test]
@@ -209,6 +215,10 @@ async fn browsers_come_and_go() {
         listed.get(name).map(|(_, entry)| entry.shown.get().to_owned())
     };
     assert!(!shown("click").unwrap().contains("browserIndex"), "there is no choice");
+    let shown_index = || {
+        let definition: Value = serde_json::from_str(&shown("click").unwrap()).unwrap();
+        definition["inputSchema"]["properties"]["browserIndex"].clone()
+    };
     for (index, label, tags, heard, why) in [
         (2, None, &[][..], 1, "now there is a choice"),
         (3, None, &[], 1, "there was one before"),
@@ -217,6 +227,10 @@ async fn browsers_come_and_go() {
     ] {
         catalog.add_browser(&browser(index, label, tags), chromium.clone());
         assert_eq!(count(), heard, "{why}");
+        let shown = shown_index();
+        let number = if index_has_label(&shown) { &shown["anyOf"][0] } else { &shown };
+        assert_eq!((&number["type"], &number["minimum"]), (&json!("integer"), &json!(1)), "{why}");
+        assert_eq!(index_has_label(&shown), heard > 1, "{why}");
     }
     catalog.complete().await;
     assert_eq!(chromium.asked.load(Ordering::Relaxed), 1);

@@ -2,9 +2,12 @@
 
 use greenroom_core::{Engine, record::Level};
 use greenroom_testkit::Site;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{super::text, Room, data_folder, engine, uid};
+use super::{
+    super::{body, text},
+    Room, data_folder, engine, uid,
+};
 
 /// The engine tells of its tools without a browser, and each takes the page it is meant for.
 #[tokio::test]
@@ -53,6 +56,14 @@ async fn tools_need_no_browser() {
     );
     let click = tools.iter().find(|tool| &*tool.name == "click").unwrap();
     assert!(click.definition.get().contains("pageId"), "{}", click.definition);
+    // Tools that are about pages need one; all others act on the selected one.
+    let needs_page = |definition: &str| {
+        let definition: Value = serde_json::from_str(definition).unwrap();
+        definition["inputSchema"]["required"].as_array().is_some_and(|names| names.contains(&json!("pageId")))
+    };
+    let needing: Vec<&str> =
+        tools.iter().filter(|tool| needs_page(tool.definition.get())).map(|tool| &*tool.name).collect();
+    assert_eq!(needing, ["close_page", "select_page"]);
 }
 
 /// Snapshots are kept, whether a tool shows the page by itself, was asked to, or put it into a file for the agent; and all
@@ -61,7 +72,12 @@ async fn tools_need_no_browser() {
 async fn snapshots() {
     let (room, mut sitter) = Room::open().await;
     sitter.navigate(&room.site.url("/title?t=C%3A%5C%20%22x%22")).await;
+    // A call that names no page means the selected one.
+    let unnamed = sitter.call("take_snapshot", json!({})).await;
     let shown = sitter.call("take_snapshot", json!({ "pageId": 1 })).await;
+    assert_eq!(text(&unnamed), text(&shown));
+    let shot = sitter.call("take_screenshot", json!({ "format": "png" })).await;
+    assert!(body(&shot).contains(r#""type":"image""#), "{shot:?}");
     let snapshot = shown.snapshot_text().unwrap().clone();
     assert!(snapshot.contains(r#"heading "C:\ "x"" level="1""#), "{snapshot}");
     let tree = room.engine.data("take_snapshot", "", Some(&snapshot)).unwrap();
