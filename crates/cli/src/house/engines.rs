@@ -8,13 +8,14 @@ use std::{
 };
 
 use greenroom_core::{
-    Engine, InstanceId,
+    Engine, InstanceId, StartError,
     settings::{Browser, EngineKind, Pool, Settings},
 };
 use greenroom_engine::{
     CustomEngine, CustomServer, DevtoolsEngine, DevtoolsOptions, Endpoint, Offer, PlaywrightBrowser,
     PlaywrightEngine, PlaywrightOptions, ToolsChanged,
     browser::{Places, Wanted},
+    check_init_scripts,
     launcher::Launcher,
     ports::Ports,
     run_folder::RunFolder,
@@ -168,6 +169,16 @@ impl Engines {
             wsl_windows: pool.wsl_windows,
         }
     }
+}
+
+/// Looks for files that settings name and that must be there from the start. Storage states may come later: a tool of the
+/// engine writes them.
+pub fn check(settings: &Settings) -> Result<(), StartError> {
+    let attached = settings.browsers.iter().map(|browser| &browser.pool);
+    let pools = settings.instances().into_iter().map(|(_, pool)| pool).chain(attached);
+    // Paths of Windows mean nothing here.
+    let here = pools.filter(|pool| pool.engine == EngineKind::Playwright && !pool.wsl_windows);
+    here.into_iter().try_for_each(|pool| check_init_scripts(&pool.init_script))
 }
 
 /// The server of a custom engine: the settings are checked to have one of both.

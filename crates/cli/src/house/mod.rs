@@ -66,6 +66,7 @@ pub struct House {
 impl House {
     /// Starts nothing heavy: no browser, no engine.
     pub async fn build(kind: Kind, settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<Self> {
+        engines::check(settings)?;
         let data = &settings.data_dir;
         let place = || format!("cannot use the data folder: `{}`", data.display());
         run_folder::make_private(data).with_context(place)?;

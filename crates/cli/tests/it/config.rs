@@ -450,3 +450,18 @@ fn only_regular_files_are_read() {
         assert!(empty.starts_with("exit code: 0\n"), "{empty}");
     }
 }
+
+/// An init script that is not there stops the start, by name, and not the first call; in whatever pool it is set.
+#[test]
+fn init_scripts_are_there() {
+    let built_in = place().env("GREENROOM_POOL_INIT_SCRIPT", "/nowhere/a.js");
+    let declared = place()
+        .env("PW_MCP_PROXY__A_INSTANCES", "1")
+        .env("PW_MCP_PROXY__A_IS_DEFAULT", "true")
+        .env("PW_MCP_PROXY__A_INIT_SCRIPT", "/nowhere/a.js");
+    for place in [built_in, declared] {
+        let output = place.run(&["mcp"]);
+        assert!(output.starts_with("exit code: 1\n"), "{output}");
+        assert!(output.contains("error: no such init script: `/nowhere/a.js`\n\nhint: correct"), "{output}");
+    }
+}

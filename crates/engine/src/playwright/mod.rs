@@ -47,10 +47,14 @@ use crate::{
 };
 
 use instance::PlaywrightInstance;
-pub use options::{PlaywrightBrowser, PlaywrightOptions};
+pub use options::{PlaywrightBrowser, PlaywrightOptions, check_init_scripts};
 
-/// How long Node may take to end by itself once asked.
+/// How long a Node may take to end by itself once asked that has served nobody: one that was asked for its tools, or whose
+/// instance did not start.
 const STOP_GRACE: Duration = Duration::from_millis(500);
+
+/// How long a seat's own Node may take, which may have a recording or a trace to write. Usual are 300 ms.
+const SEAT_STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// The tool that closes the context and leaves the session empty.
 const CLOSE: &str = "browser_close";

@@ -141,18 +141,7 @@ impl PlaywrightOptions {
         if self.wsl_windows {
             return Ok(());
         }
-        for script in &self.init_scripts {
-            if let Err(error) = greenroom_files::open(script) {
-                let why = match error.kind() {
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                        "no such init script".to_owned()
-                    }
-                    _ => format!("cannot read the init script: {error}"),
-                };
-                return Err(StartError::new(format!("{why}: `{}`", script.display()))
-                    .hint("correct `init_script`; it takes paths of JavaScript files"));
-            }
-        }
+        check_init_scripts(&self.init_scripts)?;
         if let Some(path) = &self.storage_state {
             check_storage_state(path)?;
         }
@@ -191,6 +180,22 @@ impl PlaywrightOptions {
             None => Ok(()),
         }
     }
+}
+
+/// Whether all init scripts are there. Also asked before any instance is started, so that a wrong path is no surprise of the
+/// first call.
+pub fn check_init_scripts(scripts: &[PathBuf]) -> Result<(), StartError> {
+    for script in scripts {
+        if let Err(error) = greenroom_files::open(script) {
+            let why = match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "no such init script".to_owned(),
+                _ => format!("cannot read the init script: {error}"),
+            };
+            return Err(StartError::new(format!("{why}: `{}`", script.display()))
+                .hint("correct `init_script`; it takes paths of JavaScript files"));
+        }
+    }
+    Ok(())
 }
 
 fn all_tabs() -> String {

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    CLOSE, CONFIG, STOP_GRACE,
+    CLOSE, CONFIG, SEAT_STOP_GRACE,
     context::{Context, Making},
     files::{self, Place},
     instance::{OPEN, Shared},
@@ -271,7 +271,7 @@ impl PlaywrightSeat {
         }
         drop(upstream);
         if let Some(process) = process {
-            process.stop(STOP_GRACE).await;
+            process.stop(SEAT_STOP_GRACE).await;
         }
         instance.left(folder).await;
     }

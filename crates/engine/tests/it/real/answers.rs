@@ -14,7 +14,8 @@ use super::{Room, body, snapshot, text};
 async fn good_after_bad(room: &mut Room) {
     for n in 0..10 {
         // The site stands for the proxy too, and opens no tunnels.
-        let arguments = json!({ "name": "browser_navigate", "arguments": { "url": "https://127.0.0.1:8443/" } });
+        let arguments =
+            json!({ "name": "browser_navigate", "arguments": { "url": "https://127.0.0.1:8443/" } });
         let failed = room.try_call("browser_navigate", greenroom_core::raw::encode(&arguments)).await;
         assert!(text(&failed).contains("net::ERR_TUNNEL_CONNECTION_FAILED"), "{}", text(&failed));
         assert!(text(&room.navigate(&format!("/title?t=good{n}")).await).contains(&format!("good{n}")));
