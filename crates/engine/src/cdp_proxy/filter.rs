@@ -3,7 +3,7 @@
 //!
 //! Calls of the engine are judged by [`rules`], and keys that copy or paste go through the [`Clipboard`]. What the browser
 //! says passes, but for what concerns targets that are not the engine's ([`OwnContexts`]) or that do not answer
-//! ([`SilentTabs`]), and for console messages without end ([`ConsoleLimit`]). Answers to navigations that failed pass behind
+//! ([`SilentTabs`]), and for console messages without end ([`ConsoleLimit`]). Stacks are told without greenroom's own functions ([`own_frames`]). Answers to navigations that failed pass behind
 //! their error pages ([`FailedNavigations`]). Most of it is not even read: of answers only
 //! the number counts, and of events the name.
 
@@ -19,6 +19,7 @@ use super::{
         Attached, Detached, Envelope, Kind, OwnIds, kind, params, refusal, rewritten, session_of, thrown,
     },
     own_contexts::OwnContexts,
+    own_frames,
     rules::{self, Verdict},
     silent_tabs::SilentTabs,
 };
@@ -116,6 +117,10 @@ impl Filter {
 
     /// What becomes of a message of the browser's that is not held.
     fn pass(&mut self, text: Text, now: Instant) -> Vec<Out> {
+        let text = match kind(&text) {
+            Kind::Event(name) if own_frames::may_have(&name) => own_frames::without(text),
+            _ => text,
+        };
         let text = match kind(&text) {
             Kind::Event(name) if name == "Target.detachedFromTarget" => {
                 if let Some((_, Detached { session_id })) = params(&text) {

@@ -14,6 +14,7 @@ mod failed_navigations;
 mod filter;
 mod message;
 mod own_contexts;
+mod own_frames;
 mod rules;
 mod silent_tabs;
 mod sizes;

@@ -190,7 +190,8 @@ async fn pages_cannot_make_it_hang() {
     house.end().await;
 }
 
-/// Code that an agent runs in the engine itself evaluates what it likes; only the engine's own wait is cut short.
+/// Code that an agent runs in the engine itself evaluates what it likes; only the engine's own wait is cut short. And a page's
+/// errors have the page's own stacks.
 #[tokio::test]
 async fn evaluations_of_agents_are_their_own() {
     let data = Data::new();
@@ -198,6 +199,15 @@ async fn evaluations_of_agents_are_their_own() {
     let code = "async (page) => page.evaluate((ms) => ms + 1, 500)";
     let answer = house.call("", "browser_run_code_unsafe", json!({ "code": code })).await.ok();
     assert!(answer.contains("501"), "{answer}");
+
+    // The functions by which a page's callbacks are followed are in no stack that an agent is shown.
+    let site = Site::start().await;
+    house.navigate("", &site.url("/title?t=stacks")).await.ok();
+    let late = "() => new Promise(done => { setTimeout(function late() { setTimeout(done, 0); throw new Error('late'); }, 0); })";
+    house.call("", "browser_evaluate", json!({ "function": late })).await.ok();
+    let said = house.call("", "browser_console_messages", json!({})).await.ok();
+    assert!(said.contains("Error: late\n    at late (") && !said.contains("settle.js"), "{said}");
+    assert!(!said.contains("at run (") && !said.contains("<computed>"), "{said}");
     house.end().await;
 }
 

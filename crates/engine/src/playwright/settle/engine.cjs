@@ -30,7 +30,8 @@ const WHOLE = new Set(['document', 'stylesheet', 'script', 'xhr', 'fetch']);
 /** What a document's `setTimeout` takes for a question; no page knows it beforehand. */
 const secret = randomUUID();
 const account = readFileSync(join(__dirname, 'page.js'), 'utf8').replace(/^\s*\/\/.*\n|^\s+/gm, '');
-const source = `(${account})(${JSON.stringify(secret)}, ${LONGEST_MS})`;
+// By this name the CDP proxy knows its functions in stacks, and leaves them out.
+const source = `(${account})(${JSON.stringify(secret)}, ${LONGEST_MS})\n//# sourceURL=settle.js`;
 const installed = new WeakSet();
 
 /** How much of an address counts. A page can make one of two million letters, and has it compared with every other one. */

@@ -1,0 +1,70 @@
+//! Takes greenroom's own functions out of the stacks that an engine is told: those of `playwright/settle/page.js`, by which
+//! a page's callbacks are followed. To whoever reads an error of a page they are noise.
+
+use greenroom_cdp::link::Text;
+
+/// The name that the script has in stacks, without a scheme, as no script of the web has one.
+const SCRIPT: &str = "settle.js:";
+
+/// How a line of a stack begins, in the text of a message: the line's end before it is escaped.
+const FRAME: &str = "\\n    at ";
+
+/// Whether an event has stacks in it.
+pub(super) fn may_have(event: &str) -> bool {
+    matches!(event, "Runtime.exceptionThrown" | "Runtime.consoleAPICalled")
+}
+
+/// The message without own frames.
+pub(super) fn without(text: Text) -> Text {
+    if !text.contains(SCRIPT) {
+        return text;
+    }
+    let mut parts = text.split(FRAME);
+    let mut left = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // A frame ends with its line, or with the text; what follows stays.
+        let end = part.find(['\\', '"']).unwrap_or(part.len());
+        let (frame, rest) = part.split_at(end);
+        if !is_own(frame) {
+            left.push_str(FRAME);
+            left.push_str(frame);
+        }
+        left.push_str(rest);
+    }
+    left.into()
+}
+
+/// `run (settle.js:23:8)`, or without a name.
+fn is_own(frame: &str) -> bool {
+    let place =
+        frame.strip_suffix(')').and_then(|frame| frame.rsplit_once('(')).map_or(frame, |(_, place)| place);
+    let numbers = place.strip_prefix(SCRIPT).map(|numbers| numbers.split(':'));
+    numbers.is_some_and(|mut numbers| numbers.all(|number| number.parse::<u32>().is_ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Own frames go, wherever they stand in a stack; a page's own stay, and everything around them.
+    #[test]
+    fn stacks() {
+        let stack = |frames: &[&str]| {
+            let lines: String = frames.iter().map(|frame| format!("\n    at {frame}")).collect();
+            json!({ "params": { "description": format!("Error: \"t\"{lines}"), "more": [1] } }).to_string()
+        };
+        let own = ["run (settle.js:23:8)", "args.<computed> (settle.js:34:8)", "settle.js:3:4"];
+        let pages = ["f (http://a/settle.js:1:2)", "http://a/x.js:1:2", "settle.js:x", "new \"x\" (y:1:2)"];
+        for frames in
+            [vec![pages[0], pages[1], own[0], own[1]], vec![own[2], pages[3], own[0], pages[2]], vec![own[0]]]
+        {
+            let expected: Vec<_> = frames.iter().copied().filter(|frame| !own.contains(frame)).collect();
+            let left: Value = serde_json::from_str(&without(stack(&frames).into())).unwrap();
+            assert_eq!(left.to_string(), stack(&expected), "{frames:?}");
+        }
+        let plain: Text = r#"{"description":"settle.js:1"}"#.into();
+        assert_eq!(without(plain.clone()), plain);
+    }
+}
