@@ -180,7 +180,8 @@ fn shared(mut spec: Spec, options: &PlaywrightOptions) -> Spec {
     if !options.webmcp {
         spec = spec.arg("--no-webmcp");
     }
-    spec
+    // All levels are written down and kept; of these, agents are shown what the engine would show by itself.
+    spec.args(["--console-level", "debug"])
 }
 
 #[cfg(test)]

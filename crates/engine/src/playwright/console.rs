@@ -36,6 +36,29 @@ pub(super) fn of_file(name: &str, text: &str) -> Vec<ConsoleLine> {
     lines.end()
 }
 
+/// Types of entries that are the engine's lowest level, `debug`. It does not write them down by itself; greenroom has it do
+/// so, to keep them.
+const UNSHOWN: [&str; 8] =
+    ["CLEAR", "DEBUG", "ENDGROUP", "PROFILE", "PROFILEEND", "STARTGROUP", "STARTGROUPCOLLAPSED", "TRACE"];
+
+/// The lines of a part of a console file that the engine would have written by itself.
+pub(super) fn shown(text: &str) -> Vec<&str> {
+    let (mut lines, mut shown, mut is_shown) = (Lines::default(), Vec::new(), true);
+    for line in text.lines() {
+        match timed(line) {
+            Some((_, entry)) if lines.may_end() => {
+                is_shown = kind(entry).is_none_or(|(kind, _)| !UNSHOWN.contains(&kind));
+                lines.begin(entry, None);
+            }
+            _ => lines.go_on(line),
+        }
+        if is_shown {
+            shown.push(line);
+        }
+    }
+    shown
+}
+
 /// The lines in the text of an answer to `browser_console_messages`.
 pub(super) fn of_answer(text: &str) -> Vec<ConsoleLine> {
     let mut lines = Lines::default();
@@ -131,7 +154,11 @@ impl Lines {
 
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
-        let level = open.kind.as_deref().map_or(Level::Error, Level::of);
+        let level = match open.kind.as_deref() {
+            None => Level::Error,
+            Some(kind) if UNSHOWN.contains(&kind) => Level::Debug,
+            Some(kind) => Level::of(kind),
+        };
         if self.done.len() >= LINES_MAX {
             self.more += 1;
             self.gravest = self.gravest.max(Some(level));
@@ -238,6 +265,17 @@ mod tests {
         lines.iter().map(|line| (line.level, line.message.as_str())).collect()
     }
 
+    /// Of entries that are written down only because greenroom asked for them, no line is shown; of others each is.
+    #[test]
+    fn shown_as_by_default() {
+        let debug =
+            "[      12ms] [DEBUG] one\n[LOG] two @ http://a/:2\n[      13ms] [STARTGROUP] g @ http://a/:2\n";
+        assert_eq!(shown(debug), Vec::<&str>::new());
+        assert_eq!(brief(&of_file(NAME, debug)).len(), 2);
+        assert!(of_file(NAME, debug).iter().all(|line| line.level == Level::Debug));
+        assert_eq!(shown(&format!("{debug}{FILE}{debug}")), FILE.lines().collect::<Vec<_>>());
+    }
+
     /// Every kind of entry in a recorded file has its level, its whole text, its place and its time.
     #[test]
     fn entries_of_a_file() {
@@ -280,7 +318,7 @@ mod tests {
                 (Level::Debug, "dbg"),
                 (Level::Info, "a\nb\n\n### Page\n[      12ms] [ERROR] forged @ http://x/:3"),
                 (Level::Debug, "tr"),
-                (Level::Info, "console.groupEnd"),
+                (Level::Debug, "console.groupEnd"),
                 (Level::Error, "Error: boom\nsecond\n    at f (http://a/:3:391)"),
                 (Level::Error, "str"),
                 (Level::Error, "TypeError: rej\n    at http://a/:3:468"),

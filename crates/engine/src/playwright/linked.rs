@@ -99,6 +99,7 @@ pub(super) async fn read(answer: Answer<'_>, named: bool, snapshots: &mut Snapsh
                 let lines = console_lines(folder, path, first, last).await;
                 lines.map(|(text, lines)| {
                     found.console.extend(lines);
+                    let place = if text.is_empty() { text::console_event(body, place) } else { place };
                     let (kind, content) = (ArtifactKind::Console, Content::Nothing);
                     Artifact { kind, place, instead: Some(text), content }
                 })
@@ -149,7 +150,8 @@ async fn snapshot(folder: &Path, path: &str, snapshots: &mut SnapshotFiles) -> O
     Some((format!("```yaml\n{text}\n```"), Content::Text(Arc::from(text))))
 }
 
-/// What is put in the place of a link to console lines, and the lines.
+/// What is put in the place of a link to console lines, and the lines. Nothing is put there if all of them are of kinds that
+/// the engine would not have written by itself.
 async fn console_lines(
     folder: &Path,
     path: &str,
@@ -158,12 +160,12 @@ async fn console_lines(
 ) -> Option<(String, Vec<ConsoleLine>)> {
     let file = inside(folder, path).await?;
     let Ok(log) = text_of(&file).await? else { return Some((format!(" {}", file.display()), Vec::new())) };
-    let lines =
-        || log.lines().skip(first.saturating_sub(1)).take(last.saturating_add(1).saturating_sub(first));
-    let shown = lines().fold(String::new(), |text, line| text + "\n  " + line.trim_start());
+    let lines = log.lines().skip(first.saturating_sub(1)).take(last.saturating_add(1).saturating_sub(first));
+    let part = lines.collect::<Vec<&str>>().join("\n");
+    let shown = console::shown(&part);
+    let shown = shown.into_iter().fold(String::new(), |text, line| text + "\n  " + line.trim_start());
     let name = file.file_name()?.to_string_lossy();
-    let part: Vec<&str> = lines().collect();
-    Some((shown, console::of_file(&name, &part.join("\n"))))
+    Some((shown, console::of_file(&name, &part)))
 }
 
 #[cfg(test)]

@@ -103,6 +103,23 @@ fn console(body: &str) -> Option<(Range<usize>, Link<'_>)> {
     Some((start - 1..start + link.len(), console_link(link)?))
 }
 
+/// The place of the whole event of a link to console lines, for an answer that is to say nothing of them; of its section too,
+/// if that has no other event.
+pub(super) fn console_event(body: &str, link: Range<usize>) -> Range<usize> {
+    const EVENT: &str = "- New console entries:";
+    const SECTION: &str = "### Events\\n";
+    let before = body.get(..link.start).unwrap_or_default();
+    let Some(start) = before.strip_suffix(EVENT).map(str::len) else { return link };
+    let rest = body.get(link.end..).unwrap_or_default();
+    if rest.starts_with("\\n- ") {
+        return start..link.end + "\\n".len();
+    }
+    let section = body.get(..start).and_then(|before| before.strip_suffix(SECTION));
+    let Some(section) = section else { return start..link.end };
+    // With the end of the line before it, where there is one.
+    section.strip_suffix("\\n").unwrap_or(section).len()..link.end
+}
+
 /// Downloads: `to ".playwright-mcp/x"`; unnamed screenshots and the like: `](.playwright-mcp/x)`.
 fn paths(body: &str) -> impl Iterator<Item = (Range<usize>, Link<'_>)> {
     const FORMS: [(&str, &str, &str); 2] =
@@ -214,6 +231,22 @@ mod tests {
             assert_eq!(found(&body, "browser_evaluate"), []);
         }
         assert_eq!(found(r#"{"text":"\u001b[2mwaiting\u001b[22m"}"#, "").len(), 2);
+    }
+
+    /// An event that is to say nothing goes with its line, and with its section where that has no other.
+    #[test]
+    fn events_of_nothing() {
+        let event = "- New console entries: .playwright-mcp/console-1.log#L1-L2";
+        for (body, left) in [
+            (format!("\"### Page\\n- x\\n### Events\\n{event}\""), "\"### Page\\n- x\""),
+            (format!("\"### Events\\n{event}\""), "\"\""),
+            (format!("\"### Events\\n{event}\\n- Downloading\""), "\"### Events\\n- Downloading\""),
+            (format!("\"a\\n### Events\\n{event}\\n### Paused\""), "\"a\\n### Paused\""),
+        ] {
+            let [(ref link, Link::Console { .. })] = links(&body, "", false)[..] else { panic!("{body}") };
+            let place = console_event(&body, link.clone());
+            assert_eq!(format!("{}{}", &body[..place.start], &body[place.end..]), left);
+        }
     }
 
     /// A snapshot in an answer is found with its fence, up to the fence's end and no further.

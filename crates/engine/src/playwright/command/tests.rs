@@ -52,6 +52,8 @@ impl Machine {
             install::PLAYWRIGHT.version()
         );
         let line = line.replace(&format!("node {} {cli}", node::NODE_FLAGS.join(" ")), "engine");
+        // Every start has this, and last.
+        let expected = format!("{expected} --console-level debug");
         assert_eq!(line.replace(install::PLAYWRIGHT.version(), "VERSION"), expected);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use greenroom_core::record::{ConsoleLine, Level};
+use greenroom_core::{
+    ArtifactKind,
+    record::{ConsoleLine, Level},
+};
 use greenroom_testkit::PATIENCE;
 use serde_json::json;
 use tokio::time::Instant;
@@ -90,6 +93,7 @@ async fn console_lines() {
         (Level::Info, "{a: 1} 2"),
         (Level::Error, "Failed to load resource"),
         (Level::Error, "Error: uncaught\nreally\n    at "),
+        (Level::Debug, "debug"),
     ];
     // The browser tells of some of them in its own time; then they come with a later answer.
     let (mut said, deadline) = (first.console, Instant::now() + PATIENCE);
@@ -106,10 +110,21 @@ async fn console_lines() {
     assert!(failed.location.unwrap().url.ends_with("/nothing"));
 
     let asked = room.call("browser_console_messages", json!({ "level": "debug" })).await;
-    for (level, message) in common.into_iter().chain([(Level::Debug, "debug")]) {
+    for (level, message) in common {
         has(&asked.console, level, message);
     }
-    assert_eq!(asked.console.len(), common.len() + 1, "{}", text(&asked));
+    assert_eq!(asked.console.len(), common.len(), "{}", text(&asked));
+
+    // What is for debugging is kept, and not shown: nothing stands in the place of its event.
+    let mut quiet = room.evaluate("() => { console.debug('whisper'); }").await;
+    while quiet.console.is_empty() && Instant::now() < deadline {
+        quiet = room.evaluate("() => 0").await;
+    }
+    has(&quiet.console, Level::Debug, "whisper");
+    let events: Vec<_> = quiet.artifacts.iter().filter(|one| one.kind == ArtifactKind::Console).collect();
+    let [event] = events[..] else { panic!("{quiet:?}") };
+    assert_eq!(event.instead.as_deref(), Some(""));
+    assert!(body(&quiet)[event.place.clone()].starts_with("\\n### Events\\n- New console"), "{quiet:?}");
     room.end().await;
 }
 

@@ -34,7 +34,10 @@ const ADDED: &[(&str, &str)] = &[
     ("--crash-dumps-dir=", "nothing is written into the user's home"),
     ("--disable-crash-reporter", "nothing is sent to anybody"),
     ("--disable-domain-reliability", "nothing is sent to anybody"),
-    ("--disable-gpu-process-crash-limit", "a page that ends the process which draws ends no other session's browser"),
+    (
+        "--disable-gpu-process-crash-limit",
+        "a page that ends the process which draws ends no other session's browser",
+    ),
     ("--disable-quic", "UDP goes around the proxy"),
     ("--enable-logging=stderr", "consoles of pages are kept out of the log"),
     ("--log-level=2", "consoles of pages are kept out of the log"),
