@@ -104,6 +104,8 @@ pub struct ChromiumSpec {
     pub no_sandbox: Option<bool>,
     pub window: (u32, u32),
     pub proxy: SocketAddr,
+    /// Further flags, which settings have looked at.
+    pub args: Vec<String>,
     /// What is the browser's own because an engine sets it only for contexts that it makes.
     pub own: Option<OwnContext>,
 }
@@ -230,7 +232,26 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
         say_no_sandbox();
         command = command.arg("--no-sandbox");
     }
+    for arg in &spec.args {
+        add(&mut command, arg);
+    }
     command
+}
+
+/// Adds a flag. Of several flags of one name Chromium reads the last; those that are lists are joined, so that greenroom's
+/// entries stay.
+fn add(command: &mut Spec, arg: &str) {
+    const LISTS: [&str; 3] = ["--disable-features=", "--enable-features=", "--disable-blink-features="];
+    let list = LISTS.into_iter().find(|list| arg.starts_with(*list));
+    let is_same =
+        |own: &&mut std::ffi::OsString| list.is_some_and(|list| own.to_string_lossy().starts_with(list));
+    match (list, command.args.iter_mut().find(is_same)) {
+        (Some(list), Some(own)) => {
+            own.push(",");
+            own.push(&arg[list.len()..]);
+        }
+        _ => command.args.push(arg.into()),
+    }
 }
 
 fn is_root() -> bool {
@@ -260,6 +281,19 @@ fn port_of(endpoint: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Further flags stand behind greenroom's own, and entries of lists beside them.
+    #[test]
+    fn further_flags() {
+        let mut command = Spec::new("x").args(["--disable-features=A,B", "--mute-audio"]);
+        for arg in ["--disable-features=C", "--enable-features=D", "--lang=de"] {
+            add(&mut command, arg);
+        }
+        assert_eq!(
+            command.args,
+            ["--disable-features=A,B,C", "--mute-audio", "--enable-features=D", "--lang=de"]
+        );
+    }
 
     /// The debugger's address is read from the line Chromium prints, and from no other.
     #[test]

@@ -47,6 +47,8 @@ mod workspace;
 pub use custom::{CustomEngine, CustomServer};
 pub use devtools::{DevtoolsEngine, DevtoolsOptions};
 pub use endpoint::Endpoint;
-pub use playwright::{PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions, check_init_scripts};
+pub use playwright::{
+    Emulation, PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions, check_init_scripts, check_secrets,
+};
 pub use start_command::StartCommand;
 pub use tool_list::{Offer, ToolsChanged};

@@ -9,13 +9,13 @@ use std::{
 
 use greenroom_core::{
     Engine, InstanceId, StartError,
-    settings::{Browser, EngineKind, Pool, Settings},
+    settings::{Browser, Codegen, EngineKind, Pool, Scale, Settings},
 };
 use greenroom_engine::{
-    CustomEngine, CustomServer, DevtoolsEngine, DevtoolsOptions, Endpoint, Offer, PlaywrightBrowser,
-    PlaywrightEngine, PlaywrightOptions, ToolsChanged,
+    CustomEngine, CustomServer, DevtoolsEngine, DevtoolsOptions, Emulation, Endpoint, Offer,
+    PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions, ToolsChanged,
     browser::{Places, Wanted},
-    check_init_scripts,
+    check_init_scripts, check_secrets,
     launcher::Launcher,
     ports::Ports,
     run_folder::RunFolder,
@@ -123,6 +123,7 @@ impl Engines {
             ignore_https_errors: pool.ignore_https_errors,
             allowed_origins: pool.allowed_origins.clone(),
             blocked_origins: pool.blocked_origins.clone(),
+            browser_args: pool.browser_args.clone(),
             output_dir: pool.output_dir.clone(),
         }
     }
@@ -158,11 +159,25 @@ impl Engines {
             timeout_settle: pool.timeout_settle,
             user_agent: pool.user_agent.clone(),
             device: pool.device.clone(),
+            emulation: Emulation {
+                locale: pool.locale.clone(),
+                timezone: pool.timezone.clone(),
+                geolocation: pool.geolocation.map(|place| (place.latitude(), place.longitude())),
+                permissions: pool.permissions.iter().map(ToString::to_string).collect(),
+                color_scheme: pool.color_scheme.map(|scheme| scheme.to_string()),
+                device_scale_factor: pool.device_scale_factor.map(Scale::factor),
+                bypass_csp: pool.bypass_csp,
+            },
             ignore_https_errors: pool.ignore_https_errors,
             allowed_origins: pool.allowed_origins.clone(),
             blocked_origins: pool.blocked_origins.clone(),
             init_scripts: pool.init_script.clone(),
             image_responses: Some(pool.image_responses.to_string()),
+            test_id_attribute: pool.test_id_attribute.clone(),
+            snapshot_boxes: pool.snapshot_boxes,
+            codegen: (pool.codegen != Codegen::Typescript).then(|| pool.codegen.to_string()),
+            secrets_file: pool.secrets_file.clone(),
+            browser_args: pool.browser_args.clone(),
             save_session: pool.save_session,
             output_dir: pool.output_dir.clone(),
             extension: pool.extension,
@@ -178,7 +193,10 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     let pools = settings.instances().into_iter().map(|(_, pool)| pool).chain(attached);
     // Paths of Windows mean nothing here.
     let here = pools.filter(|pool| pool.engine == EngineKind::Playwright && !pool.wsl_windows);
-    here.into_iter().try_for_each(|pool| check_init_scripts(&pool.init_script))
+    here.into_iter().try_for_each(|pool| {
+        check_init_scripts(&pool.init_script)?;
+        check_secrets(pool.secrets_file.as_deref())
+    })
 }
 
 /// The server of a custom engine: the settings are checked to have one of both.

@@ -110,6 +110,59 @@ words! {
         Only = "only",
     }
 
+    /// Which colours pages are asked to have.
+    ColorScheme {
+        /// Dark text on light ground.
+        Light = "light",
+        /// Light text on dark ground.
+        Dark = "dark",
+        /// What pages have for whoever says nothing.
+        NoPreference = "no-preference",
+    }
+
+    /// The language of the code that answers show for what was done.
+    Codegen {
+        /// Playwright's own.
+        Typescript = "typescript",
+        /// Python.
+        Python = "python",
+        /// Java.
+        Java = "java",
+        /// C#.
+        Csharp = "csharp",
+        /// No code.
+        None = "none",
+    }
+
+    /// What a page may do without asking its user.
+    Permission elsewhere [
+        "clipboard-read" => "a browser has one clipboard for all its sessions; copying and pasting work without",
+        "clipboard-write" => "a browser has one clipboard for all its sessions; copying and pasting work without",
+    ] {
+        /// Knowing where the user is; see `geolocation`.
+        Geolocation = "geolocation",
+        /// Showing notifications.
+        Notifications = "notifications",
+        /// The camera.
+        Camera = "camera",
+        /// The microphone.
+        Microphone = "microphone",
+        /// Musical instruments.
+        Midi = "midi",
+        /// Storing things while the page is closed.
+        BackgroundSync = "background-sync",
+        /// How the device is moved.
+        Accelerometer = "accelerometer",
+        /// How the device is turned.
+        Gyroscope = "gyroscope",
+        /// Where north is.
+        Magnetometer = "magnetometer",
+        /// Cookies in frames of other sites.
+        StorageAccess = "storage-access",
+        /// The fonts of this machine.
+        LocalFonts = "local-fonts",
+    }
+
     /// Which free instance a caller gets who named none.
     LeaseStrategy {
         /// The one that was given back first.

@@ -7,6 +7,7 @@
 //! Nothing here reads a file or the environment: the cli hands in their text.
 
 mod address;
+mod browser_args;
 mod browsers;
 mod bytes;
 mod check;
@@ -16,6 +17,7 @@ mod declare;
 mod dotenv;
 mod draft;
 mod duration;
+mod emulation;
 mod grammar;
 mod key;
 mod kind;
@@ -47,9 +49,13 @@ pub use browsers::{
     AttachedBrowser, BROWSERS_MAX, HEADERS_MAX, Header, LABEL_BYTES_MAX, TAGS_MAX, browser_label,
     browser_tags, browser_url,
 };
-pub use choice::{Browser, Cap, EngineKind, ImageResponses, LeaseStrategy, Responses, Scope, When};
+pub use choice::{
+    Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, LeaseStrategy, Permission, Responses,
+    Scope, When,
+};
 pub use declare::{Reach, Section, Setting};
 pub use duration::parse_duration;
+pub use emulation::{Geolocation, Scale};
 pub use key::Level;
 pub use kind::Shape;
 pub use pools::{DeclaredInstance, DeclaredPool};

@@ -11,11 +11,16 @@ use std::{
 
 use super::{
     address::Address,
+    browser_args::BrowserArgs,
     browsers::AttachedBrowser,
     bytes::Bytes,
-    choice::{Browser, Cap, Choice, EngineKind, ImageResponses, LeaseStrategy, Responses, Scope, When},
+    choice::{
+        Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, LeaseStrategy, Permission,
+        Responses, Scope, When,
+    },
     declare::{Reach, Section, Setting, settings},
     duration::Span,
+    emulation::{Geolocation, Locale, Position, Scale, ScaleFactor, TimeZone},
     kind::{Kind, Or, Switch, Text, Whole},
     list::{Argv, Globs, Many},
     path::{Place, Program},
@@ -220,6 +225,31 @@ settings! {
         "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch, guarded = true;
         /// A device to emulate, by Playwright's name for it, such as `iPhone 15`.
         "pool.device" device: Option<String> = None => Or("unset", Text("NAME"));
+        /// The language that pages are asked for, and that numbers and dates are written in.
+        "pool.locale" locale: Option<String> = None => Or("unset", Locale);
+        /// The time zone of pages.
+        "pool.timezone" timezone: Option<String> = None => Or("unset", TimeZone);
+        /// Where pages find their user to be. They are told if `pool.permissions` has `geolocation`.
+        "pool.geolocation" geolocation: Option<Geolocation> = None => Or("unset", Position);
+        /// What pages may do without asking. The clipboard is none of it: sessions share their browser's.
+        "pool.permissions" permissions: Vec<Permission> = Vec::new() => Many(Choice::<Permission>::ANY), guarded = true;
+        /// The colours that pages are asked for; `light` when unset.
+        "pool.color_scheme" color_scheme: Option<ColorScheme> = None => Or("unset", Choice::<ColorScheme>::ANY);
+        /// How many device pixels a CSS pixel has in each direction; 1 when unset.
+        "pool.device_scale_factor" device_scale_factor: Option<Scale> = None => Or("unset", ScaleFactor);
+        /// Lets scripts of the engine and of `pool.init_script` do what a page's content security policy forbids.
+        "pool.bypass_csp" bypass_csp: bool = false => Switch, guarded = true;
+        /// The attribute that test ids of locators are in; `data-testid` when unset.
+        "pool.test_id_attribute" test_id_attribute: Option<String> = None => Or("unset", Text("NAME"));
+        /// Shows the place and size of every element in snapshots. They get longer by half, or more.
+        "pool.snapshot_boxes" snapshot_boxes: bool = false => Switch;
+        /// The language of the code that answers show for what was done.
+        "pool.codegen" codegen: Codegen = Codegen::Typescript => Choice::<Codegen>::ANY;
+        /// A file of `NAME=value` lines. Answers have `<secret>NAME</secret>` where a value would stand, and agents
+        /// type values by their names. The engine's convenience, not a wall: a page can show a value in another form.
+        "pool.secrets_file" secrets_file: Option<PathBuf> = None => Or("unset", Place), guarded = true;
+        /// Further flags for the browser, where greenroom starts it.
+        "pool.browser_args" browser_args: Vec<String> = Vec::new() => BrowserArgs, guarded = true;
     }
 }
 

@@ -77,6 +77,7 @@ impl DevtoolsEngine {
                 user_agent: options.user_agent.clone(),
                 ignore_certificate_errors: options.ignore_https_errors,
             }),
+            args: options.browser_args.clone(),
         })
     }
 

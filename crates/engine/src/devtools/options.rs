@@ -32,6 +32,8 @@ pub struct DevtoolsOptions {
     pub ignore_https_errors: bool,
     pub allowed_origins: Vec<String>,
     pub blocked_origins: Vec<String>,
+    /// Further flags of a Chromium that greenroom starts.
+    pub browser_args: Vec<String>,
     /// Where the folders of seats stay when the seats are gone.
     pub output_dir: Option<PathBuf>,
 }
@@ -56,6 +58,7 @@ impl DevtoolsOptions {
             ignore_https_errors: false,
             allowed_origins: Vec::new(),
             blocked_origins: Vec::new(),
+            browser_args: Vec::new(),
             output_dir: None,
         }
     }

@@ -177,6 +177,18 @@ fn shared(mut spec: Spec, options: &PlaywrightOptions) -> Spec {
     if options.save_session {
         spec = spec.arg("--save-session");
     }
+    if let Some(name) = &options.test_id_attribute {
+        spec = spec.arg("--test-id-attribute").arg(name);
+    }
+    if options.snapshot_boxes {
+        spec = spec.arg("--snapshot-boxes");
+    }
+    if let Some(language) = &options.codegen {
+        spec = spec.arg("--codegen").arg(language);
+    }
+    if let Some(path) = &options.secrets_file {
+        spec = spec.arg("--secrets").arg(absolute(path, options));
+    }
     if !options.webmcp {
         spec = spec.arg("--no-webmcp");
     }

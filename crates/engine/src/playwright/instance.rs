@@ -284,6 +284,7 @@ impl Drop for Late<'_> {
 fn write_scripts(engine: &PlaywrightEngine, folder: &Path) -> io::Result<()> {
     let options = &engine.options;
     preload::write(folder)?;
+    options.emulation.write(folder)?;
     if options.timeout_settle.is_none() {
         settle::write(folder)?;
     }
@@ -296,7 +297,7 @@ fn write_scripts(engine: &PlaywrightEngine, folder: &Path) -> io::Result<()> {
 /// The engine's command with what it finds and keeps in the instance's folder.
 fn in_folder(engine: &PlaywrightEngine, command: Spec, folder: &Path) -> Spec {
     let options = &engine.options;
-    let command = preload::configure(command, folder);
+    let command = options.emulation.configure(preload::configure(command, folder), folder);
     if options.has_own_tabs() {
         return with_temp(own_tabs::configure(command, options.timeout_settle, folder), folder);
     }

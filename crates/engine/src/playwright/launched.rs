@@ -40,6 +40,7 @@ pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>,
     let options = &engine.options;
     let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
     settle::write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
+    options.emulation.write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
     let profile = match &options.user_data_dir {
         // The user's own browser may well run on it already.
         Some(path) if options.extension && !options.wsl_windows => {
@@ -66,6 +67,7 @@ impl Kind for Launched {
                 // Our scripts and folders are not in Windows.
                 settle::fixed(spec, options.timeout_settle)
             } else {
+                let spec = options.emulation.configure(spec, folder);
                 with_temp(settle::configure(spec, options.timeout_settle, folder), folder)
             };
             let (process, pipes, _) = start_node(&self.engine.launcher, spec).await?;

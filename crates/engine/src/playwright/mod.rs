@@ -11,6 +11,7 @@ mod command;
 mod console;
 mod context;
 mod data;
+mod emulation;
 pub(crate) mod files;
 mod instance;
 mod launched;
@@ -46,8 +47,9 @@ use crate::{
     tool_list::{self, ToolsChanged},
 };
 
+pub use emulation::Emulation;
 use instance::PlaywrightInstance;
-pub use options::{PlaywrightBrowser, PlaywrightOptions, check_init_scripts};
+pub use options::{PlaywrightBrowser, PlaywrightOptions, check_init_scripts, check_secrets};
 
 /// How long a Node may take to end by itself once asked that has served nobody: one that was asked for its tools, or whose
 /// instance did not start.
@@ -128,6 +130,7 @@ impl PlaywrightEngine {
             window: options.viewport,
             proxy: self.proxy,
             own,
+            args: options.browser_args.clone(),
         })
     }
 

@@ -10,6 +10,7 @@ use std::{
 use greenroom_core::StartError;
 use serde::Deserialize;
 
+use super::Emulation;
 use crate::{
     browser::{Places, Wanted},
     endpoint::Endpoint,
@@ -47,12 +48,23 @@ pub struct PlaywrightOptions {
     pub timeout_settle: Option<Duration>,
     pub user_agent: Option<String>,
     pub device: Option<String>,
+    pub emulation: Emulation,
     pub ignore_https_errors: bool,
     pub allowed_origins: Vec<String>,
     pub blocked_origins: Vec<String>,
     pub init_scripts: Vec<PathBuf>,
     /// What becomes of images in answers: `allow`, `omit` or `only`.
     pub image_responses: Option<String>,
+    /// The attribute of test ids, if it is another than the engine's.
+    pub test_id_attribute: Option<String>,
+    /// Whether snapshots have the places and sizes of elements.
+    pub snapshot_boxes: bool,
+    /// The language of the code in answers, if it is another than the engine's.
+    pub codegen: Option<String>,
+    /// Values that answers do not have, by their names.
+    pub secrets_file: Option<PathBuf>,
+    /// Further flags of a Chromium that greenroom starts.
+    pub browser_args: Vec<String>,
     /// Whether the engine writes down each session, beside its other files.
     pub save_session: bool,
     /// Where the folders of seats stay when the seats are gone.
@@ -105,11 +117,17 @@ impl PlaywrightOptions {
             timeout_settle: None,
             user_agent: None,
             device: None,
+            emulation: Emulation::default(),
             ignore_https_errors: false,
             allowed_origins: Vec::new(),
             blocked_origins: Vec::new(),
             init_scripts: Vec::new(),
             image_responses: None,
+            test_id_attribute: None,
+            snapshot_boxes: false,
+            codegen: None,
+            secrets_file: None,
+            browser_args: Vec::new(),
             save_session: false,
             output_dir: None,
             extension: false,
@@ -142,6 +160,7 @@ impl PlaywrightOptions {
             return Ok(());
         }
         check_init_scripts(&self.init_scripts)?;
+        check_secrets(self.secrets_file.as_deref())?;
         if let Some(path) = &self.storage_state {
             check_storage_state(path)?;
         }
@@ -196,6 +215,15 @@ pub fn check_init_scripts(scripts: &[PathBuf]) -> Result<(), StartError> {
         }
     }
     Ok(())
+}
+
+/// Whether the file of secrets is there. Without it the engine would not start, and say so less clearly.
+pub fn check_secrets(file: Option<&Path>) -> Result<(), StartError> {
+    let Some(file) = file else { return Ok(()) };
+    greenroom_files::open(file).map(drop).map_err(|error| {
+        StartError::new(format!("cannot read the file of secrets: {error}: `{}`", file.display()))
+            .hint("correct `secrets_file`; it is a file of `NAME=value` lines")
+    })
 }
 
 fn all_tabs() -> String {

@@ -1,11 +1,15 @@
 //! Pairs of keys that do not go together, as data.
 
-use crate::settings::{
-    browsers::{Fit, fit},
-    choice::{Browser, EngineKind},
-    declare::Setting,
-    key::Key,
-    table::Pool,
+use crate::{
+    page_size,
+    settings::{
+        browsers::{Fit, fit},
+        choice::{Browser, EngineKind},
+        declare::Setting,
+        emulation::Scale,
+        key::Key,
+        table::Pool,
+    },
 };
 
 /// Two keys of a pool that do not go together.
@@ -15,6 +19,9 @@ pub(super) struct Rule {
     /// What to do; keys stand in braces.
     pub hint: &'static str,
 }
+
+const DEFAULT_CONTEXT: &str = "set `{isolated}` to `true`, and neither `{extension}` nor `{wsl_windows}`: it is set on contexts \
+                               that the engine makes";
 
 /// Everywhere.
 pub(super) const RULES: &[Rule] = &[
@@ -98,6 +105,75 @@ pub(super) const RULES: &[Rule] = &[
         hint: "set `{isolated}` to `true`: the browser's own context cannot be made another device",
     },
     Rule {
+        keys: ["locale", "isolated"],
+        broken: |pool| pool.locale.is_some() && is_default_context(pool),
+        hint: DEFAULT_CONTEXT,
+    },
+    Rule {
+        keys: ["timezone", "isolated"],
+        broken: |pool| pool.timezone.is_some() && is_default_context(pool),
+        hint: DEFAULT_CONTEXT,
+    },
+    Rule {
+        keys: ["geolocation", "isolated"],
+        broken: |pool| pool.geolocation.is_some() && is_default_context(pool),
+        hint: DEFAULT_CONTEXT,
+    },
+    Rule {
+        keys: ["color_scheme", "isolated"],
+        broken: |pool| pool.color_scheme.is_some() && is_default_context(pool),
+        hint: DEFAULT_CONTEXT,
+    },
+    Rule {
+        keys: ["device_scale_factor", "isolated"],
+        broken: |pool| pool.device_scale_factor.is_some() && is_default_context(pool),
+        hint: DEFAULT_CONTEXT,
+    },
+    Rule {
+        keys: ["permissions", "isolated"],
+        broken: |pool| !pool.permissions.is_empty() && is_default_context(pool),
+        hint: DEFAULT_CONTEXT,
+    },
+    Rule {
+        keys: ["bypass_csp", "isolated"],
+        broken: |pool| pool.bypass_csp && is_default_context(pool),
+        hint: DEFAULT_CONTEXT,
+    },
+    Rule {
+        keys: ["device_scale_factor", "device"],
+        broken: |pool| pool.device_scale_factor.is_some() && pool.device.is_some(),
+        hint: "leave one of them out: a device has a scale of its own",
+    },
+    Rule {
+        keys: ["viewport_size", "device_scale_factor"],
+        broken: |pool| {
+            let size = pool.viewport_size;
+            let scale = pool.device_scale_factor.map_or(1.0, Scale::factor);
+            page_size::check(size.width.into(), size.height.into(), scale).is_err()
+        },
+        hint: "make one of them smaller: pictures of such a page would take gigabytes",
+    },
+    Rule {
+        keys: ["browser_args", "browser"],
+        broken: |pool| !pool.browser_args.is_empty() && is_engines_own(pool.browser),
+        hint: "leave `{browser_args}` out: they are for a Chromium that greenroom starts",
+    },
+    Rule {
+        keys: ["browser_args", "extension"],
+        broken: |pool| !pool.browser_args.is_empty() && pool.extension,
+        hint: "leave `{browser_args}` out: they are for a Chromium that greenroom starts",
+    },
+    Rule {
+        keys: ["browser_args", "wsl_windows"],
+        broken: |pool| !pool.browser_args.is_empty() && pool.wsl_windows,
+        hint: "leave `{browser_args}` out: they are for a Chromium that greenroom starts",
+    },
+    Rule {
+        keys: ["secrets_file", "wsl_windows"],
+        broken: |pool| pool.secrets_file.is_some() && pool.wsl_windows,
+        hint: "leave `{secrets_file}` out: it names a file of this side, and the engine runs on Windows",
+    },
+    Rule {
         keys: ["executable_path", "wsl_windows"],
         broken: |pool| pool.executable_path.is_some() && pool.wsl_windows,
         hint: "leave `{executable_path}` out: it names a file of this side, and the browser is Windows'",
@@ -129,7 +205,7 @@ pub(super) const ATTACHED: &[Rule] = &[
 ];
 
 /// Settings of the playwright engine that the devtools engine has nothing like.
-const PLAYWRIGHTS: [&str; 9] = [
+const PLAYWRIGHTS: [&str; 20] = [
     "storage_state",
     "caps",
     "init_script",
@@ -139,6 +215,17 @@ const PLAYWRIGHTS: [&str; 9] = [
     "timeout_navigation",
     "timeout_settle",
     "device",
+    "locale",
+    "timezone",
+    "geolocation",
+    "permissions",
+    "color_scheme",
+    "device_scale_factor",
+    "bypass_csp",
+    "test_id_attribute",
+    "snapshot_boxes",
+    "codegen",
+    "secrets_file",
 ];
 
 /// Settings that were made and have no meaning under the devtools engine.
@@ -159,6 +246,12 @@ pub(super) fn of_contexts(pool: &Pool) -> Vec<&'static str> {
 fn is_changed(key: &str, pool: &Pool) -> bool {
     let same = |setting: &Setting| setting.is_same_in(pool, &Pool::declared_defaults());
     matches!(Key::find(key), Some(Key::Setting(setting)) if !same(setting))
+}
+
+/// Whether sessions have a context that is there already: the engine sets nothing on it. What the engine starts on Windows
+/// it cannot be told of either, as files of this side mean nothing there.
+fn is_default_context(pool: &Pool) -> bool {
+    pool.extension || pool.wsl_windows || (!pool.isolated && !is_engines_own(pool.browser))
 }
 
 fn is_engines_own(browser: Browser) -> bool {

@@ -81,13 +81,18 @@ fn attached_to_a_browser_of_ours() {
         blocked_origins: vec!["http://c".into()],
         init_scripts: vec!["/one.js".into(), "/two.js".into()],
         image_responses: Some("omit".into()),
+        test_id_attribute: Some("data-qa".into()),
+        snapshot_boxes: true,
+        codegen: Some("none".into()),
+        secrets_file: Some("/secrets".into()),
         save_session: true,
         output_dir: Some("/output".into()),
         ..plain
     };
     let rest = "--timeout-action 1000 --timeout-navigation 2500 --caps pdf,vision \
                 --allowed-origins http://a;http://b --blocked-origins http://c \
-                --init-script /one.js --init-script /two.js --image-responses omit --save-session";
+                --init-script /one.js --init-script /two.js --image-responses omit --save-session \
+                --test-id-attribute data-qa --snapshot-boxes --codegen none --secrets /secrets";
     let context = "--isolated --device iPhone 15 --user-agent an agent --ignore-https-errors \
                    --storage-state /state.json";
     machine.check(attached(&all), &format!("engine --idle-timeout 0 {context} {rest}"));

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use greenroom_engine::PlaywrightOptions;
+use greenroom_engine::{Emulation, PlaywrightOptions};
 use greenroom_testkit::Site;
 use serde_json::json;
 
@@ -106,16 +106,50 @@ async fn scripts_origins_and_output() {
     );
 }
 
-/// A device is emulated in contexts of a browser that greenroom started.
+/// A device is emulated in contexts of a browser that greenroom started, with a language, a time zone, a place and colours of
+/// its own. Secrets are named in answers, and code is shown in another language, or not at all.
 #[tokio::test]
 async fn a_device_is_emulated() {
     let (stage, site) = (Backstage::new().await, Site::start().await);
-    let options = PlaywrightOptions { device: Some("iPhone 15".into()), ..stage.options() };
+    let secrets = stage.path("secrets");
+    fs::write(&secrets, "WORD=rosebud\n").unwrap();
+    let emulation = Emulation {
+        locale: Some("de-CH".into()),
+        timezone: Some("Asia/Tokyo".into()),
+        geolocation: Some((47.5, 8.5)),
+        permissions: vec!["geolocation".into()],
+        color_scheme: Some("dark".into()),
+        device_scale_factor: None,
+        bypass_csp: true,
+    };
+    let options = PlaywrightOptions {
+        device: Some("iPhone 15".into()),
+        emulation,
+        test_id_attribute: Some("data-qa".into()),
+        snapshot_boxes: true,
+        codegen: Some("python".into()),
+        secrets_file: Some(secrets.clone()),
+        browser_args: vec!["--disable-features=Nothing".into(), "--js-flags=--expose-gc".into()],
+        ..stage.options()
+    };
     let instance = stage.start(options).await;
     let mut seat = Stool::open(&instance).await;
     seat.navigate(&site.url("/title")).await.unwrap();
     let shown = seat.evaluate("() => [screen.width, devicePixelRatio, navigator.userAgent].join()").await;
     assert!(shown.contains("\"393,3,") && shown.contains("iPhone"), "{shown}");
+    let told = "() => new Promise((done, failed) => navigator.geolocation.getCurrentPosition(done, failed)).then(place => \
+                [navigator.language, Intl.DateTimeFormat().resolvedOptions().timeZone, place.coords.latitude, \
+                matchMedia('(prefers-color-scheme: dark)').matches, typeof gc].join())";
+    let told = seat.evaluate(told).await;
+    assert!(told.contains("\"de-CH,Asia/Tokyo,47.5,true,function\""), "{told}");
+    let said = seat.evaluate("() => 'rose' + 'bud'").await;
+    assert!(said.contains("<secret>WORD</secret>") && !said.contains("rosebud"), "{said}");
+    seat.evaluate("() => { document.body.innerHTML = '<button data-qa=go>Go</button>'; }").await;
+    let (answer, _) = seat.answer("browser_click", json!({ "target": "getByTestId('go')" })).await;
+    let answer = answer["content"][0]["text"].as_str().unwrap();
+    assert!(answer.contains("page.get_by_test_id(\"go\").click()"), "{answer}");
+    let (answer, _) = seat.answer("browser_snapshot", json!({})).await;
+    assert!(answer["content"][0]["text"].as_str().unwrap().contains("[box="), "{answer}");
     seat.close().await;
     instance.stop(GRACE).await;
 }

@@ -1,0 +1,100 @@
+//! Further flags for a Chromium that greenroom starts. Those by which greenroom keeps sessions apart, and pages behind its
+//! proxy, are its own.
+
+use serde_json::Value as Json;
+
+use super::{
+    kind::{Given, Kind, Shape, Wrong},
+    list::items,
+};
+
+/// How the names of flags begin that nobody else may set, and what to do instead.
+const OWN: &[(&str, &str)] = &[
+    ("--remote-debugging", "greenroom reaches the browser by it"),
+    ("--user-data-dir", "set `user_data_dir`"),
+    ("--headless", "set `headless`"),
+    ("--no-sandbox", "set `no_sandbox`"),
+    ("--proxy", "set `proxy_server`"),
+    ("--no-proxy-server", "pages would go around the proxy"),
+    ("--host-resolver-rules", "pages would go around the proxy"),
+    ("--host-rules", "pages would go around the proxy"),
+    ("--winhttp-proxy-resolver", "pages would go around the proxy"),
+    ("--enable-quic", "pages would go around the proxy"),
+    ("--origin-to-force-quic-on", "pages would go around the proxy"),
+    ("--webrtc-ip-handling-policy", "pages would go around the proxy"),
+    ("--force-webrtc-ip-handling-policy", "pages would go around the proxy"),
+    ("--blink-settings", "greenroom keeps the sessions' clipboards apart by it"),
+    ("--enable-logging", "the browser's output is greenroom's to read"),
+    ("--log-level", "the browser's output is greenroom's to read"),
+];
+
+/// Flags, each with its value. As text they are separated by blanks.
+pub(super) struct BrowserArgs;
+
+impl Kind for BrowserArgs {
+    type Value = Vec<String>;
+
+    fn parse(&self, given: Given<'_>) -> Result<Vec<String>, Wrong> {
+        let flags = items(given, |text| Ok(text.split_whitespace().map(ToOwned::to_owned).collect()))?;
+        for flag in &flags {
+            let of = |why: &str| Wrong(Some(format!("`{}`: {why}", flag.escape_debug())));
+            let name = flag.strip_prefix("--").and_then(|rest| rest.split('=').next());
+            let is_name = |name: &str| {
+                name.starts_with(|c: char| c.is_ascii_alphanumeric())
+                    && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+            };
+            if !name.is_some_and(is_name) || flag.contains(char::is_control) {
+                return Err(of("this is no flag"));
+            }
+            let lower = flag.to_ascii_lowercase();
+            if let Some((_, why)) = OWN.iter().find(|(start, _)| lower.starts_with(start)) {
+                return Err(of(why));
+            }
+        }
+        Ok(flags)
+    }
+
+    fn show(&self, value: &Vec<String>) -> String {
+        self.json(value).to_string()
+    }
+
+    fn json(&self, value: &Vec<String>) -> Json {
+        Json::from(value.clone())
+    }
+
+    fn allowed(&self) -> String {
+        "a list of flags such as `--disable-gpu` or `--lang=de`, none of greenroom's own".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Many("FLAG".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::kind::tests::{text, toml};
+
+    /// Flags are taken, as a list or as text; a page's address is none, and those that greenroom needs are refused.
+    #[test]
+    fn flags() {
+        let expected = Ok(vec!["--disable-gpu".to_owned(), "--disable-features=A,B".to_owned()]);
+        assert_eq!(text(&BrowserArgs, " --disable-gpu  --disable-features=A,B"), expected);
+        assert_eq!(toml(&BrowserArgs, "['--disable-gpu', '--disable-features=A,B']"), expected);
+        for (wrong, why) in [
+            ("http://a.example/", "this is no flag"),
+            ("-x", "this is no flag"),
+            ("--", "this is no flag"),
+            ("--=x", "this is no flag"),
+            ("--no-sandbox", "set `no_sandbox`"),
+            ("--Proxy-Server=http://a", "set `proxy_server`"),
+            ("--proxy-bypass-list=*", "set `proxy_server`"),
+            ("--remote-debugging-address=0.0.0.0", "greenroom reaches"),
+            ("--host-resolver-rules=x", "around the proxy"),
+        ] {
+            let said = text(&BrowserArgs, wrong).unwrap_err().0.unwrap();
+            assert!(said.contains(why), "{wrong}: {said}");
+        }
+    }
+}
