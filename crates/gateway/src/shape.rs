@@ -48,7 +48,7 @@ pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Result<
         (Ok(result), Mode::As(Responses::Raw)) => {
             let result = with_meta(result, form.kept.record(), &notes);
             let folder = folder.map(|folder| (FOLDER, json!(folder.to_string_lossy())));
-            Ok(with_members(result, folder.into_iter().collect()))
+            Ok(with_members(result, folder.as_slice()))
         }
         (Ok(result), Mode::As(Responses::Refs)) if form.kept.record().is_some() => {
             Ok(with_meta(annotate(short(&result, form.kept), &notes), form.kept.record(), &[]))
@@ -239,11 +239,11 @@ pub(crate) fn with_meta(result: Raw, ref_id: Option<&RefId>, notes: &[String]) -
     if !notes.is_empty() {
         members.push((NOTES, json!(notes)));
     }
-    with_members(result, members)
+    with_members(result, &members)
 }
 
 /// Adds members to the `_meta` of a result.
-fn with_members(result: Raw, members: Vec<(&str, Value)>) -> Raw {
+fn with_members(result: Raw, members: &[(&str, Value)]) -> Raw {
     if members.is_empty() {
         return result;
     }
