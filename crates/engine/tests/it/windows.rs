@@ -72,6 +72,8 @@ async fn a_seat_in_windows() {
             "--viewport-size",
             "1280x720",
             "--no-webmcp",
+            "--console-level",
+            "debug",
             "--timeout-settle",
             "0",
         ]
