@@ -13,6 +13,8 @@ pub const SERVER: i64 = -32000;
 
 /// The headers of an HTTP request say something else than its body (revision 2026-07-28).
 pub const HEADER_MISMATCH: i64 = -32020;
+/// The request needs a capability that its client has not declared (revision 2026-07-28).
+pub const MISSING_CAPABILITY: i64 = -32021;
 /// The request is of a revision that is not spoken here (revision 2026-07-28).
 pub const UNSUPPORTED_REVISION: i64 = -32022;
 

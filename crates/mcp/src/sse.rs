@@ -93,13 +93,17 @@ impl Events {
     }
 }
 
-/// Encodes an event. A message is one line, so it is one `data` line.
-pub fn encode(id: Option<&str>, data: &[u8]) -> Vec<u8> {
-    let mut event = Vec::with_capacity(id.map_or(0, str::len) + data.len() + 16);
+/// Encodes an event, with how long to wait after a break if that is to be said. It is said with an event, never alone: some
+/// clients take the empty line behind any field for the end of a message. A message is one line, so it is one `data` line.
+pub fn encode(id: Option<&str>, retry: Option<Duration>, data: &[u8]) -> Vec<u8> {
+    let mut event = Vec::with_capacity(id.map_or(0, str::len) + data.len() + 40);
     if let Some(id) = id {
         event.extend_from_slice(b"id: ");
         event.extend_from_slice(id.as_bytes());
         event.push(b'\n');
+    }
+    if let Some(retry) = retry {
+        event.extend_from_slice(format!("retry: {}\n", retry.as_millis()).as_bytes());
     }
     event.extend_from_slice(b"data: ");
     event.extend_from_slice(data);
@@ -107,8 +111,9 @@ pub fn encode(id: Option<&str>, data: &[u8]) -> Vec<u8> {
     event
 }
 
-/// A comment, which only shows that the stream is alive.
-pub const KEEP_ALIVE: &[u8] = b": alive\n\n";
+/// A comment, which only shows that the stream is alive. No empty line follows: behind an event that had an id, the Python
+/// SDKs take that line for another message, an empty one.
+pub const KEEP_ALIVE: &[u8] = b": alive\n";
 
 #[cfg(test)]
 mod tests {

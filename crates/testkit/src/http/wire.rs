@@ -125,6 +125,8 @@ enum Rest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub id: Option<String>,
+    /// How long to wait after a break, if it says so.
+    pub retry: Option<String>,
     pub data: String,
 }
 
@@ -192,7 +194,8 @@ impl Reply {
             let event = String::from_utf8(event).expect("events are text");
             let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
             if let Some(data) = field("data:") {
-                return Some(Event { id: field("id:").map(str::to_owned), data: data.to_owned() });
+                let (id, retry) = (field("id:").map(str::to_owned), field("retry:").map(str::to_owned));
+                return Some(Event { id, retry, data: data.to_owned() });
             }
         }
     }

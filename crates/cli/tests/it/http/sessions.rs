@@ -22,7 +22,7 @@ async fn a_goodbye_ends_the_own_session_only() {
         assert_eq!(text_of(&client.call("set", arguments).await), "set");
     }
     assert_eq!(stage.seats().len(), 3);
-    assert_eq!(first.delete().await.status, 202);
+    assert_eq!(first.delete().await.status, 204);
     eventually("the end of one session", || (stage.seats().len() == 2).then_some(())).await;
     assert_eq!(first.delete().await.status, 404);
     let get = |arguments| second.call("get", arguments);
@@ -55,7 +55,7 @@ async fn a_goodbye_with_calls_in_flight() {
     let mut stream = client.listen(None).await;
     let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
     gate.arrived(1).await;
-    assert_eq!(client.delete().await.status, 202);
+    assert_eq!(client.delete().await.status, 204);
     assert_eq!(stream.next().await, None);
     let mut answer = held.reply().await;
     assert_eq!((answer.status, answer.body().await.as_str()), (202, ""));

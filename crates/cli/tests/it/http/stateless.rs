@@ -84,6 +84,8 @@ async fn wrong_requests() {
         (&echo, &[right, (method, "tools/call")], 400, -32020, "`mcp-name` is missing"),
         (&echo, &[right, (method, "tools/call"), (name, "other")], 400, -32020, "`other`"),
         (&other, &[(revision, "2099-01-01"), (method, "tools/list")], 400, -32022, "2099-01-01"),
+        (&other, &[right, (method, "tools/list")], 400, -32020, "`2099-01-01`"),
+        (&other, &[(method, "tools/list")], 400, -32020, "`mcp-protocol-version` is missing"),
         (&bare, &[right, (method, "tools/list")], 400, -32602, "protocolVersion"),
         (&no_capabilities, &[right, (method, "tools/list")], 400, -32602, "clientCapabilities"),
         (&ping, &[right, (method, "ping")], 404, -32601, "`ping`"),

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::front::stage::{NEWEST, Stage};
 
-/// Progress comes first and in order, the answer last, each event with an id of its own.
+/// Progress comes first and in order, the answer last, each event with an id of its own. The first event says how long to
+/// wait after a break.
 #[tokio::test]
 async fn progress_before_the_answer() {
     let stage = Stage::new();
@@ -18,6 +19,8 @@ async fn progress_before_the_answer() {
         while let Some(event) = reply.event().await {
             events.push(event);
         }
+        let retries: Vec<_> = events.iter().map(|event| event.retry.as_deref()).collect();
+        assert!(retries[0] == Some("1000") && retries[1..].iter().all(Option::is_none), "{retries:?}");
         if revision == NEWEST {
             let first = events.remove(0);
             assert_eq!((first.id.as_deref(), first.data.as_str()), (Some("1-start"), ""));
@@ -29,6 +32,35 @@ async fn progress_before_the_answer() {
         assert_eq!(steps, [json!(0.5), json!(1), json!(2), json!(3)]);
         assert_eq!(text_of(&events[4].message()), "3 steps");
     }
+}
+
+/// The head of a long call's answer comes while the engine still works; the call goes on when the client has left, and its
+/// answer is there for it when it comes back.
+#[tokio::test]
+async fn a_long_call() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let gate = stage.gate("gate");
+    let mut reply = client.post(&client.call_of("wait", json!({"file": gate.path()}))).await;
+    assert!(reply.is_stream());
+    let first = reply.event().await.unwrap();
+    assert_eq!((first.retry.as_deref(), first.data.as_str()), (Some("1000"), ""));
+    drop(reply);
+    gate.arrived(1).await;
+    gate.open();
+    let rest = client.listen(first.id.as_deref()).await.messages().await;
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    text_of(&rest[0]);
+    // Older clients take no event without a message: theirs is the answer.
+    let older = Remote::open(&server, "2025-06-18", json!({})).await;
+    let gate = stage.gate("second");
+    let mut reply = older.post(&older.call_of("wait", json!({"file": gate.path()}))).await;
+    assert!(reply.is_stream());
+    gate.open();
+    let answer = reply.event().await.unwrap();
+    assert_eq!(answer.retry.as_deref(), Some("1000"));
+    text_of(&answer.message());
 }
 
 /// A log line comes on the stream of the call that it belongs to.
@@ -74,9 +106,9 @@ async fn who_cannot_be_asked() {
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
     let mut reply = client.post(&client.call_of("elicit", json!({"message": "which?"}))).await;
-    assert!(!reply.is_stream());
-    let answer = reply.json().await;
-    assert!(text_of(&answer).contains("elicitation"), "{answer}");
+    let messages = reply.messages().await;
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(text_of(&messages[0]).contains("elicitation"), "{messages:?}");
 }
 
 /// A call that is cancelled ends its stream without an answer, and what the engine still asks is taken back.

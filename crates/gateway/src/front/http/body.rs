@@ -21,12 +21,27 @@ use tokio_util::sync::CancellationToken;
 
 use super::{headers, refusal};
 
-/// How long an answer may take before the event stream begins without it. Until then nothing has been sent, which
-/// proxies take for a dead server after 30 s or more.
-const BEGIN: Duration = Duration::from_secs(10);
+/// How long an answer may take before the event stream begins without it. Most answers are there by then and are one JSON
+/// object; a client that waits longer learns from the stream's head that its request has arrived, and over which stream it
+/// can come back for the answer.
+const BEGIN: Duration = Duration::from_millis(250);
+
+/// The same for a request that stands alone. Nobody can come back to its stream, and its status tells what became of it, so
+/// the answer is given longer; clients and proxies that give up on a silent server do so after 10 s or more.
+const BEGIN_ALONE: Duration = Duration::from_secs(5);
+
+/// How long a client should wait before it comes back to a stream that broke: as long as a restart of a proxy takes.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// How often a silent event stream shows that it is alive. Proxies cut what is silent for 30 s or more.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Whose answer it is: how long it is waited for before the event stream begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Whose {
+    Session,
+    Alone,
+}
 
 /// What an event stream is made of.
 pub(super) struct Events {
@@ -71,10 +86,19 @@ pub(super) enum First {
     Stopping,
 }
 
-pub(super) async fn first(reader: &mut Reader, takes: Takes, stop: &CancellationToken) -> First {
+pub(super) async fn first(
+    reader: &mut Reader,
+    whose: Whose,
+    takes: Takes,
+    stop: &CancellationToken,
+) -> First {
+    let begin = match whose {
+        Whose::Session => BEGIN,
+        Whose::Alone => BEGIN_ALONE,
+    };
     let decided = async {
         match takes {
-            Takes::Both => match timeout(BEGIN, reader.next()).await {
+            Takes::Both => match timeout(begin, reader.next()).await {
                 Ok(Some(message)) if message.last => First::Only(message.message),
                 Ok(Some(message)) => First::Stream(Some(message)),
                 Ok(None) => First::Nothing,
@@ -108,18 +132,19 @@ pub(super) fn one(message: Bytes) -> Response {
 /// An event stream that begins with this message, if there is one.
 pub(super) fn events(events: Events, begun: Option<Numbered>) -> Response {
     let mut pending = Vec::new();
+    let mut retry = events.number.map(|_| RETRY);
     if events.primed
         && let Some(number) = events.number
     {
-        pending.extend(format!("id: {number}-start\ndata: \n\n").into_bytes());
+        pending.extend(sse::encode(Some(&format!("{number}-start")), retry.take(), b""));
     }
     if let Some(message) = begun {
-        pending.extend(encode(events.number, &message));
+        pending.extend(encode(events.number, retry.take(), &message));
     }
-    let body = stream::unfold((events, pending), |(mut events, mut pending)| async move {
+    let body = stream::unfold((events, pending, retry), |(mut events, mut pending, mut retry)| async move {
         if !pending.is_empty() {
             let chunk = Bytes::from(std::mem::take(&mut pending));
-            return Some((Ok::<_, Infallible>(chunk), (events, pending)));
+            return Some((Ok::<_, Infallible>(chunk), (events, pending, retry)));
         }
         let next = tokio::select! {
             biased;
@@ -128,11 +153,11 @@ pub(super) fn events(events: Events, begun: Option<Numbered>) -> Response {
         };
         let chunk = match next {
             // Counted until it is written: this is where a client that does not read lets things wait.
-            Ok(Some(message)) => events.reader.held().hold(encode(events.number, &message)),
+            Ok(Some(message)) => events.reader.held().hold(encode(events.number, retry.take(), &message)),
             Ok(None) => return None,
             Err(_) => Bytes::from_static(sse::KEEP_ALIVE),
         };
-        Some((Ok(chunk), (events, pending)))
+        Some((Ok(chunk), (events, pending, retry)))
     });
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
@@ -143,7 +168,41 @@ pub(super) fn events(events: Events, begun: Option<Numbered>) -> Response {
     response
 }
 
-fn encode(number: Option<u64>, message: &Numbered) -> Vec<u8> {
+fn encode(number: Option<u64>, retry: Option<Duration>, message: &Numbered) -> Vec<u8> {
     let id = number.map(|number| format!("{number}-{}", message.number));
-    sse::encode(id.as_deref(), &message.message)
+    sse::encode(id.as_deref(), retry, &message.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use greenroom_mcp::Stream;
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    /// Answers after this long, and says what became of it.
+    async fn answered_after(wait: Duration, whose: Whose) -> First {
+        let stream = Arc::<Stream>::default();
+        let mut reader = stream.read();
+        tokio::spawn(async move {
+            sleep(wait).await;
+            stream.send(b"{}".to_vec());
+            stream.finish();
+        });
+        first(&mut reader, whose, Takes::Both, &CancellationToken::new()).await
+    }
+
+    /// An answer that is there soon is one JSON object; a later one finds its event stream begun, soon enough that no client
+    /// wonders whether its request has arrived.
+    #[tokio::test(start_paused = true)]
+    async fn a_late_answer_finds_its_stream_begun() {
+        for (whose, at_the_latest) in [(Whose::Session, 1), (Whose::Alone, 5)] {
+            assert!(matches!(answered_after(Duration::ZERO, whose).await, First::Only(_)));
+            assert!(matches!(answered_after(BEGIN / 2, whose).await, First::Only(_)));
+            let began = Instant::now();
+            let late = answered_after(Duration::from_secs(3600), whose).await;
+            assert!(matches!(late, First::Stream(None)));
+            assert!(began.elapsed() <= Duration::from_secs(at_the_latest), "{:?}", began.elapsed());
+        }
+    }
 }

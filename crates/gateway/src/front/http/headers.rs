@@ -1,4 +1,5 @@
-//! The headers of MCP over HTTP, and what requests of revision 2026-07-28 must say in them.
+//! The headers of MCP over HTTP, and what requests of revision 2026-07-28 must say in them. Headers that repeat a tool's
+//! arguments are in [`super::param_headers`].
 
 use axum::http::{
     HeaderMap,
@@ -42,33 +43,56 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     })
 }
 
+/// The header must name the revision that the body names. This is compared before anything else is looked at: a proxy that
+/// goes by the header must not take the request for one of another revision. A body that names none is refused later.
+pub(super) fn match_revision(headers: &HeaderMap, params: Option<&RawValue>) -> Result<(), RpcError> {
+    stateless::revision_of(params).map_or(Ok(()), |revision| expect(headers, REVISION, &revision))
+}
+
 /// The headers of a stateless request must say what its body says.
 pub(super) fn match_body(
     headers: &HeaderMap,
     method: &str,
     params: Option<&RawValue>,
 ) -> Result<(), RpcError> {
-    let bad = |why: String| RpcError::new(HEADER_MISMATCH, why);
-    let revision = stateless::revision_of(params).unwrap_or_default();
-    let mut expected = vec![(REVISION, revision), (METHOD, method.to_owned())];
+    expect(headers, METHOD, method)?;
     let named_by = match method {
         "tools/call" | "prompts/get" => Some("name"),
         "resources/read" => Some("uri"),
         _ => None,
     };
-    if let Some(field) = named_by {
-        let name = params.and_then(|params| Fields::open(params).ok()?.read::<String>(field).ok()?);
-        expected.push((NAME, name.unwrap_or_default()));
-    }
-    for (header, in_body) in expected {
-        let Some(said) = text(headers, header) else {
-            return Err(bad(format!("the header `{header}` is missing; the body says `{in_body}`")));
-        };
-        if decoded(said).as_deref() != Some(&*in_body) {
-            return Err(bad(format!("the header `{header}` says `{said}`, the body says `{in_body}`")));
+    let Some(field) = named_by else { return Ok(()) };
+    let name = params.and_then(|params| Fields::open(params).ok()?.read::<String>(field).ok()?);
+    expect(headers, NAME, &name.unwrap_or_default())
+}
+
+fn expect(headers: &HeaderMap, header: &str, in_body: &str) -> Result<(), RpcError> {
+    match said(headers, header)? {
+        Some(said) if said == in_body => Ok(()),
+        Some(said) => {
+            Err(mismatch(format!("the header `{header}` says `{said}`, the body says `{in_body}`")))
         }
+        None => Err(mismatch(format!("the header `{header}` is missing; the body says `{in_body}`"))),
     }
-    Ok(())
+}
+
+/// What a header says that repeats something of the body. A header that is there twice says two things, and one that cannot
+/// be read nothing that could be compared.
+pub(super) fn said(headers: &HeaderMap, header: &str) -> Result<Option<String>, RpcError> {
+    let mut given = headers.get_all(header).iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    if given.next().is_some() {
+        return Err(mismatch(format!("the header `{header}` is given twice")));
+    }
+    let read = value.to_str().ok().and_then(decoded);
+    read.map(Some).ok_or_else(|| {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        mismatch(format!("the header `{header}` cannot be read: `{value}`"))
+    })
+}
+
+pub(super) fn mismatch(why: String) -> RpcError {
+    RpcError::new(HEADER_MISMATCH, why)
 }
 
 /// A value that may be wrapped because it is no plain ASCII: `=?base64?…?=`.
@@ -107,7 +131,9 @@ mod tests {
         let params = greenroom_core::raw::parse(params.to_owned()).unwrap();
         let judge = |revision, method, name| {
             let headers = headers(&[(REVISION, revision), (METHOD, method), (NAME, name)]);
-            match_body(&headers, "tools/call", Some(&params)).map_err(|error| error.message)
+            match_revision(&headers, Some(&params))
+                .and_then(|()| match_body(&headers, "tools/call", Some(&params)))
+                .map_err(|error| error.message)
         };
         let wrapped = "=?base64?Z3LDtsOfZQ==?=";
         assert_eq!(judge("2026-07-28", "tools/call", wrapped), Ok(()));
@@ -128,5 +154,7 @@ mod tests {
                 .message
                 .contains("missing")
         );
+        let twice = headers(&[(METHOD, "tools/list"), (METHOD, "tools/list")]);
+        assert!(match_body(&twice, "tools/list", None).unwrap_err().message.contains("given twice"));
     }
 }

@@ -83,6 +83,7 @@ pub async fn attend(door: Arc<Door>) {
             },
             _ = look.tick() => {
                 door.sessions.forget_silent(&door);
+                door.sessions.forget_ended_streams();
                 door.gateway.parking.forget_old();
             }
         }

@@ -12,6 +12,7 @@ mod headers;
 mod join;
 mod listen;
 mod page;
+mod param_headers;
 mod post;
 mod probes;
 mod refusal;
@@ -101,7 +102,7 @@ async fn delete(State(door): State<Arc<Door>>, headers: axum::http::HeaderMap) -
     match door.sessions.of(&door, &headers) {
         Ok(session) => {
             door.sessions.end(&door, &session);
-            refusal::accepted()
+            refusal::done()
         }
         Err(refusal) => refusal,
     }

@@ -9,20 +9,21 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
+use greenroom_core::Raw;
 use greenroom_mcp::{
     Id, MESSAGE_BYTES_MAX, Message, Revision, RpcError, Stream,
-    error::{INVALID_PARAMS, METHOD_NOT_FOUND},
+    error::{INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY},
     message::{self, Parsed},
     revision::STATELESS,
 };
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::{sync::oneshot, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Door,
-    body::{self, Events, First, Takes},
-    headers, refusal,
+    body::{self, Events, First, Takes, Whose},
+    headers, param_headers, refusal,
     session::Session,
 };
 use crate::{
@@ -141,7 +142,7 @@ async fn exchange(door: &Arc<Door>, session: &Arc<Session>, parsed: Parsed, take
     if !wants_answer {
         return refusal::accepted();
     }
-    match body::first(&mut reader, takes, &door.stop).await {
+    match body::first(&mut reader, Whose::Session, takes, &door.stop).await {
         First::Only(answer) => body::one(answer),
         First::Nothing => refusal::accepted(),
         First::Stopping => refusal::stopping(),
@@ -166,16 +167,10 @@ async fn stateless(
     method: &str,
     params: Option<&RawValue>,
 ) -> Response {
-    let request = match stateless::Request::parse(id.clone(), method, params) {
+    let request = match checked(door, headers, id, method, params).await {
         Ok(request) => request,
         Err(error) => return refusal::rpc(status_of(&error), Some(id), &error),
     };
-    if let Some(error) = request.unserved(&door.gateway).await {
-        return refusal::rpc(status_of(&error), Some(id), &error);
-    }
-    if let Err(error) = headers::match_body(headers, method, params) {
-        return refusal::rpc(StatusCode::BAD_REQUEST, Some(id), &error);
-    }
     let asker = stateless::Asker {
         owner: door.owner.clone(),
         connection: None,
@@ -187,16 +182,19 @@ async fn stateless(
     let mut reader = own.read();
     let way = Way::stream(&own, None);
     let (gateway, id) = (door.gateway.clone(), id.clone());
+    let (status, answered) = oneshot::channel();
     let outlet = Outlet::Streams { own, background: None };
     let unanswered = request.is_work().then(|| gateway.answering.token());
     let task = tokio::spawn(async move {
         let body = stateless::answer(gateway, asker, request, outlet).await;
+        // Nobody asks once the event stream has begun.
+        let _ = status.send(status_of_answer(&body));
         way.reply.send(message::response(Some(&id), &body)).await;
         drop(unanswered);
     });
     let guard = Arc::new(AbortOnDropHandle::new(task));
-    match body::first(&mut reader, Takes::of(headers), &door.stop).await {
-        First::Only(answer) => body::one(answer),
+    match body::first(&mut reader, Whose::Alone, Takes::of(headers), &door.stop).await {
+        First::Only(answer) => refusal::json(answered.await.unwrap_or(StatusCode::OK), answer),
         First::Stopping => refusal::stopping(),
         First::Nothing => {
             let why = "the request was given up; whether it took effect is unknown";
@@ -206,6 +204,34 @@ async fn stateless(
             let (number, primed, stop) = (None, false, door.stop.clone());
             body::events(Events { reader, number, primed, stop, _guard: Some(guard) }, begun)
         }
+    }
+}
+
+/// Reads a request that speaks for itself, compares its headers with its body, and asks whether anybody here answers it.
+async fn checked(
+    door: &Door,
+    headers: &HeaderMap,
+    id: &Id,
+    method: &str,
+    params: Option<&RawValue>,
+) -> Result<stateless::Request, RpcError> {
+    headers::match_revision(headers, params)?;
+    let request = stateless::Request::parse(id.clone(), method, params)?;
+    headers::match_body(headers, method, params)?;
+    if method == "tools/call" {
+        param_headers::check(&door.gateway, headers, params).await?;
+    }
+    match request.unserved(&door.gateway).await {
+        Some(error) => Err(error),
+        None => Ok(request),
+    }
+}
+
+/// An engine may refuse a call because the client lacks a capability: that has a status of its own.
+fn status_of_answer(body: &Result<Raw, Raw>) -> StatusCode {
+    match body.as_ref().map_err(|error| serde_json::from_str::<RpcError>(error.get())) {
+        Err(Ok(error)) if error.code == MISSING_CAPABILITY => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
     }
 }
 

@@ -31,6 +31,13 @@ pub(super) fn accepted() -> Response {
     response
 }
 
+/// Done, and nothing to say about it. Some clients take a status other than 200 and 204 for a failure.
+pub(super) fn done() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
 pub(super) fn not_found() -> Response {
     because(StatusCode::NOT_FOUND, "nothing is here; MCP is at /mcp")
 }

@@ -39,7 +39,8 @@ const SILENT: Duration = Duration::from_secs(3600);
 /// How many clients may be connected. Beyond it the most silent one that can be spared is forgotten.
 const CLIENTS_MAX: usize = 10_000;
 
-/// How often silent clients are looked for.
+/// How often silent clients are looked for, and ended streams that nobody came back to: a client whose connection broke
+/// comes back within seconds, so such a stream is kept for one to two of these.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// How many ended streams of a client are kept for it to fetch what it missed, and how many bytes they may hold.
@@ -72,6 +73,8 @@ struct State {
     /// Streams that a client may come back to, by number.
     streams: BTreeMap<u64, Arc<Stream>>,
     next_stream: u64,
+    /// Those that had ended already when they were last looked at.
+    ended: HashSet<u64>,
 }
 
 impl Session {
@@ -93,7 +96,12 @@ impl Session {
             protocol: Protocol::new(door.gateway.clone(), Connection::new(client)),
             background,
             held,
-            state: Mutex::new(State { last_heard: Instant::now(), streams, next_stream: BACKGROUND + 1 }),
+            state: Mutex::new(State {
+                last_heard: Instant::now(),
+                streams,
+                next_stream: BACKGROUND + 1,
+                ended: HashSet::new(),
+            }),
         })
     }
 
@@ -127,6 +135,19 @@ impl Session {
             state.streams.remove(&oldest);
         }
         number
+    }
+
+    /// Forgets the streams that had ended already when this was last called.
+    pub(super) fn forget_ended(&self) {
+        let mut state = self.lock();
+        let ended = std::mem::take(&mut state.ended);
+        state.streams.retain(|number, _| !ended.contains(number));
+        state.ended = state
+            .streams
+            .iter()
+            .filter(|(number, stream)| **number != BACKGROUND && stream.is_finished())
+            .map(|(number, _)| *number)
+            .collect();
     }
 
     /// Goes on behind the event of this name.
@@ -233,6 +254,12 @@ impl Sessions {
             );
             self.end(door, &session);
         }
+    }
+
+    /// Forgets the ended streams that nobody came back to.
+    pub(super) fn forget_ended_streams(&self) {
+        let all: Vec<_> = self.lock().values().cloned().collect();
+        all.iter().for_each(|session| session.forget_ended());
     }
 
     /// Ends a client's conversation, its calls and its own session.

@@ -102,6 +102,22 @@ async fn who_is_not_silent() {
     assert_eq!(door.sessions.count(), 0);
 }
 
+/// A stream that has ended can be resumed until it was looked at twice; one that goes on, and the one of no request, stay.
+#[tokio::test(start_paused = true)]
+async fn ended_streams_are_forgotten() {
+    let (door, _folder) = door(DAY);
+    let session = client(&door).await;
+    let (ended, open) = (session.stream(), session.stream());
+    let (first, second) = (session.keep(&ended), session.keep(&open));
+    ended.send(b"{}".to_vec());
+    ended.finish();
+    let resumes = |number: u64| session.resume(&format!("{number}-start")).is_some();
+    door.sessions.forget_ended_streams();
+    assert!(resumes(first) && resumes(second), "just ended");
+    door.sessions.forget_ended_streams();
+    assert!(!resumes(first) && resumes(second) && resumes(0));
+}
+
 /// A call that arrives just as its client is forgotten does not begin: nobody would end its browser.
 #[tokio::test(start_paused = true)]
 async fn nothing_begins_after_the_end() {

@@ -1,0 +1,157 @@
+//! Headers that repeat a tool's arguments (`Mcp-Param-…`, revision 2026-07-28).
+//!
+//! A tool's input schema names them with `x-mcp-header`, so that a proxy can route a call without reading its body. What the
+//! proxy read must be what the engine gets, so a header that is missing, cannot be read or says something else is refused.
+
+use std::borrow::Cow;
+
+use axum::http::{HeaderMap, HeaderName};
+use greenroom_core::{Fields, raw::tree};
+use greenroom_mcp::RpcError;
+use serde_json::{Number, Value, value::RawValue};
+
+use super::headers::{mismatch, said};
+use crate::Gateway;
+
+/// What a parameter's schema says its header's name by.
+const ANNOTATION: &str = "x-mcp-header";
+
+/// Compares the headers of a `tools/call` with its arguments, as the list of tools describes the tool. A tool that is not in
+/// the list is refused by the call itself.
+pub(super) async fn check(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    params: Option<&RawValue>,
+) -> Result<(), RpcError> {
+    let Some(params) = params.and_then(|params| Fields::open(params).ok()) else { return Ok(()) };
+    let Ok(Some(name)) = params.read::<Cow<'_, str>>("name") else { return Ok(()) };
+    let Ok(listed) = gateway.catalog.list().await else { return Ok(()) };
+    match listed.get(&name) {
+        Some((_, entry)) => compare(&entry.shown, headers, params.get("arguments")),
+        None => Ok(()),
+    }
+}
+
+fn compare(tool: &RawValue, headers: &HeaderMap, arguments: Option<&RawValue>) -> Result<(), RpcError> {
+    // Few tools have such parameters: the others are not taken apart.
+    if !tool.get().contains(ANNOTATION) {
+        return Ok(());
+    }
+    let Some(tool) = tree(tool) else { return Ok(()) };
+    let arguments = match arguments.map(tree) {
+        None => Value::Null,
+        Some(Some(arguments)) => arguments,
+        Some(None) => return Err(mismatch("the arguments cannot be compared with the headers".to_owned())),
+    };
+    compare_properties(&tool["inputSchema"], headers, &arguments)
+}
+
+/// Compares what the schema annotates at this level and below: only a chain of `properties` leads to a value.
+fn compare_properties(schema: &Value, headers: &HeaderMap, arguments: &Value) -> Result<(), RpcError> {
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        let argument = &arguments[name];
+        // An annotation that is no header's name, or on a parameter that no header can hold, means nothing.
+        let suffix = schema[ANNOTATION].as_str().filter(|_| is_primitive(schema));
+        let header = suffix.and_then(|suffix| format!("mcp-param-{suffix}").parse::<HeaderName>().ok());
+        if let Some(header) = header {
+            compare_one(headers, header.as_str(), name, argument)?;
+        }
+        compare_properties(schema, headers, argument)?;
+    }
+    Ok(())
+}
+
+fn is_primitive(schema: &Value) -> bool {
+    matches!(schema["type"].as_str(), Some("string" | "integer" | "boolean"))
+}
+
+fn compare_one(headers: &HeaderMap, header: &str, name: &str, argument: &Value) -> Result<(), RpcError> {
+    let said = said(headers, header)?;
+    match (said, argument) {
+        (None, Value::Null) => Ok(()),
+        (Some(said), argument) if says(&said, argument) => Ok(()),
+        (Some(said), Value::Null) => {
+            Err(mismatch(format!("the header `{header}` says `{said}`, the body has no argument `{name}`")))
+        }
+        (Some(said), argument) => Err(mismatch(format!(
+            "the header `{header}` says `{said}`, the body says `{argument}` in `{name}`"
+        ))),
+        (None, _) => {
+            Err(mismatch(format!("the header `{header}` is missing; the body has the argument `{name}`")))
+        }
+    }
+}
+
+fn says(said: &str, argument: &Value) -> bool {
+    match argument {
+        Value::String(text) => said == text,
+        Value::Bool(flag) => said == if *flag { "true" } else { "false" },
+        // `42` and `42.0` are one number.
+        Value::Number(number) => said.parse::<Number>().is_ok_and(|said| {
+            said == *number || said.as_f64().is_some_and(|said| Some(said) == number.as_f64())
+        }),
+        // The call's own check says what is wrong with the argument.
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use greenroom_core::raw::encode;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Which headers a call with these arguments may have; the error says what is wrong.
+    fn judge(given: &[(&str, &str)], arguments: &Value) -> Result<(), String> {
+        let tool = encode(&json!({ "name": "t", "inputSchema": { "type": "object", "properties": {
+            "region": { "type": "string", "x-mcp-header": "Region" },
+            "count": { "type": "integer", "x-mcp-header": "Count" },
+            "dry": { "type": "boolean", "x-mcp-header": "Dry" },
+            "deep": { "type": "object", "properties": { "x": { "type": "string", "x-mcp-header": "Deep" } } },
+            "odd": { "type": "string", "x-mcp-header": "not a name" },
+            "list": { "type": "array", "x-mcp-header": "List" },
+            "plain": { "type": "string" },
+        } } }));
+        let headers = given
+            .iter()
+            .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap()))
+            .collect();
+        compare(&tool, &headers, Some(&encode(arguments))).map_err(|error| error.message)
+    }
+
+    /// Headers say what the arguments say, as text, number or flag, wrapped or not, at any depth; nothing else is compared.
+    #[test]
+    fn headers_that_match() {
+        for (given, arguments) in [
+            (&[][..], json!({})),
+            (&[], json!({ "region": null, "plain": "p", "odd": "o", "list": [1] })),
+            (&[("Mcp-Param-Region", "eu"), ("mcp-param-other", "x")], json!({ "region": "eu" })),
+            (&[("mcp-param-region", "=?base64?SGVsbG8=?=")], json!({ "region": "Hello" })),
+            (&[("mcp-param-region", "=?base64?SGVsbG8=")], json!({ "region": "=?base64?SGVsbG8=" })),
+            (&[("mcp-param-count", "42.0"), ("mcp-param-dry", "true")], json!({ "count": 42, "dry": true })),
+            (&[("mcp-param-deep", "x")], json!({ "deep": { "x": "x" } })),
+        ] {
+            assert_eq!(judge(given, &arguments), Ok(()), "{given:?} {arguments}");
+        }
+    }
+
+    /// What is missing, cannot be read, says something else, or says what the body does not, is named.
+    #[test]
+    fn headers_that_do_not_match() {
+        for (given, arguments, says) in [
+            (&[][..], json!({ "region": "eu" }), "`mcp-param-region` is missing"),
+            (&[("mcp-param-region", "us")], json!({ "region": "eu" }), "says `us`"),
+            (&[("mcp-param-region", "=?base64?SGVsbG8?=")], json!({ "region": "Hello" }), "cannot be read"),
+            (&[("mcp-param-region", "=?base64?SG!!bG8=?=")], json!({ "region": "Hello" }), "cannot be read"),
+            (&[("mcp-param-region", "eu")], json!({}), "no argument `region`"),
+            (&[("mcp-param-count", "43")], json!({ "count": 42 }), "the body says `42`"),
+            (&[("mcp-param-dry", "True")], json!({ "dry": true }), "says `True`"),
+            (&[], json!({ "deep": { "x": "x" } }), "`mcp-param-deep` is missing"),
+            (&[("mcp-param-dry", "true"), ("mcp-param-dry", "true")], json!({ "dry": true }), "twice"),
+        ] {
+            let why = judge(given, &arguments).unwrap_err();
+            assert!(why.contains(says), "{why}");
+        }
+    }
+}
