@@ -38,11 +38,12 @@ pub struct Facts {
     pub declared: bool,
 }
 
-pub(crate) fn text(gateway: &Gateway) -> String {
+/// `scope` is what a call without `sessionId` means to the reader.
+pub(crate) fn text(gateway: &Gateway, scope: Scope) -> String {
     let recalls = gateway.recall.records.is_some();
     let kept = (recalls, gateway.recall.responses);
     let (pools, browsers) = (gateway.fleet.pools(), gateway.fleet.browsers());
-    let mut text = compose(gateway.scope, &gateway.facts, kept, &pools, &browsers);
+    let mut text = compose(scope, &gateway.facts, kept, &pools, &browsers);
     for server in gateway.catalog.servers() {
         let theirs = server.introduction.and_then(|said| said.instructions);
         text.extend(theirs.map(|theirs| passed_on(&server.pool, &theirs)));

@@ -74,6 +74,14 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// What a call without `sessionId` means to somebody who has a connection, or has none: then no session is its own.
+    pub(crate) fn scope_of(&self, has_connection: bool) -> Scope {
+        match self.scope {
+            Scope::Connection if !has_connection => Scope::Explicit,
+            scope => scope,
+        }
+    }
+
     /// Takes on no more calls and returns when those that run are carried out, kept and answered, or when the time is
     /// over; then it says so.
     pub async fn drain(&self, within: Duration) -> bool {

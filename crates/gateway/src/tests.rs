@@ -182,7 +182,7 @@ async fn several_commands_in_one_place() {
 async fn choices_are_shown() {
     let shown = async |pools: &[Pool]| {
         let client = client(pools);
-        let list = list_tools(&client.gateway, &Owner::local(), true).await.unwrap();
+        let list = list_tools(&client.gateway, &Owner::local(), true, client.gateway.scope).await.unwrap();
         serde_json::from_str::<Value>(list.to_raw().get()).unwrap()["tools"].as_array().unwrap().clone()
     };
     let properties = |tools: &[Value], name: &str| -> Vec<String> {

@@ -183,13 +183,28 @@ impl Shown {
         }
         schema.set("properties", properties.to_raw());
         if self.scope == Scope::Explicit && takes.session {
-            let mut required = vec![encode(SESSION_ID)];
-            required.extend(schema.read::<Vec<Raw>>("required").ok()?.unwrap_or_default());
-            schema.set("required", encode(&required));
+            require_session(&mut schema)?;
         }
         tool.set("inputSchema", schema.to_raw());
         Some((tool.to_raw(), takes))
     }
+}
+
+/// Makes `sessionId` a parameter that must be given, before those that must be already.
+fn require_session(schema: &mut Fields) -> Option<()> {
+    let mut required = vec![encode(SESSION_ID)];
+    required.extend(schema.read::<Vec<Raw>>("required").ok()?.unwrap_or_default());
+    schema.set("required", encode(&required));
+    Some(())
+}
+
+/// A tool's definition in which `sessionId` must be given.
+pub(crate) fn with_session_required(definition: &RawValue) -> Option<Raw> {
+    let mut tool = Fields::open(definition).ok()?;
+    let mut schema = tool.read::<Fields>("inputSchema").ok()??;
+    require_session(&mut schema)?;
+    tool.set("inputSchema", schema.to_raw());
+    Some(tool.to_raw())
 }
 
 /// Of every tool that shows a page, so it says no more than what a model needs to choose.

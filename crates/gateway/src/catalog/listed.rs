@@ -4,7 +4,10 @@
 //! them describes it, and checked as the one that is called describes it. A pool that could not be asked yet offers
 //! nothing here and refuses nothing: its engine judges when it runs.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 
 use greenroom_core::Raw;
 use indexmap::IndexMap;
@@ -152,6 +155,12 @@ impl Listed {
 }
 
 impl Entry {
+    /// The definition for clients whose calls must name a session, although the list in general does not demand it.
+    pub(crate) fn shown_with_session_required(&self) -> Cow<'_, RawValue> {
+        let required = self.takes.session.then(|| inject::with_session_required(&self.shown)).flatten();
+        required.map_or(Cow::Borrowed(&*self.shown), Cow::Owned)
+    }
+
     fn add(&mut self, definition: &RawValue, pool: &Arc<str>) {
         let same = self.variants.iter_mut().find(|variant| variant.definition.get() == definition.get());
         match same {

@@ -25,7 +25,9 @@ use tokio::sync::watch;
 
 pub(crate) use arguments::Checker;
 pub use arguments::Invalid;
-pub(crate) use inject::{BROWSER, Browsers, INSTANCE, POOL, SESSION_ID, Shown, TAG, Takes};
+pub(crate) use inject::{
+    BROWSER, Browsers, INSTANCE, POOL, SESSION_ID, Shown, TAG, Takes, with_session_required,
+};
 pub use listed::{Entry, Listed};
 pub use source::Source;
 pub(crate) use source::{Place, Server};

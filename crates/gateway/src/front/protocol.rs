@@ -1,8 +1,11 @@
 //! The protocol as a server speaks it: lifecycle, tools, resources, logging, cancellation. The same for every front.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    borrow::Cow,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use greenroom_core::{Fields, Owner, Raw, raw::encode};
+use greenroom_core::{Fields, Owner, Raw, raw::encode, settings::Scope};
 use greenroom_mcp::{
     Id, Malformed, Message, Revision, RpcError,
     error::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND},
@@ -146,7 +149,7 @@ impl Protocol {
             "protocolVersion": revision.as_str(),
             "capabilities": capabilities,
             "serverInfo": server_info(),
-            "instructions": instructions::text(&self.gateway),
+            "instructions": instructions::text(&self.gateway, self.gateway.scope),
         })))
     }
 
@@ -183,8 +186,10 @@ impl Protocol {
         }
         let (gateway, owner) = (self.gateway.clone(), self.connection.owner.clone());
         let is_here = self.connection.reach.is_here();
-        let work =
-            async move { (list_tools(&gateway, &owner, is_here).await.map(|list| encode(&list)), None) };
+        let work = async move {
+            let list = list_tools(&gateway, &owner, is_here, gateway.scope).await;
+            (list.map(|list| encode(&list)), None)
+        };
         self.spawn(id, way, work).await;
     }
 
@@ -313,9 +318,14 @@ pub(super) fn one_page(params: Option<&RawValue>) -> Result<(), RpcError> {
     }
 }
 
-/// The answer to `tools/list`, for somebody who is this user on this machine, or is not. Definitions stay raw, so that
-/// nothing in them is respelled.
-pub(crate) async fn list_tools(gateway: &Gateway, owner: &Owner, is_here: bool) -> Result<Fields, Raw> {
+/// The answer to `tools/list`, for somebody who is this user on this machine, or is not, and to whom a call without
+/// `sessionId` means this. Definitions stay raw, so that nothing in them is respelled.
+pub(crate) async fn list_tools(
+    gateway: &Gateway,
+    owner: &Owner,
+    is_here: bool,
+    scope: Scope,
+) -> Result<Fields, Raw> {
     let listed = gateway.catalog.list().await.map_err(|error| {
         let hint = error.hint.map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
         RpcError::new(
@@ -324,10 +334,17 @@ pub(crate) async fn list_tools(gateway: &Gateway, owner: &Owner, is_here: bool) 
         )
         .to_raw()
     })?;
+    // Under `explicit` the list says so itself.
+    let demands_session = scope == Scope::Explicit && gateway.scope != scope;
     let shown = listed.iter().filter(|(name, _)| gateway.policy.shows(owner, name));
-    let mut list: Vec<&RawValue> = shown.map(|(_, entry)| &*entry.shown).collect();
-    let own = tools::definitions(gateway, owner, is_here);
-    list.extend(own.iter().map(|tool| &**tool));
+    let mut list: Vec<Cow<'_, RawValue>> = shown
+        .map(|(_, entry)| match demands_session {
+            true => entry.shown_with_session_required(),
+            false => Cow::Borrowed(&*entry.shown),
+        })
+        .collect();
+    let own = tools::definitions(gateway, owner, is_here, scope);
+    list.extend(own.iter().map(|tool| Cow::Borrowed(&**tool)));
     let mut answer = Fields::default();
     answer.set("tools", encode(&list));
     Ok(answer)

@@ -31,7 +31,8 @@ fn attached(pools: &[Pool], browsers: &[Attached]) -> Client {
 
 impl Client {
     async fn shown(&self) -> Vec<Value> {
-        let list = list_tools(&self.gateway, &Owner::local(), self.is_here).await.unwrap();
+        let list =
+            list_tools(&self.gateway, &Owner::local(), self.is_here, self.gateway.scope).await.unwrap();
         serde_json::from_str::<Value>(list.to_raw().get()).unwrap()["tools"].as_array().unwrap().clone()
     }
 

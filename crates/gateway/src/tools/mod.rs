@@ -24,7 +24,7 @@ use serde_json::{Value, json, value::RawValue};
 use crate::{
     Gateway,
     call::Caller,
-    catalog::{Browsers, Checker, Invalid, SESSION_ID, Shown, TAG, Takes},
+    catalog::{Browsers, Checker, Invalid, SESSION_ID, Shown, TAG, Takes, with_session_required},
     rescue::{self, Failure},
     route::{Request, Selected},
     shape,
@@ -42,6 +42,8 @@ pub(crate) struct OwnTool {
     description: &'static str,
     /// Whether it takes a `sessionId`, and if so what it says of it.
     session: Option<&'static str>,
+    /// Whether it cannot do without one: it makes none of its own.
+    needs_session: bool,
     /// Whether it takes a place to choose: a pool and an instance, or an attached browser.
     places: bool,
     /// Whether it takes an attached browser to choose, and nothing else.
@@ -61,6 +63,7 @@ const BARE: OwnTool = OwnTool {
     name: "",
     description: "",
     session: None,
+    needs_session: false,
     places: false,
     browser: false,
     schema: || json!({ "properties": {} }),
@@ -192,11 +195,11 @@ pub(crate) fn names(gateway: &Gateway, is_here: bool) -> impl Iterator<Item = &'
     usable(gateway, is_here).map(|tool| tool.name)
 }
 
-/// Their definitions, as far as this owner may use them.
-pub(crate) fn definitions(gateway: &Gateway, owner: &Owner, is_here: bool) -> Vec<Raw> {
+/// Their definitions, as far as this owner may use them, for somebody to whom a call without `sessionId` means this.
+pub(crate) fn definitions(gateway: &Gateway, owner: &Owner, is_here: bool, scope: Scope) -> Vec<Raw> {
     let shown = usable(gateway, is_here).filter(|tool| gateway.policy.shows(owner, tool.name));
     let parameters = gateway.catalog.shown();
-    shown.map(|tool| tool.definition(&parameters)).collect()
+    shown.map(|tool| tool.definition(&parameters, scope)).collect()
 }
 
 fn usable(gateway: &Gateway, is_here: bool) -> impl Iterator<Item = &'static OwnTool> {
@@ -209,7 +212,7 @@ fn has_browsers(gateway: &Gateway, is_here: bool) -> bool {
 }
 
 impl OwnTool {
-    fn definition(&self, shown: &Shown) -> Raw {
+    fn definition(&self, shown: &Shown, scope: Scope) -> Raw {
         let mut schema = Fields::default();
         schema.set("type", encode("object"));
         let own = self.own_schema();
@@ -226,12 +229,14 @@ impl OwnTool {
         }
         schema.set("properties", properties.to_raw());
         schema.set("additionalProperties", encode(&false));
-        encode(&json!({
+        let definition = encode(&json!({
             "name": self.name,
             "description": self.description,
             "inputSchema": schema,
             "annotations": { "readOnlyHint": self.read_only, "openWorldHint": self.runs_others },
-        }))
+        }));
+        let required = scope == Scope::Explicit && self.needs_session;
+        required.then(|| with_session_required(&definition)).flatten().unwrap_or(definition)
     }
 
     /// The parameters that choose where, as far as there is a choice.

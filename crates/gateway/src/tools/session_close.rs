@@ -7,6 +7,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     name: "session_close",
     description: "Close a browser session and free its browser",
     session: Some("Which session"),
+    needs_session: true,
     run: |context| {
         Box::pin(async move {
             let whose = context.whose().await?;

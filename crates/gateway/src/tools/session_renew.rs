@@ -10,6 +10,7 @@ pub(super) const TOOL: OwnTool =
         name: "session_renew",
         description: "Extend a session's lifetime",
         session: Some("Which session"),
+        needs_session: true,
         usable: |gateway, _| gateway.facts.max_lifetime.is_some(),
         run: |context| {
             Box::pin(async move {

@@ -37,6 +37,33 @@ async fn discovered_and_listed() {
     assert!(list["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "echo"));
 }
 
+/// Without a connection there is no session of one's own: where others need none, instructions and schemas demand a
+/// `sessionId`. Where a call without one has its own session, they do not.
+#[tokio::test]
+async fn a_session_is_demanded_where_calls_need_one() {
+    for (scope, is_demanded) in [("connection", true), ("explicit", true), ("call", false)] {
+        let stage = Stage::new().set("sessions.scope", scope);
+        let server = stage.serve().await;
+        let about = send(&server, "server/discover", json!({})).await["result"].take();
+        let instructions = about["instructions"].as_str().unwrap();
+        assert_eq!(instructions.contains("sessionId is required."), is_demanded, "{scope}: {instructions}");
+        assert!(!instructions.contains("this connection's one browser"), "{scope}: {instructions}");
+        let list = send(&server, "tools/list", json!({})).await["result"].take();
+        let required = |name: &str| {
+            let tool = list["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap();
+            tool["inputSchema"]["required"].clone()
+        };
+        let echo = if is_demanded { json!(["sessionId"]) } else { Value::Null };
+        assert_eq!(required("echo"), echo, "{scope}");
+        let demands =
+            |name: &str| required(name).as_array().is_some_and(|all| all.contains(&json!("sessionId")));
+        for own in ["session_close", "browser_execute_bulk"] {
+            assert_eq!(demands(own), is_demanded, "{scope}: {own}");
+        }
+        assert!(!demands("create_new_session") && !demands("session_list"), "{scope}");
+    }
+}
+
 /// A call names its session, which later calls find again; one without is refused, saying how.
 #[tokio::test]
 async fn calls_name_their_session() {

@@ -28,6 +28,9 @@ async fn the_process_is_the_connection() {
     assert_eq!(about["result"]["supportedVersions"][0], "2026-07-28", "{about}");
     let list = client.request("tools/list", of(json!({}), json!({}))).await;
     assert!(list["result"]["ttlMs"].is_u64(), "{list}");
+    let echo =
+        list["result"]["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "echo").unwrap();
+    assert_eq!(echo["inputSchema"].get("required"), None, "no session is demanded");
     assert_eq!(text(&client, "set", json!({"key": "k", "value": "v"})).await, "set");
     assert_eq!(text(&client, "get", json!({"key": "k"})).await, "v");
     assert_eq!(text(&client, "get", json!({"key": "k", "sessionId": "other"})).await, "(unset)");

@@ -9,7 +9,7 @@ mod request;
 
 use std::{path::PathBuf, sync::Arc};
 
-use greenroom_core::{Fields, Owner, Raw, raw::encode};
+use greenroom_core::{Fields, Owner, Raw, raw::encode, settings::Scope};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS, revision::SPOKEN};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
@@ -71,13 +71,14 @@ pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request
     if let Some(work) = work {
         return begin(&gateway, asker, &request, work, outlet).round(&gateway.parking).await;
     }
+    let scope = gateway.scope_of(asker.connection.is_some());
     // Only new work has a place in the order. Everything else may take its time, and nobody waits behind it.
     drop(asker.turn);
     match request.asked {
-        Asked::Discover => Ok(complete(discovered(&gateway), Some(LIST_FRESH_MS))),
+        Asked::Discover => Ok(complete(discovered(&gateway, scope), Some(LIST_FRESH_MS))),
         Asked::List => {
             one_page(request.params.as_deref()).map_err(|error| error.to_raw())?;
-            let list = list_tools(&gateway, &asker.owner, asker.is_here).await?;
+            let list = list_tools(&gateway, &asker.owner, asker.is_here, scope).await?;
             Ok(complete(list, Some(LIST_FRESH_MS)))
         }
         Asked::Listen => Ok(listen::run(&gateway, &request, &outlet).await),
@@ -85,13 +86,13 @@ pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request
     }
 }
 
-fn discovered(gateway: &Gateway) -> Fields {
+fn discovered(gateway: &Gateway, scope: Scope) -> Fields {
     let mut answer = Fields::default();
     answer.set("supportedVersions", encode(&SPOKEN));
     let mut capabilities = server_capabilities(gateway);
     beside::declare_stateless(gateway, &mut capabilities);
     answer.set("capabilities", encode(&capabilities));
-    answer.set("instructions", encode(&instructions::text(gateway)));
+    answer.set("instructions", encode(&instructions::text(gateway, scope)));
     answer.set("_meta", encode(&json!({ "io.modelcontextprotocol/serverInfo": server_info() })));
     answer
 }

@@ -80,12 +80,13 @@ async fn browsers_are_cheap() {
     let pool = all.parameters("t").await["properties"]["browser_pool"].clone();
     let cost = tokens(&format!("\"browser_pool\":{pool},"));
     assert!(cost <= 20 + tokens("CHROMIUM, FIREFOX"), "{cost} tokens: {pool}");
+    let text = |client: &Client| instructions::text(&client.gateway, client.gateway.scope);
     let (one, none) = (attached(&[BUILT_IN], &[ONE]), attached(&[BUILT_IN], &[]));
-    let more = tokens(&instructions::text(&one.gateway)) - tokens(&instructions::text(&none.gateway));
+    let more = tokens(&text(&one)) - tokens(&text(&none));
     assert!(more <= 60, "{more} tokens");
-    let only = instructions::text(&attached(&[], &[ONE]).gateway);
+    let only = text(&attached(&[], &[ONE]));
     assert!(only.starts_with("greenroom drives browsers that people already run"), "{only}");
     assert!(only.contains("finds its tab again next time") && !only.contains("any free browser"), "{only}");
     assert!(only.contains("Up to 1 session;") && only.contains("list_browsers"), "{only}");
-    assert!(!instructions::text(&none.gateway).contains("list_browsers"));
+    assert!(!text(&none).contains("list_browsers"));
 }
