@@ -2,11 +2,13 @@
 //! accord goes to the agent whose call caused it.
 //!
 //! The engine's roots are always the seat's private folder, never the client's. Capabilities are the agent's
-//! own, so an engine never asks what the agent's client cannot answer.
+//! own, so an engine never asks what the agent's client cannot answer. [`stateless`] is for engines that take no handshake.
+
+mod stateless;
 
 use std::{
     collections::HashMap,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -62,6 +64,8 @@ pub(crate) struct Upstream {
     logging: bool,
     level: Mutex<Option<String>>,
     offers: Option<Offers>,
+    /// The answer to `roots/list`.
+    roots: Raw,
     /// How many messages the pump has passed on.
     heard: watch::Receiver<u64>,
     _pump: JoinSet<()>,
@@ -99,10 +103,11 @@ impl Upstream {
             had: Arc::default(),
             introduction: Arc::default(),
         });
+        let roots = encode(&json!({ "roots": [{ "uri": file_uri(folder), "name": "session" }] }));
         let task = Pump {
             peer: peer.clone(),
             agent: current.clone(),
-            folder: folder.to_owned(),
+            roots: roots.clone(),
             offers: offers.clone(),
             passed_on,
         };
@@ -111,10 +116,14 @@ impl Upstream {
         let introduction = initialize(&peer, capabilities(agent.as_ref())).await?;
         let logging =
             Fields::open(&introduction.capabilities).is_ok_and(|known| known.get("logging").is_some());
+        if peer.is_stateless() && offers.is_some() {
+            pump.spawn(stateless::follow_tools(peer.clone()));
+        }
         if let Some(offers) = &offers {
             let _ = offers.introduction.set(introduction);
         }
-        Ok(Self { peer, agent: current, logging, level: Mutex::default(), offers, heard, _pump: pump })
+        let level = Mutex::default();
+        Ok(Self { peer, agent: current, logging, level, offers, roots, heard, _pump: pump })
     }
 
     /// Looks at the tools of an engine that has just started, before a call can change them, and returns their names.
@@ -146,12 +155,16 @@ impl Upstream {
         let level = agent.log_level();
         self.agent.set(agent);
         if self.logging
+            && !self.peer.is_stateless()
             && self.changes_level(&level)
             && let Some(level) = &level
         {
             self.peer.request("logging/setLevel", Some(&encode(&json!({ "level": level })))).await?.ok();
         }
-        let answer = self.peer.request(method, Some(params)).await;
+        let answer = match self.peer.is_stateless() {
+            false => self.peer.request(method, Some(params)).await,
+            true => stateless::ask(&self.peer, method, params, level, &*self.agent.get(), &self.roots).await,
+        };
         // What the engine said before its answer reaches the agent before it, too. Without a pump nothing does.
         let said = self.peer.handed_on();
         let _ = self.heard.clone().wait_for(|heard| *heard >= said).await;
@@ -182,7 +195,8 @@ impl Upstream {
     }
 }
 
-/// `initialize`, within its deadline.
+/// `initialize`, within its deadline. A server that refuses it may speak the revision without a handshake only: it is asked
+/// in that one. A handshake comes first, since it gives each seat a session of its own with a server that runs already.
 pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introduction, Failed> {
     let hello = Hello {
         protocol_version: Revision::LATEST.as_str(),
@@ -190,8 +204,18 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introdu
         client_info: ClientInfo { name: "greenroom", version: env!("CARGO_PKG_VERSION") },
     };
     let bad = |why: String| Failed::Answer(StartError::new(why));
-    let answer = within_deadline("initialize", peer.initialize(&hello)).await?;
-    let result = answer.map_err(|error| bad(format!("the engine refused `initialize`: {error}")))?;
+    let answer = within_deadline("initialize", async {
+        match peer.initialize(&hello).await {
+            Err(refused @ Gone::Refused(_)) => Ok(Err(StartError::new(refused.to_string()).into())),
+            Ok(Err(error)) => Ok(Err(bad(format!("the engine refused `initialize`: {error}")))),
+            Ok(Ok(result)) => Ok(Ok(result)),
+            Err(gone) => Err(gone),
+        }
+    });
+    let result = match answer.await? {
+        Ok(result) => result,
+        Err(refused) => return stateless::discover(peer, hello).await.ok_or(refused),
+    };
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Answer {
@@ -262,7 +286,7 @@ fn capabilities(agent: &dyn Agent) -> Raw {
 struct Pump {
     peer: Arc<Peer>,
     agent: Arc<Current>,
-    folder: PathBuf,
+    roots: Raw,
     offers: Option<Offers>,
     /// Counts the messages that are dealt with.
     passed_on: watch::Sender<u64>,
@@ -289,6 +313,8 @@ impl Pump {
                             asking.spawn(async move { drop(looking.await) });
                         }
                     }
+                    // It is greenroom that listens.
+                    stateless::ACKNOWLEDGED => {}
                     "notifications/cancelled" => {
                         if let Some(question) =
                             cancelled(params.as_ref()).and_then(|id| questions.remove(&id))
@@ -300,7 +326,7 @@ impl Pump {
                 },
                 Some(Inbound::Request { id, method, params }) => match method.as_str() {
                     "ping" => self.respond(&id, Ok(encode(&json!({})))).await,
-                    "roots/list" => self.respond(&id, Ok(self.roots())).await,
+                    "roots/list" => self.respond(&id, Ok(self.roots.clone())).await,
                     // A question takes as long as the agent thinks; the pump goes on meanwhile.
                     _ => {
                         let (peer, agent) = (self.peer.clone(), self.agent.get());
@@ -311,10 +337,6 @@ impl Pump {
             }
             self.passed_on.send_modify(|count| *count += 1);
         }
-    }
-
-    fn roots(&self) -> Raw {
-        encode(&json!({ "roots": [{ "uri": file_uri(&self.folder), "name": "session" }] }))
     }
 
     async fn respond(&self, id: &Id, body: Result<Raw, Raw>) {

@@ -12,6 +12,7 @@ pub mod peer;
 pub mod pipe;
 pub mod revision;
 pub mod sse;
+pub mod stateless;
 pub mod stdio;
 pub mod stream;
 

@@ -6,7 +6,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -24,6 +24,7 @@ use crate::{
     lines::Line,
     link::Link,
     message::{self, Id, Message, Parsed},
+    stateless::Stateless,
 };
 
 /// How many messages of the server's own accord may wait to be looked at before reading pauses. A progress
@@ -54,21 +55,37 @@ type Answer = Result<Result<Raw, Raw>, Gone>;
 pub struct Peer {
     link: Link,
     dispatch: Arc<Dispatch>,
+    /// What every request says of itself, to a server of the revision without a handshake.
+    stateless: OnceLock<Stateless>,
     /// Readers and writers of the link; aborted when the peer is dropped.
     _tasks: JoinSet<()>,
 }
 
 impl Peer {
     pub(crate) fn new(link: Link, dispatch: Arc<Dispatch>, tasks: JoinSet<()>) -> Self {
-        Self { link, dispatch, _tasks: tasks }
+        Self { link, dispatch, stateless: OnceLock::new(), _tasks: tasks }
     }
 
     /// Sends a request and waits for its answer, however long it takes.
     pub async fn request(&self, method: &str, params: Option<&Raw>) -> Answer {
         let (waiter, answer) = self.dispatch.expect();
-        let line = message::request(&Id::number(waiter.id), method, params.map(|raw| &**raw));
-        self.link.send(line, Some(waiter.id), &self.dispatch).await?;
-        answer.await.unwrap_or(Err(Gone::Closed))
+        let id = Id::number(waiter.id);
+        let params = params.map(|raw| &**raw);
+        let Some(stateless) = self.stateless.get() else {
+            let line = message::request(&id, method, params);
+            self.link.send(line, Some(waiter.id), &self.dispatch).await?;
+            return answer.await.unwrap_or(Err(Gone::Closed));
+        };
+        let params = stateless.params(params);
+        let line = message::request(&id, method, Some(&params));
+        self.link.send_alone(line, waiter.id, || stateless.headers(method, &params), &self.dispatch).await?;
+        let answer = answer.await.unwrap_or(Err(Gone::Closed));
+        if method == "tools/list"
+            && let Ok(Ok(list)) = &answer
+        {
+            stateless.listed(list);
+        }
+        answer
     }
 
     pub async fn notify(&self, method: &str, params: Option<&Raw>) -> Result<(), Gone> {
@@ -103,6 +120,18 @@ impl Peer {
         Ok(answer)
     }
 
+    /// Asks a server what it is without shaking hands, as the newest revision has it. From here on every request says of
+    /// itself what `hello` says. Returns the server's whole answer.
+    pub async fn discover(&self, hello: &Hello) -> Result<Result<Raw, Raw>, Gone> {
+        self.stateless.get_or_init(|| Stateless::new(hello));
+        self.request("server/discover", None).await
+    }
+
+    /// Whether the server is spoken to without a handshake.
+    pub fn is_stateless(&self) -> bool {
+        self.stateless.get().is_some()
+    }
+
     /// How many messages of the server's own accord have been handed on so far. Those that came before an answer are
     /// counted when the answer is there.
     pub fn handed_on(&self) -> u64 {
@@ -125,7 +154,7 @@ impl Peer {
     }
 }
 
-/// What we say in `initialize`.
+/// What we say in `initialize`, or in every request to a server that takes none.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {

@@ -156,6 +156,34 @@ impl Http {
         Ok(())
     }
 
+    /// Sends a request of the revision without a handshake. Errors are answers there too, whose status tells their kind.
+    pub(crate) async fn post_alone(
+        &self,
+        body: Vec<u8>,
+        id: u64,
+        headers: Vec<(String, String)>,
+        to: &Arc<Dispatch>,
+    ) -> Result<(), Gone> {
+        let request = self
+            .request(Method::POST)
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream");
+        let request = headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+        let response = self.exchange(request, body.into()).await?;
+        let status = response.status();
+        if is_stream(&response) {
+            // Nothing can be taken up again there: its events have no numbers.
+            self.read_stream(response, id, to).await?;
+        } else if status.is_success() || is_json(&response) {
+            read_whole(response, to).await?;
+        } else {
+            return Err(refused(response).await);
+        }
+        let gone = if status.is_success() { Gone::Closed } else { Gone::Refused(status.to_string()) };
+        to.fail(id, gone);
+        Ok(())
+    }
+
     /// Opens the stream of what the server sends on its own accord. Returns once it is open, so that nothing
     /// the server sends from now on is missed.
     pub(crate) async fn listen(self: &Arc<Self>, to: &Arc<Dispatch>) -> Result<(), Gone> {
@@ -211,13 +239,7 @@ impl Http {
             status if status.is_success() => Ok(response),
             // A session that the server does not know is over. Without one, there is no server here.
             StatusCode::NOT_FOUND if self.session.get().is_some() => Err(Gone::Closed),
-            status => {
-                let body =
-                    http_body_util::Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
-                let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-                let text = String::from_utf8_lossy(body.get(..200).unwrap_or(&body)).into_owned();
-                Err(Gone::Refused(format!("{status}: {text}")))
-            }
+            _ => Err(refused(response).await),
         }
     }
 
@@ -319,6 +341,20 @@ async fn follow(http: Weak<Http>, mut stream: Stream, to: Arc<Dispatch>) {
             return to.close();
         }
     }
+}
+
+/// What a server says with a bad status.
+async fn refused(response: Response<Incoming>) -> Gone {
+    let status = response.status();
+    let body = http_body_util::Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
+    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let text = String::from_utf8_lossy(body.get(..200).unwrap_or(&body)).into_owned();
+    Gone::Refused(format!("{status}: {text}"))
+}
+
+fn is_json(response: &Response<Incoming>) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
 }
 
 fn is_stream(response: &Response<Incoming>) -> bool {

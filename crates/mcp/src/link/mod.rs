@@ -29,6 +29,20 @@ impl Link {
         }
     }
 
+    /// Sends a request of the revision without a handshake, over HTTP with these headers.
+    pub(crate) async fn send_alone(
+        &self,
+        line: Vec<u8>,
+        expects: u64,
+        headers: impl FnOnce() -> Vec<(String, String)>,
+        to: &Arc<Dispatch>,
+    ) -> Result<(), Gone> {
+        match self {
+            Self::Child(stdin) => stdin.send(line).await.map_err(|_| Gone::Closed),
+            Self::Http(http) => http.post_alone(line, expects, headers(), to).await,
+        }
+    }
+
     pub(crate) fn initialized(&self, revision: String) {
         if let Self::Http(http) = self {
             http.initialized(revision);

@@ -1,0 +1,257 @@
+//! Engines that speak revision 2026-07-28 only: no handshake, and questions that come as answers. What such an engine asks
+//! goes to the agent all the same, and the request is made again with what the agent said.
+
+use std::sync::Arc;
+
+use greenroom_core::{Agent, Fields, Introduction, Raw, raw::encode};
+use greenroom_mcp::{
+    Gone, Peer, RpcError, error::INTERNAL, peer::Hello, revision::STATELESS, stateless::ROUNDS_MAX,
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::within_deadline;
+
+/// What an engine says first when somebody listens.
+pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+/// Asks an engine that refused a handshake what it is. `None` when it does not speak this revision either.
+pub(super) async fn discover(peer: &Peer, hello: Hello) -> Option<Introduction> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct About {
+        supported_versions: Vec<String>,
+        #[serde(default)]
+        capabilities: Fields,
+        #[serde(default)]
+        instructions: serde_json::Value,
+    }
+    let hello = Hello { protocol_version: STATELESS, ..hello };
+    let answer = within_deadline("server/discover", peer.discover(&hello)).await.ok()?.ok()?;
+    let about: About = serde_json::from_str(answer.get()).ok()?;
+    let is_spoken = about.supported_versions.iter().any(|revision| revision == STATELESS);
+    let instructions = about.instructions.as_str().filter(|text| !text.trim().is_empty());
+    is_spoken.then(|| Introduction {
+        capabilities: about.capabilities.to_raw(),
+        instructions: instructions.map(Arc::from),
+    })
+}
+
+/// Asks to be told of changed tools, for as long as the engine runs. One that cannot tell refuses, and its tools are looked
+/// at when the next seat is opened.
+pub(super) async fn follow_tools(peer: Arc<Peer>) {
+    let wanted = encode(&json!({ "notifications": { "toolsListChanged": true } }));
+    let ended = peer.request("subscriptions/listen", Some(&wanted)).await;
+    tracing::debug!(?ended, "the engine tells of changed tools no more");
+}
+
+/// Passes a request on and returns the engine's answer, once the engine has nothing more to ask.
+pub(super) async fn ask(
+    peer: &Peer,
+    method: &str,
+    params: &Raw,
+    log_level: Option<String>,
+    agent: &dyn Agent,
+    roots: &Raw,
+) -> Result<Result<Raw, Raw>, Gone> {
+    let mut said = Fields::open(params).unwrap_or_default();
+    let mut meta = said.read::<Fields>("_meta").ok().flatten().unwrap_or_default();
+    meta.remove(LOG_LEVEL);
+    if let Some(level) = log_level {
+        meta.set(LOG_LEVEL, encode(&level));
+    }
+    said.set("_meta", meta.to_raw());
+    // These are for whoever made this request, which is not the one who made ours.
+    said.remove("requestState");
+    said.remove("inputResponses");
+    for _ in 0..ROUNDS_MAX {
+        let result = match peer.request(method, Some(&said.to_raw())).await? {
+            Ok(result) => result,
+            Err(error) => return Ok(Err(error)),
+        };
+        let Ok(mut fields) = Fields::open(&result) else { return Ok(Ok(result)) };
+        if fields.read::<String>("resultType").ok().flatten().as_deref() != Some("input_required") {
+            // Agents of other revisions know no types; to others the front says it again.
+            fields.remove("resultType");
+            return Ok(Ok(fields.to_raw()));
+        }
+        let responses = match answers(&fields, agent, roots).await {
+            Ok(responses) => responses,
+            Err(why) => return Ok(Err(RpcError::new(INTERNAL, why).to_raw())),
+        };
+        said.set("inputResponses", responses.to_raw());
+        match fields.get("requestState") {
+            Some(state) => said.set("requestState", state.to_owned()),
+            None => drop(said.remove("requestState")),
+        }
+    }
+    let why = format!("the engine has asked {ROUNDS_MAX} times; it is not asked again");
+    Ok(Err(RpcError::new(INTERNAL, why).to_raw()))
+}
+
+/// The agent's answers to what the engine asks, by the engine's names for the questions.
+async fn answers(result: &Fields, agent: &dyn Agent, roots: &Raw) -> Result<Fields, String> {
+    #[derive(Deserialize)]
+    struct Question {
+        method: String,
+        params: Option<Raw>,
+    }
+    let questions = result.read::<Fields>("inputRequests").ok().flatten().unwrap_or_default();
+    let mut responses = Fields::default();
+    for (name, question) in questions.iter() {
+        let Question { method, params } = serde_json::from_str(question.get())
+            .map_err(|error| format!("the engine asks what cannot be read: {error}: `{name}`"))?;
+        let response = match method.as_str() {
+            "roots/list" => roots.clone(),
+            _ => match agent.ask(&method, params).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(error)) => return Err(format!("the engine asked `{method}`, which failed: {error}")),
+                Err(error) => return Err(format!("the engine asked `{method}`: {error}")),
+            },
+        };
+        responses.set(name, response);
+    }
+    Ok(responses)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use greenroom_core::{BoxFuture, NoAnswer};
+    use greenroom_mcp::link::child;
+    use serde_json::Value;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+
+    use super::*;
+    use crate::upstream::{Upstream, initialize};
+
+    /// An agent whose client answers every question with the question.
+    struct Parrot;
+
+    impl Agent for Parrot {
+        fn tell(&self, _: &str, _: Option<Raw>) {}
+
+        fn ask<'a>(
+            &'a self,
+            method: &'a str,
+            _: Option<Raw>,
+        ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+            Box::pin(async move { Ok(Ok(encode(method))) })
+        }
+
+        fn capabilities(&self) -> Option<Raw> {
+            Some(encode(&json!({ "elicitation": {} })))
+        }
+
+        fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+            Box::pin(std::future::ready(Vec::new()))
+        }
+
+        fn log_level(&self) -> Option<String> {
+            Some("info".to_owned())
+        }
+    }
+
+    /// An engine that answers requests as it is told, by their method and parameters.
+    async fn engine(
+        stdin: DuplexStream,
+        mut stdout: DuplexStream,
+        answers: impl Fn(&str, &Value) -> Result<Value, i64>,
+    ) {
+        let mut lines = BufReader::new(stdin).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let request: Value = serde_json::from_str(&line).unwrap();
+            let mut answer = match answers(request["method"].as_str().unwrap(), &request["params"]) {
+                Ok(result) => json!({ "result": result }),
+                Err(code) => json!({ "error": { "code": code, "message": "no" } }),
+            };
+            answer["jsonrpc"] = json!("2.0");
+            answer["id"] = request["id"].clone();
+            stdout.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+        }
+    }
+
+    fn connect(
+        answers: impl Fn(&str, &Value) -> Result<Value, i64> + Send + 'static,
+    ) -> (Peer, tokio::sync::mpsc::Receiver<greenroom_mcp::Inbound>) {
+        let (ours, stdin) = tokio::io::duplex(64 * 1024);
+        let (stdout, theirs) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(engine(stdin, stdout, answers));
+        child::connect(ours, theirs)
+    }
+
+    /// An engine that refuses a handshake is asked without one. It hears who asks with every request; its questions are
+    /// answered by the agent, but for its roots, and its answer comes without what only this revision has.
+    #[tokio::test]
+    async fn questions_are_answered() {
+        let (peer, inbound) = connect(|method, params| {
+            let said = |name: &str| params["_meta"][format!("io.modelcontextprotocol/{name}")].clone();
+            if method == "initialize" {
+                return Err(-32601);
+            }
+            assert_eq!(said("protocolVersion"), STATELESS);
+            assert_eq!(said("clientCapabilities"), json!({ "roots": {}, "elicitation": {} }));
+            match method {
+                "server/discover" => Ok(json!({ "supportedVersions": [STATELESS], "capabilities": {} })),
+                "tools/call" if params.get("inputResponses").is_none() => {
+                    assert_eq!((said("logLevel"), &params["name"]), (json!("info"), &json!("t")));
+                    let asked = json!({ "method": "elicitation/create", "params": {} });
+                    let requests = json!({ "one": asked, "two": { "method": "roots/list" } });
+                    Ok(
+                        json!({ "resultType": "input_required", "inputRequests": requests, "requestState": "s" }),
+                    )
+                }
+                "tools/call" => {
+                    assert_eq!((&params["requestState"], &params["name"]), (&json!("s"), &json!("t")));
+                    Ok(json!({ "resultType": "complete", "said": params["inputResponses"] }))
+                }
+                _ => Err(-32601),
+            }
+        });
+        let upstream =
+            Upstream::open(peer, inbound, Path::new("/seat"), Arc::new(Parrot), None).await.unwrap();
+        let params =
+            encode(&json!({ "name": "t", "requestState": "of another", "_meta": { "progressToken": 1 } }));
+        let answer = upstream.call(&params, Arc::new(Parrot)).await.unwrap().unwrap();
+        let roots = json!({ "roots": [{ "uri": "file:///seat", "name": "session" }] });
+        let expected = json!({ "said": { "one": "elicitation/create", "two": roots } });
+        assert_eq!(serde_json::from_str::<Value>(answer.get()).unwrap(), expected);
+        upstream.ping().await.unwrap();
+    }
+
+    /// An engine that asks for ever is not answered for ever.
+    #[tokio::test]
+    async fn rounds_are_bounded() {
+        let (peer, _inbound) = connect(|method, _| match method {
+            "server/discover" => Ok(json!({ "supportedVersions": [STATELESS] })),
+            "tools/call" => Ok(json!({ "resultType": "input_required", "requestState": "s" })),
+            _ => Err(-32601),
+        });
+        initialize(&peer, encode(&json!({})))
+            .await
+            .map(|_| ())
+            .map_err(greenroom_core::StartError::from)
+            .unwrap();
+        let params = encode(&json!({ "name": "t" }));
+        let answer = ask(&peer, "tools/call", &params, None, &Parrot, &encode(&json!({}))).await.unwrap();
+        assert!(answer.unwrap_err().get().contains("has asked 32 times"));
+    }
+
+    /// An engine that speaks neither revision is refused with what it said to the handshake.
+    #[tokio::test]
+    async fn engines_that_speak_neither() {
+        for versions in [None, Some(json!(["2099-01-01"]))] {
+            let (peer, _inbound) = connect(move |method, _| match (method, &versions) {
+                ("server/discover", Some(versions)) => Ok(json!({ "supportedVersions": versions })),
+                _ => Err(-32600),
+            });
+            let refused = initialize(&peer, encode(&json!({}))).await.map(|_| ());
+            let refused = greenroom_core::StartError::from(refused.unwrap_err());
+            assert!(refused.message.contains("refused `initialize`"), "{}", refused.message);
+            assert!(refused.message.contains("-32600"), "{}", refused.message);
+        }
+    }
+}

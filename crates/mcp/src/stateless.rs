@@ -1,0 +1,194 @@
+//! Revision 2026-07-28 as a client speaks it: every request says of itself who asks and what that client can do, in `_meta`
+//! and over HTTP in headers too.
+//!
+//! [`crate::Peer`] adds it to each request, once [`crate::Peer::discover`] was called. A server's questions come as results
+//! of the type `input_required`; whoever made the request answers them and makes it again.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use greenroom_core::{
+    Fields, Raw,
+    raw::{encode, tree},
+};
+use hyper::http::HeaderName;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use crate::{peer::Hello, revision::STATELESS};
+
+/// What a parameter's schema says its header's name by.
+const ANNOTATION: &str = "x-mcp-header";
+
+/// How often one request may be made again because its server asks something. A server that asks more often asks for ever.
+pub const ROUNDS_MAX: usize = 32;
+
+/// What requests to one server say of themselves.
+pub(crate) struct Stateless {
+    meta: Fields,
+    /// Which arguments of a tool stand in headers too, as the last list says.
+    repeated: Mutex<HashMap<String, Vec<Repeated>>>,
+}
+
+/// An argument that stands in a header too.
+struct Repeated {
+    header: String,
+    /// The names that lead to it from the arguments.
+    path: Vec<String>,
+}
+
+impl Stateless {
+    pub(crate) fn new(hello: &Hello) -> Self {
+        let mut meta = Fields::default();
+        meta.set("io.modelcontextprotocol/protocolVersion", encode(STATELESS));
+        meta.set("io.modelcontextprotocol/clientInfo", encode(&hello.client_info));
+        meta.set("io.modelcontextprotocol/clientCapabilities", hello.capabilities.clone());
+        Self { meta, repeated: Mutex::default() }
+    }
+
+    /// The parameters with what the request says of itself. What else stands in their `_meta` stays.
+    pub(crate) fn params(&self, params: Option<&RawValue>) -> Raw {
+        let mut params = params.and_then(|params| Fields::open(params).ok()).unwrap_or_default();
+        let mut meta = params.read::<Fields>("_meta").ok().flatten().unwrap_or_default();
+        self.meta.iter().for_each(|(name, value)| meta.set(name, value.to_owned()));
+        params.set("_meta", meta.to_raw());
+        params.to_raw()
+    }
+
+    /// The headers of a request over HTTP.
+    pub(crate) fn headers(&self, method: &str, params: &RawValue) -> Vec<(String, String)> {
+        let mut headers = vec![
+            ("mcp-protocol-version".to_owned(), STATELESS.to_owned()),
+            ("mcp-method".to_owned(), method.to_owned()),
+        ];
+        let field = match method {
+            "tools/call" | "prompts/get" => "name",
+            "resources/read" => "uri",
+            _ => return headers,
+        };
+        let params = Fields::open(params).unwrap_or_default();
+        let name = params.read::<String>(field).ok().flatten().unwrap_or_default();
+        if method == "tools/call" {
+            let arguments = params.get("arguments").and_then(tree).unwrap_or_default();
+            let repeated = self.repeated.lock().unwrap_or_else(PoisonError::into_inner);
+            headers.extend(repeated.get(&name).into_iter().flatten().filter_map(|repeated| {
+                let value = repeated.path.iter().try_fold(&arguments, |inside, name| inside.get(name))?;
+                Some((repeated.header.clone(), plain(value)?))
+            }));
+        }
+        headers.push(("mcp-name".to_owned(), wrapped(&name)));
+        headers
+    }
+
+    /// Notes which arguments stand in headers, of the tools in this part of a list.
+    pub(crate) fn listed(&self, result: &RawValue) {
+        #[derive(Deserialize)]
+        struct Page {
+            tools: Vec<Raw>,
+        }
+        let Ok(page) = serde_json::from_str::<Page>(result.get()) else { return };
+        let mut known = self.repeated.lock().unwrap_or_else(PoisonError::into_inner);
+        for tool in page.tools.iter().filter_map(|tool| tree(tool)) {
+            let Some(name) = tool["name"].as_str() else { continue };
+            let mut repeated = Vec::new();
+            find(&tool["inputSchema"], &mut Vec::new(), &mut repeated);
+            known.insert(name.to_owned(), repeated);
+        }
+    }
+}
+
+/// Finds annotated parameters; only a chain of `properties` leads to one.
+fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Repeated>) {
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        path.push(name.clone());
+        let header = schema[ANNOTATION].as_str().map(|header| format!("mcp-param-{header}"));
+        // A name that no header can have means nothing.
+        if let Some(header) = header.filter(|header| HeaderName::from_bytes(header.as_bytes()).is_ok()) {
+            found.push(Repeated { header, path: path.clone() });
+        }
+        find(schema, path, found);
+        path.pop();
+    }
+}
+
+/// An argument as a header has it; `None` for one that has no header.
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(wrapped(text)),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// A text as a header has it: wrapped unless it is plain.
+fn wrapped(text: &str) -> String {
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && text.trim() == text
+        && !(text.starts_with("=?base64?") && text.ends_with("?="));
+    if is_plain { text.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(text)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::peer::ClientInfo;
+
+    fn spoken() -> Stateless {
+        Stateless::new(&Hello {
+            protocol_version: STATELESS,
+            capabilities: encode(&json!({ "sampling": {} })),
+            client_info: ClientInfo { name: "test", version: "0" },
+        })
+    }
+
+    /// Requests say who asks, keep what else they say, and cannot say that somebody else asks.
+    #[test]
+    fn requests_say_who_asks() {
+        let given = json!({ "name": "t", "_meta": {
+            "progressToken": 1, "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} }
+        } });
+        let params: Value = serde_json::from_str(spoken().params(Some(&encode(&given))).get()).unwrap();
+        assert_eq!((&params["name"], &params["_meta"]["progressToken"]), (&json!("t"), &json!(1)));
+        let said = |name: &str| params["_meta"][format!("io.modelcontextprotocol/{name}")].clone();
+        assert_eq!(said("protocolVersion"), STATELESS);
+        assert_eq!(said("clientCapabilities"), json!({ "sampling": {} }));
+        assert_eq!(said("clientInfo"), json!({ "name": "test", "version": "0" }));
+    }
+
+    /// Headers repeat the method, the name, and the arguments that the list marks, wrapped where they are not plain.
+    #[test]
+    fn headers_repeat_the_body() {
+        let spoken = spoken();
+        spoken.listed(&encode(&json!({ "tools": [{ "name": "größe", "inputSchema": { "properties": {
+            "region": { "type": "string", "x-mcp-header": "Region" },
+            "deep": { "properties": { "count": { "type": "integer", "x-mcp-header": "Count" } } },
+            "left": { "type": "string", "x-mcp-header": "Left" },
+            "odd": { "type": "string", "x-mcp-header": "a: b" },
+        } } }] })));
+        let headers = |method: &str, params: Value| -> Vec<String> {
+            let headers = spoken.headers(method, &encode(&params));
+            headers.into_iter().skip(1).map(|(name, value)| format!("{name}: {value}")).collect()
+        };
+        let arguments = json!({ "region": " eu", "deep": { "count": 7 }, "left": null, "odd": "o" });
+        assert_eq!(
+            headers("tools/call", json!({ "name": "größe", "arguments": arguments })),
+            [
+                "mcp-method: tools/call",
+                "mcp-param-Region: =?base64?IGV1?=",
+                "mcp-param-Count: 7",
+                "mcp-name: =?base64?Z3LDtsOfZQ==?="
+            ]
+        );
+        assert_eq!(
+            headers("resources/read", json!({ "uri": "a:b" })),
+            ["mcp-method: resources/read", "mcp-name: a:b"]
+        );
+        assert_eq!(headers("tools/list", json!({})), ["mcp-method: tools/list"]);
+        assert_eq!(wrapped("=?base64?x?="), "=?base64?PT9iYXNlNjQ/eD89?=");
+    }
+}
