@@ -74,7 +74,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// What a call without `sessionId` means to somebody who has a connection, or has none: then no session is its own.
+    /// What a call without `sessionId` means to a client. One without a connection has no session of its own, so it must name
+    /// one where others may use their connection's.
     pub(crate) fn scope_of(&self, has_connection: bool) -> Scope {
         match self.scope {
             Scope::Connection if !has_connection => Scope::Explicit,

@@ -2,7 +2,7 @@
 //! and over HTTP in headers too.
 //!
 //! [`crate::Peer`] adds it to each request, once [`crate::Peer::discover`] was called. A server's questions come as results
-//! of the type `input_required`; whoever made the request answers them and makes it again.
+//! of the type `input_required`; the peer's user answers them and makes the request again.
 
 use std::{
     collections::HashMap,

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::within_deadline;
 
-/// What an engine says first when somebody listens.
+/// An engine's first message to a client that has subscribed to its changes.
 pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -39,8 +39,8 @@ pub(super) async fn discover(peer: &Peer, hello: Hello) -> Option<Introduction> 
     })
 }
 
-/// Asks to be told of changed tools, for as long as the engine runs. One that cannot tell refuses, and its tools are looked
-/// at when the next seat is opened.
+/// Subscribes to changes of the engine's tools, for as long as it runs. An engine that refuses is asked for its tools when
+/// the next seat is opened.
 pub(super) async fn follow_tools(peer: Arc<Peer>) {
     let wanted = encode(&json!({ "notifications": { "toolsListChanged": true } }));
     let ended = peer.request("subscriptions/listen", Some(&wanted)).await;
@@ -63,7 +63,7 @@ pub(super) async fn ask(
         meta.set(LOG_LEVEL, encode(&level));
     }
     said.set("_meta", meta.to_raw());
-    // These are for whoever made this request, which is not the one who made ours.
+    // The agent's client answered greenroom's questions with these, not the engine's.
     said.remove("requestState");
     said.remove("inputResponses");
     for _ in 0..ROUNDS_MAX {
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// An engine that answers requests as it is told, by their method and parameters.
+    /// An engine: `answers` makes its answer to a method with these parameters.
     async fn engine(
         stdin: DuplexStream,
         mut stdout: DuplexStream,

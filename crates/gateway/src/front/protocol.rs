@@ -318,8 +318,8 @@ pub(super) fn one_page(params: Option<&RawValue>) -> Result<(), RpcError> {
     }
 }
 
-/// The answer to `tools/list`, for somebody who is this user on this machine, or is not, and to whom a call without
-/// `sessionId` means this. Definitions stay raw, so that nothing in them is respelled.
+/// The answer to `tools/list`. `is_here` says whether the client is this user on this machine, `scope` what a call without
+/// `sessionId` means to that client. Definitions stay raw, so that nothing in them is respelled.
 pub(crate) async fn list_tools(
     gateway: &Gateway,
     owner: &Owner,

@@ -195,7 +195,7 @@ pub(crate) fn names(gateway: &Gateway, is_here: bool) -> impl Iterator<Item = &'
     usable(gateway, is_here).map(|tool| tool.name)
 }
 
-/// Their definitions, as far as this owner may use them, for somebody to whom a call without `sessionId` means this.
+/// Their definitions, as far as this owner may use them. `scope` says what a call without `sessionId` means to the client.
 pub(crate) fn definitions(gateway: &Gateway, owner: &Owner, is_here: bool, scope: Scope) -> Vec<Raw> {
     let shown = usable(gateway, is_here).filter(|tool| gateway.policy.shows(owner, tool.name));
     let parameters = gateway.catalog.shown();

@@ -4,6 +4,7 @@
 //! [`rust`]), and all must say the lines of `sdk/expected.jsonl`: [`part`] reads those, [`server`] starts greenroom for
 //! clients that do not start it themselves.
 
+mod conformance;
 pub mod part;
 mod python;
 mod real;

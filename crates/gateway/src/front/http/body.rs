@@ -26,8 +26,8 @@ use super::{headers, refusal};
 /// can come back for the answer.
 const BEGIN: Duration = Duration::from_millis(250);
 
-/// The same for a request that stands alone. Nobody can come back to its stream, and its status tells what became of it, so
-/// the answer is given longer; clients and proxies that give up on a silent server do so after 10 s or more.
+/// The same for a request without a session. Its client cannot resume the stream, and the answer's status tells errors
+/// apart, so greenroom waits longer for the answer. Clients and proxies give up on a silent server after 10 s or more.
 const BEGIN_ALONE: Duration = Duration::from_secs(5);
 
 /// How long a client should wait before it comes back to a stream that broke: as long as a restart of a proxy takes.

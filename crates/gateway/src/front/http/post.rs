@@ -187,7 +187,7 @@ async fn stateless(
     let unanswered = request.is_work().then(|| gateway.answering.token());
     let task = tokio::spawn(async move {
         let body = stateless::answer(gateway, asker, request, outlet).await;
-        // Nobody asks once the event stream has begun.
+        // The receiver is gone once the event stream has begun: its status has been sent.
         let _ = status.send(status_of_answer(&body));
         way.reply.send(message::response(Some(&id), &body)).await;
         drop(unanswered);

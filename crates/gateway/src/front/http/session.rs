@@ -39,8 +39,8 @@ const SILENT: Duration = Duration::from_secs(3600);
 /// How many clients may be connected. Beyond it the most silent one that can be spared is forgotten.
 const CLIENTS_MAX: usize = 10_000;
 
-/// How often silent clients are looked for, and ended streams that nobody came back to: a client whose connection broke
-/// comes back within seconds, so such a stream is kept for one to two of these.
+/// How often greenroom looks for silent clients and for ended streams. It keeps an ended stream for one to two of these: a
+/// client whose connection broke resumes its stream within seconds.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// How many ended streams of a client are kept for it to fetch what it missed, and how many bytes they may hold.
@@ -256,7 +256,7 @@ impl Sessions {
         }
     }
 
-    /// Forgets the ended streams that nobody came back to.
+    /// Forgets the streams of all clients that had ended already when this was last called.
     pub(super) fn forget_ended_streams(&self) {
         let all: Vec<_> = self.lock().values().cloned().collect();
         all.iter().for_each(|session| session.forget_ended());
