@@ -1,7 +1,7 @@
 //! Who has a TCP port of this machine that could not be bound, as far as `/proc` tells.
 //!
-//! The usual port lies in the range from which Linux gives outgoing connections theirs. So it may be taken although
-//! nobody listens there, and `address already in use` alone sends people looking for a server that does not exist.
+//! The default port lies in the range from which Linux takes the ports of outgoing connections. So a program may have it
+//! without listening there, and `address already in use` alone makes people look for a server that does not exist.
 
 use std::{fs, net::SocketAddr, path::Path};
 
@@ -27,14 +27,15 @@ impl Holder {
     }
 }
 
-/// Who has this port: whoever listens there, or else a connection. `None` where nothing can be told, as without `/proc`.
+/// The program that has this port: the one that listens there, or else the one whose connection has it. `None` without
+/// `/proc`.
 pub fn holder(address: SocketAddr) -> Option<Holder> {
     let mut found: Vec<_> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .into_iter()
         .filter_map(|path| fs::read_to_string(path).ok())
         .flat_map(|table| sockets(&table, address.port()))
         .collect();
-    // Whoever listens is the reason, whatever connections it has there.
+    // A program that listens there is named before the connections that it has accepted on that port.
     found.sort_by_key(|socket| !socket.listens);
     let Socket { listens, inode } = found.first()?;
     Some(Holder { listens: *listens, program: program(Path::new("/proc"), *inode) })

@@ -179,7 +179,7 @@ fn joined(old: &Entry, new: &Entry) -> Entry {
     }
     let mut joined = old.clone();
     for (key, value) in new {
-        // Variables are put beside those that are there.
+        // The user keeps the variables of the old entry; the new entry adds its own.
         if let (Some(Value::Object(old)), Value::Object(new)) = (joined.get_mut(key), value) {
             old.extend(new.clone());
             continue;

@@ -87,7 +87,7 @@ pub async fn run(
     // The demo shows the built-in pool, whatever else is declared; nobody's own browser is used for it.
     (settings.pools, settings.browsers) = (Vec::new(), Vec::new());
     settings.sessions.scope = Scope::Connection;
-    // What the demo's agents did is nobody's history, least of all the user's.
+    // The user's records hold the calls of the user's agents, not those of the demo.
     settings.records.enabled = false;
     let (shop, shop_url) = listen().await?;
     let (front, front_url) = listen().await?;

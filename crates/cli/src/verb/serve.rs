@@ -111,12 +111,12 @@ async fn bind(resolved: &Resolved) -> anyhow::Result<TcpListener> {
             .hint("listen on 127.0.0.1, and reach it through a tunnel or a proxy that knows who comes")
             .into());
     }
-    // Whoever chose a port has told others of it; the usual one may give way to a connection that happens to have it.
+    // Clients know a port that the user chose, so the server must have that one. The default port may be replaced.
     let may_move = matches!(resolved.origin("server.listen"), Origin::Default);
     listen(address, may_move).await
 }
 
-/// Listens at the address; or, if that may be and nobody listens there, on another port of the same host.
+/// Listens at the address. With `may_move` it takes another port of the host if only a connection has that one.
 async fn listen(address: SocketAddr, may_move: bool) -> anyhow::Result<TcpListener> {
     let error = match TcpListener::bind(address).await {
         Ok(listener) => return Ok(listener),
