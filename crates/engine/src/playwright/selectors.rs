@@ -60,8 +60,8 @@ mod tests {
 
     use super::*;
 
-    fn judged(arguments: serde_json::Value) -> Result<(), String> {
-        let fields = Fields::open(&greenroom_core::raw::encode(&arguments)).unwrap();
+    fn judged(arguments: &serde_json::Value) -> Result<(), String> {
+        let fields = Fields::open(&greenroom_core::raw::encode(arguments)).unwrap();
         judge(&fields).map_err(|refused| refused.to_string())
     }
 
@@ -71,10 +71,10 @@ mod tests {
         let nested = |levels: usize| {
             format!("{}locator('a'){}", "locator('a').and(".repeat(levels), ")".repeat(levels))
         };
-        assert_eq!(judged(json!({ "target": "e7", "text": "(".repeat(99) })), Ok(()));
-        assert_eq!(judged(json!({ "target": nested(7), "startTarget": null })), Ok(()));
-        assert_eq!(judged(json!({ "target": "a:has(b:not(c))".repeat(100) })), Ok(()));
-        assert_eq!(judged(json!({ "fields": [{ "target": "e1", "value": "x" }] })), Ok(()));
+        assert_eq!(judged(&json!({ "target": "e7", "text": "(".repeat(99) })), Ok(()));
+        assert_eq!(judged(&json!({ "target": nested(7), "startTarget": null })), Ok(()));
+        assert_eq!(judged(&json!({ "target": "a:has(b:not(c))".repeat(100) })), Ok(()));
+        assert_eq!(judged(&json!({ "fields": [{ "target": "e1", "value": "x" }] })), Ok(()));
         for (arguments, says) in [
             (json!({ "target": nested(8) }), "`target` nests 9 parentheses"),
             (json!({ "endTarget": nested(25) }), "`endTarget` nests"),
@@ -84,7 +84,7 @@ mod tests {
             (json!({ "fields": ["e1"] }), "`fields` must be a list of objects"),
             (json!({ "fields": { "0": { "target": "e1" } } }), "fields"),
         ] {
-            let refused = judged(arguments.clone()).unwrap_err();
+            let refused = judged(&arguments).unwrap_err();
             assert!(refused.contains(says), "{arguments}: {refused}");
         }
     }

@@ -133,7 +133,7 @@ async fn own_tool(desk: &Desk, tool: &OwnTool, new: NewCall) -> Result<Json<Made
     match tool.run(gateway, &caller, request).await {
         Ok(said) => {
             let error = said.failed.then(|| format!("{} failed; `result` says how", tool.name));
-            Ok(Json(Made::Own(OwnCall::of(tool.name, error, said.to_result()))))
+            Ok(Json(Made::Own(Box::new(OwnCall::of(tool.name, error, said.to_result())))))
         }
         Err(failure) => Err(refused(failure)),
     }

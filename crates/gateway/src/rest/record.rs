@@ -88,7 +88,7 @@ pub struct OwnCall {
 #[serde(untagged)]
 pub enum Made {
     Recorded(Box<Call>),
-    Own(OwnCall),
+    Own(Box<OwnCall>),
 }
 
 impl OwnCall {

@@ -305,13 +305,13 @@ mod tests {
         refused(&vec!["[@, @]"; 30].join(" | "), "too much: up to");
         // Long names of fields, and literals of many values, count as what they are.
         let named = json!({ "n".repeat(100_000): 1 });
-        let error = query(&vec!["[@, @]"; 16].join(" | "), &named).expect_err("too much").to_string();
+        let error = query(&["[@, @]"; 16].join(" | "), &named).expect_err("too much").to_string();
         assert!(error.contains("too much"), "{error}");
         let literal = format!("[].[`[{}1]`]", "1,".repeat(1_900));
         let error = query(&literal, &json!(vec![1; 12_000])).expect_err("too much").to_string();
         assert!(error.contains("too much"), "{error}");
         // What is shared is counted where it is repeated, also where the form of the query does not tell.
-        let found = jmespath::compile(&vec!["[@, @]"; 9].join(" | ")).unwrap().search(1).unwrap();
+        let found = jmespath::compile(&["[@, @]"; 9].join(" | ")).unwrap().search(1).unwrap();
         assert_eq!(to_json(&found, &mut { 1_000 }), None);
         assert!(to_json(&found, &mut { 1_023 }).is_some());
         let quoted = query(&vec!["to_string([@])"; 20].join(" | "), &json!(vec!["x"; 100]));
