@@ -75,7 +75,8 @@ async fn browsers_are_cheap() {
     for browsers in [&[ONE, TWO][..], &[ONE, WORK]] {
         let index = attached(&[], browsers).parameters("t").await["properties"]["browserIndex"].clone();
         let cost = tokens(&format!("\"browserIndex\":{index},"));
-        assert!(cost <= 20, "{cost} tokens: {index}");
+        // A number with its least value, or a label in its place.
+        assert!(cost <= 48, "{cost} tokens: {index}");
     }
     let pool = all.parameters("t").await["properties"]["browser_pool"].clone();
     let cost = tokens(&format!("\"browser_pool\":{pool},"));
