@@ -19,7 +19,8 @@ pub(crate) const INSTANCE: &str = "browser_instance";
 pub(crate) const BROWSER: &str = "browserIndex";
 pub(crate) const TAG: &str = "browserTag";
 
-/// Every tool carries these, so every token counts: at most 20 of them each, beside the names of pools.
+/// Every tool carries these, so every token counts: at most 20 of them each, beside the names of pools; an index with its least
+/// value, or a label in its place, at most 48.
 const SESSION_DESCRIPTION: &str = "Your browser; each agent picks its own id";
 const INSTANCE_DESCRIPTION: &str = "Number or alias in the pool";
 const BROWSER_DESCRIPTION: &str = "Which browser; see list_browsers";
