@@ -95,8 +95,25 @@ impl Driven {
         self.cdp_proxy.address()
     }
 
-    /// Resolves with why it is gone.
+    /// Resolves with why it is gone, or why its engine has lost it.
     pub(crate) async fn ended(&self, observer: &Observer) -> Lost {
+        tokio::select! {
+            biased;
+            lost = self.gone(observer) => lost,
+            lost = self.cut_off(observer) => lost,
+        }
+    }
+
+    /// Resolves when its engine has lost the connection to it. If that is because it is gone, it says so itself.
+    async fn cut_off(&self, observer: &Observer) -> Lost {
+        self.cdp_proxy.cut().await;
+        match timeout(EXIT, self.gone(observer)).await {
+            Ok(lost) => lost,
+            Err(_) => Lost::Protocol("the connection between engine and browser is broken".into()),
+        }
+    }
+
+    async fn gone(&self, observer: &Observer) -> Lost {
         match &self.browser {
             Browser::Ours(chromium) => {
                 let browser = chromium.process();

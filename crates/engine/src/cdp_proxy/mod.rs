@@ -25,6 +25,7 @@ use greenroom_cdp::link::{self, Reader, Text, Writer};
 use greenroom_core::{Raw, StartError, raw::parse};
 use tokio::{
     net::TcpListener,
+    sync::watch,
     task::JoinSet,
     time::{Instant, sleep, sleep_until, timeout},
 };
@@ -84,6 +85,8 @@ pub(crate) struct CdpProxy {
     /// The random path of the address. Whoever knows it drives the browser, so it is never shown.
     secret: String,
     targets: Targets,
+    /// Whether an engine has lost its connection without having left.
+    cut: watch::Receiver<bool>,
     _task: AbortOnDropHandle<()>,
     _port: PortGuard,
 }
@@ -102,8 +105,17 @@ impl CdpProxy {
         let secret = Uuid::new_v4().simple().to_string();
         let path = format!("/{secret}");
         let address = format!("ws://127.0.0.1:{port}{path}");
-        let task = tokio::spawn(receive(listener, path, Arc::new(debugger), targets.clone()));
-        Ok(Self { address, secret, targets, _task: AbortOnDropHandle::new(task), _port: guard })
+        let (cut_sender, cut) = watch::channel(false);
+        let task = tokio::spawn(receive(listener, path, Arc::new(debugger), targets.clone(), cut_sender));
+        Ok(Self { address, secret, targets, cut, _task: AbortOnDropHandle::new(task), _port: guard })
+    }
+
+    /// Resolves when an engine has lost its connection without having left. The contexts that it made go with the connection;
+    /// an engine connects again by itself, and would go on with empty ones.
+    pub(crate) async fn cut(&self) {
+        if self.cut.clone().wait_for(|cut| *cut).await.is_err() {
+            std::future::pending().await
+        }
     }
 
     /// Where an engine connects to.
@@ -133,7 +145,13 @@ impl CdpProxy {
     }
 }
 
-async fn receive(listener: TcpListener, path: String, debugger: Arc<Debugger>, targets: Targets) {
+async fn receive(
+    listener: TcpListener,
+    path: String,
+    debugger: Arc<Debugger>,
+    targets: Targets,
+    cut: watch::Sender<bool>,
+) {
     let mut connections = JoinSet::new();
     loop {
         let stream = match listener.accept().await {
@@ -147,12 +165,15 @@ async fn receive(listener: TcpListener, path: String, debugger: Arc<Debugger>, t
         // Those that have ended.
         while connections.try_join_next().is_some() {}
         let (path, debugger, filter) = (path.clone(), debugger.clone(), Filter::new(&targets));
+        let cut = cut.clone();
         connections.spawn(async move {
             let Some((to_engine, from_engine)) = link::accept(stream, &path).await else { return };
             match link::dial(&debugger.address, &debugger.headers).await {
                 Ok((to_browser, from_browser)) => {
                     let ends = Ends { to_engine, from_engine, to_browser, from_browser };
-                    ends.carry(filter).await;
+                    if ends.carry(filter).await == End::Cut {
+                        cut.send_replace(true);
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "an engine came, and the browser is not there");
@@ -161,6 +182,15 @@ async fn receive(listener: TcpListener, path: String, debugger: Arc<Debugger>, t
             }
         });
     }
+}
+
+/// How a connection of an engine has ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// The engine left.
+    Left,
+    /// The browser is gone, or one of them said what cannot be read or did not read what it was told.
+    Cut,
 }
 
 struct Ends {
@@ -172,38 +202,44 @@ struct Ends {
 
 impl Ends {
     /// Carries messages until one end is gone.
-    async fn carry(mut self, mut filter: Filter) {
-        loop {
+    async fn carry(mut self, mut filter: Filter) -> End {
+        let end = loop {
             let due = filter.due();
             let out = tokio::select! {
                 text = self.from_browser.next() => match text {
                     Some(text) => filter.browser_says(text, Instant::now()),
-                    None => break,
+                    None => break End::Cut,
                 },
                 text = self.from_engine.next() => match text.map(|text| filter.engine_says(&text, Instant::now())) {
                     Some(Ok(out)) => out,
                     Some(Err(Unreadable)) => {
                         tracing::warn!("an engine sent what is no call; its connection to the browser ends");
-                        break;
+                        break End::Cut;
                     }
-                    None => break,
+                    None => break End::Left,
                 },
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     // An answer that has arrived already is not late.
                     match self.from_browser.next_if_there() {
                         Some(Some(text)) => filter.browser_says(text, Instant::now()),
-                        Some(None) => break,
+                        Some(None) => break End::Cut,
                         None => filter.time_passed(Instant::now()),
                     }
                 }
             };
-            if !matches!(timeout(SEND, self.send(out)).await, Ok(true)) {
-                break;
+            match timeout(SEND, self.send(out)).await {
+                Ok(true) => {}
+                Ok(false) => break End::Cut,
+                Err(_) => {
+                    tracing::warn!("engine or browser does not read what it is told; their connection ends");
+                    break End::Cut;
+                }
             }
-        }
+        };
         let goodbye = async { tokio::join!(self.to_engine.close(), self.to_browser.close()) };
         // An end that does not listen needs none.
         let _ = timeout(CLOSE, goodbye).await;
+        end
     }
 
     async fn send(&mut self, out: Vec<Out>) -> bool {
@@ -217,5 +253,41 @@ impl Ends {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::run_folder::RunFolder;
+
+    /// An engine that leaves is no loss. One whose connection has to be ended is, since it would come back to empty contexts.
+    #[tokio::test]
+    async fn a_cut_is_told() {
+        let data = tempfile::tempdir().unwrap();
+        let run = RunFolder::claim(data.path()).unwrap();
+        let browser = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("ws://{}/browser", browser.local_addr().unwrap());
+        let (left, mut has_left) = mpsc::unbounded_channel();
+        let _browser = AbortOnDropHandle::new(tokio::spawn(async move {
+            while let Ok((stream, _)) = browser.accept().await {
+                let (_writer, mut reader) = link::accept(stream, "/browser").await.unwrap();
+                while reader.next().await.is_some() {}
+                left.send(()).unwrap();
+            }
+        }));
+        let debugger = Debugger { address, headers: Vec::new() };
+        let proxy = CdpProxy::open(debugger, Targets::All, &Ports::new(&run)).await.unwrap();
+
+        let (engine, _) = link::dial(proxy.address(), &[]).await.unwrap();
+        engine.close().await;
+        has_left.recv().await.unwrap();
+        assert!(!*proxy.cut.borrow());
+
+        let (mut engine, _reader) = link::dial(proxy.address(), &[]).await.unwrap();
+        assert!(engine.send("no call".into()).await);
+        timeout(SEND, proxy.cut()).await.unwrap();
     }
 }

@@ -127,12 +127,8 @@ impl Shared {
             }
         };
         let (lost, ended) = tokio::select! {
-            lost = self.browser.ended(&self.observer) => (lost, self.browser.process()),
-            // A browser without one of its processes still runs, unless its own end is the reason.
-            lost = self.vital.lost(&self.browser, &self.observer) => match lost {
-                Lost::Browser { .. } => (lost, self.browser.process()),
-                _ => (lost, None),
-            },
+            lost = self.browser.ended(&self.observer) => self.of_browser(lost),
+            lost = self.vital.lost(&self.browser, &self.observer) => self.of_browser(lost),
             status = node_ended => {
                 let process = self.node.as_ref().map(|node| &node.process);
                 (Lost::Process { status, stderr_tail: Arc::default() }, process)
@@ -145,6 +141,13 @@ impl Shared {
             tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
         }
         self.lose(lost);
+    }
+
+    /// A loss with the process that ended, if one did. A browser that its engine lost, or that has lost a process of its own,
+    /// still runs.
+    fn of_browser(&self, lost: Lost) -> (Lost, Option<&Process>) {
+        let ended = matches!(lost, Lost::Browser { .. }).then(|| self.browser.process()).flatten();
+        (lost, ended)
     }
 
     /// Declares the instance lost. What was said first stays.

@@ -15,7 +15,7 @@ use tokio::{
 
 pub struct Server {
     child: Child,
-    base: String,
+    url: String,
     /// What it says on stderr, for a failure.
     log: JoinHandle<String>,
 }
@@ -43,16 +43,16 @@ impl Server {
         });
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = within(PATIENCE, lines.next_line()).await.unwrap();
-        let Some(base) = line.as_deref().and_then(|line| line.strip_prefix("ready: ")) else {
+        let Some(url) = line.as_deref().and_then(|line| line.strip_prefix("ready: ")) else {
             let _ = child.start_kill();
             panic!("not ready: {line:?}\n{}", within(PATIENCE, log).await.unwrap());
         };
-        Self { base: base.to_owned(), child, log }
+        Self { url: url.to_owned(), child, log }
     }
 
     /// Where it speaks MCP.
     pub fn url(&self) -> String {
-        format!("{}/mcp", self.base)
+        self.url.clone()
     }
 
     /// Ends it as a service is ended.

@@ -1,4 +1,4 @@
-// Node loads this before the engine. It bounds the time that a regular expression made at run time may take.
+// Node loads this before the engine. It bounds the time that a regular expression of an agent may take.
 //
 // The engine runs expressions that agents write (`browser_find`, `browser_network_requests`, the patterns of routes) in the
 // process that serves all sessions, on text that pages write. One that backtracks without end would stop every session.
@@ -22,7 +22,7 @@ const RUN = '__greenroomMatch';
 Object.defineProperty(globalThis, RUN, { value: () => match() });
 const script = new Script(`${RUN}()`);
 
-/** Counts turns of the event loop in which expressions were used. The engine has some that live as long as it does. */
+/** Counts turns of the event loop in which expressions were used: a search takes one. */
 let turn = 0;
 let counted = false;
 function thisTurn() {
@@ -110,7 +110,18 @@ function tooLong(expression) {
   return null;
 }
 
+/**
+ * The functions of the engine that make expressions of what agents write: for `browser_find`, `browser_network_requests` and
+ * routes. The engine's own expressions are left alone; it uses some of them all the time.
+ */
+const MAKERS = /^\s*at (?:async )?(?:\w+\.)?(?:compileRegex|handle|urlMatches)\b/;
+/** Whoever makes an expression stands among the first lines of a stack, behind the functions here. */
+const LINES = 5;
+
+const isAgents = () => new Error().stack.split('\n', LINES).some((line) => MAKERS.test(line));
+const make = (expression) => (isAgents() ? limit(expression) : expression);
+
 globalThis.RegExp = new Proxy(RegExp, {
-  construct: (target, given, made) => limit(Reflect.construct(target, given, made)),
-  apply: (target, self, given) => limit(Reflect.construct(target, given)),
+  construct: (target, given, made) => make(Reflect.construct(target, given, made)),
+  apply: (target, self, given) => make(Reflect.construct(target, given)),
 });
