@@ -3,7 +3,11 @@
 //! The default port lies in the range from which Linux takes the ports of outgoing connections. So a program may have it
 //! without listening there, and `address already in use` alone makes people look for a server that does not exist.
 
-use std::{fs, net::SocketAddr, path::Path};
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+};
 
 /// A socket's state in `/proc/net/tcp` when it listens.
 const LISTEN: &str = "0A";
@@ -30,15 +34,14 @@ impl Holder {
 /// The program that has this port: the one that listens there, or else the one whose connection has it. `None` without
 /// `/proc`.
 pub fn holder(address: SocketAddr) -> Option<Holder> {
-    let mut found: Vec<_> = ["/proc/net/tcp", "/proc/net/tcp6"]
-        .into_iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
-        .flat_map(|table| sockets(&table, address.port()))
-        .collect();
-    // A program that listens there is named before the connections that it has accepted on that port.
-    found.sort_by_key(|socket| !socket.listens);
-    let Socket { listens, inode } = found.first()?;
-    Some(Holder { listens: *listens, program: program(Path::new("/proc"), *inode) })
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter();
+    let found =
+        tables.filter_map(|path| fs::read_to_string(path).ok()).flat_map(|table| sockets(&table, address));
+    let holders = found
+        .map(|Socket { listens, inode }| Holder { listens, program: program(Path::new("/proc"), inode) });
+    // A program that listens there is named before the connections that it has accepted on that port; connections that have
+    // ended and that the kernel still remembers belong to no program.
+    holders.max_by_key(|holder| (holder.listens, holder.program.is_some()))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,16 +50,29 @@ struct Socket {
     inode: u64,
 }
 
-/// The sockets of a table of `/proc/net` whose near end has this port.
-fn sockets(table: &str, port: u16) -> Vec<Socket> {
+/// The sockets of a table of `/proc/net` whose near end is this address, or the same port of every address.
+fn sockets(table: &str, address: SocketAddr) -> Vec<Socket> {
+    let host = written(address.ip());
     let socket = |line: &str| {
         let fields: Vec<_> = line.split_whitespace().collect();
-        let (_, near) = fields.get(1)?.rsplit_once(':')?;
+        let (near_host, near) = fields.get(1)?.rsplit_once(':')?;
         let inode = fields.get(9)?.parse().ok()?;
-        let is_meant = u16::from_str_radix(near, 16).ok()? == port;
+        // An IPv4 address in a table of IPv6 has more in front of it.
+        let is_host = near_host.ends_with(&host) || near_host.bytes().all(|digit| digit == b'0');
+        let is_meant = is_host && u16::from_str_radix(near, 16).ok()? == address.port();
         is_meant.then(|| Socket { listens: fields.get(3) == Some(&LISTEN), inode })
     };
     table.lines().skip(1).filter_map(socket).collect()
+}
+
+/// An address as the tables have it: words of four bytes in the machine's own order.
+fn written(ip: IpAddr) -> String {
+    let octets = match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let words = octets.chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_ne_bytes);
+    words.map(|word| format!("{word:08X}")).collect()
 }
 
 /// The program that has this socket open.
@@ -78,7 +94,7 @@ fn program(proc: &Path, inode: u64) -> Option<(String, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::{TcpListener, TcpSocket};
 
     /// Rows of the kernel's table are read by port; the first line is a heading.
     #[test]
@@ -87,18 +103,23 @@ mod tests {
             0: 0100007F:86C5 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 41 1 0 100 0 0 10 0\n   \
             1: 0100007F:86C5 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 42 1 0 20 4 30 10 -1\n   \
             2: 0100007F:1F90 0100007F:86C5 01 00000000:00000000 00:00000000 00000000     0        0 43 1 0 20 4 30 10 -1\n";
-        let found = sockets(table, 34501);
+        let at = |address: &str| sockets(table, address.parse().unwrap());
+        let found = at("127.0.0.1:34501");
         assert_eq!(found, [Socket { listens: true, inode: 41 }, Socket { listens: false, inode: 42 }]);
-        assert_eq!(sockets("", 1), []);
+        assert_eq!((at("127.0.0.2:34501"), at("[::1]:34501")), (Vec::new(), Vec::new()));
+        assert_eq!(sockets("", "127.0.0.1:1".parse().unwrap()), []);
     }
 
     /// This process is found as the holder of its own ports, and whether it listens there.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn this_process() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        // Nobody else has connections from this address.
+        let listener = TcpListener::bind("127.0.53.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let stream = TcpStream::connect(address).await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.53.2:0".parse().unwrap()).unwrap();
+        let stream = socket.connect(address).await.unwrap();
         let listens = holder(address).unwrap();
         assert_eq!((listens.listens, listens.program.unwrap().1), (true, std::process::id()));
         let connection = holder(stream.local_addr().unwrap()).unwrap();

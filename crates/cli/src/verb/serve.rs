@@ -152,15 +152,18 @@ async fn listen(address: SocketAddr, may_move: bool) -> anyhow::Result<TcpListen
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::net::TcpStream;
+    use tokio::net::TcpSocket;
 
     /// The usual port gives way when only a connection has it; a chosen one does not, and says whose it is. A port where
     /// somebody listens is never given up silently.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_port_that_a_connection_has() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (stream, taken) = (TcpStream::connect(listener.local_addr().unwrap()).await.unwrap(), listener);
+        // Nobody else has connections from this address.
+        let taken = TcpListener::bind("127.0.53.3:0").await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.53.4:0".parse().unwrap()).unwrap();
+        let stream = socket.connect(taken.local_addr().unwrap()).await.unwrap();
         let near = stream.local_addr().unwrap();
         let moved = listen(near, true).await.unwrap().local_addr().unwrap();
         assert!(moved.ip() == near.ip() && moved.port() != near.port(), "{moved}");
