@@ -114,7 +114,7 @@ impl CdpProxy {
     /// an engine connects again by itself, and would go on with empty ones.
     pub(crate) async fn cut(&self) {
         if self.cut.clone().wait_for(|cut| *cut).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
