@@ -98,7 +98,11 @@ async fn answers(result: &Fields, agent: &dyn Agent, roots: &Raw) -> Result<Fiel
         method: String,
         params: Option<Raw>,
     }
-    let questions = result.read::<Fields>("inputRequests").ok().flatten().unwrap_or_default();
+    // Questions that cannot be read are not answered with nothing: the engine would be called again and again.
+    let questions = result
+        .read::<Fields>("inputRequests")
+        .map_err(|error| format!("the engine asks what cannot be read: {error}: `inputRequests`"))?
+        .unwrap_or_default();
     let mut responses = Fields::default();
     for (name, question) in questions.iter() {
         let Question { method, params } = serde_json::from_str(question.get())
@@ -220,6 +224,18 @@ mod tests {
         let expected = json!({ "said": { "one": "elicitation/create", "two": roots } });
         assert_eq!(serde_json::from_str::<Value>(answer.get()).unwrap(), expected);
         upstream.ping().await.unwrap();
+    }
+
+    /// An engine whose questions cannot be read is not called a second time.
+    #[tokio::test]
+    async fn unreadable_questions_end_the_call() {
+        let fields = |value: Value| Fields::open(&encode(&value)).unwrap();
+        let roots = encode(&json!({ "roots": [] }));
+        let unreadable = fields(json!({ "inputRequests": ["one"] }));
+        let why = answers(&unreadable, &Parrot, &roots).await.unwrap_err();
+        assert!(why.contains("cannot be read") && why.contains("`inputRequests`"), "{why}");
+        let none = answers(&fields(json!({ "requestState": "s" })), &Parrot, &roots).await.unwrap();
+        assert_eq!(none.names().count(), 0);
     }
 
     /// An engine that asks for ever is not answered for ever.
