@@ -51,3 +51,9 @@ pub fn until_some<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> im
         }
     }
 }
+
+/// Panics unless long tests are wanted. One that is run by mistake fails, instead of taking an hour or passing unrun.
+pub fn long_test() {
+    let wanted = std::env::var_os("GREENROOM_SOAK").is_some();
+    assert!(wanted, "this test takes long: `make soak` runs it, with GREENROOM_SOAK=1");
+}

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use greenroom_testkit::long_test;
+
 use crate::{
     real::{isolation, pool::storm::storm, random::Random},
     records::{killed, many},
@@ -10,9 +12,7 @@ use crate::{
 /// Isolation holds over thousands of calls, in one browser and over several.
 #[tokio::test]
 async fn sessions_stay_apart_for_long() {
-    if std::env::var_os("GREENROOM_SOAK").is_none() {
-        return;
-    }
+    long_test();
     isolation::mix(&["--pool-slots", "16"], 2_600).await;
     isolation::mix(&["--pool-slots", "4"], 2_600).await;
 }
@@ -21,26 +21,20 @@ async fn sessions_stay_apart_for_long() {
 /// described rightly throughout, and all is well afterwards.
 #[tokio::test]
 async fn instances_die_for_long() {
-    if std::env::var_os("GREENROOM_SOAK").is_none() {
-        return;
-    }
+    long_test();
     storm(6, Duration::from_secs(10)).await;
 }
 
 /// greenroom is killed hundreds of times on one data folder, and nothing that it acknowledged is lost.
 #[tokio::test]
 async fn records_survive_many_kills() {
-    if std::env::var_os("GREENROOM_SOAK").is_none() {
-        return;
-    }
+    long_test();
     killed::cycles(Random::new(), 550).await;
 }
 
 /// A million records slow no call down.
 #[tokio::test]
 async fn a_million_records() {
-    if std::env::var_os("GREENROOM_SOAK").is_none() {
-        return;
-    }
+    long_test();
     many::calls_among(1_000_000).await;
 }

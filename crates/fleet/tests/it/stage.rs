@@ -9,7 +9,7 @@ use greenroom_fleet::{
     Answer, Ended, Fleet, FleetError, FleetSettings, Health, InstanceSettings, InstanceStatus, Note,
     PoolSettings, PoolStatus, Retry, Size, Target, Whose,
 };
-use tokio::task::JoinHandle;
+use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
     agents::{Counting, FakeAgent},
@@ -306,11 +306,19 @@ impl World {
     }
 }
 
-/// Lets every task run as far as it gets without the clock. Tasks are few and each takes some turns only.
+/// Lets every task run as far as it gets without the clock: returns when all threads of the runtime have nothing to do. A
+/// paused clock stands still meanwhile, since tokio does not move it while a blocking task runs.
 pub async fn settle() {
-    for _ in 0..200 {
-        tokio::task::yield_now().await;
-    }
+    let runtime = Handle::current().metrics();
+    // A thread counts when it goes to sleep and when it wakes: an odd number says that it sleeps.
+    let sleeps = move |worker| runtime.worker_park_unpark_count(worker) % 2 == 1;
+    let workers = Handle::current().metrics().num_workers();
+    let idle = move || {
+        while !(0..workers).all(&sleeps) {
+            std::thread::yield_now();
+        }
+    };
+    tokio::task::spawn_blocking(idle).await.unwrap();
 }
 
 pub fn session(id: &str) -> SessionId {

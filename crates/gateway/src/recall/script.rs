@@ -150,8 +150,6 @@ impl Script<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use proptest::prelude::*;
 
     use super::*;
@@ -181,13 +179,14 @@ mod tests {
         (0..lines).map(|_| next()).collect()
     }
 
-    /// Two long texts of a few lines again and again take no minutes, and the script is right.
+    /// Two long texts of a few lines again and again are not compared line by line: what would be more work than is allowed
+    /// counts as replaced, and the script is right.
     #[test]
     fn repetitive() {
         let (before, after) = (noise(77, 100_000), noise(991, 100_000));
-        let from = Instant::now();
         let hunks = hunks(before.iter().copied(), after.iter().copied());
-        assert!(from.elapsed() < Duration::from_secs(10), "{:?}", from.elapsed());
+        let comparisons = |hunk: &Hunk| hunk.before.len() * hunk.after.len();
+        assert!(hunks.iter().any(|hunk| comparisons(hunk) > COMPARISONS_MAX), "{} hunks", hunks.len());
         assert_eq!(apply(&before, &after, &hunks), after);
     }
 

@@ -71,9 +71,7 @@ mod soak {
     /// Twenty thousand sessions stay within the same bounds: what grows by a few bytes each is seen here.
     #[tokio::test]
     async fn sessions_leave_nothing() {
-        if std::env::var_os("GREENROOM_SOAK").is_none() {
-            return;
-        }
+        greenroom_testkit::long_test();
         super::nothing_grows(20_000).await;
     }
 }

@@ -104,14 +104,8 @@ mod soak {
 
     /// The same with all of them in both browsers. Runs with GREENROOM_SOAK=1 only.
     #[tokio::test]
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "a test is told by its surroundings whether it may take long"
-    )]
     async fn more_sizes() {
-        if std::env::var_os("GREENROOM_SOAK").is_none() {
-            return;
-        }
+        greenroom_testkit::long_test();
         for kind in BROWSERS {
             survives(kind, &QUICK).await;
             survives(kind, &SLOW).await;
