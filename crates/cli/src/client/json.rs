@@ -1,169 +1,135 @@
-//! Puts greenroom's entry into a JSON file of a client. Only the text of the entry changes: comments, order,
-//! indentation, line ends and whatever else stands in the file stay as they are, to the byte.
+//! Puts greenroom's entry into a JSON file of a client. Only the entry changes: comments, order, indentation, line ends and
+//! whatever else stands in the file stay as they are. An object that is written on one line gets a line for each member.
 //!
 //! A merge that would lose a comment, or that does not read back as meant, is refused.
 
-use serde_json::{
-    Map, Value, json,
-    ser::{PrettyFormatter, Serializer},
+use jsonc_parser::{
+    ParseOptions,
+    cst::{CstInputValue, CstNode, CstObject, CstRootNode},
+};
+use serde_json::{Map, Value, json};
+
+use super::{Broken, Entry, Merge, NAME, joined};
+
+/// What editors put up with in these files, and no more.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
 };
 
-use super::{
-    Broken, Entry, Merge, NAME, joined,
-    jsonc::{self, Kind, Node, Object},
-};
-
-/// The indentation of a file that has none to go by.
-const INDENT: &str = "  ";
+/// Some editors on other systems begin their files with it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// What a file would be that has nothing but the entry.
 pub fn alone(section: &str, entry: &Entry) -> String {
-    pretty(&json!({ section: { NAME: entry } }), INDENT) + "\n"
+    let value = json!({ section: { NAME: entry } });
+    // A value always can be written; one line of it is right too.
+    serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string()) + "\n"
 }
 
 /// Puts the entry into the section of that name.
 pub fn merge(text: &str, section: &str, entry: &Entry) -> Result<Merge, Broken> {
-    if text.trim_start_matches('\u{feff}').trim().is_empty() {
+    let rest = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let mark = &text[..text.len() - rest.len()];
+    if rest.trim().is_empty() {
         return Ok(Merge::Changed { text: alone(section, entry), replaced: false });
     }
-    let root = jsonc::parse(text)?;
-    let members = object(text, &root, "the file")?;
-    let style = Style::of(text, members);
-    let Some(servers) = members.get(section) else {
-        let text = style.insert(&root, members, section, &json!({ NAME: entry }));
-        return Ok(checked(text, &root, section, entry, false));
+    let root = parse(rest)?;
+    let before = root.to_serde_value().unwrap_or_default();
+    let members =
+        root.value().and_then(|value| value.as_object()).ok_or_else(|| not_an_object("the file"))?;
+    let Some(servers) = member(&members, section) else {
+        members.append(section, input(&json!({ NAME: entry })));
+        return Ok(checked(mark, &root, before, section, entry, false));
     };
-    let named = object(text, servers, &format!("`{section}`"))?;
-    let Some(old) = named.get(NAME) else {
-        let text = style.insert(servers, named, NAME, &Value::Object(entry.clone()));
-        return Ok(checked(text, &root, section, entry, false));
+    let servers = servers.as_object().ok_or_else(|| not_an_object(&format!("`{section}`")))?;
+    let Some(old) = member(&servers, NAME) else {
+        servers.append(NAME, input(&Value::Object(entry.clone())));
+        return Ok(checked(mark, &root, before, section, entry, false));
     };
-    let entry = match &old.kind {
-        Kind::Object(object) => joined(&object.to_map(), entry),
+    let entry = match old.to_serde_value() {
+        Some(Value::Object(old)) => joined(&old, entry),
         _ => entry.clone(),
     };
     let new = Value::Object(entry.clone());
-    if old.to_value() == new {
+    if old.to_serde_value().as_ref() == Some(&new) {
         return Ok(Merge::Same);
     }
-    if jsonc::has_comment(&text[old.span.clone()]) {
+    if has_comment(&old) {
         return Ok(Merge::Refused("the entry that is there has comments, which would be lost"));
     }
-    Ok(checked(style.replace(old, &new), &root, section, &entry, true))
+    if let Some(property) = old.parent().and_then(|parent| parent.as_object_prop()) {
+        property.set_value(input(&new));
+    }
+    Ok(checked(mark, &root, before, section, &entry, true))
 }
 
-fn object<'a>(text: &str, node: &'a Node, what: &str) -> Result<&'a Object, Broken> {
-    match &node.kind {
-        Kind::Object(object) => Ok(object),
-        _ => Err(Broken::at(text, node.span.start, format!("{what} is not an object"))),
-    }
+fn parse(text: &str) -> Result<CstRootNode, Broken> {
+    CstRootNode::parse(text, &OPTIONS).map_err(|error| {
+        let place = (error.line_display(), error.column_display());
+        let mut message = error.kind().to_string();
+        if let Some(first) = message.get_mut(..1) {
+            first.make_ascii_lowercase();
+        }
+        Broken { place: Some(place), message }
+    })
+}
+
+fn not_an_object(what: &str) -> Broken {
+    Broken { place: None, message: format!("{what} is not an object") }
+}
+
+/// The value of that name; of several the last one, which is the one that counts for every client.
+fn member(object: &CstObject, name: &str) -> Option<CstNode> {
+    let properties = object.properties();
+    properties.iter().rfind(|property| property.decoded_name().as_deref() == Some(name))?.value()
+}
+
+fn has_comment(node: &CstNode) -> bool {
+    node.is_comment() || node.children().iter().any(has_comment)
 }
 
 /// Reads the result back: it must say what the file said before, and the entry.
-fn checked(text: String, before: &Node, section: &str, entry: &Entry, replaced: bool) -> Merge {
-    let mut meant = before.to_value();
+fn checked(
+    mark: &str,
+    root: &CstRootNode,
+    before: Value,
+    section: &str,
+    entry: &Entry,
+    replaced: bool,
+) -> Merge {
+    let mut meant = before;
     if !meant[section].is_object() {
         meant[section] = Value::Object(Map::new());
     }
     meant[section][NAME] = Value::Object(entry.clone());
-    match jsonc::parse(&text) {
-        Ok(after) if after.to_value() == meant => Merge::Changed { text, replaced },
+    let text = root.to_string();
+    match parse(&text) {
+        Ok(after) if after.to_serde_value().as_ref() == Some(&meant) => {
+            Merge::Changed { text: format!("{mark}{text}"), replaced }
+        }
         _ => Merge::Refused("the file is written in a way that greenroom cannot add to"),
     }
 }
 
-/// How a file is written.
-struct Style<'a> {
-    text: &'a str,
-    indent: &'a str,
-    line_end: &'static str,
-}
-
-impl<'a> Style<'a> {
-    fn of(text: &'a str, root: &Object) -> Self {
-        let indent = root.members.first().and_then(|member| alone_before(text, member.start));
-        Self {
-            text,
-            indent: indent.filter(|indent| !indent.is_empty()).unwrap_or(INDENT),
-            line_end: if text.contains("\r\n") { "\r\n" } else { "\n" },
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(value) => CstInputValue::Bool(*value),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(members) => {
+            CstInputValue::Object(members.iter().map(|(name, value)| (name.clone(), input(value))).collect())
         }
-    }
-
-    /// The file with one more member at the end of an object.
-    fn insert(&self, node: &Node, object: &Object, name: &str, value: &Value) -> String {
-        let text = self.text;
-        let close = node.span.end - 1;
-        let outer = line_indent(text, node.span.start);
-        // Where the object's content ends: with a member, its comma, or a comment.
-        let end = text[..close].trim_end().len();
-        let Some(last) = object.members.last() else {
-            let inner = format!("{outer}{}", self.indent);
-            let member = self.member(name, value, &inner);
-            let line_end = self.line_end;
-            return format!("{}{line_end}{inner}{member}{line_end}{outer}{}", &text[..end], &text[close..]);
-        };
-        let value_end = last.value.span.end;
-        let (comma, own_comma) = if object.trailing_comma { ("", ",") } else { (",", "") };
-        let (before, between) = (&text[..value_end], &text[value_end..end]);
-        if !text[node.span.clone()].contains('\n') {
-            let name = Value::String(name.to_owned());
-            return format!("{before}{comma}{between} {name}: {value}{own_comma}{}", &text[end..]);
-        }
-        let inner = object.members.iter().rev().find_map(|member| alone_before(text, member.start));
-        let inner = inner.map_or_else(|| format!("{outer}{}", self.indent), str::to_owned);
-        let member = self.member(name, value, &inner);
-        let line_end = self.line_end;
-        let tail = if text[end..close].contains('\n') {
-            text[end..].to_owned()
-        } else {
-            format!("{line_end}{outer}{}", &text[close..])
-        };
-        format!("{before}{comma}{between}{line_end}{inner}{member}{own_comma}{tail}")
-    }
-
-    /// The file with another value in the place of one that is there.
-    fn replace(&self, node: &Node, value: &Value) -> String {
-        let old = &self.text[node.span.clone()];
-        let new = if old.contains('\n') {
-            self.lines(value, line_indent(self.text, node.span.start))
-        } else {
-            value.to_string()
-        };
-        format!("{}{new}{}", &self.text[..node.span.start], &self.text[node.span.end..])
-    }
-
-    fn member(&self, name: &str, value: &Value, indent: &str) -> String {
-        format!("{}: {}", Value::String(name.to_owned()), self.lines(value, indent))
-    }
-
-    /// A value over several lines, all but the first of which begin with `indent`.
-    fn lines(&self, value: &Value, indent: &str) -> String {
-        pretty(value, self.indent).replace('\n', &format!("{}{indent}", self.line_end))
-    }
-}
-
-/// The space before a place, if nothing else stands before it on its line.
-fn alone_before(text: &str, at: usize) -> Option<&str> {
-    let start = text[..at].rfind('\n')? + 1;
-    let before = &text[start..at];
-    before.trim().is_empty().then_some(before)
-}
-
-/// The space that the line of a place begins with.
-fn line_indent(text: &str, at: usize) -> &str {
-    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    let line = &text[start..at];
-    &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
-}
-
-fn pretty(value: &Value, indent: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut serializer =
-        Serializer::with_formatter(&mut bytes, PrettyFormatter::with_indent(indent.as_bytes()));
-    match serde::Serialize::serialize(value, &mut serializer) {
-        Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
-        // A value always can be written; one line of it is right too.
-        Err(_) => value.to_string(),
     }
 }
 
@@ -190,40 +156,48 @@ mod tests {
         check(
             "// mine\n{\n\t\"inputs\": [],\n\t\"servers\": {\n\t\t\"a\": {}, // first\n\t\t\"b\": {} // last\n\t},\n}\n",
             "// mine\n{\n\t\"inputs\": [],\n\t\"servers\": {\n\t\t\"a\": {}, // first\n\t\t\"b\": {}, // last\n\t\t\"greenroom\": {\n\
-             \t\t\t\"command\": \"/bin/greenroom\",\n\t\t\t\"args\": [\n\t\t\t\t\"mcp\"\n\t\t\t]\n\t\t}\n\t},\n}\n",
+             \t\t\t\"command\": \"/bin/greenroom\",\n\t\t\t\"args\": [\"mcp\"]\n\t\t}\n\t},\n}\n",
         );
         check(
             "{\n    \"servers\": {\n        \"a\": 1e400,\n    }\n}".replace("1e400", "1").as_str(),
             "{\n    \"servers\": {\n        \"a\": 1,\n        \"greenroom\": {\n            \"command\": \"/bin/greenroom\",\n            \
-             \"args\": [\n                \"mcp\"\n            ]\n        },\n    }\n}",
+             \"args\": [\"mcp\"],\n        },\n    }\n}",
         );
     }
 
-    /// Objects without members, with a comment only, or on one line are added to as they are.
+    /// Objects without members and with a comment only are added to as they are; one on a line gets a line for each member.
     #[test]
     fn odd_objects() {
-        let one = "\"greenroom\": {\"command\":\"/bin/greenroom\",\"args\":[\"mcp\"]}";
-        check("{\"servers\":{\"a\":1}}", &format!("{{\"servers\":{{\"a\":1, {one}}}}}"));
-        check("{\"servers\":{\"a\":1,}}", &format!("{{\"servers\":{{\"a\":1, {one},}}}}"));
-        let lines = "\n  \"servers\": {\n    \"greenroom\": {\n      \"command\": \"/bin/greenroom\",\n      \"args\": [\n        \
-                     \"mcp\"\n      ]\n    }\n  }\n";
+        let entry =
+            "\"greenroom\": {\n      \"command\": \"/bin/greenroom\",\n      \"args\": [\"mcp\"]\n    }";
+        let lines = format!("{{\"servers\":{{\n    \"a\":1,\n    {entry}\n  }}}}");
+        check("{\"servers\":{\"a\":1}}", &lines);
+        check("\u{feff}{\"servers\":{\"a\":1}}", &format!("\u{feff}{lines}"));
+        check("{\"servers\":{\"a\":1,}}", &lines.replace("]", "],").replace("    }\n", "    },\n"));
+        let lines = format!("\n  \"servers\": {{\n    {entry}\n  }}\n");
         check("{}", &format!("{{{lines}}}"));
-        check("{ /* none */ }\n", &format!("{{ /* none */{lines}}}\n"));
         check("{\r\n}", &format!("{{{lines}}}").replace('\n', "\r\n"));
-        check(" \n", &format!("{{{lines}}}\n"));
+        let commented = merge("{ /* none */ }\n", "servers", &self::entry()).unwrap();
+        let Merge::Changed { text, .. } = commented else { panic!("{commented:?}") };
+        assert!(text.contains("/* none */"), "{text}");
+        let Merge::Changed { text, .. } = merge(" \n", "servers", &self::entry()).unwrap() else { panic!() };
+        assert_eq!(text, alone("servers", &self::entry()));
     }
 
     /// Replacing keeps what the user added to the entry, unless it belongs to the other transport; a comment
     /// inside is not thrown away.
     #[test]
     fn replacing() {
+        let one = "\n      \"command\": \"/bin/greenroom\",\n      \"args\": [\"mcp\"]";
         check(
             "{\"servers\": {\"greenroom\": {\"command\":\"old\",\"args\":[],\"env\":{\"A\":\"b\"}}}}",
-            "{\"servers\": {\"greenroom\": {\"command\":\"/bin/greenroom\",\"args\":[\"mcp\"],\"env\":{\"A\":\"b\"}}}}",
+            &format!(
+                "{{\"servers\": {{\"greenroom\": {{{one},\n      \"env\": {{\n        \"A\": \"b\"\n      }}\n    }}}}}}"
+            ),
         );
         check(
             "{\"servers\": {\"greenroom\": {\"url\":\"http://x/mcp\",\"headers\":{}}}}",
-            "{\"servers\": {\"greenroom\": {\"command\":\"/bin/greenroom\",\"args\":[\"mcp\"]}}}",
+            &format!("{{\"servers\": {{\"greenroom\": {{{one}\n    }}}}}}"),
         );
         let same = "{\"servers\": {\"greenroom\": {\"args\":[\"mcp\"],\"command\":\"/bin/greenroom\",\"disabled\":false}}}";
         assert!(matches!(merge(same, "servers", &entry()), Ok(Merge::Same)));
@@ -231,14 +205,32 @@ mod tests {
         assert!(matches!(merge(comment, "servers", &entry()), Ok(Merge::Refused(_))));
     }
 
-    /// A file of another shape is named, not overwritten.
+    /// A file of another shape or with a mistake is named, not overwritten, and nothing panics on the way.
     #[test]
     fn other_shapes() {
         for (text, message) in [
-            ("[]", "line 1, column 1: the file is not an object"),
-            ("{\n\"servers\": null}", "line 2, column 12: `servers` is not an object"),
+            ("[]", "the file is not an object"),
+            ("{\n\"servers\": null}", "`servers` is not an object"),
+            ("// nothing", "the file is not an object"),
+            ("{\n  \"a\": 1\n  \"b\": 2\n}", "line 2, column 9: expected comma"),
+            ("{a: 1}", "line 1, column 2: expected string for object property"),
+            ("{'a': 1}", "line 1, column 2: single-quoted strings are not allowed"),
+            ("{\"a\": 0x1}", "line 1, column 7: hexadecimal numbers are not allowed"),
+            ("{} /* x", "line 1, column 4: unterminated comment block"),
+            ("{} {}", "line 1, column 4: text cannot contain more than one JSON value"),
+            ("{\"a\": 1", "line 1, column 1: unterminated object"),
         ] {
-            assert_eq!(merge(text, "servers", &entry()).unwrap_err().to_string(), message);
+            assert_eq!(merge(text, "servers", &entry()).unwrap_err().to_string(), message, "{text}");
         }
+        let deep = "[".repeat(100_000);
+        assert!(merge(&deep, "servers", &entry()).unwrap_err().to_string().contains("nesting"));
+    }
+
+    /// Of several members of one name the last one counts, and a string that looks like a comment is none.
+    #[test]
+    fn odd_members() {
+        let twice = "{\"servers\": 1, \"servers\": {\"greenroom\": {\"command\": \"http://x /* y */\"}}}";
+        let Merge::Changed { replaced, .. } = merge(twice, "servers", &entry()).unwrap() else { panic!() };
+        assert!(replaced);
     }
 }

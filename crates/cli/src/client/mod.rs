@@ -10,7 +10,6 @@ mod cursor;
 pub mod diff;
 pub mod file;
 mod json;
-mod jsonc;
 mod toml;
 mod vscode;
 
@@ -144,8 +143,8 @@ pub enum Merge {
 /// A client's file that cannot be read, and where.
 #[derive(Debug)]
 pub struct Broken {
-    line: usize,
-    column: usize,
+    /// Line and column, where they are known.
+    place: Option<(usize, usize)>,
     message: String,
 }
 
@@ -153,17 +152,18 @@ impl Broken {
     fn at(text: &str, at: usize, message: impl Into<String>) -> Self {
         let before = text.get(..at).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
-        Self {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-            message: message.into(),
-        }
+        let line = before.matches('\n').count() + 1;
+        let column = before[line_start..].chars().count() + 1;
+        Self { place: Some((line, column)), message: message.into() }
     }
 }
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+        if let Some((line, column)) = self.place {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        f.write_str(&self.message)
     }
 }
 
