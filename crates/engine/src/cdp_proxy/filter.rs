@@ -3,9 +3,10 @@
 //!
 //! Calls of the engine are judged by [`rules`], and keys that copy or paste go through the [`Clipboard`]. What the browser
 //! says passes, but for what concerns targets that are not the engine's ([`OwnContexts`]) or that do not answer
-//! ([`SilentTabs`]), and for console messages without end ([`ConsoleLimit`]). Stacks are told without greenroom's own functions ([`own_frames`]). Answers to navigations that failed pass behind
-//! their error pages ([`FailedNavigations`]). Most of it is not even read: of answers only
-//! the number counts, and of events the name.
+//! ([`SilentTabs`]), for console messages and requests without end ([`ConsoleLimit`], [`NetworkLimit`]), and for long texts
+//! ([`long_events`]). Stacks are told without greenroom's own functions ([`own_frames`]). Answers to navigations that failed
+//! pass behind their error pages ([`FailedNavigations`]). Most of it is not even read: of answers only the number counts, and
+//! of events the name.
 
 use greenroom_cdp::link::Text;
 use tokio::time::Instant;
@@ -15,9 +16,11 @@ use super::{
     clipboard::Clipboard,
     console_limit::ConsoleLimit,
     failed_navigations::{self, FailedNavigations},
+    long_events,
     message::{
         Attached, Detached, Envelope, Kind, OwnIds, kind, params, refusal, rewritten, session_of, thrown,
     },
+    network_limit::{self, NetworkLimit},
     own_contexts::OwnContexts,
     own_frames,
     rules::{self, Verdict},
@@ -44,6 +47,7 @@ pub(super) struct Filter {
     /// Whether others have pages in the same browser: other sessions, or its user.
     shares_browser: bool,
     console: ConsoleLimit,
+    network: NetworkLimit,
     navigations: FailedNavigations,
     own_contexts: Option<OwnContexts>,
     clipboard: Option<Clipboard>,
@@ -57,6 +61,7 @@ impl Filter {
             ids: OwnIds::default(),
             shares_browser: !matches!(targets, Targets::All),
             console: ConsoleLimit::default(),
+            network: NetworkLimit::default(),
             navigations: FailedNavigations::default(),
             own_contexts: is_isolated.then(OwnContexts::default),
             clipboard: is_isolated.then(Clipboard::new),
@@ -87,6 +92,9 @@ impl Filter {
         if let Some(tabs) = &mut self.silent_tabs {
             tabs.engine_says(&call, now);
         }
+        if let ("Page.navigate", Some(session)) = (method, call.session.as_deref()) {
+            self.network.navigates(session);
+        }
         let judged = match verdict {
             Verdict::Replace(params) => rewritten(id, call.session.as_deref(), method, params),
             Verdict::Pass | Verdict::Refuse(_) => text.clone(),
@@ -115,6 +123,30 @@ impl Filter {
         }
     }
 
+    /// An event within the limits of what an engine hears of a page, or what happens instead of it.
+    fn limit(&mut self, name: &str, text: Text, now: Instant) -> Result<Text, Vec<Out>> {
+        let text = long_events::shortened(name, text).ok_or_else(Vec::new)?;
+        match name {
+            "Target.attachedToTarget" => {
+                if let Some((parent, attached)) = params::<Attached>(&text) {
+                    self.network.attached(parent.as_deref(), &attached, now);
+                }
+            }
+            "Target.detachedFromTarget" => {
+                if let Some((_, Detached { session_id })) = params(&text) {
+                    self.console.detached(&session_id);
+                    self.network.detached(&session_id);
+                }
+            }
+            _ => {}
+        }
+        let text = self.console.judge(name, text, now).ok_or_else(Vec::new)?;
+        match self.network.judge(name, text, now, &mut self.ids) {
+            network_limit::Verdict::Pass(text) => Ok(text),
+            network_limit::Verdict::Instead(out) => Err(out),
+        }
+    }
+
     /// What becomes of a message of the browser's that is not held.
     fn pass(&mut self, text: Text, now: Instant) -> Vec<Out> {
         let text = match kind(&text) {
@@ -122,17 +154,11 @@ impl Filter {
             _ => text,
         };
         let text = match kind(&text) {
-            Kind::Event(name) if name == "Target.detachedFromTarget" => {
-                if let Some((_, Detached { session_id })) = params(&text) {
-                    self.console.detached(&session_id);
-                }
-                text
-            }
-            Kind::Event(name) => match self.console.judge(&name, text.clone(), now) {
-                Some(text) => text,
-                None => return Vec::new(),
+            Kind::Event(name) => match self.limit(&name, text.clone(), now) {
+                Ok(text) => text,
+                Err(instead) => return instead,
             },
-            _ => text,
+            Kind::Answer(_) | Kind::Neither => text,
         };
         if let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) {
             match kind(&text) {
@@ -175,6 +201,8 @@ impl Filter {
             }
         }
         match &mut self.silent_tabs {
+            // The answer to a call of the proxy's own.
+            _ if matches!(kind(&text), Kind::Answer(id) if self.ids.have(id)) => Vec::new(),
             Some(tabs) => tabs.browser_says(text, now),
             None => vec![Out::ToEngine(text)],
         }
@@ -269,6 +297,44 @@ mod tests {
         assert_eq!(serde_json::from_str::<Value>(text).unwrap()["params"]["bounds"]["width"], 16_384);
         let odd: Text = r#"{"id":1, "method":"Input.insertText","params":{"text":"\ud800"}}"#.into();
         assert_eq!(filter.engine_says(&odd, Instant::now()), Ok(vec![Out::ToBrowser(odd)]));
+    }
+
+    /// Requests without end and long texts are bounded whatever the engine's targets are, from the page's next address on
+    /// anew, and the answer to what the proxy says of them is not the engine's.
+    #[test]
+    fn requests() {
+        for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
+            let mut filter = Filter::new(&targets);
+            let sent = |id: u32, url: &str| {
+                let params = json!({ "requestId": id.to_string(), "request": { "url": url } });
+                json!({ "method": "Network.requestWillBeSent", "params": params, "sessionId": "S" })
+            };
+            let mut told = 0;
+            let out = loop {
+                let out = browser(&mut filter, &sent(told, "http://a/"));
+                match &out[..] {
+                    [Out::ToEngine(text)] if text.contains("requestWillBeSent") => told += 1,
+                    _ => break out,
+                }
+            };
+            assert!(told > 1_000 && out.len() == 1, "{out:?}");
+            assert_eq!(browser(&mut filter, &sent(told, "http://a/")), []);
+            let waits =
+                json!({ "requestId": "i", "networkId": told.to_string(), "request": { "url": "http://a/" } });
+            let paused = json!({ "method": "Fetch.requestPaused", "params": waits, "sessionId": "S" });
+            assert_eq!(asked(&browser(&mut filter, &paused)), ["Fetch.failRequest"]);
+            let id = OwnIds::default().next();
+            assert_eq!(browser(&mut filter, &json!({ "id": id, "result": {}, "sessionId": "S" })), []);
+
+            let go = json!({ "url": "http://b/" });
+            engine(
+                &mut filter,
+                &json!({ "id": 1, "sessionId": "S", "method": "Page.navigate", "params": go }),
+            );
+            let out = browser(&mut filter, &sent(told, &"a".repeat(2_000_000)));
+            let [Out::ToEngine(text)] = &out[..] else { panic!("{out:?}") };
+            assert!(text.len() < 200_000, "{} bytes", text.len());
+        }
     }
 
     /// What is no call ends the connection.

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod clipboard;
+mod network;
 mod regexps;
 mod selectors;
 mod sizes;

@@ -1,0 +1,211 @@
+//! Shortens what events of the browser carry of a page's own text: addresses, headers, bodies, messages, names. A page can
+//! make each of them as long as it likes (an address has up to 2 MB), the engine keeps many of them, and one Node serves all
+//! sessions of a browser.
+//!
+//! A text that is too long ends with an ellipsis. Identifiers are short, so that events still belong to each other. Events
+//! by which the engine decides whether a request may go on (`Fetch`) are not shortened here: see
+//! [`super::network_limit`].
+
+use greenroom_cdp::link::Text;
+use memchr::{memchr, memchr2};
+use serde_json::Value;
+
+/// The longest text in an event. No server takes an address of that length; of a body it is more than an agent is shown.
+const STRING_BYTES_MAX: usize = 128 << 10;
+
+/// The longest event.
+pub(super) const EVENT_BYTES_MAX: usize = 1 << 20;
+
+/// What is left of an event that is longer: of each text, and of each list or object.
+const TRIMMED_STRING_BYTES_MAX: usize = 1 << 10;
+const TRIMMED_MEMBERS_MAX: usize = 64;
+
+/// The longest call of a function that the engine has put into a page. Such a call cannot be shortened.
+const BINDING_BYTES_MAX: usize = 16 << 20;
+
+/// Stands at the end of what was cut. It is no part of an address, and no digit of base64.
+const ELLIPSIS: char = '…';
+
+/// The domains whose events are shortened. Those of `Runtime` have limits of their own ([`super::console_limit`]), and those
+/// of `Tracing`, `HeapProfiler` and the like are what an agent asked for.
+const DOMAINS: [&str; 6] = ["Audits.", "Browser.", "Log.", "Network.", "Page.", "Target."];
+
+/// A picture of the page, which cannot be cut. Its size is that of the page.
+const PICTURE: &str = "Page.screencastFrame";
+
+/// What the engine hears of an event. `None` is an event that cannot be made short enough.
+pub(super) fn shortened(name: &str, text: Text) -> Option<Text> {
+    if name == "Runtime.bindingCalled" {
+        return (text.len() <= BINDING_BYTES_MAX).then_some(text);
+    }
+    if text.len() <= STRING_BYTES_MAX
+        || name == PICTURE
+        || !DOMAINS.iter().any(|domain| name.starts_with(domain))
+    {
+        return Some(text);
+    }
+    let cut = cut_strings(&text, STRING_BYTES_MAX);
+    if cut.len() <= EVENT_BYTES_MAX {
+        return Some(cut.into());
+    }
+    let mut event: Value = serde_json::from_str(&cut_strings(&cut, TRIMMED_STRING_BYTES_MAX)).ok()?;
+    trim(&mut event);
+    let trimmed = event.to_string();
+    (trimmed.len() <= EVENT_BYTES_MAX).then(|| trimmed.into())
+}
+
+/// The JSON text with every string in it cut to this length, as it is written there.
+fn cut_strings(text: &str, bytes_max: usize) -> String {
+    let bytes = text.as_bytes();
+    let mut left = String::new();
+    let (mut copied, mut at) = (0, 0);
+    while let Some(quote) = bytes.get(at..).and_then(|rest| memchr(b'"', rest)) {
+        let start = at + quote + 1;
+        let end = string_end(bytes, start);
+        if end - start > bytes_max {
+            left.push_str(&text[copied..cut_at(text, start, start + bytes_max)]);
+            left.push(ELLIPSIS);
+            copied = end;
+        }
+        at = end + 1;
+    }
+    left.push_str(&text[copied..]);
+    left
+}
+
+/// Where the quote is that ends the string which starts here.
+fn string_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        match bytes[at + found] {
+            b'"' => return at + found,
+            _ => at += found + 2,
+        }
+    }
+    bytes.len()
+}
+
+/// The last place before `limit` where the string that starts at `start` may end: within no character, no escape and no pair
+/// of escapes that are one character.
+fn cut_at(text: &str, start: usize, limit: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = start;
+    while let Some(found) = memchr(b'\\', &bytes[at..limit]) {
+        let escape = at + found;
+        let is_pair = bytes[escape + 1] == b'u'
+            && matches!(
+                bytes.get(escape + 2..escape + 4),
+                Some([b'd' | b'D', b'8' | b'9' | b'a'..=b'b' | b'A'..=b'B'])
+            );
+        let length = match bytes[escape + 1] {
+            b'u' if is_pair => 12,
+            b'u' => 6,
+            _ => 2,
+        };
+        if escape + length > limit {
+            return escape;
+        }
+        at = escape + length;
+    }
+    text.floor_char_boundary(limit)
+}
+
+/// Cuts lists and objects to so many members. The protocol's own objects have fewer; headers, cookies and stacks may have
+/// more.
+fn trim(value: &mut Value) {
+    match value {
+        Value::Array(values) => {
+            values.truncate(TRIMMED_MEMBERS_MAX);
+            values.iter_mut().for_each(trim);
+        }
+        Value::Object(members) => {
+            if members.len() > TRIMMED_MEMBERS_MAX {
+                *members = std::mem::take(members).into_iter().take(TRIMMED_MEMBERS_MAX).collect();
+            }
+            members.values_mut().for_each(trim);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(name: &str, params: &Value) -> Text {
+        json!({ "method": name, "params": params, "sessionId": "S" }).to_string().into()
+    }
+
+    fn read(text: &str) -> Value {
+        serde_json::from_str(text).unwrap()
+    }
+
+    /// Long texts are cut wherever they stand in an event, and nothing else of it changes.
+    #[test]
+    fn long_texts() {
+        let long = "a".repeat(2_000_000);
+        let sent = json!({ "requestId": "7.1", "request": { "url": format!("http://a/?{long}"), "headers": { "b": long, "c": "\"d\\" } } });
+        let told = shortened("Network.requestWillBeSent", event("Network.requestWillBeSent", &sent)).unwrap();
+        assert!(told.len() < 3 * STRING_BYTES_MAX);
+        let told = read(&told);
+        assert_eq!((&told["sessionId"], &told["params"]["requestId"]), (&json!("S"), &json!("7.1")));
+        let request = &told["params"]["request"];
+        let url = request["url"].as_str().unwrap();
+        assert!(url.starts_with("http://a/?aaa") && url.ends_with("a…"));
+        assert_eq!(request["headers"]["c"], "\"d\\");
+        assert!(request["headers"]["b"].as_str().unwrap().len() <= STRING_BYTES_MAX + 3);
+    }
+
+    /// Events that are short, or whose text is no page's to choose, pass letter by letter.
+    #[test]
+    fn what_passes() {
+        let long = "a".repeat(2 * EVENT_BYTES_MAX);
+        for (name, words) in [
+            ("Network.requestWillBeSent", "http://a/"),
+            (PICTURE, &*long),
+            ("Tracing.dataCollected", &*long),
+            ("Fetch.requestPaused", &*long),
+            ("Runtime.bindingCalled", &*long),
+        ] {
+            let text = event(name, &json!({ "data": words }));
+            assert_eq!(shortened(name, text.clone()), Some(text), "{name}");
+        }
+        let call = event("Runtime.bindingCalled", &json!({ "payload": "a".repeat(BINDING_BYTES_MAX) }));
+        assert_eq!(shortened("Runtime.bindingCalled", call), None);
+    }
+
+    /// An event of very many short texts loses most of them, and still says whose it is.
+    #[test]
+    fn many_texts() {
+        let headers: serde_json::Map<String, Value> =
+            (0..200_000).map(|number| (format!("h{number}"), json!("value"))).collect();
+        let extra =
+            json!({ "requestId": "7.1", "headers": headers, "zcookies": vec![json!({ "a": "b" }); 100_000] });
+        let told = shortened(
+            "Network.responseReceivedExtraInfo",
+            event("Network.responseReceivedExtraInfo", &extra),
+        );
+        let told = read(&told.unwrap());
+        assert_eq!((&told["sessionId"], &told["params"]["requestId"]), (&json!("S"), &json!("7.1")));
+        assert_eq!(told["params"]["headers"].as_object().unwrap().len(), TRIMMED_MEMBERS_MAX);
+        assert_eq!(told["params"]["zcookies"].as_array().unwrap().len(), TRIMMED_MEMBERS_MAX);
+    }
+
+    /// A cut leaves JSON wherever it falls: in characters of several bytes, in escapes, in pairs of them.
+    #[test]
+    fn cuts() {
+        for unit in ["ä", "😀", r"\n", r#"\""#, r"\\", r"\u00e4", r"\ud83d\ude00", r"\uD83D\uDE00"] {
+            let text = format!(r#"{{"a":"x{}","b":"{unit}"}}"#, unit.repeat(20));
+            let whole = read(&text);
+            for max in 13..40 {
+                let cut = read(&cut_strings(&text, max));
+                let left = cut["a"].as_str().unwrap().trim_end_matches(ELLIPSIS);
+                assert!(whole["a"].as_str().unwrap().starts_with(left), "{unit} {max}: {cut}");
+                assert_eq!(cut["b"], whole["b"], "{unit} {max}");
+            }
+        }
+        assert_eq!(cut_strings(r#"{"a":"without an end"#, 3), r#"{"a":"wit…"#);
+    }
+}

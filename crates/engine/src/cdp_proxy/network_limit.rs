@@ -1,0 +1,497 @@
+//! Bounds what an engine hears of the requests that its pages make. The engine keeps every request of a tab until an agent
+//! sends that tab elsewhere or closes it; where the page goes by itself makes no difference. One Node serves all sessions of
+//! a browser: a page that makes requests without end would end it for want of memory.
+//!
+//! What is beyond the limits is left out request by request, from its first event to its last, so that the engine waits for
+//! no end of one that it knows. All tabs of a context count together, and with each tab its frames and workers. Events that
+//! only tell of the progress of a request are not kept by the engine; so many of them pass in a second.
+//!
+//! Where the engine judges requests (`Fetch.requestPaused`), it needs to know all of one: what is left out, or is too long to
+//! be told, is blocked.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use greenroom_cdp::link::Text;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    Out,
+    long_events::EVENT_BYTES_MAX,
+    message::{Attached, Envelope, OwnIds, call, read, session_of},
+};
+
+/// How many requests of a context the engine hears of. It takes about 10 KB for each. An agent that is sent a list of
+/// thousands reads none of them.
+const REQUESTS_MAX: u32 = 10_000;
+
+/// How long all events of these requests may be.
+const BYTES_MAX: usize = 64 << 20;
+
+/// Navigations are told for longer, since the engine waits for documents by them: until there are so many times as much.
+const NAVIGATIONS_FACTOR: u32 = 2;
+
+/// What passes in each [`SECOND`] of a page's events of progress.
+const PROGRESS_EVENTS_MAX: u32 = 1_000;
+const PROGRESS_BYTES_MAX: usize = 4 << 20;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What the engine has heard of requests.
+#[derive(Default, Clone, Copy)]
+struct Heard {
+    requests: u32,
+    bytes: usize,
+}
+
+/// A tab, or a worker that is no tab's.
+struct Page {
+    /// The context that it is in. Empty where the browser does not say.
+    context: String,
+    /// Since an agent sent it where it is.
+    heard: Heard,
+    /// Requests of which the engine has heard, and that have not ended.
+    open: HashSet<String>,
+    /// Whether an agent can see that requests are left out.
+    is_noticed: bool,
+    /// Since when `progress` counts.
+    since: Instant,
+    progress: Heard,
+}
+
+/// What becomes of an event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The engine hears this.
+    Pass(Text),
+    /// This happens instead.
+    Instead(Vec<Out>),
+}
+
+impl Verdict {
+    fn drop() -> Self {
+        Self::Instead(Vec::new())
+    }
+}
+
+#[derive(Default)]
+pub(super) struct NetworkLimit {
+    /// By their sessions.
+    pages: HashMap<String, Page>,
+    /// The sessions of frames and workers, and the page of each.
+    parts: HashMap<String, String>,
+}
+
+/// What is read of an event.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told<'a> {
+    #[serde(borrow)]
+    request_id: Cow<'a, str>,
+    /// That of the document, which has the number of the request that brought it.
+    #[serde(borrow)]
+    loader_id: Option<Cow<'a, str>>,
+    /// What `Network` calls a request that `Fetch` has paused.
+    #[serde(borrow)]
+    network_id: Option<Cow<'a, str>>,
+}
+
+impl NetworkLimit {
+    /// The browser attaches the engine to a target.
+    pub(super) fn attached(&mut self, parent: Option<&str>, attached: &Attached, now: Instant) {
+        let session = attached.session_id.clone();
+        match parent {
+            Some(parent) => {
+                let page = self.parts.get(parent).map_or(parent, String::as_str).to_owned();
+                self.parts.insert(session, page);
+            }
+            None => {
+                let context = attached.target_info.browser_context_id.clone().unwrap_or_default();
+                self.pages.insert(session, Page::new(context, now));
+            }
+        }
+    }
+
+    pub(super) fn detached(&mut self, session: &str) {
+        self.parts.remove(session);
+        if self.pages.remove(session).is_some() {
+            self.parts.retain(|_, page| page != session);
+        }
+    }
+
+    /// The engine sends a page elsewhere, and has forgotten its requests.
+    pub(super) fn navigates(&mut self, session: &str) {
+        if let Some(page) = self.pages.get_mut(session) {
+            (page.heard, page.is_noticed) = (Heard::default(), false);
+        }
+    }
+
+    /// What becomes of an event of the browser's.
+    pub(super) fn judge(&mut self, name: &str, text: Text, now: Instant, ids: &mut OwnIds) -> Verdict {
+        match name {
+            "Fetch.requestPaused" | "Fetch.authRequired" => self.judge_paused(name, text, now, ids),
+            _ if name.starts_with("Network.") => self.judge_told(name, text, now),
+            _ => Verdict::Pass(text),
+        }
+    }
+
+    fn judge_told(&mut self, name: &str, text: Text, now: Instant) -> Verdict {
+        let Some(told) = told(&text) else { return Verdict::Pass(text) };
+        let session = self.page_of(&text, now);
+        let is_navigation = told.loader_id.as_ref() == Some(&told.request_id);
+        let is_full = self.is_full(&session, is_navigation);
+        let Some(page) = self.pages.get_mut(&session) else { return Verdict::drop() };
+        let is_open = match name {
+            "Network.loadingFinished" | "Network.loadingFailed" | "Network.webSocketClosed" => {
+                page.open.remove(&*told.request_id)
+            }
+            _ => page.open.contains(&*told.request_id),
+        };
+        if is_full && !is_open {
+            return page.left_out(&session);
+        }
+        match name {
+            "Network.dataReceived"
+            | "Network.eventSourceMessageReceived"
+            | "Network.resourceChangedPriority"
+            | "Network.webSocketFrameError"
+            | "Network.webSocketFrameReceived"
+            | "Network.webSocketFrameSent" => {
+                return if page.progresses(text.len(), now) { Verdict::Pass(text) } else { Verdict::drop() };
+            }
+            // A redirection is a request of its own to the engine, with the same number.
+            "Network.requestWillBeSent" | "Network.webSocketCreated" => {
+                page.heard.requests = page.heard.requests.saturating_add(1);
+                page.open.insert(told.request_id.into_owned());
+            }
+            _ => {}
+        }
+        page.heard.bytes = page.heard.bytes.saturating_add(text.len());
+        Verdict::Pass(text)
+    }
+
+    /// A request waits for what the engine says of it. Its first event at `Network` may come before this one or after it.
+    fn judge_paused(&mut self, name: &str, text: Text, now: Instant, ids: &mut OwnIds) -> Verdict {
+        let Some(paused) = told(&text) else { return Verdict::Pass(text) };
+        let session = self.page_of(&text, now);
+        let block = |ids: &mut OwnIds| {
+            let (method, mut params) = match name {
+                "Fetch.requestPaused" => ("Fetch.failRequest", json!({ "errorReason": "BlockedByClient" })),
+                _ => {
+                    let cancel = json!({ "response": "CancelAuth" });
+                    ("Fetch.continueWithAuth", json!({ "authChallengeResponse": cancel }))
+                }
+            };
+            params["requestId"] = Value::from(&*paused.request_id);
+            Out::ToBrowser(call(ids.next(), session_of(&text), method, &params))
+        };
+        let is_full = self.is_full(&session, paused.network_id.is_some() && is_document(&text));
+        let Some(page) = self.pages.get_mut(&session) else { return Verdict::Instead(vec![block(ids)]) };
+        // One without this number is continued by the engine at once.
+        if let Some(id) = paused.network_id.as_deref().filter(|_| name == "Fetch.requestPaused") {
+            if is_full && !page.open.contains(id) {
+                let Verdict::Instead(mut out) = page.left_out(&session) else { return Verdict::drop() };
+                out.push(block(ids));
+                return Verdict::Instead(out);
+            }
+            page.open.insert(id.to_owned());
+        }
+        let text = match text.len() {
+            0..=EVENT_BYTES_MAX => text.clone(),
+            _ => match without_body(&text) {
+                Some(text) => text,
+                None => return Verdict::Instead(vec![block(ids)]),
+            },
+        };
+        page.heard.bytes = page.heard.bytes.saturating_add(text.len());
+        Verdict::Pass(text)
+    }
+
+    /// The session of the page that an event is of. One that the browser has not named before is taken for a page.
+    fn page_of(&mut self, text: &str, now: Instant) -> String {
+        let session = session_of(text).unwrap_or_default();
+        let page = self.parts.get(session).map_or(session, String::as_str).to_owned();
+        if !self.pages.contains_key(&page) {
+            self.pages.insert(page.clone(), Page::new(String::new(), now));
+        }
+        page
+    }
+
+    /// Whether the engine has heard of as many requests of a page's context as it may.
+    fn is_full(&self, session: &str, is_navigation: bool) -> bool {
+        let Some(context) = self.pages.get(session).map(|page| &page.context) else { return true };
+        let factor = if is_navigation { NAVIGATIONS_FACTOR } else { 1 };
+        let all = self.pages.values().filter(|page| page.context == *context).fold(
+            Heard::default(),
+            |all, Page { heard, .. }| Heard {
+                requests: all.requests.saturating_add(heard.requests),
+                bytes: all.bytes.saturating_add(heard.bytes),
+            },
+        );
+        all.requests >= REQUESTS_MAX * factor || all.bytes >= BYTES_MAX * factor as usize
+    }
+}
+
+impl Page {
+    fn new(context: String, now: Instant) -> Self {
+        let (heard, progress) = (Heard::default(), Heard::default());
+        Self { context, heard, open: HashSet::new(), is_noticed: false, since: now, progress }
+    }
+
+    /// Counts an event of progress, and says whether it passes.
+    fn progresses(&mut self, bytes: usize, now: Instant) -> bool {
+        if now.duration_since(self.since) >= SECOND {
+            (self.since, self.progress) = (now, Heard::default());
+        }
+        self.progress.requests = self.progress.requests.saturating_add(1);
+        self.progress.bytes = self.progress.bytes.saturating_add(bytes);
+        self.progress.requests <= PROGRESS_EVENTS_MAX && self.progress.bytes <= PROGRESS_BYTES_MAX
+    }
+
+    /// Drops an event. The first time the engine hears that there are more, as a message of the page's console.
+    fn left_out(&mut self, session: &str) -> Verdict {
+        if std::mem::replace(&mut self.is_noticed, true) || session.is_empty() {
+            return Verdict::drop();
+        }
+        let text = format!(
+            "greenroom: the tabs of this session have made more than {REQUESTS_MAX} requests, or {} MiB of them; further \
+             ones are not listed until a tab is sent to another address by its agent, or closed",
+            BYTES_MAX >> 20
+        );
+        let entry = json!({ "source": "other", "level": "warning", "text": text, "timestamp": 0 });
+        let event = json!({ "method": "Log.entryAdded", "params": { "entry": entry }, "sessionId": session });
+        Verdict::Instead(vec![Out::ToEngine(event.to_string().into())])
+    }
+}
+
+fn told(text: &str) -> Option<Told<'_>> {
+    read(serde_json::from_str::<Envelope<'_>>(text).ok()?.params)
+}
+
+/// Whether a request that waits is for a document.
+fn is_document(text: &str) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Paused<'a> {
+        #[serde(borrow)]
+        resource_type: Cow<'a, str>,
+    }
+    let event = serde_json::from_str::<Envelope<'_>>(text).ok();
+    event
+        .and_then(|event| read::<Paused<'_>>(event.params))
+        .is_some_and(|paused| paused.resource_type == "Document")
+}
+
+/// A request that waits, without what it sends; the browser sends that all the same. `None` is one that is still too long:
+/// its address and headers are what the engine judges, so they are not cut.
+fn without_body(text: &str) -> Option<Text> {
+    let mut event: Value = serde_json::from_str(text).ok()?;
+    let request = event.get_mut("params")?.get_mut("request")?.as_object_mut()?;
+    request.remove("postData");
+    request.remove("postDataEntries");
+    let text = event.to_string();
+    (text.len() <= EVENT_BYTES_MAX).then(|| text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENT: &str = "Network.requestWillBeSent";
+    const FINISHED: &str = "Network.loadingFinished";
+    const PAUSED: &str = "Fetch.requestPaused";
+
+    /// The limit, and what it needs.
+    struct Stage {
+        limit: NetworkLimit,
+        ids: OwnIds,
+        now: Instant,
+        /// How many requests [`Stage::fill`] has made, which has these numbers for them.
+        made: u32,
+    }
+
+    impl Stage {
+        /// Tabs `A` and `B` are in one context, `C` in another. `W` is a worker of `A`.
+        fn new() -> Self {
+            let mut stage =
+                Self { limit: NetworkLimit::default(), ids: OwnIds::default(), now: Instant::now(), made: 0 };
+            for (session, parent, context) in
+                [("A", None, "1"), ("B", None, "1"), ("C", None, "2"), ("W", Some("A"), "1")]
+            {
+                let info = json!({ "targetId": session, "type": "page", "browserContextId": context });
+                let attached = json!({ "sessionId": session, "targetInfo": info });
+                stage.limit.attached(parent, &serde_json::from_value(attached).unwrap(), stage.now);
+            }
+            stage
+        }
+
+        fn says(&mut self, session: &str, name: &str, params: &Value) -> Verdict {
+            let text = json!({ "method": name, "params": params, "sessionId": session }).to_string();
+            self.limit.judge(name, text.into(), self.now, &mut self.ids)
+        }
+
+        fn passes(&mut self, session: &str, name: &str, request: &str) -> bool {
+            matches!(self.says(session, name, &json!({ "requestId": request })), Verdict::Pass(_))
+        }
+
+        /// Makes new requests until one is not told of, and says how many were.
+        fn fill(&mut self, session: &str) -> u32 {
+            let first = self.made;
+            loop {
+                let request = self.made.to_string();
+                if !self.passes(session, SENT, &request) {
+                    return self.made - first;
+                }
+                self.made += 1;
+            }
+        }
+    }
+
+    /// What the engine is told of a full context, once: a warning in the page's console.
+    fn is_notice(verdict: &Verdict, session: &str) -> bool {
+        let Verdict::Instead(out) = verdict else { return false };
+        let [Out::ToEngine(text)] = &out[..] else { return false };
+        text.contains("Log.entryAdded") && session_of(text) == Some(session)
+    }
+
+    /// A page makes requests without end, by itself, its workers and its popups: the engine hears of so many, and of each of
+    /// these until its end. Of others it hears nothing but that there are some. Other contexts are heard as ever.
+    #[test]
+    fn a_storm() {
+        let mut stage = Stage::new();
+        assert!(stage.passes("W", SENT, "first") && stage.passes("B", SENT, "second"));
+        for number in 2..REQUESTS_MAX {
+            assert!(stage.passes("A", SENT, &number.to_string()));
+        }
+        assert!(is_notice(&stage.says("W", SENT, &json!({ "requestId": "more" })), "A"));
+        for name in [SENT, "Network.requestWillBeSentExtraInfo", "Network.responseReceived", FINISHED] {
+            for session in ["A", "W"] {
+                assert_eq!(
+                    stage.says(session, name, &json!({ "requestId": "more" })),
+                    Verdict::drop(),
+                    "{name}"
+                );
+            }
+        }
+        assert!(is_notice(&stage.says("B", SENT, &json!({ "requestId": "more" })), "B"));
+        // Redirected, answered, and over. A worker's request may end in the page's session.
+        for name in [SENT, "Network.responseReceived", "Network.dataReceived", FINISHED] {
+            assert!(stage.passes("A", name, "first"), "{name}");
+        }
+        assert!(!stage.passes("A", FINISHED, "first"), "it is over");
+        assert!(stage.passes("C", SENT, "more"));
+        // What is not of a request passes.
+        assert!(matches!(stage.says("A", "Network.policyUpdated", &json!({})), Verdict::Pass(_)));
+        assert!(matches!(stage.says("A", "Page.frameNavigated", &json!({})), Verdict::Pass(_)));
+    }
+
+    /// The engine forgets the requests of a tab when an agent sends it elsewhere or closes it, and hears of new ones.
+    #[test]
+    fn forgotten() {
+        let mut stage = Stage::new();
+        assert_eq!(stage.fill("A"), REQUESTS_MAX);
+        stage.limit.navigates("A");
+        assert_eq!(stage.fill("A"), REQUESTS_MAX);
+        stage.limit.navigates("B");
+        assert_eq!(stage.fill("B"), 0, "these were not its own");
+        stage.limit.detached("W");
+        assert_eq!(stage.fill("A"), 0, "a worker that ends takes nothing with it");
+        stage.limit.detached("A");
+        assert_eq!(stage.fill("B"), REQUESTS_MAX);
+        assert!(stage.limit.parts.is_empty() && stage.limit.pages.len() == 2);
+    }
+
+    /// Few requests that say a lot count for as much as many. Documents are told of for longer, but not for ever.
+    #[test]
+    fn long_requests_and_documents() {
+        let mut stage = Stage::new();
+        let long = "a".repeat(EVENT_BYTES_MAX);
+        let mut told = 0;
+        while let Verdict::Pass(text) =
+            stage.says("A", SENT, &json!({ "requestId": told.to_string(), "url": long }))
+        {
+            told += text.len();
+        }
+        assert!(told > BYTES_MAX - 2 * EVENT_BYTES_MAX && told < BYTES_MAX + 2 * EVENT_BYTES_MAX, "{told}");
+
+        let mut stage = Stage::new();
+        assert_eq!(stage.fill("A"), REQUESTS_MAX);
+        let document =
+            |number: u32| json!({ "requestId": format!("d{number}"), "loaderId": format!("d{number}") });
+        let told =
+            (0..).take_while(|number| matches!(stage.says("A", SENT, &document(*number)), Verdict::Pass(_)));
+        assert_eq!(told.count() as u32, REQUESTS_MAX * (NAVIGATIONS_FACTOR - 1));
+    }
+
+    /// Progress is told as far as the engine can follow, in each second anew, and counts for nothing else.
+    #[test]
+    fn progress() {
+        let mut stage = Stage::new();
+        let frame = "Network.webSocketFrameReceived";
+        assert!(stage.passes("A", "Network.webSocketCreated", "socket"));
+        for _ in 0..20 {
+            let told = (0..5_000).filter(|_| stage.passes("A", frame, "socket")).count();
+            assert_eq!(told as u32, PROGRESS_EVENTS_MAX);
+            stage.now += SECOND;
+        }
+        let long = json!({ "requestId": "socket", "payloadData": "a".repeat(EVENT_BYTES_MAX / 2) });
+        let told = (0..100).filter(|_| matches!(stage.says("A", frame, &long), Verdict::Pass(_)));
+        assert_eq!(told.count(), 7);
+        assert_eq!(stage.limit.pages["A"].heard.requests, 1);
+    }
+
+    /// What goes to the browser, as method and parameters.
+    fn answered(verdict: &Verdict) -> Option<(String, Value)> {
+        let Verdict::Instead(out) = verdict else { return None };
+        let Some(Out::ToBrowser(text)) = out.last() else { return None };
+        let mut call: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(call["sessionId"], "A");
+        Some((call["method"].as_str().unwrap().to_owned(), call["params"].take()))
+    }
+
+    /// A request that waits for the engine is blocked where the engine will not hear of it, never let go on. One that the
+    /// engine knows from either event goes its way.
+    #[test]
+    fn paused_requests() {
+        let mut stage = Stage::new();
+        let paused = |id: &str| json!({ "requestId": "interception", "networkId": id, "request": { "url": "http://a/" } });
+        assert!(matches!(stage.says("A", PAUSED, &paused("early")), Verdict::Pass(_)));
+        stage.fill("A");
+        assert!(stage.passes("A", SENT, "early"));
+        assert!(matches!(stage.says("A", PAUSED, &paused("0")), Verdict::Pass(_)), "it is known");
+        let blocked = json!({ "requestId": "interception", "errorReason": "BlockedByClient" });
+        let expected = Some(("Fetch.failRequest".to_owned(), blocked));
+        assert_eq!(answered(&stage.says("A", PAUSED, &paused("more"))), expected);
+        assert!(!stage.passes("A", SENT, "more"));
+        // The engine itself has these go on.
+        assert!(stage.passes("A", PAUSED, "without a number at `Network`"));
+    }
+
+    /// The address and the headers of a request that waits are never shortened. What it sends is left out if it is long, and
+    /// a request that is too long without it is blocked.
+    #[test]
+    fn long_paused_requests() {
+        let mut stage = Stage::new();
+        let long = "a".repeat(2 * EVENT_BYTES_MAX);
+        let upload = json!({ "url": "http://a/", "postData": long, "postDataEntries": [{ "bytes": long }] });
+        let paused = json!({ "requestId": "interception", "networkId": "1", "request": upload });
+        let Verdict::Pass(text) = stage.says("A", PAUSED, &paused) else { panic!("it is blocked") };
+        let told: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (&told["params"]["request"], &told["sessionId"]),
+            (&json!({ "url": "http://a/" }), &json!("A"))
+        );
+        for request in [json!({ "url": long }), json!({ "url": "http://a/", "headers": { "a": long } })] {
+            let paused = json!({ "requestId": "interception", "networkId": "2", "request": request });
+            let (method, _) = answered(&stage.says("A", PAUSED, &paused)).unwrap();
+            assert_eq!(method, "Fetch.failRequest");
+            let (method, params) = answered(&stage.says("A", "Fetch.authRequired", &paused)).unwrap();
+            assert_eq!(method, "Fetch.continueWithAuth");
+            assert_eq!(params["authChallengeResponse"]["response"], "CancelAuth");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a page can make the engine keep of its requests. One Node serves all seats of a browser.
+
+use serde_json::json;
+
+use super::{Kind, SharedBrowser, SharedSeat};
+
+/// Makes so many requests that need no network, a few hundred at a time.
+const MANY: &str = "async () => {
+    const url = URL.createObjectURL(new Blob(['x']));
+    for (let i = 0; i < 10; i++)
+        await Promise.all(Array.from({ length: 200 }, (_, j) => fetch(`${url}#${i}-${j}`).catch(() => {})));
+}";
+
+impl SharedSeat {
+    /// The requests that the engine lists, one a line.
+    async fn requests(&mut self) -> Vec<String> {
+        let listed = self.call("browser_network_requests", json!({ "static": true })).await;
+        listed.lines().filter(|line| line.contains("[GET]")).map(str::to_owned).collect()
+    }
+}
+
+/// The engine hears of an address of 2 MB that it is long, not all of it, wherever the page uses it.
+#[tokio::test]
+async fn long_addresses() {
+    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let mut seat = browser.seat().await;
+    seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=page") })).await;
+    seat.evaluate("() => fetch('/title?t=' + 'a'.repeat(1.9e6)).then(() => {}, () => {})").await;
+    let requests = seat.requests().await;
+    let long = requests.iter().find(|line| line.contains("?t=aaa")).unwrap();
+    assert!(long.len() < 200_000 && long.contains("a…"), "{} bytes", long.len());
+
+    seat.evaluate("() => { location.hash = 'a'.repeat(1.9e6) }").await;
+    let tabs = seat.call("browser_tabs", json!({ "action": "list" })).await;
+    assert!(tabs.contains("#aaa") && tabs.len() < 200_000, "{} bytes", tabs.len());
+    seat.seat.close().await;
+    browser.end().await;
+}
+
+/// A page makes requests without end: the engine hears of so many, and says so. Nothing waits for the others, and a route
+/// that an agent has set is not gone around by them. A neighbour is heard as ever, and from the next address on requests are
+/// listed again.
+#[tokio::test]
+async fn requests_without_end() {
+    let network =
+        |options: &mut greenroom_engine::PlaywrightOptions| options.caps = vec!["network".to_owned()];
+    let browser = SharedBrowser::start_with(Kind::HeadlessShell, network).await;
+    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+    let page = browser.site.url("/title?t=page");
+    for seat in [&mut hostile, &mut neighbour] {
+        seat.call("browser_navigate", json!({ "url": page })).await;
+    }
+    for _ in 0..6 {
+        hostile.evaluate(MANY).await;
+    }
+    assert_eq!(hostile.requests().await.len(), 10_000);
+    let console = hostile.call("browser_console_messages", json!({ "level": "warning" })).await;
+    assert!(console.contains("have made more than 10000 requests"), "{console}");
+
+    let status = "() => fetch('/title?t=more').then((response) => response.status, () => 'blocked')";
+    assert_eq!(hostile.evaluate(status).await, json!(200));
+    hostile.call("browser_route", json!({ "pattern": "**/*", "status": 418 })).await;
+    assert_eq!(hostile.evaluate(status).await, json!("blocked"), "the engine cannot judge it");
+    hostile.call("browser_unroute", json!({})).await;
+    assert_eq!(hostile.evaluate(status).await, json!(200));
+
+    neighbour.evaluate("() => fetch('/title?t=own').then(() => {})").await;
+    assert!(neighbour.requests().await.iter().any(|line| line.contains("t=own")));
+
+    hostile.call("browser_navigate", json!({ "url": page })).await;
+    hostile.evaluate("() => fetch('/title?t=again').then(() => {})").await;
+    let requests = hostile.requests().await;
+    assert!(requests.len() == 2 && requests[1].contains("t=again"), "{requests:?}");
+    for seat in [hostile, neighbour] {
+        seat.seat.close().await;
+    }
+    browser.end().await;
+}
