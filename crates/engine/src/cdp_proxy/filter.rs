@@ -41,6 +41,16 @@ fn is_value(answer: &str) -> bool {
     head.contains(r#""result":{"result":{"#)
 }
 
+/// How long a picture or a file may be that an engine asks a page for, in base64. Node takes more than a second for it, in
+/// which other sessions wait; of an answer that is much longer greenroom passes nothing on.
+const PICTURE_BYTES_MAX: usize = 48 << 20;
+
+/// Whether an answer of the browser carries a picture or a file.
+fn is_picture(answer: &str) -> bool {
+    let head = answer.get(..64).unwrap_or(answer);
+    head.contains(r#""result":{"data":""#)
+}
+
 /// One connection of an engine.
 pub(super) struct Filter {
     ids: OwnIds,
@@ -170,6 +180,14 @@ impl Filter {
                     );
                     return vec![Out::ToEngine(thrown(id, session_of(&text), &why))];
                 }
+                Kind::Answer(id) if text.len() > PICTURE_BYTES_MAX && is_picture(&text) => {
+                    let why = format!(
+                        "the picture is too long: {} bytes, and {PICTURE_BYTES_MAX} are allowed: take it as JPEG \
+                         (`type: \"jpeg\"`), leave the full page out, or take an element of it",
+                        text.len()
+                    );
+                    return vec![Out::ToEngine(refusal(id, session_of(&text), &why))];
+                }
                 Kind::Answer(id) => {
                     contexts.answered(id, &text);
                     let then = clipboard.engine_is_answered(id, &mut self.ids);
@@ -297,6 +315,22 @@ mod tests {
         assert_eq!(serde_json::from_str::<Value>(text).unwrap()["params"]["bounds"]["width"], 16_384);
         let odd: Text = r#"{"id":1, "method":"Input.insertText","params":{"text":"\ud800"}}"#.into();
         assert_eq!(filter.engine_says(&odd, Instant::now()), Ok(vec![Out::ToBrowser(odd)]));
+    }
+
+    /// A picture that is too long is an error with words; the engine does not get to read it. Others pass letter by letter.
+    #[test]
+    fn long_pictures() {
+        let mut filter = Filter::new(&Targets::OwnContexts);
+        let mut heard = |bytes: usize| {
+            let text = format!(r#"{{"id":7,"result":{{"data":"{}"}},"sessionId":"S"}}"#, "a".repeat(bytes));
+            let out = filter.browser_says(text.clone().into(), Instant::now());
+            let [Out::ToEngine(heard)] = &out[..] else { panic!("{} messages", out.len()) };
+            if **heard == text { None } else { Some(serde_json::from_str::<Value>(heard).unwrap()) }
+        };
+        assert_eq!(heard(PICTURE_BYTES_MAX - 100), None);
+        let refused = heard(PICTURE_BYTES_MAX).unwrap();
+        assert_eq!((&refused["id"], &refused["sessionId"]), (&json!(7), &json!("S")));
+        assert!(refused["error"]["message"].as_str().unwrap().contains("take it as JPEG"), "{refused}");
     }
 
     /// Requests without end and long texts are bounded whatever the engine's targets are, from the page's next address on

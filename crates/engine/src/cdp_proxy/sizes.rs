@@ -10,8 +10,12 @@ use serde_json::Value;
 
 use super::rules::Params;
 
-/// The most pixels of a picture. A page of 1,280 pixels may be 52,000 long; its picture takes 256 MiB before it is encoded.
-const PICTURE_PIXELS_MAX: f64 = 67_108_864.0;
+/// The most pixels of a picture: those of the largest page. One of 1,280 pixels may be 26,000 long. The browser answers nobody
+/// while it compresses a picture, up to 2 s for this one.
+const PICTURE_PIXELS_MAX: u32 = PIXELS_MAX;
+
+/// A picture of more pixels than a screen has is compressed in haste. Of a page of noise that takes half the time.
+const HASTE_PIXELS: f64 = 4_194_304.0;
 
 /// The longest side of a picture: a page of that length has more than a thousand screens.
 const PICTURE_SIDE_MAX: f64 = 1_000_000.0;
@@ -60,7 +64,7 @@ pub(super) fn device_metrics(params: &mut Params) -> Result<(), String> {
     }
     match params.get("viewport") {
         None => Ok(()),
-        Some(Value::Object(viewport)) => picture(viewport),
+        Some(Value::Object(viewport)) => picture(viewport).map(drop),
         Some(_) => Err("`viewport` is not an object".to_owned()),
     }
 }
@@ -69,7 +73,12 @@ pub(super) fn device_metrics(params: &mut Params) -> Result<(), String> {
 pub(super) fn screenshot(params: &mut Params) -> Result<(), String> {
     match params.get("clip") {
         None | Some(Value::Null) => Ok(()),
-        Some(Value::Object(clip)) => picture(clip),
+        Some(Value::Object(clip)) => {
+            if picture(clip)? > HASTE_PIXELS {
+                params.insert("optimizeForSpeed".to_owned(), true.into());
+            }
+            Ok(())
+        }
         Some(_) => Err("`clip` is not an object".to_owned()),
     }
 }
@@ -84,17 +93,18 @@ pub(super) fn paper(params: &mut Params) -> Result<(), String> {
     Ok(())
 }
 
-fn picture(clip: &Params) -> Result<(), String> {
+/// The pixels of a picture, if it is not too large.
+fn picture(clip: &Params) -> Result<f64, String> {
     let scale = number(clip, "scale")?.unwrap_or(1.0);
     let side = |name| Ok::<_, String>(number(clip, name)?.unwrap_or_default().max(1.0) * scale);
     let (width, height) = (side("width")?, side("height")?);
-    if width.max(height) > PICTURE_SIDE_MAX || width * height > PICTURE_PIXELS_MAX {
+    if width.max(height) > PICTURE_SIDE_MAX || width * height > f64::from(PICTURE_PIXELS_MAX) {
         return Err(format!(
             "a picture of {width:.0} x {height:.0} pixels is too large, at most {PICTURE_PIXELS_MAX} are drawn at once: \
              leave the full page out, make the page smaller, or take an element of it"
         ));
     }
-    Ok(())
+    Ok(width * height)
 }
 
 /// Cuts two sides down to the limits of a page, the second one more where both together are too much. Says how many pixels
@@ -172,15 +182,27 @@ mod tests {
                 json!({ "clip": { "x": 0, "y": 0, "width": width, "height": height, "scale": scale } }),
             )
         };
-        assert!(clip(1280.0, 50_000.0, 1.0).is_ok());
+        assert!(clip(1280.0, 26_000.0, 1.0).is_ok());
+        assert!(clip(7680.0, 4320.0, 1.0).is_ok(), "the largest page");
         assert!(of(screenshot, json!({ "format": "png" })).is_ok());
         for (width, height, scale) in
-            [(1280.0, 60_000.0, 1.0), (1280.0, 720.0, 100.0), (1.0, 1e7, 1.0), (-1.0, 1e12, 1.0)]
+            [(1280.0, 27_000.0, 1.0), (1280.0, 720.0, 100.0), (1.0, 1e7, 1.0), (-1.0, 1e12, 1.0)]
         {
             assert!(clip(width, height, scale).is_err(), "{width} {height} {scale}");
         }
         assert!(of(paper, json!({ "paperWidth": 8.5, "paperHeight": 200 })).is_ok());
         assert!(of(paper, json!({ "paperWidth": 8.5, "paperHeight": 1e9 })).is_err());
+    }
+
+    /// A large picture is compressed in haste, a usual one as the engine asks for it.
+    #[test]
+    fn haste() {
+        let of = |height: u32| {
+            let clip = json!({ "width": 1280, "height": height });
+            of(screenshot, json!({ "clip": clip, "optimizeForSpeed": false })).unwrap()["optimizeForSpeed"]
+                .take()
+        };
+        assert_eq!((of(1_080), of(15_000)), (json!(false), json!(true)));
     }
 
     /// What is no number is refused.

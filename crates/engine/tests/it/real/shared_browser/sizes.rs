@@ -90,6 +90,39 @@ async fn tabs_and_titles_are_bounded() {
     browser.end().await;
 }
 
+/// A picture of noise is long however small it is made: the call fails by name before the engine has to read it, and says how
+/// it can be had. A long page of text is no such picture, and one that is too long for any picture is refused at once.
+#[tokio::test]
+async fn long_pictures() {
+    let patient = |options: &mut greenroom_engine::PlaywrightOptions| options.timeout_action = Some(PATIENCE);
+    let browser = SharedBrowser::start_with(Kind::HeadlessShell, patient).await;
+    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+    for seat in [&mut hostile, &mut neighbour] {
+        seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=page") })).await;
+    }
+    hostile.evaluate(NOISE).await;
+    let picture = |format: &str| json!({ "type": format, "fullPage": true });
+    let noise = hostile.reply("browser_take_screenshot", picture("png")).await;
+    assert!(noise.is_failure() && text(&noise).contains("take it as JPEG"), "{}", text(&noise));
+    hostile.call("browser_take_screenshot", picture("jpeg")).await;
+
+    let lines = |count: u32| {
+        format!(
+            "() => {{ document.body.innerHTML = '<p style=\"margin:0;height:20px\">A line of text</p>'.repeat({count}); }}"
+        )
+    };
+    hostile.evaluate(&lines(750)).await;
+    hostile.call("browser_take_screenshot", picture("png")).await;
+    hostile.evaluate(&lines(1_500)).await;
+    let long = hostile.reply("browser_take_screenshot", picture("jpeg")).await;
+    assert!(long.is_failure() && text(&long).contains("is too large"), "{}", text(&long));
+    assert_eq!(neighbour.evaluate("() => document.title").await, "page");
+    for seat in [hostile, neighbour] {
+        seat.seat.close().await;
+    }
+    browser.end().await;
+}
+
 /// Pages of absurd sizes, and pictures of them, one after the other: the browser lives, the neighbour's calls are answered,
 /// and the machine keeps its memory.
 #[tokio::test]
@@ -130,6 +163,25 @@ async fn survives(kind: Kind, attacks: &[&str]) {
     neighbour.seat.close().await;
     browser.end().await;
 }
+
+/// Makes a page of noise, 1280x11000: 42 MB of it, which nothing compresses.
+const NOISE: &str = "() => {
+    document.body.style.margin = 0;
+    document.body.innerHTML = '';
+    for (let part = 1; part <= 11; part++) {
+        const canvas = Object.assign(document.createElement('canvas'), { width: 1280, height: 1000 });
+        canvas.style.display = 'block';
+        document.body.append(canvas);
+        const context = canvas.getContext('2d'), data = context.createImageData(1280, 1000);
+        const pixels = new Uint32Array(data.data.buffer);
+        let state = part;
+        for (let i = 0; i < pixels.length; i++) {
+            state ^= state << 13; state ^= state >>> 17; state ^= state << 5;
+            pixels[i] = state | 0xff000000;
+        }
+        context.putImageData(data, 0, 0);
+    }
+}";
 
 /// Scripts of a page, each followed by pictures of what it made.
 const QUICK: [&str; 6] = [
