@@ -1,6 +1,7 @@
 //! Bounds the console messages and uncaught errors of a page that an engine hears of. One Node serves all sessions of a
-//! browser, and keeps what a page writes until that page goes elsewhere: a page that writes without end would keep Node from
-//! all others, and then end it for want of memory.
+//! browser, and keeps what a page writes until an agent looks at that page or sends it elsewhere: a page that writes without
+//! end would keep Node from all others, and then end it for want of memory. Where a page goes by itself, and which workers
+//! it starts, makes no difference.
 //!
 //! The first message beyond a limit becomes a notice that there are more; what follows is dropped until the limit is over.
 
@@ -16,8 +17,6 @@ use super::message::session_of;
 const CONSOLE: &str = "Runtime.consoleAPICalled";
 /// The events that are counted: console messages, uncaught errors, and what the browser itself reports of a page.
 const COUNTED: [&str; 3] = [CONSOLE, "Runtime.exceptionThrown", "Log.entryAdded"];
-/// The event of a document that makes way for the next one. The engine then forgets the messages of the page.
-const NEXT_DOCUMENT: &str = "Runtime.executionContextsCleared";
 
 /// How many messages of a page pass in each [`SECOND`]. The engine takes about 0.1 ms for one; a page that means them to be
 /// read writes a few.
@@ -27,15 +26,16 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How long a message may be. An agent is sent far less of it.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// What passes of one document: Node keeps it, and with 16 pages of a browser it is half of what Node may have at most.
-const DOCUMENT_BYTES_MAX: usize = 64 << 20;
+/// What passes of one page until an agent sends it elsewhere: Node keeps it, and with 16 pages of a browser it is half of what
+/// Node may have at most.
+const PAGE_BYTES_MAX: usize = 64 << 20;
 
 /// What a page has written.
 struct Written {
     /// Since when `count` counts.
     since: Instant,
     count: u32,
-    /// What has passed of this document.
+    /// What has passed since an agent sent the page where it is.
     bytes: usize,
 }
 
@@ -44,21 +44,15 @@ struct Written {
 pub(super) struct ConsoleLimit(HashMap<String, Written>);
 
 impl ConsoleLimit {
-    /// What becomes of an event: it passes, becomes a notice, or is dropped.
-    pub(super) fn judge(&mut self, name: &str, text: Text, now: Instant) -> Option<Text> {
-        if name == NEXT_DOCUMENT {
-            self.0.remove(session_of(&text).unwrap_or_default());
-            return Some(text);
-        }
+    /// What becomes of an event of a page, or of one of its frames or workers: it passes, becomes a notice, or is dropped.
+    pub(super) fn judge(&mut self, page: &str, name: &str, text: Text, now: Instant) -> Option<Text> {
         if !COUNTED.contains(&name) {
             return Some(text);
         }
-        // Of a browser that does not say it, all messages count together.
-        let session = session_of(&text).unwrap_or_default();
         let fresh = || Written { since: now, count: 0, bytes: 0 };
-        let written = match self.0.get_mut(session) {
+        let written = match self.0.get_mut(page) {
             Some(written) => written,
-            None => self.0.entry(session.to_owned()).or_insert_with(fresh),
+            None => self.0.entry(page.to_owned()).or_insert_with(fresh),
         };
         if now.duration_since(written.since) >= SECOND {
             (written.since, written.count) = (now, 0);
@@ -82,15 +76,22 @@ impl ConsoleLimit {
         let before = written.bytes;
         written.bytes += text.len();
         match written.bytes {
-            0..=DOCUMENT_BYTES_MAX => Some(text),
-            _ if before <= DOCUMENT_BYTES_MAX => notice(
+            0..=PAGE_BYTES_MAX => Some(text),
+            _ if before <= PAGE_BYTES_MAX => notice(
                 &text,
                 &format!(
-                    "this page has written {} MiB to its console; the rest is left out until it goes elsewhere",
-                    DOCUMENT_BYTES_MAX >> 20
+                    "this page has written {} MiB to its console; the rest is left out until its agent sends it elsewhere",
+                    PAGE_BYTES_MAX >> 20
                 ),
             ),
             _ => None,
+        }
+    }
+
+    /// The engine sends a page elsewhere, and has forgotten its messages.
+    pub(super) fn navigates(&mut self, page: &str) {
+        if let Some(written) = self.0.get_mut(page) {
+            written.bytes = 0;
         }
     }
 
@@ -129,7 +130,8 @@ mod tests {
     }
 
     fn judge(limit: &mut ConsoleLimit, text: Text, now: Instant) -> Option<Text> {
-        limit.judge(CONSOLE, text, now)
+        let page = session_of(&text).unwrap_or_default().to_owned();
+        limit.judge(&page, CONSOLE, text, now)
     }
 
     /// A page that writes without end is heard up to the limit, then once more of that, and again in the next second; its
@@ -151,8 +153,8 @@ mod tests {
         assert_eq!(limit.0.len(), 1);
     }
 
-    /// A message that is too long is left out by name, whatever it says; so is an uncaught error. A document is heard up to
-    /// its limit however slowly it writes, and the next one from the beginning.
+    /// A message that is too long is left out by name, whatever it says; so is an uncaught error. A page is heard up to
+    /// its limit however slowly it writes and whatever it loads, and from where an agent sends it on from the beginning.
     #[test]
     fn long_messages() {
         let (mut limit, mut now) = (ConsoleLimit::default(), Instant::now());
@@ -162,7 +164,7 @@ mod tests {
         assert!(said.contains(r#""executionContextId":3"#), "{said}");
         let error = json!({ "method": COUNTED[1], "params": { "exceptionDetails": {
             "text": "x".repeat(MESSAGE_BYTES_MAX), "executionContextId": 4 } }, "sessionId": "A" });
-        let said = limit.judge(COUNTED[1], error.to_string().into(), now).unwrap();
+        let said = limit.judge("A", COUNTED[1], error.to_string().into(), now).unwrap();
         assert!(said.contains(r#""executionContextId":4"#) && kind_of(&said) == CONSOLE, "{said}");
 
         let half = message("A", &"x".repeat(MESSAGE_BYTES_MAX / 2));
@@ -171,10 +173,14 @@ mod tests {
             now += SECOND;
             heard.extend(judge(&mut limit, half.clone(), now));
         }
-        assert!(heard.iter().map(|text| text.len()).sum::<usize>() < DOCUMENT_BYTES_MAX + 1_000);
-        assert!(heard.len() > 100 && heard.last().unwrap().contains("until it goes elsewhere"));
-        let next = json!({ "method": NEXT_DOCUMENT, "params": {}, "sessionId": "A" });
-        assert!(limit.judge(NEXT_DOCUMENT, next.to_string().into(), now).is_some());
+        assert!(heard.iter().map(|text| text.len()).sum::<usize>() < PAGE_BYTES_MAX + 1_000);
+        assert!(heard.len() > 100 && heard.last().unwrap().contains("until its agent sends it elsewhere"));
+        let cleared = json!({ "method": "Runtime.executionContextsCleared", "params": {}, "sessionId": "A" });
+        let cleared: Text = cleared.to_string().into();
+        assert!(limit.judge("A", "Runtime.executionContextsCleared", cleared, now).is_some());
+        assert_eq!(judge(&mut limit, half.clone(), now), None, "the page has only loaded itself again");
+        assert_eq!(limit.judge("A", CONSOLE, message("worker", "7"), now), None);
+        limit.navigates("A");
         assert_eq!(judge(&mut limit, half.clone(), now), Some(half));
     }
 

@@ -104,6 +104,7 @@ impl Filter {
         }
         if let ("Page.navigate", Some(session)) = (method, call.session.as_deref()) {
             self.network.navigates(session);
+            self.console.navigates(session);
         }
         let judged = match verdict {
             Verdict::Replace(params) => rewritten(id, call.session.as_deref(), method, params),
@@ -150,7 +151,9 @@ impl Filter {
             }
             _ => {}
         }
-        let text = self.console.judge(name, text, now).ok_or_else(Vec::new)?;
+        // Of a browser that names no session, all messages count together.
+        let session = session_of(&text).unwrap_or_default().to_owned();
+        let text = self.console.judge(self.network.page(&session), name, text, now).ok_or_else(Vec::new)?;
         match self.network.judge(name, text, now, &mut self.ids) {
             network_limit::Verdict::Pass(text) => Ok(text),
             network_limit::Verdict::Instead(out) => Err(out),

@@ -26,7 +26,7 @@ use super::{
     message::{Attached, Envelope, OwnIds, call, read, session_of},
 };
 
-/// How many requests of a context the engine hears of. It takes about 10 KB for each. An agent that is sent a list of
+/// How many requests of a context the engine hears of. It takes about 13 KB for each. An agent that is sent a list of
 /// thousands reads none of them.
 const REQUESTS_MAX: u32 = 10_000;
 
@@ -106,7 +106,7 @@ impl NetworkLimit {
         let session = attached.session_id.clone();
         match parent {
             Some(parent) => {
-                let page = self.parts.get(parent).map_or(parent, String::as_str).to_owned();
+                let page = self.page(parent).to_owned();
                 self.parts.insert(session, page);
             }
             None => {
@@ -211,10 +211,14 @@ impl NetworkLimit {
         Verdict::Pass(text)
     }
 
+    /// The session of the page that a session is of: of a frame or a worker, or its own.
+    pub(super) fn page<'a>(&'a self, session: &'a str) -> &'a str {
+        self.parts.get(session).map_or(session, String::as_str)
+    }
+
     /// The session of the page that an event is of. One that the browser has not named before is taken for a page.
     fn page_of(&mut self, text: &str, now: Instant) -> String {
-        let session = session_of(text).unwrap_or_default();
-        let page = self.parts.get(session).map_or(session, String::as_str).to_owned();
+        let page = self.page(session_of(text).unwrap_or_default()).to_owned();
         if !self.pages.contains_key(&page) {
             self.pages.insert(page.clone(), Page::new(String::new(), now));
         }
