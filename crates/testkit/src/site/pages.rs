@@ -21,6 +21,7 @@ use axum::{
     response::{AppendHeaders, Html, IntoResponse, Redirect, Response},
     routing::get,
 };
+use futures_util::{StreamExt, stream};
 use hyper::body::{Body as HttpBody, Frame};
 use tokio::sync::watch;
 
@@ -136,11 +137,20 @@ async fn big(Query(asked): Asked) -> Html<String> {
     Html(page)
 }
 
+/// A file, after `ms` milliseconds. With `endless`, a mebibyte of it every 20 ms, for as long as anybody reads.
 async fn download(Query(asked): Asked) -> Response {
+    tokio::time::sleep(Duration::from_millis(number(&asked, "ms", 0))).await;
     let name = text(&asked, "name", "report.txt").replace('"', "");
     let attachment = format!("attachment; filename=\"{name}\"");
     let kind = text(&asked, "kind", "text/plain").to_owned();
     let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, attachment)];
+    if asked.contains_key("endless") {
+        let parts = stream::repeat(Bytes::from_static(&[0; 1 << 20])).then(async |part| {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Ok::<_, std::convert::Infallible>(part)
+        });
+        return (headers, Body::from_stream(parts)).into_response();
+    }
     (headers, "greenroom download\n").into_response()
 }
 
