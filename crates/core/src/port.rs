@@ -277,6 +277,14 @@ pub struct Crash {
     pub why: Arc<str>,
 }
 
+/// Downloads that were stopped because the files of their seat take all the disk space that they may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoppedDownloads {
+    pub count: u64,
+    /// How many bytes the files of a seat may take.
+    pub bytes_max: u64,
+}
+
 /// How many crashes an agent is told of with one answer. More than a few say nothing new.
 pub const CRASHES_TOLD_MAX: usize = 8;
 
@@ -357,6 +365,10 @@ pub trait Seat: Send {
     /// without them.
     fn take_crashes(&mut self) -> Vec<Crash> {
         Vec::new()
+    }
+    /// The downloads that were stopped since this was last asked. The seat goes on without them.
+    fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
+        None
     }
     fn view(&self) -> watch::Receiver<View>;
     /// Gives the context back. Returns when it is gone.

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use crate::{
     cdp_proxy::{CdpProxy, Debugger, Targets},
     chromium::{Chromium, ChromiumSpec},
+    downloads::Downloads,
     endpoint::Endpoint,
     launcher::Launcher,
     left_tabs,
@@ -43,19 +44,20 @@ enum Browser {
 }
 
 impl Driven {
-    /// Starts a browser and observes it. Engines will hear of these targets in it.
+    /// Starts a browser and observes it. Engines will hear of these targets in it, and their downloads are counted.
     pub(crate) async fn start(
         launcher: &Launcher,
         run: &RunFolder,
         ports: &Ports,
         spec: &ChromiumSpec,
         targets: Targets,
+        downloads: Option<Arc<Downloads>>,
     ) -> Result<(Self, Observer), StartError> {
         let chromium = Chromium::start(launcher, run, ports, spec).await?;
         let connected = async {
             let observer = Observer::connect(&chromium.endpoint).await?;
             let debugger = Debugger { address: chromium.endpoint.clone(), headers: Vec::new() };
-            Ok((observer, CdpProxy::open(debugger, targets, ports).await?))
+            Ok((observer, CdpProxy::open(debugger, targets, downloads, ports).await?))
         };
         match connected.await {
             Ok((observer, cdp_proxy)) => {
@@ -75,6 +77,7 @@ impl Driven {
         run: &RunFolder,
         ports: &Ports,
         targets: Targets,
+        downloads: Option<Arc<Downloads>>,
     ) -> Result<(Self, Observer), StartError> {
         // Before anything is said to it, and again by the port that was really reached, whatever its name.
         not_ours(endpoint, endpoint.local_port(), ports)?;
@@ -85,7 +88,7 @@ impl Driven {
         let port = observer.local_port().map(|port| ports.hold_theirs(port)).transpose();
         let port = port.map_err(|error| unwritable(run, &error))?;
         let debugger = Debugger { address, headers: endpoint.sent_headers() };
-        let cdp_proxy = Arc::new(CdpProxy::open(debugger, targets, ports).await?);
+        let cdp_proxy = Arc::new(CdpProxy::open(debugger, targets, downloads, ports).await?);
         let browser = Browser::Attached { endpoint: endpoint.clone(), _port: port };
         Ok((Self { browser, cdp_proxy }, observer))
     }

@@ -14,6 +14,8 @@ pub mod chromium;
 mod chromium_log;
 pub mod custom;
 pub mod devtools;
+mod disk_use;
+mod downloads;
 mod driven;
 mod endpoint;
 pub mod errand;

@@ -125,6 +125,7 @@ impl Engines {
             blocked_origins: pool.blocked_origins.clone(),
             browser_args: pool.browser_args.clone(),
             output_dir: pool.output_dir.clone(),
+            disk_bytes_max: settings.sessions.disk_bytes_max,
         }
     }
 
@@ -180,6 +181,7 @@ impl Engines {
             browser_args: pool.browser_args.clone(),
             save_session: pool.save_session,
             output_dir: pool.output_dir.clone(),
+            disk_bytes_max: settings.sessions.disk_bytes_max,
             extension: pool.extension,
             wsl_windows: pool.wsl_windows,
         }

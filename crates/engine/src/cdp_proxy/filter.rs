@@ -4,9 +4,11 @@
 //! Calls of the engine are judged by [`rules`], and keys that copy or paste go through the [`Clipboard`]. What the browser
 //! says passes, but for what concerns targets that are not the engine's ([`OwnContexts`]) or that do not answer
 //! ([`SilentTabs`]), for console messages and requests without end ([`ConsoleLimit`], [`NetworkLimit`]), and for long texts
-//! ([`long_events`]). Stacks are told without greenroom's own functions ([`own_frames`]). Answers to navigations that failed
-//! pass behind their error pages ([`FailedNavigations`]). Most of it is not even read: of answers only the number counts, and
-//! of events the name.
+//! ([`long_events`]). Downloads are counted, and stopped when they are too much ([`DownloadLimit`]). Stacks are told without
+//! greenroom's own functions ([`own_frames`]). Answers to navigations that failed pass behind their error pages
+//! ([`FailedNavigations`]). Most of it is not even read: of answers only the number counts, and of events the name.
+
+use std::sync::Arc;
 
 use greenroom_cdp::link::Text;
 use tokio::time::Instant;
@@ -15,6 +17,7 @@ use super::{
     Out, Targets,
     clipboard::Clipboard,
     console_limit::ConsoleLimit,
+    download_limit::DownloadLimit,
     failed_navigations::{self, FailedNavigations},
     long_events,
     message::{
@@ -26,6 +29,7 @@ use super::{
     rules::{self, Verdict},
     silent_tabs::SilentTabs,
 };
+use crate::downloads::Downloads;
 
 /// The engine sent what is no call. Its connection ends, since nothing that cannot be read may pass.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,6 +62,7 @@ pub(super) struct Filter {
     shares_browser: bool,
     console: ConsoleLimit,
     network: NetworkLimit,
+    downloads: Option<DownloadLimit>,
     navigations: FailedNavigations,
     own_contexts: Option<OwnContexts>,
     clipboard: Option<Clipboard>,
@@ -65,13 +70,14 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn new(targets: &Targets) -> Self {
+    pub(super) fn new(targets: &Targets, downloads: Option<Arc<Downloads>>) -> Self {
         let is_isolated = matches!(targets, Targets::OwnContexts);
         Self {
             ids: OwnIds::default(),
             shares_browser: !matches!(targets, Targets::All),
             console: ConsoleLimit::default(),
             network: NetworkLimit::default(),
+            downloads: downloads.map(|downloads| DownloadLimit::new(downloads, is_isolated)),
             navigations: FailedNavigations::default(),
             own_contexts: is_isolated.then(OwnContexts::default),
             clipboard: is_isolated.then(Clipboard::new),
@@ -98,6 +104,12 @@ impl Filter {
             && let Some(gone) = contexts.engine_says(&call)
         {
             clipboard.forget(&gone);
+            if let Some(downloads) = &self.downloads {
+                downloads.forget(&gone);
+            }
+        }
+        if let Some(downloads) = &self.downloads {
+            downloads.engine_says(&call);
         }
         if let Some(tabs) = &mut self.silent_tabs {
             tabs.engine_says(&call, now);
@@ -147,6 +159,9 @@ impl Filter {
                 if let Some((_, Detached { session_id })) = params(&text) {
                     self.console.detached(&session_id);
                     self.network.detached(&session_id);
+                    if let Some(downloads) = &mut self.downloads {
+                        downloads.detached(&session_id);
+                    }
                 }
             }
             _ => {}
@@ -162,6 +177,17 @@ impl Filter {
 
     /// What becomes of a message of the browser's that is not held.
     fn pass(&mut self, text: Text, now: Instant) -> Vec<Out> {
+        let orders = match (&self.downloads, kind(&text)) {
+            (Some(downloads), Kind::Event(name)) => downloads.event(&name, &text, &mut self.ids),
+            _ => Vec::new(),
+        };
+        let mut out = self.judge(text, now);
+        out.extend(orders);
+        out
+    }
+
+    /// Whether the engine hears of a message of the browser's, and as what.
+    fn judge(&mut self, text: Text, now: Instant) -> Vec<Out> {
         let text = match kind(&text) {
             Kind::Event(name) if own_frames::may_have(&name) => own_frames::without(text),
             _ => text,
@@ -203,6 +229,9 @@ impl Filter {
                             && let Some(out) = contexts.attached(&attached, &mut self.ids)
                         {
                             return out;
+                        }
+                        if let Some(downloads) = &mut self.downloads {
+                            downloads.attached(&attached);
                         }
                         clipboard.attached(parent, &attached);
                     }
@@ -285,7 +314,7 @@ mod tests {
     fn refusals_are_answers() {
         for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
             let call = json!({ "id": 3, "sessionId": "S", "method": "Page.navigate", "params": { "url": "file:///x" } });
-            let out = engine(&mut Filter::new(&targets), &call);
+            let out = engine(&mut Filter::new(&targets, None), &call);
             let [Out::ToEngine(text)] = &out[..] else { panic!("{out:?}") };
             let answer: Value = serde_json::from_str(text).unwrap();
             assert_eq!((&answer["id"], &answer["sessionId"]), (&json!(3), &json!("S")));
@@ -301,7 +330,7 @@ mod tests {
         {
             let params = json!({ "permissions": ["clipboardReadWrite"] });
             let call = json!({ "id": 1, "method": "Browser.grantPermissions", "params": params });
-            let out = engine(&mut Filter::new(&targets), &call);
+            let out = engine(&mut Filter::new(&targets, None), &call);
             let [Out::ToBrowser(text)] = &out[..] else { panic!("{out:?}") };
             assert_eq!(text.contains("clipboard"), is_granted, "{text}");
         }
@@ -310,7 +339,7 @@ mod tests {
     /// Sizes are cut on their way; a call without a rule passes letter by letter.
     #[test]
     fn calls_are_changed_or_pass() {
-        let mut filter = Filter::new(&Targets::All);
+        let mut filter = Filter::new(&Targets::All, None);
         let bounds = json!({ "windowId": 1, "bounds": { "width": 100_000 } });
         let out =
             engine(&mut filter, &json!({ "id": 1, "method": "Browser.setWindowBounds", "params": bounds }));
@@ -323,7 +352,7 @@ mod tests {
     /// A picture that is too long is an error with words; the engine does not get to read it. Others pass letter by letter.
     #[test]
     fn long_pictures() {
-        let mut filter = Filter::new(&Targets::OwnContexts);
+        let mut filter = Filter::new(&Targets::OwnContexts, None);
         let mut heard = |bytes: usize| {
             let text = format!(r#"{{"id":7,"result":{{"data":"{}"}},"sessionId":"S"}}"#, "a".repeat(bytes));
             let out = filter.browser_says(text.clone().into(), Instant::now());
@@ -341,7 +370,7 @@ mod tests {
     #[test]
     fn requests() {
         for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
-            let mut filter = Filter::new(&targets);
+            let mut filter = Filter::new(&targets, None);
             let sent = |id: u32, url: &str| {
                 let params = json!({ "requestId": id.to_string(), "request": { "url": url } });
                 json!({ "method": "Network.requestWillBeSent", "params": params, "sessionId": "S" })
@@ -385,7 +414,7 @@ mod tests {
             r#"{"id":1,"method":"a","method":"b"}"#,
             r#"{"id":1,"method":"\ud800"}"#,
         ] {
-            let said = Filter::new(&Targets::All).engine_says(&text.into(), Instant::now());
+            let said = Filter::new(&Targets::All, None).engine_says(&text.into(), Instant::now());
             assert_eq!(said, Err(Unreadable), "{text}");
         }
     }
@@ -394,7 +423,7 @@ mod tests {
     /// one, and nothing of that reaches the engine.
     #[test]
     fn own_contexts() {
-        let mut filter = Filter::new(&Targets::OwnContexts);
+        let mut filter = Filter::new(&Targets::OwnContexts, None);
         let left = ["Runtime.runIfWaitingForDebugger", "Target.detachFromTarget"];
         assert_eq!(asked(&browser(&mut filter, &attached("S1", "C1"))), left);
         engine(&mut filter, &json!({ "id": 5, "method": "Target.createBrowserContext" }));

@@ -10,6 +10,7 @@
 
 mod clipboard;
 mod console_limit;
+mod download_limit;
 mod failed_navigations;
 mod filter;
 mod long_events;
@@ -38,7 +39,10 @@ use self::{
     filter::{Filter, Unreadable},
     silent_tabs::Own,
 };
-use crate::ports::{PortGuard, Ports};
+use crate::{
+    downloads::Downloads,
+    ports::{PortGuard, Ports},
+};
 
 /// How long either end may take to read what it was told. One that reads nothing for so long hangs.
 const SEND: Duration = Duration::from_secs(30);
@@ -94,10 +98,11 @@ pub(crate) struct CdpProxy {
 }
 
 impl CdpProxy {
-    /// Listens for engines that are to drive a browser.
+    /// Listens for engines that are to drive a browser. Their downloads are counted, if somebody wants them to be.
     pub(crate) async fn open(
         debugger: Debugger,
         targets: Targets,
+        downloads: Option<Arc<Downloads>>,
         ports: &Ports,
     ) -> Result<Self, StartError> {
         let closed = |error: std::io::Error| StartError::new(format!("no port for the engine: {error}"));
@@ -108,7 +113,14 @@ impl CdpProxy {
         let path = format!("/{secret}");
         let address = format!("ws://127.0.0.1:{port}{path}");
         let (cut_sender, cut) = watch::channel(false);
-        let task = tokio::spawn(receive(listener, path, Arc::new(debugger), targets.clone(), cut_sender));
+        let filtered = targets.clone();
+        let task = tokio::spawn(receive(
+            listener,
+            path,
+            Arc::new(debugger),
+            move || Filter::new(&filtered, downloads.clone()),
+            cut_sender,
+        ));
         Ok(Self { address, secret, targets, cut, _task: AbortOnDropHandle::new(task), _port: guard })
     }
 
@@ -151,7 +163,7 @@ async fn receive(
     listener: TcpListener,
     path: String,
     debugger: Arc<Debugger>,
-    targets: Targets,
+    filter: impl Fn() -> Filter,
     cut: watch::Sender<bool>,
 ) {
     let mut connections = JoinSet::new();
@@ -166,7 +178,7 @@ async fn receive(
         };
         // Those that have ended.
         while connections.try_join_next().is_some() {}
-        let (path, debugger, filter) = (path.clone(), debugger.clone(), Filter::new(&targets));
+        let (path, debugger, filter) = (path.clone(), debugger.clone(), filter());
         let cut = cut.clone();
         connections.spawn(async move {
             let Some((to_engine, from_engine)) = link::accept(stream, &path).await else { return };
@@ -281,7 +293,7 @@ mod tests {
             }
         }));
         let debugger = Debugger { address, headers: Vec::new() };
-        let proxy = CdpProxy::open(debugger, Targets::All, &Ports::new(&run)).await.unwrap();
+        let proxy = CdpProxy::open(debugger, Targets::All, None, &Ports::new(&run)).await.unwrap();
 
         let (engine, _) = link::dial(proxy.address(), &[]).await.unwrap();
         engine.close().await;

@@ -39,6 +39,22 @@ const WRITTEN_FOLDER: &str = "outputDirPath";
 const READ: &str = "sourcePath";
 const READ_MANY: &str = "filePaths";
 
+/// Tools that write a file also where none is named.
+const WRITE: [&str; 2] = ["screencast_start", "take_screenshot"];
+
+/// Whether a call brings files into the session's folder: results, or what the agent hands over.
+pub(super) fn writes(call: &Call) -> bool {
+    let is_named = || match Arguments::open(call) {
+        Ok(Some(arguments)) => WRITTEN
+            .into_iter()
+            .chain([WRITTEN_FOLDER, READ, READ_MANY])
+            .any(|name| arguments.fields.get(name).is_some()),
+        Ok(None) => false,
+        Err(_) => true,
+    };
+    WRITE.contains(&&*call.tool) || is_named()
+}
+
 /// What the agent gets once the engine has written it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {

@@ -25,6 +25,7 @@ use greenroom_core::{
 use crate::{
     browser,
     chromium::{ChromiumSpec, OwnContext},
+    downloads::Downloads,
     install::DEVTOOLS,
     launcher::{Launcher, Spec},
     ports::Ports,
@@ -78,6 +79,7 @@ impl DevtoolsEngine {
                 ignore_certificate_errors: options.ignore_https_errors,
             }),
             args: options.browser_args.clone(),
+            storage_bytes_max: options.disk_bytes_max,
         })
     }
 
@@ -171,7 +173,8 @@ impl Kind for DevtoolsEngine {
         Box::pin(async move {
             let (spec, downloads) = (self.chromium()?, folder.join(files::DOWNLOADS));
             let base = Base::start(&self.launcher, &self.run, &self.ports, &spec).await?;
-            SeatBrowser::whole(base, &spec, &downloads).await.map(Some)
+            let counted = Arc::new(Downloads::new(self.options.disk_bytes_max));
+            SeatBrowser::whole(base, &spec, &downloads, counted).await.map(Some)
         })
     }
 

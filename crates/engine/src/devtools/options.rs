@@ -36,6 +36,8 @@ pub struct DevtoolsOptions {
     pub browser_args: Vec<String>,
     /// Where the folders of seats stay when the seats are gone.
     pub output_dir: Option<PathBuf>,
+    /// How much disk space the files of a seat may take, and what pages store in a profile on disk.
+    pub disk_bytes_max: u64,
 }
 
 impl DevtoolsOptions {
@@ -60,6 +62,7 @@ impl DevtoolsOptions {
             blocked_origins: Vec::new(),
             browser_args: Vec::new(),
             output_dir: None,
+            disk_bytes_max: 1 << 30,
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View};
+use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View, port::StoppedDownloads};
 use tokio::sync::watch;
 
 use super::{
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     answer::{OWN_WAIT_MAX, failed},
+    disk_use::DiskFull,
     size_limits::{self, SIZE_REFUSED},
     stdio::ProcessSeat,
     workspace::Place,
@@ -73,6 +74,11 @@ impl DevtoolsSeat {
         if let Err(refused) = size_limits::check(&call) {
             return Ok(failed(SIZE_REFUSED, &refused.to_string()));
         }
+        if files::writes(&call)
+            && let Err(full) = DiskFull::check(self.seat.disk_used().await, self.options.disk_bytes_max)
+        {
+            return Ok(failed(DiskFull::CODE, &full.to_string()));
+        }
         let folder = self.folder().await;
         let place = Place { folder: &folder, data: &self.options.data_folder };
         let mut outgoing = match files::bring_in(&mut call, &place, self.serial, agent.as_ref()).await {
@@ -121,6 +127,10 @@ impl Seat for DevtoolsSeat {
 
     fn take_crashes(&mut self) -> Vec<Crash> {
         self.seat.take_crashes()
+    }
+
+    fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
+        self.seat.take_stopped_downloads()
     }
 
     fn view(&self) -> watch::Receiver<View> {

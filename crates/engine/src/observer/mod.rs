@@ -14,7 +14,10 @@ mod task;
 use std::{
     collections::BTreeSet,
     path::Path,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -28,7 +31,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::endpoint::Endpoint;
+use crate::{
+    downloads::{self, Downloads, Order},
+    endpoint::Endpoint,
+};
 pub(crate) use crashes::Crashes;
 use task::{Command, Tabs, Task};
 
@@ -255,10 +261,29 @@ impl Observer {
         shown.and(detached).map(drop)
     }
 
-    /// Has the browser put what its own context downloads into a folder, for as long as this observer is connected.
-    pub(crate) async fn downloads_to(&self, folder: &Path) -> Result<(), greenroom_cdp::Error> {
-        let behaviour = json!({ "behavior": "allow", "downloadPath": folder });
+    /// Has the browser put what its own context downloads into a folder, for as long as this observer is connected, and
+    /// stops downloads that are too much.
+    pub(crate) async fn downloads_to(
+        &self,
+        folder: &Path,
+        downloads: Arc<Downloads>,
+    ) -> Result<(), greenroom_cdp::Error> {
+        // Without a browser there are no downloads.
+        let _ = self.commands.send(Command::Count(downloads)).await;
+        let behaviour = json!({ "behavior": "allow", "downloadPath": folder, "eventsEnabled": true });
         self.client.call("Browser.setDownloadBehavior", &behaviour).await.map(drop)
+    }
+
+    /// Cancels a download, in whichever context it is.
+    pub(crate) async fn cancel_download(&self, guid: &str) {
+        let Some(Contexts { made, .. }) = self.sync().await else { return };
+        for context in made.into_iter().map(Some).chain([None]) {
+            let Order { method, params } = downloads::cancel(guid, &context);
+            // Only one of them has it.
+            if self.client.call(method, &params).await.is_ok() {
+                return;
+            }
+        }
     }
 
     /// A scope without any tab yet.

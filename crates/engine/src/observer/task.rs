@@ -1,7 +1,10 @@
 //! The task behind an observer: it reads what happens in the browser, owns all that is known of its pages, and answers
 //! in the order in which it is asked.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use greenroom_cdp::{Client, Event, Events};
 use greenroom_core::View;
@@ -14,6 +17,7 @@ use tokio::{
 };
 
 use super::{Contexts, Scope, Watched, crashes::Crashes};
+use crate::downloads::{Downloads, Order, Progress, WillBegin};
 
 pub(super) enum Command {
     /// Answered with `None` by a browser that is too slow.
@@ -24,6 +28,8 @@ pub(super) enum Command {
     Tabs(Scope, oneshot::Sender<Tabs>),
     ContextShowing(String, oneshot::Sender<Option<String>>),
     Forget(Scope),
+    /// Counts the downloads of the browser, all of which are one seat's.
+    Count(Arc<Downloads>),
 }
 
 /// What asking the browser came to.
@@ -50,7 +56,8 @@ pub(super) struct Task {
     /// Whose tab one is, or was, by its id: also those that nobody has heard of yet, and those that are gone.
     own: HashMap<String, u64>,
     followed: HashMap<Scope, Followed>,
-    /// Refusals of files that the browser has not answered yet.
+    downloads: Option<Arc<Downloads>>,
+    /// Refusals of files, and ends of downloads, that the browser has not answered yet.
     refusals: JoinSet<()>,
 }
 
@@ -96,6 +103,7 @@ impl Task {
             pages: HashMap::new(),
             own: HashMap::new(),
             followed: HashMap::new(),
+            downloads: None,
             refusals: JoinSet::new(),
         }
     }
@@ -137,6 +145,7 @@ impl Task {
                         Synced::Gone => return,
                     },
                     Some(Command::Forget(scope)) => self.forget(&scope),
+                    Some(Command::Count(downloads)) => self.downloads = Some(downloads),
                     None => return,
                 },
             }
@@ -252,8 +261,33 @@ impl Task {
                 }
             }
             "Fetch.requestPaused" => self.refuse(event),
+            "Browser.downloadWillBegin" | "Browser.downloadProgress" => self.download(event),
             _ => {}
         }
+    }
+
+    /// Stops downloads that are too much.
+    fn download(&mut self, event: &Event) {
+        let Some(downloads) = &self.downloads else { return };
+        let params = event.params.get();
+        let orders = if let Ok(progress) = serde_json::from_str::<Progress>(params) {
+            downloads.progress(&progress)
+        } else if let Ok(WillBegin { guid, .. }) = serde_json::from_str(params) {
+            downloads.begins(&guid, &None)
+        } else {
+            return;
+        };
+        if orders.is_empty() {
+            return;
+        }
+        let client = self.client.clone();
+        self.refusals.spawn(async move {
+            for Order { method, params } in orders {
+                if let Err(error) = client.call(method, &params).await {
+                    tracing::debug!(%error, "a download has ended before it was stopped");
+                }
+            }
+        });
     }
 
     /// Refuses to have a file of this machine loaded. Until it is refused, the browser loads nothing of it.

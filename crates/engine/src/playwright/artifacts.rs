@@ -10,7 +10,7 @@ use std::{
 use crate::seat_folder::SeatFolder;
 
 /// Where that is, in the folder of a seat.
-const FOLDER: &str = ".playwright-mcp/traces";
+pub(super) const FOLDER: &str = ".playwright-mcp/traces";
 
 /// The seats of one Node, and the folders of those that have gone before others.
 #[derive(Default)]

@@ -20,6 +20,7 @@ use super::{
     shape::failure,
 };
 use crate::{
+    downloads::ContextId,
     observer::{Leave, Scope, TabPlace, Watched},
     own_tabs::OwnTabs,
     upstream::Upstream,
@@ -192,9 +193,21 @@ impl Shared {
         })
     }
 
+    /// In which account the downloads of a seat are. There is none for tabs of its own among somebody else's.
+    pub(super) fn download_account(&self, context: &Context) -> Option<ContextId> {
+        match context {
+            Context::Whole(Scope::Context(id)) => Some(self.engine.options.isolated.then(|| id.clone())),
+            Context::Whole(_) => Some(None),
+            Context::Tabs(_) => None,
+        }
+    }
+
     /// Makes sure that nothing is left of what a seat did: the context is gone, or the tabs of the default one are, or
     /// the seat's own.
     pub(super) async fn give_up(&self, context: Context) {
+        if let (Some(downloads), Some(account)) = (&self.downloads, self.download_account(&context)) {
+            downloads.forget(&account);
+        }
         let scope = match context {
             Context::Whole(Scope::Context(id)) if self.engine.options.isolated => {
                 return self.observer.dispose(&id).await;

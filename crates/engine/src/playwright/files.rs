@@ -23,6 +23,27 @@ const OUTBOX: &str = "outbox";
 /// Tools whose `filename` is read, not written.
 const READ_FILENAME: &[&str] = &["browser_set_storage_state", "browser_run_code_unsafe"];
 
+/// Tools that write a file also without a `filename`.
+const WRITE: &[&str] = &[
+    "browser_take_screenshot",
+    "browser_pdf_save",
+    "browser_storage_state",
+    "browser_start_tracing",
+    "browser_start_video",
+    "browser_start_recording",
+];
+
+/// Whether a call brings files into the session's folder: a result, or what the agent hands over. Snapshots that the engine
+/// links to are few, and go by themselves.
+pub(super) fn writes(call: &Call) -> bool {
+    let is_named = || match Arguments::open(call) {
+        Ok(Some(arguments)) => ["filename", "paths"].iter().any(|name| arguments.fields.get(name).is_some()),
+        Ok(None) => false,
+        Err(_) => true,
+    };
+    WRITE.contains(&&*call.tool) || is_named()
+}
+
 /// A file that the agent gets once the engine has written it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     browser::Wanted,
+    downloads::Downloads,
     driven::{Driven, EXIT},
     launcher::Spec,
     loss::{declare, explain},
@@ -56,6 +57,8 @@ pub(super) struct Shared {
     pub(super) engine: PlaywrightEngine,
     pub(super) browser: Driven,
     pub(super) observer: Observer,
+    /// The downloads of its seats, unless the browser is somebody else's.
+    pub(super) downloads: Option<Arc<Downloads>>,
     vital: VitalProcesses,
     /// The Node process of all seats, unless each has its own.
     node: Option<Server>,
@@ -81,7 +84,8 @@ impl PlaywrightInstance {
         let spec = engine.command()?;
         let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
         write_scripts(&engine, folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
-        let (browser, observer) = engine.browser(wanted).await?;
+        let downloads = engine.downloads();
+        let (browser, observer) = engine.browser(wanted, downloads.clone()).await?;
         let node = if engine.options.own_node {
             None
         } else {
@@ -100,6 +104,7 @@ impl PlaywrightInstance {
             engine,
             browser,
             observer,
+            downloads,
             vital: VitalProcesses::default(),
             node,
             artifacts: Artifacts::default(),
@@ -113,6 +118,7 @@ impl PlaywrightInstance {
         });
         let mut watcher = JoinSet::new();
         watcher.spawn(shared.clone().watch());
+        watcher.spawn(shared.clone().remove_unannounced_downloads());
         Ok(Self { shared, lost: lost_receiver, _watcher: watcher })
     }
 }

@@ -7,7 +7,9 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Call, Crash, Instance, Lost, Reply, Seat, StartError, View};
+use greenroom_core::{
+    Agent, BoxFuture, Call, Crash, Instance, Lost, Reply, Seat, StartError, View, port::StoppedDownloads,
+};
 use tokio::sync::watch;
 
 use super::{
@@ -19,6 +21,7 @@ use super::{
     start_node, with_temp,
 };
 use crate::{
+    disk_use::DiskFull,
     profile::{Profile, unusable},
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
@@ -120,6 +123,12 @@ impl LaunchedSeat {
         if let Err(refused) = size_limits::check(&call) {
             return Ok(failed(SIZE_REFUSED, &refused.to_string()));
         }
+        let bytes_max = self.engine.options.disk_bytes_max;
+        if files::writes(&call)
+            && let Err(full) = DiskFull::check(self.seat.disk_used().await, bytes_max)
+        {
+            return Ok(failed(DiskFull::CODE, &full.to_string()));
+        }
         let place = Place { folder: self.seat.folder(), data: &self.engine.options.data_folder };
         let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
             Ok(outgoing) => outgoing,
@@ -146,6 +155,10 @@ impl Seat for LaunchedSeat {
 
     fn take_crashes(&mut self) -> Vec<Crash> {
         self.seat.take_crashes()
+    }
+
+    fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
+        self.seat.take_stopped_downloads()
     }
 
     fn view(&self) -> watch::Receiver<View> {

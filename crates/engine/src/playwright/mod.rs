@@ -27,6 +27,7 @@ mod settle;
 mod shape;
 mod text;
 mod tree;
+mod unannounced_downloads;
 mod window;
 
 use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::Path, sync::Arc, time::Duration};
@@ -37,6 +38,7 @@ use crate::{
     browser::{self, Wanted},
     cdp_proxy::Targets,
     chromium::{ChromiumSpec, OwnContext},
+    downloads::Downloads,
     driven::Driven,
     install,
     launcher::{Launcher, Spec},
@@ -87,13 +89,17 @@ impl PlaywrightEngine {
     }
 
     /// Starts the browser, or finds it, and observes it.
-    async fn browser(&self, wanted: Wanted) -> Result<(Driven, Observer), StartError> {
+    async fn browser(
+        &self,
+        wanted: Wanted,
+        downloads: Option<Arc<Downloads>>,
+    ) -> Result<(Driven, Observer), StartError> {
         let targets = self.targets();
         match &self.options.attach {
-            Some(endpoint) => Driven::attach(endpoint, &self.run, &self.ports, targets).await,
+            Some(endpoint) => Driven::attach(endpoint, &self.run, &self.ports, targets, downloads).await,
             None => {
                 let spec = self.chromium(wanted)?;
-                Driven::start(&self.launcher, &self.run, &self.ports, &spec, targets).await
+                Driven::start(&self.launcher, &self.run, &self.ports, &spec, targets, downloads).await
             }
         }
     }
@@ -105,6 +111,12 @@ impl PlaywrightEngine {
             (false, true) => Targets::responsive(),
             (false, false) => Targets::All,
         }
+    }
+
+    /// Counts the downloads of a browser, unless it is somebody else's, whose own downloads are not ours to stop.
+    fn downloads(&self) -> Option<Arc<Downloads>> {
+        let counted = !self.options.has_own_tabs();
+        counted.then(|| Arc::new(Downloads::new(self.options.disk_bytes_max)))
     }
 
     fn chromium(&self, wanted: Wanted) -> Result<ChromiumSpec, StartError> {
@@ -131,6 +143,7 @@ impl PlaywrightEngine {
             proxy: self.proxy,
             own,
             args: options.browser_args.clone(),
+            storage_bytes_max: options.disk_bytes_max,
         })
     }
 

@@ -69,6 +69,8 @@ pub struct PlaywrightOptions {
     pub save_session: bool,
     /// Where the folders of seats stay when the seats are gone.
     pub output_dir: Option<PathBuf>,
+    /// How much disk space the files of a seat may take, and what pages store in a profile on disk.
+    pub disk_bytes_max: u64,
     /// Whether the engine attaches to the user's running browser, through its extension there.
     pub extension: bool,
     /// Whether engine and browser run in the Windows around this Linux.
@@ -130,6 +132,7 @@ impl PlaywrightOptions {
             browser_args: Vec::new(),
             save_session: false,
             output_dir: None,
+            disk_bytes_max: 1 << 30,
             extension: false,
             wsl_windows: false,
         }

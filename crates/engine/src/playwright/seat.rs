@@ -1,20 +1,22 @@
 //! One context of the instance's Chromium, driven through one MCP session with Node.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Agent, BoxFuture, Call, Crash, Lost, Nobody, Reply, Seat, StartError, View, port::TOOLS_CALL, raw::encode,
+    Agent, BoxFuture, Call, Crash, Lost, Nobody, Reply, Seat, StartError, View,
+    port::{StoppedDownloads, TOOLS_CALL},
+    raw::encode,
 };
 use greenroom_mcp::error::METHOD_NOT_FOUND;
 use serde_json::json;
 use tokio::{
     sync::{OwnedSemaphorePermit, oneshot, watch},
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use super::{
-    CLOSE, CONFIG, SEAT_STOP_GRACE,
+    CLOSE, CONFIG, SEAT_STOP_GRACE, artifacts,
     context::{Context, Making},
     files::{self, Place},
     instance::{OPEN, Shared},
@@ -23,6 +25,8 @@ use super::{
     shape::{failed, failure, own_wait, shape},
 };
 use crate::{
+    disk_use::{self, DiskFull, LOOK_EVERY},
+    downloads::{ContextId, Downloads},
     loss::settle,
     observer::{Crashes, Watched},
     process::Process,
@@ -44,6 +48,7 @@ pub(super) struct PlaywrightSeat {
     /// The seat's own Node, where seats have one each.
     process: Option<Process>,
     folder: SeatFolder,
+    disk_look: DiskLook,
     snapshots: SnapshotFiles,
     /// `None` while the session is empty: before its first page, and after `browser_close`.
     context: Option<Context>,
@@ -59,6 +64,33 @@ pub(super) struct PlaywrightSeat {
     watchers: JoinSet<()>,
 }
 
+/// How much disk space a seat's files take, with its downloads where these are counted.
+#[derive(Clone)]
+struct DiskLook {
+    folder: PathBuf,
+    account: Option<(Arc<Downloads>, ContextId)>,
+}
+
+impl DiskLook {
+    /// Looks at the seat's folder. What the engine keeps there for all of its seats is left out: the downloads in it are
+    /// in their accounts.
+    async fn used(&self) -> u64 {
+        let files = disk_use::of_folder(&self.folder, Some(artifacts::FOLDER)).await;
+        match &self.account {
+            Some((downloads, account)) => downloads.note_other_files(account, files),
+            None => files,
+        }
+    }
+
+    /// Between calls pages go on: they download, and have the engine write logs.
+    async fn again_and_again(&self) -> Infallible {
+        loop {
+            sleep(LOOK_EVERY).await;
+            self.used().await;
+        }
+    }
+}
+
 impl PlaywrightSeat {
     pub(super) async fn open(instance: Arc<Shared>, agent: Arc<dyn Agent>) -> Result<Self, StartError> {
         let turn = instance.turn().await?;
@@ -70,6 +102,7 @@ impl PlaywrightSeat {
             upstream,
             process,
             _turn: turn,
+            disk_look: DiskLook { folder: folder.path().to_owned(), account: None },
             folder,
             snapshots: SnapshotFiles::default(),
             context: None,
@@ -127,7 +160,7 @@ impl PlaywrightSeat {
         });
         let panicked = |_| StartError::new("the engine's adapter panicked");
         let (context, watched) = made.await.map_err(panicked)??;
-        self.follow_context(watched);
+        self.follow_context(watched, &context);
         self.context = Some(context);
         Ok(())
     }
@@ -140,17 +173,24 @@ impl PlaywrightSeat {
         }
     }
 
-    fn follow_context(&mut self, watched: Watched) {
+    fn follow_context(&mut self, watched: Watched, context: &Context) {
+        let disk_look = DiskLook {
+            folder: self.folder.path().to_owned(),
+            account: self.instance.downloads.clone().zip(self.instance.download_account(context)),
+        };
+        self.disk_look = disk_look.clone();
         let (view, lost) = (self.view.clone(), self.lost.clone());
         let Watched { view: mut theirs, mut crashes } = watched;
         // The observer forgets a context that is given up, so these are this context's alone. A crash before this line is still
         // to be told.
         (self.crashes, self.crashes_told) = (Some(crashes.clone()), 0);
         self.watchers.spawn(async move {
+            let mut disk_looks = pin!(disk_look.again_and_again());
             loop {
                 view.send_replace(theirs.borrow_and_update().clone());
                 tokio::select! {
                     changed = theirs.changed() => if changed.is_err() { return },
+                    never = &mut disk_looks => match never {},
                     crashes = crashes.wait_for(|crashes| crashes.lost.is_some()) => {
                         if let Ok(crashes) = crashes {
                             lost.send_replace(crashes.lost.clone());
@@ -172,6 +212,12 @@ impl PlaywrightSeat {
             return Ok(failed(SIZE_REFUSED, &refused.to_string()));
         }
         let place = Place { folder: self.folder.path(), data: &self.instance.engine.options.data_folder };
+        if files::writes(&call)
+            && let Err(full) =
+                DiskFull::check(self.disk_look.used().await, self.instance.engine.options.disk_bytes_max)
+        {
+            return Ok(failed(DiskFull::CODE, &full.to_string()));
+        }
         let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
             Ok(outgoing) => outgoing,
             Err(refused) => return Ok(failed(refused.code(), &refused.to_string())),
@@ -296,6 +342,11 @@ impl Seat for PlaywrightSeat {
         let new = crashes.since(self.crashes_told).map(|(_, crash)| crash.clone()).collect();
         self.crashes_told = crashes.count;
         new
+    }
+
+    fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
+        let (downloads, account) = self.disk_look.account.as_ref()?;
+        downloads.take_stopped(account)
     }
 
     fn view(&self) -> watch::Receiver<View> {

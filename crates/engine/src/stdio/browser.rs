@@ -24,6 +24,7 @@ use tokio::{
 use crate::{
     cdp_proxy::Targets,
     chromium::ChromiumSpec,
+    downloads::Downloads,
     driven::{Driven, EXIT},
     endpoint::Endpoint,
     launcher::Launcher,
@@ -67,7 +68,7 @@ impl Base {
         spec: &ChromiumSpec,
     ) -> Result<Self, StartError> {
         // All of the browser is its seat's.
-        Ok(Self::new(Driven::start(launcher, run, ports, spec, Targets::All).await?))
+        Ok(Self::new(Driven::start(launcher, run, ports, spec, Targets::All, None).await?))
     }
 
     pub(crate) async fn attach(
@@ -75,7 +76,7 @@ impl Base {
         run: &RunFolder,
         ports: &Ports,
     ) -> Result<Self, StartError> {
-        Ok(Self::new(Driven::attach(endpoint, run, ports, Targets::responsive()).await?))
+        Ok(Self::new(Driven::attach(endpoint, run, ports, Targets::responsive(), None).await?))
     }
 
     fn new((driven, observer): (Driven, Observer)) -> Self {
@@ -164,6 +165,8 @@ pub(crate) struct SeatBrowser {
     base: Arc<Base>,
     /// The seat's tabs, where others are not its own, and the first of them.
     tabs: Option<(Mutex<OwnTabs>, String)>,
+    /// What a browser that is all the seat's downloads.
+    downloads: Option<Arc<Downloads>>,
     view: watch::Receiver<View>,
     crashes: watch::Receiver<Crashes>,
     /// How many of these tabs have been reset.
@@ -173,7 +176,12 @@ pub(crate) struct SeatBrowser {
 impl SeatBrowser {
     /// All of a browser that was started for the seat. It gets a first, empty tab unless it has windows, which have one,
     /// and downloads into this folder.
-    pub(crate) async fn whole(base: Base, spec: &ChromiumSpec, downloads: &Path) -> Result<Self, StartError> {
+    pub(crate) async fn whole(
+        base: Base,
+        spec: &ChromiumSpec,
+        folder: &Path,
+        downloads: Arc<Downloads>,
+    ) -> Result<Self, StartError> {
         let observer = base.observer();
         let seen = async {
             if spec.headless {
@@ -181,15 +189,20 @@ impl SeatBrowser {
                 let tab = observer.open_tab(EMPTY, TabPlace::InFront).await.map_err(failed)?;
                 observer.resize(&tab, spec.window).await;
             }
-            if let Err(error) = observer.downloads_to(downloads).await {
+            if let Err(error) = observer.downloads_to(folder, downloads.clone()).await {
                 tracing::debug!(%error, "the browser does not say where downloads go");
             }
             observer.watch(&Scope::Browser).await.ok_or_else(|| StartError::new("the browser is gone"))
         };
         match seen.await {
-            Ok(Watched { view, crashes }) => {
-                Ok(Self { base: Arc::new(base), tabs: None, view, crashes, resets: watch::Sender::new(0) })
-            }
+            Ok(Watched { view, crashes }) => Ok(Self {
+                base: Arc::new(base),
+                tabs: None,
+                downloads: Some(downloads),
+                view,
+                crashes,
+                resets: watch::Sender::new(0),
+            }),
             Err(error) => {
                 base.stop(Duration::ZERO).await;
                 Err(error)
@@ -205,6 +218,7 @@ impl SeatBrowser {
             Some(Watched { view, crashes }) => Ok(Self {
                 base,
                 tabs: Some((Mutex::new(own), tab)),
+                downloads: None,
                 view,
                 crashes,
                 resets: watch::Sender::new(0),
@@ -258,6 +272,11 @@ impl SeatBrowser {
     pub(super) fn crashes_since(&self, told: u64) -> (Vec<Crash>, u64) {
         let crashes = self.crashes.borrow();
         (crashes.since(told).map(|(_, crash)| crash.clone()).collect(), crashes.count)
+    }
+
+    /// What it downloads, where that is counted.
+    pub(super) fn downloads(&self) -> Option<&Arc<Downloads>> {
+        self.downloads.as_ref()
     }
 
     pub(super) fn view(&self) -> watch::Receiver<View> {

@@ -2,6 +2,7 @@
 //! that: asked for a sign of life, and ended in order.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,10 +13,16 @@ use std::{
 use greenroom_core::{Lost, Nobody, Raw, Unwell, raw::encode};
 use greenroom_mcp::Gone;
 use serde_json::json;
-use tokio::{sync::watch, task::JoinSet, time::timeout};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use super::{CLOSE, SeatBrowser};
 use crate::{
+    disk_use::{self, LOOK_EVERY},
+    downloads::Downloads,
     loss::{declare, lost_with},
     process::Process,
     seat_folder::SeatFolder,
@@ -51,6 +58,30 @@ pub(crate) struct Living {
     _watcher: JoinSet<()>,
 }
 
+/// How much disk space the files in a seat's folder take. Downloads are in it too, and count for what they will take.
+pub(super) async fn disk_used(folder: &Path, downloads: Option<&Arc<Downloads>>) -> u64 {
+    let files = disk_use::of_folder(folder, None).await;
+    match downloads {
+        Some(downloads) => downloads.note_all_files(&None, files),
+        None => files,
+    }
+}
+
+/// Resolves when a seat's files take twice what they may. A browser does not announce a download whose frame is gone when it
+/// begins, so it cannot be told which one to cancel; this ends it with its browser.
+async fn disk_overrun(folder: &Path, downloads: &Arc<Downloads>) -> Lost {
+    loop {
+        sleep(LOOK_EVERY).await;
+        let used = disk_used(folder, Some(downloads)).await;
+        let bytes_max = downloads.bytes_max();
+        if used / 2 > bytes_max {
+            let why =
+                format!("its files take {used} bytes, and {bytes_max} are allowed (sessions.disk_bytes_max)");
+            return Lost::Unwell(why.into());
+        }
+    }
+}
+
 impl Living {
     pub(super) fn new(
         process: Option<Process>,
@@ -76,6 +107,10 @@ impl Living {
         }
         if let Some(resets) = browser.as_ref().map(SeatBrowser::reset_crashed) {
             watcher.spawn(resets);
+        }
+        if let Some(downloads) = browser.as_ref().and_then(SeatBrowser::downloads) {
+            let (lost, folder, downloads) = (lost.clone(), folder.path().to_owned(), downloads.clone());
+            watcher.spawn(async move { declare(&lost, disk_overrun(&folder, &downloads).await) });
         }
         let _watcher = watcher;
         Self { process, upstream, folder, browser, lost, has_close, busy, dismissed, unanswered, _watcher }

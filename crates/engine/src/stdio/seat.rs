@@ -3,10 +3,10 @@
 
 use std::{path::Path, pin::pin, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View};
+use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View, port::StoppedDownloads};
 use tokio::{sync::watch, time::timeout};
 
-use super::{Living, SeatBrowser};
+use super::{Living, SeatBrowser, living::disk_used};
 use crate::{answer::failure, loss::settle};
 
 /// How long what a process said before it ended may take to be read. It is in a pipe of this machine.
@@ -39,6 +39,12 @@ impl ProcessSeat {
     /// The seat's private folder, which the engine knows as its root.
     pub(crate) fn folder(&self) -> &Path {
         self.living.folder.path()
+    }
+
+    /// How much disk space the files of the seat take, with what its browser downloads.
+    pub(crate) async fn disk_used(&self) -> u64 {
+        let downloads = self.living.browser.as_ref().and_then(SeatBrowser::downloads);
+        disk_used(self.folder(), downloads).await
     }
 
     async fn pass_on(&mut self, call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
@@ -103,6 +109,10 @@ impl Seat for ProcessSeat {
         let (crashes, count) = browser.crashes_since(self.crashes_told);
         self.crashes_told = count;
         crashes
+    }
+
+    fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
+        self.living.browser.as_ref()?.downloads()?.take_stopped(&None)
     }
 
     fn view(&self) -> watch::Receiver<View> {

@@ -4,7 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Agent, BoxFuture, Call, InstanceId, Lost, Reply, Seat, StartError, View, port::CRASHES_TOLD_MAX,
+    Agent, BoxFuture, Call, InstanceId, Lost, Reply, Seat, StartError, View,
+    port::{CRASHES_TOLD_MAX, StoppedDownloads},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -333,6 +334,9 @@ impl Life {
         let reply = outcome?;
         self.notes.extend(seat.take_crashes().into_iter().map(Note::Crashed));
         forget_old_crashes(&mut self.notes);
+        if let Some(stopped) = seat.take_stopped_downloads() {
+            add_stopped(&mut self.notes, stopped);
+        }
         let view = seat.view().borrow().clone();
         Ok((reply, view))
     }
@@ -427,6 +431,18 @@ impl Life {
     fn unsaid(&self) -> Option<Ended> {
         self.notes.iter().find_map(|note| note.restarted().cloned())
     }
+}
+
+/// Notes of stopped downloads that nobody heard are one note.
+fn add_stopped(notes: &mut Vec<Note>, mut stopped: StoppedDownloads) {
+    notes.retain(|note| match note {
+        Note::DownloadsStopped(unheard) => {
+            stopped.count += unheard.count;
+            false
+        }
+        _ => true,
+    });
+    notes.push(Note::DownloadsStopped(stopped));
 }
 
 /// Notes that nobody hears add up, and a page may crash for as long as it likes: only the last few crashes are told.

@@ -3,7 +3,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use greenroom_core::{Crash, Lost, port::human};
+use greenroom_core::{
+    Crash, Lost,
+    port::{StoppedDownloads, human},
+};
 
 use crate::browsers::BrowserName;
 
@@ -21,6 +24,8 @@ pub enum Note {
     NewTab(NewTab),
     /// One of its tabs crashed; the session goes on.
     Crashed(Crash),
+    /// Downloads were stopped, since its files take all the disk space that they may; the session goes on.
+    DownloadsStopped(StoppedDownloads),
     /// The call waited for one that was cancelled: the engine does not stop in the middle of a call.
     HeldUp { tool: Arc<str>, waited: Duration },
     /// The session ends soon.
@@ -32,7 +37,11 @@ impl Note {
     pub fn restarted(&self) -> Option<&Ended> {
         match self {
             Self::Restarted(ended) | Self::Reopened(ended) => Some(ended),
-            Self::NewTab(_) | Self::Crashed(_) | Self::HeldUp { .. } | Self::Expiring(_) => None,
+            Self::NewTab(_)
+            | Self::Crashed(_)
+            | Self::DownloadsStopped(_)
+            | Self::HeldUp { .. }
+            | Self::Expiring(_) => None,
         }
     }
 }
@@ -91,6 +100,14 @@ impl fmt::Display for Note {
                 write!(
                     f,
                     "a tab crashed ({why}): {shown}{more}; what it showed is gone and its refs are void, the session's cookies and other tabs are as they were"
+                )
+            }
+            Self::DownloadsStopped(StoppedDownloads { count, bytes_max }) => {
+                let downloads =
+                    if *count == 1 { "1 download was" } else { &format!("{count} downloads were") };
+                write!(
+                    f,
+                    "{downloads} stopped: the files of a session may take {bytes_max} bytes (sessions.disk_bytes_max), and this one can download no more; its pages and cookies are as they were, a new session starts with no files"
                 )
             }
             Self::HeldUp { tool, waited } => {

@@ -132,6 +132,37 @@ async fn an_old_answer() {
     stage.end().await;
 }
 
+/// Stopped downloads are told with the next answer, once, with the limit; those that nobody heard of are one note.
+#[tokio::test(start_paused = true)]
+async fn stopped_downloads_are_told() {
+    let stage = Stage::new(2, 1);
+    stage.call("a", "click").await.unwrap();
+    stage.world.stop_downloads(1, 1);
+    let said = stage.call("a", "click").await.unwrap();
+    assert_eq!((said.seat, said.restarted(), said.notes.len()), (1, None, 1));
+    assert_eq!(
+        said.notes[0].to_string(),
+        "1 download was stopped: the files of a session may take 1073741824 bytes (sessions.disk_bytes_max), and this one can download no more; its pages and cookies are as they were, a new session starts with no files"
+    );
+    assert_eq!(stage.call("a", "click").await.unwrap().notes, [], "said once");
+
+    stage.world.stop_downloads(1, 3);
+    let left = stage.begin("a", "hold").await;
+    let held = stage.world.held().await;
+    left.abort();
+    settle().await;
+    held.answer();
+    settle().await;
+    stage.world.stop_downloads(1, 7);
+    let notes = stage.call("a", "click").await.unwrap().notes;
+    let told = notes.iter().filter(|note| matches!(note, Note::DownloadsStopped(_))).collect::<Vec<_>>();
+    assert!(
+        matches!(&told[..], [one] if one.to_string().starts_with("10 downloads were stopped")),
+        "{notes:?}"
+    );
+    stage.end().await;
+}
+
 /// A crashed tab is told with the next answer, once, with its URL; the session goes on in the same seat.
 #[tokio::test(start_paused = true)]
 async fn a_crashed_tab_is_told() {

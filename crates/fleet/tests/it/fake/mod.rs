@@ -14,7 +14,9 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Call, Crash, InstanceId, Lost, OpenError, StartError, View, raw::parse};
+use greenroom_core::{
+    Call, Crash, InstanceId, Lost, OpenError, StartError, View, port::StoppedDownloads, raw::parse,
+};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, timeout},
@@ -115,6 +117,7 @@ struct State {
     pulses: BTreeMap<InstanceId, Pulse>,
     /// Crashes of tabs that nobody has asked about yet, by seat.
     crashes: BTreeMap<u64, Vec<Crash>>,
+    stopped_downloads: BTreeMap<u64, StoppedDownloads>,
     /// Which instances were asked for, and when.
     starts: Vec<(InstanceId, Instant)>,
     revival: Option<Revival>,
@@ -244,6 +247,12 @@ impl World {
     pub fn crash_tab(&self, seat: u64, url: &str) {
         let crash = Crash { url: url.into(), why: "oom".into() };
         self.state().crashes.entry(seat).or_default().push(crash);
+    }
+
+    /// Downloads of the seat are stopped; the seat goes on.
+    pub fn stop_downloads(&self, seat: u64, count: u64) {
+        let stopped = StoppedDownloads { count, bytes_max: 1 << 30 };
+        self.state().stopped_downloads.insert(seat, stopped);
     }
 
     pub fn show(&self, seat: u64, view: View) {

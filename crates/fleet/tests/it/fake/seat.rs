@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, BoxFuture, Call, Crash, Fields, Lost, Raw, Reply, Seat, View,
+    port::StoppedDownloads,
     raw::{encode, parse},
 };
 use tokio::sync::{oneshot, watch};
@@ -110,6 +111,10 @@ impl Seat for FakeSeat {
 
     fn take_crashes(&mut self) -> Vec<Crash> {
         self.world.state().crashes.remove(&self.number).unwrap_or_default()
+    }
+
+    fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
+        self.world.state().stopped_downloads.remove(&self.number)
     }
 
     fn view(&self) -> watch::Receiver<View> {

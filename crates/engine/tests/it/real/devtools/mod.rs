@@ -2,6 +2,7 @@
 //! for the egress proxy too.
 
 mod answers;
+mod disk;
 mod files;
 mod lives;
 mod quiet;
@@ -24,7 +25,7 @@ pub struct Room {
     engine: DevtoolsEngine,
     instance: Arc<dyn Instance>,
     /// Last, so that it goes when nobody uses it any more.
-    _data: TempDir,
+    data: TempDir,
 }
 
 impl Room {
@@ -33,7 +34,7 @@ impl Room {
         let (site, data) = (Site::start().await, data_folder());
         let engine = engine(data.path(), site.port(), change);
         let instance = engine.start(InstanceId(0)).await.unwrap();
-        Self { site, workspace: tempfile::tempdir().unwrap(), engine, instance, _data: data }
+        Self { site, workspace: tempfile::tempdir().unwrap(), engine, instance, data }
     }
 
     pub async fn open() -> (Self, Sitter) {

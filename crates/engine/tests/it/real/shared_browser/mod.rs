@@ -2,6 +2,7 @@
 
 mod addresses;
 mod clipboard;
+mod disk;
 mod network;
 mod regexps;
 mod selectors;

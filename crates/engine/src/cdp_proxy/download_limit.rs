@@ -1,0 +1,95 @@
+//! Watches the downloads of an engine's connection, and has the browser stop those of a session that has too many.
+//!
+//! An event of a download names its frame, and no context. The same event of the page's own session comes first, and that
+//! session is known to be of a context. A page that closes itself takes its session along; the browser's own events go on.
+
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use greenroom_cdp::link::Text;
+use serde::Deserialize;
+
+use super::{
+    Out,
+    message::{Attached, Envelope, OwnIds, call, params, read},
+};
+use crate::downloads::{ContextId, Downloads, Order, Progress, WillBegin};
+
+pub(super) struct DownloadLimit {
+    downloads: Arc<Downloads>,
+    /// Whether the connection has contexts of its own, each with an account; otherwise all of the browser has one.
+    by_context: bool,
+    /// The targets of this connection and their contexts, by their sessions.
+    sessions: HashMap<String, (String, ContextId)>,
+}
+
+/// `Browser.setDownloadBehavior`
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Behaviour {
+    download_path: Option<String>,
+}
+
+impl DownloadLimit {
+    pub(super) fn new(downloads: Arc<Downloads>, by_context: bool) -> Self {
+        Self { downloads, by_context, sessions: HashMap::new() }
+    }
+
+    /// Notes where the engine has downloads written.
+    pub(super) fn engine_says(&self, call: &Envelope<'_>) {
+        if call.method.as_deref() == Some("Browser.setDownloadBehavior")
+            && let Some(folder) = read::<Behaviour>(call.params).and_then(|behaviour| behaviour.download_path)
+        {
+            self.downloads.are_in(Path::new(&folder));
+        }
+    }
+
+    /// A context is gone.
+    pub(super) fn forget(&self, context: &str) {
+        self.downloads.forget(&Some(context.to_owned()));
+    }
+
+    /// The connection is attached to a target, which is the engine's own.
+    pub(super) fn attached(&mut self, attached: &Attached) {
+        if self.by_context {
+            let info = &attached.target_info;
+            let target = (info.target_id.clone(), info.browser_context_id.clone());
+            self.sessions.insert(attached.session_id.clone(), target);
+        }
+    }
+
+    pub(super) fn detached(&mut self, session: &str) {
+        self.sessions.remove(session);
+    }
+
+    /// What the browser is to be told after this event.
+    pub(super) fn event(&self, name: &str, text: &Text, ids: &mut OwnIds) -> Vec<Out> {
+        let orders = match name {
+            "Page.downloadWillBegin" | "Browser.downloadWillBegin" => match params::<WillBegin>(text) {
+                Some((session, begun)) => match self.context(session.as_deref(), &begun.frame_id) {
+                    Some(context) => self.downloads.begins(&begun.guid, &context),
+                    None => Vec::new(),
+                },
+                None => Vec::new(),
+            },
+            "Page.downloadProgress" | "Browser.downloadProgress" => params::<Progress>(text)
+                .map(|(_, progress)| self.downloads.progress(&progress))
+                .unwrap_or_default(),
+            _ => return Vec::new(),
+        };
+        let tell = |Order { method, params }: Order| Out::ToBrowser(call(ids.next(), None, method, &params));
+        orders.into_iter().map(tell).collect()
+    }
+
+    /// The account of a download. `None` where it is not this connection's.
+    fn context(&self, session: Option<&str>, frame: &str) -> Option<ContextId> {
+        if !self.by_context {
+            return Some(None);
+        }
+        let (_, context) = match session {
+            Some(session) => self.sessions.get(session)?,
+            // The first frame of a page is named as the page is.
+            None => self.sessions.values().find(|(target, _)| target == frame)?,
+        };
+        context.clone().map(Some)
+    }
+}

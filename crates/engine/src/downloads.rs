@@ -1,0 +1,332 @@
+//! How much the downloads of each context take, and what the browser is told when that is too much.
+//!
+//! A page can start downloads in a loop, or one that never ends. Each browser context has an account of its downloads and
+//! of the other files of its session. When the account is over the quota, the browser is told to cancel what runs, which
+//! removes the partial files, and to deny all further downloads of that context, before they write anything.
+//!
+//! This is pure: events come in, calls to the browser go out. [`crate::cdp_proxy`] feeds it where sessions are contexts,
+//! [`crate::observer`] where a browser is one session's.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use greenroom_core::port::StoppedDownloads;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What a file takes at least: a page could also fill the disk with empty ones.
+const FILE_BYTES_MIN: u64 = 4096;
+
+/// Whose downloads: those of a context by its id, or of the browser's default one.
+pub(crate) type ContextId = Option<String>;
+
+/// A call that the browser is to be told.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Order {
+    pub(crate) method: &'static str,
+    pub(crate) params: Value,
+}
+
+/// `Browser.downloadWillBegin`, and that of a page.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WillBegin {
+    pub(crate) guid: String,
+    pub(crate) frame_id: String,
+}
+
+/// `Browser.downloadProgress`, and that of a page.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Progress {
+    pub(crate) guid: String,
+    /// 0 where the server does not say.
+    pub(crate) total_bytes: f64,
+    pub(crate) received_bytes: f64,
+    pub(crate) state: DownloadState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum DownloadState {
+    InProgress,
+    Completed,
+    Canceled,
+}
+
+/// The downloads of one browser. Those of a context are forgotten with it.
+pub(crate) struct Downloads {
+    bytes_max: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    accounts: HashMap<ContextId, Account>,
+    /// By their GUIDs. Finished ones stay: their files do.
+    downloads: HashMap<String, Download>,
+    /// Where the browser writes them, each by its GUID.
+    folder: Option<PathBuf>,
+}
+
+#[derive(Default)]
+struct Account {
+    /// What downloads take, or will take when they are whole.
+    bytes: u64,
+    /// What the session's other files take.
+    other_bytes: u64,
+    is_denied: bool,
+    /// Stopped ones that were not told yet.
+    stopped: u64,
+    /// The last one that was stopped as it began: each beginning is told twice.
+    last_stopped: String,
+}
+
+struct Download {
+    context: ContextId,
+    bytes: u64,
+    is_running: bool,
+}
+
+impl Downloads {
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Self { bytes_max, state: Mutex::default() }
+    }
+
+    /// How much the files of one session may take.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A download begins. It may be told several times.
+    pub(crate) fn begins(&self, guid: &str, context: &ContextId) -> Vec<Order> {
+        let mut state = self.state();
+        if state.downloads.contains_key(guid) {
+            return Vec::new();
+        }
+        let account = state.accounts.entry(context.clone()).or_default();
+        if account.is_denied {
+            if account.last_stopped == guid {
+                return Vec::new();
+            }
+            guid.clone_into(&mut account.last_stopped);
+            account.stopped += 1;
+            // The browser cancels it by itself, unless it began before it was told to.
+            return vec![cancel(guid, context)];
+        }
+        account.bytes += FILE_BYTES_MIN;
+        let download = Download { context: context.clone(), bytes: FILE_BYTES_MIN, is_running: true };
+        state.downloads.insert(guid.to_owned(), download);
+        self.stop_if_over(&mut state, context)
+    }
+
+    /// A download goes on, or has ended. One of whose beginning nobody heard is somebody else's.
+    pub(crate) fn progress(&self, progress: &Progress) -> Vec<Order> {
+        let mut state = self.state();
+        let State { accounts, downloads, .. } = &mut *state;
+        let Some(download) = downloads.get_mut(&progress.guid) else { return Vec::new() };
+        let Some(account) = accounts.get_mut(&download.context) else { return Vec::new() };
+        let context = download.context.clone();
+        account.bytes -= download.bytes;
+        if progress.state == DownloadState::Canceled {
+            downloads.remove(&progress.guid);
+            return Vec::new();
+        }
+        download.is_running = progress.state == DownloadState::InProgress;
+        let whole = if download.is_running { progress.total_bytes } else { 0.0 };
+        // The browser counts in floating point numbers.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+        let bytes = progress.received_bytes.max(whole) as u64;
+        download.bytes = bytes.max(FILE_BYTES_MIN);
+        account.bytes = account.bytes.saturating_add(download.bytes);
+        self.stop_if_over(&mut state, &context)
+    }
+
+    /// Stops all downloads of a context if they are too much.
+    fn stop_if_over(&self, state: &mut State, context: &ContextId) -> Vec<Order> {
+        let Some(account) = state.accounts.get_mut(context) else { return Vec::new() };
+        if account.is_denied || account.bytes.saturating_add(account.other_bytes) <= self.bytes_max {
+            return Vec::new();
+        }
+        account.is_denied = true;
+        let mut params = json!({ "behavior": "deny", "eventsEnabled": true });
+        add_context(&mut params, context);
+        let mut orders = vec![Order { method: "Browser.setDownloadBehavior", params }];
+        let running = state
+            .downloads
+            .iter()
+            .filter(|(_, download)| download.is_running && download.context == *context);
+        orders.extend(running.map(|(guid, _)| cancel(guid, context)));
+        account.stopped += orders.len() as u64 - 1;
+        orders
+    }
+
+    /// Notes what the other files of a session take. Says what they take with its downloads.
+    pub(crate) fn note_other_files(&self, context: &ContextId, bytes: u64) -> u64 {
+        let mut state = self.state();
+        let account = state.accounts.entry(context.clone()).or_default();
+        account.other_bytes = bytes;
+        account.bytes.saturating_add(bytes)
+    }
+
+    /// The same where the files are all of them, downloads too.
+    pub(crate) fn note_all_files(&self, context: &ContextId, bytes: u64) -> u64 {
+        let mut state = self.state();
+        let account = state.accounts.entry(context.clone()).or_default();
+        account.other_bytes = bytes.saturating_sub(account.bytes);
+        account.bytes.saturating_add(account.other_bytes)
+    }
+
+    /// The downloads of a context that were stopped since this was last asked.
+    pub(crate) fn take_stopped(&self, context: &ContextId) -> Option<StoppedDownloads> {
+        let count = std::mem::take(&mut self.state().accounts.get_mut(context)?.stopped);
+        (count > 0).then_some(StoppedDownloads { count, bytes_max: self.bytes_max })
+    }
+
+    /// A context is gone, and with it its downloads.
+    pub(crate) fn forget(&self, context: &ContextId) {
+        let mut state = self.state();
+        state.accounts.remove(context);
+        state.downloads.retain(|_, download| download.context != *context);
+    }
+
+    /// Where the browser writes them.
+    pub(crate) fn are_in(&self, folder: &Path) {
+        self.state().folder = Some(folder.to_owned());
+    }
+
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        self.state().folder.clone()
+    }
+
+    /// Whether the browser has told of this download.
+    pub(crate) fn know(&self, guid: &str) -> bool {
+        self.state().downloads.contains_key(guid)
+    }
+}
+
+/// The call that cancels a download, and removes what there is of its file.
+pub(crate) fn cancel(guid: &str, context: &ContextId) -> Order {
+    let mut params = json!({ "guid": guid });
+    add_context(&mut params, context);
+    Order { method: "Browser.cancelDownload", params }
+}
+
+fn add_context(params: &mut Value, context: &ContextId) {
+    if let Some(context) = context {
+        params["browserContextId"] = context.as_str().into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: u64 = 1 << 20;
+
+    fn context(name: &str) -> ContextId {
+        Some(name.to_owned())
+    }
+
+    fn progress(guid: &str, received: u32, total: u32, state: DownloadState) -> Progress {
+        Progress { guid: guid.to_owned(), total_bytes: total.into(), received_bytes: received.into(), state }
+    }
+
+    fn deny(context: &str) -> Order {
+        let params = json!({ "behavior": "deny", "eventsEnabled": true, "browserContextId": context });
+        Order { method: "Browser.setDownloadBehavior", params }
+    }
+
+    /// Many small downloads are stopped when they are too much together, those of another context are not, and what is
+    /// below the quota is not noticed.
+    #[test]
+    fn many_downloads() {
+        let downloads = Downloads::new(MAX);
+        let (a, b) = (context("a"), context("b"));
+        for n in 0..4 {
+            let guid = n.to_string();
+            assert_eq!(downloads.begins(&guid, &a), []);
+            // The page's session tells of it, and the browser's does.
+            assert_eq!(downloads.begins(&guid, &a), []);
+            assert_eq!(downloads.progress(&progress(&guid, 0, 200_000, DownloadState::InProgress)), []);
+            assert_eq!(downloads.progress(&progress(&guid, 200_000, 200_000, DownloadState::Completed)), []);
+        }
+        assert_eq!(downloads.take_stopped(&a), None);
+        assert_eq!(downloads.begins("4", &a), []);
+        assert_eq!(downloads.progress(&progress("4", 200_000, 200_000, DownloadState::InProgress)), []);
+        assert_eq!(downloads.begins("5", &a), []);
+        let orders = downloads.progress(&progress("5", 0, 200_000, DownloadState::InProgress));
+        assert_eq!(orders.len(), 3, "{orders:?}");
+        assert_eq!(orders[0], deny("a"));
+        assert!(orders.contains(&cancel("4", &a)) && orders.contains(&cancel("5", &a)), "{orders:?}");
+        // What was on its way meanwhile.
+        assert_eq!(downloads.begins("6", &a), [cancel("6", &a)]);
+        assert_eq!(downloads.begins("6", &a), []);
+        assert_eq!(downloads.take_stopped(&a), Some(StoppedDownloads { count: 3, bytes_max: MAX }));
+        assert_eq!(downloads.take_stopped(&a), None, "it is told once");
+
+        assert_eq!(downloads.begins("b", &b), []);
+        assert_eq!(downloads.progress(&progress("b", 1_000_000, 0, DownloadState::Completed)), []);
+        assert_eq!(downloads.take_stopped(&b), None);
+        downloads.forget(&a);
+        assert!(!downloads.know("0") && downloads.know("b"));
+        assert_eq!(downloads.begins("7", &a), [], "a context that is made anew begins with nothing");
+    }
+
+    /// One without end is stopped by what it has brought, one that says its size before it has brought anything, and
+    /// empty ones by their number; a cancelled one counts for nothing.
+    #[test]
+    fn sizes() {
+        let a = context("a");
+        let endless = Downloads::new(MAX);
+        endless.begins("x", &a);
+        assert_eq!(endless.progress(&progress("x", 1_000_000, 0, DownloadState::InProgress)), []);
+        assert_eq!(
+            endless.progress(&progress("x", 1_100_000, 0, DownloadState::InProgress)),
+            [deny("a"), cancel("x", &a)]
+        );
+
+        let large = Downloads::new(MAX);
+        large.begins("x", &a);
+        assert_eq!(large.progress(&progress("x", 0, u32::MAX, DownloadState::InProgress)).len(), 2);
+
+        let empty = Downloads::new(MAX);
+        let begun = (0..1000).find(|n: &u32| !empty.begins(&n.to_string(), &a).is_empty());
+        assert_eq!(begun, Some(256));
+
+        let cancelled = Downloads::new(MAX);
+        for n in 0..1000 {
+            let guid = n.to_string();
+            assert_eq!(cancelled.begins(&guid, &a), []);
+            cancelled.progress(&progress(&guid, 500_000, 500_000, DownloadState::InProgress));
+            cancelled.progress(&progress(&guid, 500_000, 500_000, DownloadState::Canceled));
+        }
+        assert_eq!(cancelled.note_other_files(&a, 0), 0);
+    }
+
+    /// The other files of a session count as well; downloads of which nobody knows whose they are do not.
+    #[test]
+    fn other_files() {
+        let downloads = Downloads::new(MAX);
+        let a = context("a");
+        assert_eq!(downloads.note_other_files(&a, MAX), MAX);
+        assert_eq!(downloads.begins("x", &a), [deny("a"), cancel("x", &a)]);
+        assert_eq!(downloads.progress(&progress("y", u32::MAX, 0, DownloadState::InProgress)), []);
+        assert_eq!(downloads.begins("z", &None), []);
+        let orders = downloads.progress(&progress("z", u32::MAX, 0, DownloadState::InProgress));
+        assert_eq!(orders[0].params.get("browserContextId"), None, "the default context has no name");
+
+        let all = Downloads::new(MAX);
+        all.begins("x", &None);
+        all.progress(&progress("x", 1000, 500_000, DownloadState::InProgress));
+        assert_eq!(all.note_all_files(&None, 100_000), 500_000, "it will take so much");
+        assert_eq!(all.note_all_files(&None, 700_000), 700_000);
+    }
+}

@@ -1,0 +1,98 @@
+//! Downloads of which the browser tells nobody: those whose frame is gone when they begin, as when a page removes the
+//! frame in which it clicked on a link. The engine never hears of them, so no agent ever gets them; their files would only
+//! fill the disk, outside of every account. They are found by their files, and cancelled.
+
+use std::{collections::HashSet, fs, io, path::Path, sync::Arc};
+
+use tokio::time::sleep;
+
+use super::instance::Shared;
+use crate::{disk_use::LOOK_EVERY, downloads::Downloads};
+
+/// How many files of the folder one look takes up. The next look takes up others, since these are removed.
+const FILES_MAX: usize = 1024;
+
+/// What a file is called while it is being written, after its name.
+const UNFINISHED: &str = ".crdownload";
+
+impl Shared {
+    /// Removes them for as long as the instance lives.
+    pub(super) async fn remove_unannounced_downloads(self: Arc<Self>) {
+        let Some(downloads) = &self.downloads else { return };
+        let mut before = HashSet::new();
+        loop {
+            sleep(LOOK_EVERY).await;
+            let Some(folder) = downloads.folder() else { continue };
+            let known = downloads.clone();
+            let looked =
+                tokio::task::spawn_blocking(move || unknown(&folder, &known).map(|found| (folder, found)));
+            let (folder, found) = match looked.await {
+                Ok(Ok(looked)) => looked,
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "cannot look at the folder of downloads");
+                    continue;
+                }
+                Err(_) => return,
+            };
+            // One that is told just now may have a file already.
+            for guid in found.intersection(&before) {
+                tracing::warn!("a download that the browser did not announce is removed");
+                self.observer.cancel_download(guid).await;
+                for name in [guid.clone(), format!("{guid}{UNFINISHED}")] {
+                    let _ = tokio::fs::remove_file(folder.join(name)).await;
+                }
+            }
+            before = found;
+        }
+    }
+}
+
+/// The downloads in a folder that are in no account.
+fn unknown(folder: &Path, downloads: &Downloads) -> io::Result<HashSet<String>> {
+    let mut found = HashSet::new();
+    let listed = match fs::read_dir(folder) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        Err(error) => return Err(error),
+    };
+    for entry in listed {
+        let name = entry?.file_name();
+        let Some(guid) = name.to_str().and_then(guid_of) else { continue };
+        if !downloads.know(guid) {
+            found.insert(guid.to_owned());
+        }
+        if found.len() == FILES_MAX {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The GUID of a download by the name of its file. Other files of the engine's have other names.
+fn guid_of(name: &str) -> Option<&str> {
+    let guid = name.strip_suffix(UNFINISHED).unwrap_or(name);
+    let is_guid = guid.len() == 36 && uuid::Uuid::try_parse(guid).is_ok();
+    is_guid.then_some(guid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of downloads that were announced, and of anything else, are left alone.
+    #[test]
+    fn only_unknown_downloads() {
+        const KNOWN: &str = "c36d6cea-013e-46be-b8fa-644da7f07f34";
+        const UNKNOWN: &str = "a9cb6592-9d0c-4f0d-8ba2-d919b3b4a152";
+        let folder = tempfile::tempdir().unwrap();
+        let downloads = Downloads::new(1 << 20);
+        downloads.begins(KNOWN, &None);
+        for name in [KNOWN, "trace-1.trace", "c36d6cea013e46beb8fa644da7f07f34", "resources"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(unknown(folder.path(), &downloads).unwrap(), HashSet::new());
+        fs::write(folder.path().join(format!("{UNKNOWN}{UNFINISHED}")), "").unwrap();
+        assert_eq!(unknown(folder.path(), &downloads).unwrap(), HashSet::from([UNKNOWN.to_owned()]));
+        assert_eq!(unknown(&folder.path().join("nothing"), &downloads).unwrap(), HashSet::new());
+    }
+}

@@ -1,0 +1,117 @@
+//! The disk space that a seat takes is bounded, whatever its pages do.
+
+use std::fs;
+
+use greenroom_core::Lost;
+use greenroom_engine::browser::{Kind, Wanted};
+use greenroom_testkit::{PATIENCE, eventually, within};
+use serde_json::json;
+
+use super::{super::text, Room};
+
+const QUOTA: u64 = 8 << 20;
+
+const BROWSERS: [Kind; 2] = [Kind::HeadlessShell, Kind::Chromium];
+
+async fn room(kind: Kind) -> Room {
+    Room::with(|options| {
+        options.disk_bytes_max = QUOTA;
+        options.browser = Wanted::Only(kind);
+    })
+    .await
+}
+
+/// A page that downloads in a loop is stopped, its seat goes on and hears of it, and no half a file stays.
+#[tokio::test]
+async fn downloads_in_a_loop_are_stopped() {
+    for kind in BROWSERS {
+        let room = room(kind).await;
+        let mut sitter = room.sit().await;
+        sitter.navigate(&room.site.url("/title?t=hostile")).await;
+        let download = "() => { setInterval(() => {
+            const link = document.createElement('a');
+            link.download = 'x.bin';
+            link.href = URL.createObjectURL(new Blob([new Uint8Array(1 << 20)]));
+            link.click();
+            setTimeout(() => URL.revokeObjectURL(link.href), 5000);
+        }, 10); }";
+        sitter.evaluate(download).await;
+        let mut stopped = 0;
+        eventually("many stopped downloads", || {
+            stopped += sitter.seat.take_stopped_downloads().map_or(0, |stopped| stopped.count);
+            (stopped > 50).then_some(())
+        })
+        .await;
+        let folder = downloads(&room);
+        let used = eventually("all half files gone", || {
+            let files: Vec<_> = fs::read_dir(&folder).unwrap().flatten().collect();
+            let is_whole =
+                files.iter().all(|file| !file.file_name().to_string_lossy().ends_with("crdownload"));
+            is_whole
+                .then(|| files.iter().map(|file| file.metadata().map_or(0, |file| file.len())).sum::<u64>())
+        })
+        .await;
+        assert!(used < 2 * QUOTA, "{kind:?}: {used}");
+        let shown = sitter.call("list_pages", json!({})).await;
+        assert!(text(&shown).contains("hostile"), "{}", text(&shown));
+        room.end().await;
+    }
+}
+
+/// A download that the browser announces to nobody ends with its seat.
+#[tokio::test]
+async fn an_unannounced_download_ends_the_seat() {
+    let room = room(Kind::HeadlessShell).await;
+    let mut sitter = room.sit().await;
+    sitter.navigate(&room.site.url("/title?t=hostile")).await;
+    let hides = "() => { const frame = document.createElement('iframe');
+        document.body.append(frame);
+        const link = frame.contentDocument.createElement('a');
+        link.download = 'x.bin';
+        link.href = '/download?name=x.bin&kind=application/octet-stream&endless=1&ms=1000';
+        frame.contentDocument.body.append(link);
+        link.click();
+        setTimeout(() => frame.remove(), 200);
+    }";
+    sitter.evaluate(hides).await;
+    let mut lost = sitter.seat.lost();
+    let lost = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
+    assert!(matches!(&lost, Lost::Unwell(why) if why.contains("sessions.disk_bytes_max")), "{lost}");
+    sitter.seat.close().await;
+    room.end().await;
+}
+
+/// What pages store in a profile on disk is bounded by the quota, in both browsers, and small things are stored.
+#[tokio::test]
+async fn storage_is_bounded() {
+    for kind in BROWSERS {
+        let room = room(kind).await;
+        let mut sitter = room.sit().await;
+        sitter.navigate(&room.site.url("/title?t=storage")).await;
+        let store = "async () => {
+            const cache = await caches.open('x');
+            const part = new Uint8Array(1 << 20);
+            let stored = 0;
+            try {
+                for (; stored < 64; stored++) {
+                    crypto.getRandomValues(part.subarray(0, 65536));
+                    await cache.put('/' + stored, new Response(part));
+                }
+                return [stored, ''];
+            } catch (error) {
+                return [stored, error.name];
+            }
+        }";
+        let said = sitter.evaluate(store).await;
+        let stored = said[0].as_u64().unwrap();
+        assert!((1..=QUOTA >> 20).contains(&stored) && said[1] == "QuotaExceededError", "{kind:?}: {said}");
+        room.end().await;
+    }
+}
+
+/// The folder of a room's only seat into which its browser downloads.
+fn downloads(room: &Room) -> std::path::PathBuf {
+    let runs = fs::read_dir(room.data.path().join("run")).unwrap().flatten();
+    let seats = runs.filter_map(|run| fs::read_dir(run.path().join("seats")).ok()).flatten().flatten();
+    seats.map(|seat| seat.path().join("downloads")).find(|folder| folder.is_dir()).unwrap()
+}

@@ -1,0 +1,184 @@
+//! The disk space that one session takes is bounded, whatever its pages do.
+
+use std::{fs, path::Path};
+
+use greenroom_core::port::StoppedDownloads;
+use greenroom_testkit::{PATIENCE, eventually, within};
+use serde_json::json;
+
+use super::{BROWSERS, SharedBrowser, SharedSeat, text};
+use crate::real::files;
+
+/// How much disk space the files of a session may take here.
+const QUOTA: u64 = 8 << 20;
+
+/// The site has the browser download a mebibyte every few milliseconds, for ever.
+const LOOP: &str = "() => { setInterval(() => {
+    const link = document.createElement('a');
+    link.download = 'x.bin';
+    link.href = URL.createObjectURL(new Blob([new Uint8Array(1 << 20)]));
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 5000);
+}, 10); }";
+
+/// A page that downloads in a loop is stopped and leaves no half a file, its session goes on and hears of it, a neighbour's
+/// downloads work, and who stays below the quota notices nothing.
+#[tokio::test]
+async fn downloads_in_a_loop_are_stopped() {
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start_with(kind, |options| options.disk_bytes_max = QUOTA).await;
+        // The engine keeps the downloads of all in the folder of whoever came first.
+        let (mut neighbour, mut hostile) = (browser.seat().await, browser.seat().await);
+        hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
+        hostile.evaluate(LOOP).await;
+        let mut stopped = 0;
+        eventually("many stopped downloads", || {
+            if let Some(StoppedDownloads { count, bytes_max }) = hostile.seat.take_stopped_downloads() {
+                assert_eq!(bytes_max, QUOTA);
+                stopped += count;
+            }
+            (stopped > 100).then_some(())
+        })
+        .await;
+
+        download(&browser, &mut neighbour).await;
+        assert_eq!(neighbour.seat.take_stopped_downloads(), None);
+        neighbour.call("browser_take_screenshot", json!({})).await;
+
+        // Each download that came through has a second copy, which the engine makes.
+        let used = eventually("all half files gone", || {
+            let files = all_files(browser.data.path());
+            let is_whole = files.iter().all(|(name, _)| !name.ends_with(".crdownload"));
+            is_whole.then(|| files.iter().map(|(_, bytes)| bytes).sum::<u64>())
+        })
+        .await;
+        assert!(used < 3 * QUOTA, "{kind:?}: {used}");
+        assert!(hostile.call("browser_snapshot", json!({})).await.contains("hostile"));
+        end(browser, [neighbour, hostile]).await;
+    }
+}
+
+/// Files that tools write count as well: a session that is over its quota is refused more of them, by the name of the limit,
+/// and goes on with everything else. Its neighbour is not refused.
+#[tokio::test]
+async fn tools_that_write_files_are_refused() {
+    let browser = SharedBrowser::start_with(BROWSERS[0], |options| options.disk_bytes_max = 1 << 20).await;
+    let (mut neighbour, mut busy) = (browser.seat().await, browser.seat().await);
+    for seat in [&mut neighbour, &mut busy] {
+        seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=noise") })).await;
+    }
+    // A picture of noise cannot be made smaller.
+    let noise = "() => { const canvas = document.createElement('canvas');
+        [canvas.width, canvas.height] = [1200, 600];
+        canvas.style = 'position: fixed; inset: 0';
+        document.body.append(canvas);
+        const drawing = canvas.getContext('2d'), pixels = drawing.createImageData(1200, 600);
+        pixels.data.forEach((_, at) => { pixels.data[at] = at % 4 == 3 ? 255 : Math.random() * 256; });
+        drawing.putImageData(pixels, 0, 0);
+    }";
+    busy.evaluate(noise).await;
+    busy.call("browser_take_screenshot", json!({})).await;
+    for arguments in [json!({}), json!({ "filename": "mine.png" })] {
+        let refused = busy.reply("browser_take_screenshot", arguments).await;
+        let said = text(&refused);
+        assert!(refused.is_failure() && said.contains("1048576 are allowed"), "{said}");
+        assert!(said.contains("hint: ") && said.contains("sessions.disk_bytes_max"), "{said}");
+    }
+    assert!(busy.call("browser_snapshot", json!({})).await.contains("noise"));
+    neighbour.call("browser_take_screenshot", json!({})).await;
+    end(browser, [neighbour, busy]).await;
+}
+
+/// One download without end is stopped as well, also when the page that began it has closed itself.
+#[tokio::test]
+async fn a_download_without_end_is_stopped() {
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start_with(kind, |options| options.disk_bytes_max = QUOTA).await;
+        let mut hostile = browser.seat().await;
+        hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
+        let opens = "() => { const opened = open('/title?t=opened');
+            opened.onload = () => {
+                const link = opened.document.createElement('a');
+                link.href = '/download?name=x.bin&kind=application/octet-stream&endless=1';
+                opened.document.body.append(link);
+                link.click();
+                setTimeout(() => opened.close(), 200);
+            };
+        }";
+        hostile.evaluate(opens).await;
+        let stopped = eventually("the stopped download", || hostile.seat.take_stopped_downloads()).await;
+        assert_eq!(stopped, StoppedDownloads { count: 1, bytes_max: QUOTA });
+        eventually("its file is gone", || {
+            all_files(browser.data.path()).iter().all(|(_, bytes)| *bytes < 1 << 20).then_some(())
+        })
+        .await;
+        end(browser, [hostile]).await;
+    }
+}
+
+/// Downloads of which the browser tells nobody, since their frame is gone when they begin, are removed; a neighbour's stay.
+#[tokio::test]
+async fn unannounced_downloads_are_removed() {
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start(kind).await;
+        let (mut neighbour, mut hostile) = (browser.seat().await, browser.seat().await);
+        download(&browser, &mut neighbour).await;
+        hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
+        let hides = "() => { const frame = document.createElement('iframe');
+            document.body.append(frame);
+            const link = frame.contentDocument.createElement('a');
+            link.download = 'x.bin';
+            link.href = '/download?name=x.bin&kind=application/octet-stream&endless=1&ms=1000';
+            frame.contentDocument.body.append(link);
+            link.click();
+            setTimeout(() => frame.remove(), 200);
+        }";
+        hostile.evaluate(hides).await;
+        let large = || all_files(browser.data.path()).iter().any(|(_, bytes)| *bytes >= 1 << 20);
+        eventually("the download", || large().then_some(())).await;
+        eventually("its end", || (!large()).then_some(())).await;
+        assert_eq!(hostile.seat.take_stopped_downloads(), None, "nobody would have got it");
+        let kept = all_files(browser.data.path());
+        assert!(kept.iter().any(|(name, _)| name == "report.txt"), "{kept:?}");
+        end(browser, [neighbour, hostile]).await;
+    }
+}
+
+/// Has a seat download a small file, whole.
+async fn download(browser: &SharedBrowser, seat: &mut SharedSeat) {
+    seat.call("browser_navigate", json!({ "url": browser.site.url("/") })).await;
+    let downloaded = async {
+        let mut reply = seat.reply("browser_click", json!({ "target": "a[href='/download']" })).await;
+        while files(&reply).is_empty() {
+            reply = seat.reply("browser_evaluate", json!({ "function": "() => 0" })).await;
+        }
+        assert_eq!(files(&reply), [("report.txt", "text/plain", &b"greenroom download\n"[..])]);
+    };
+    within(PATIENCE, downloaded).await;
+}
+
+/// The files of all seats: names and sizes.
+fn all_files(data: &Path) -> Vec<(String, u64)> {
+    let mut folders: Vec<_> =
+        fs::read_dir(data.join("run")).unwrap().flatten().map(|run| run.path().join("seats")).collect();
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
+                Ok(metadata) => {
+                    found.push((entry.file_name().to_string_lossy().into_owned(), metadata.len()));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    found
+}
+
+async fn end(browser: SharedBrowser, seats: impl IntoIterator<Item = SharedSeat>) {
+    for seat in seats {
+        seat.seat.close().await;
+    }
+    browser.end().await;
+}
