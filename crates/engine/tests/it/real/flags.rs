@@ -49,6 +49,10 @@ const ADDED: &[(&str, &str)] = &[
     ("--blink-settings=selectionClipboardBufferAvailable=false", "sessions share no clipboard"),
     ("--disable-features=AutofillServerCommunication", "nothing is sent to anybody"),
     ("--disable-features=WebRtcHideLocalIpsWithMdns", "WebRTC would speak multicast on the local network"),
+    (
+        "--enable-features=StorageQuotaSettings:PoolSizeBytes/1073741824",
+        "pages could store as much as most of the disk",
+    ),
     ("--no-sandbox", "the tests may run as root"),
 ];
 
