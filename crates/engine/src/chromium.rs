@@ -234,9 +234,12 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
         say_no_sandbox();
         command = command.arg("--no-sandbox");
     }
-    // Contexts that an engine makes store in memory, of which the browser lets them have a fifth.
-    let storage = format!("--enable-features=StorageQuotaSettings:PoolSizeBytes/{}", spec.storage_bytes_max);
-    add(&mut command, &storage);
+    // Contexts that an engine makes store in memory, of which the browser lets them have a fifth. A profile that its user
+    // keeps is left as it is: the browser would remove what its sites have stored beyond the limit.
+    if spec.own.as_ref().is_none_or(|own| own.profile.is_none()) {
+        let max = spec.storage_bytes_max;
+        add(&mut command, &format!("--enable-features=StorageQuotaSettings:PoolSizeBytes/{max}"));
+    }
     for arg in &spec.args {
         add(&mut command, arg);
     }
@@ -298,6 +301,25 @@ mod tests {
             command.args,
             ["--disable-features=A,B,C", "--mute-audio", "--enable-features=D", "--lang=de"]
         );
+    }
+
+    /// What pages store is bounded in profiles that go with their browser. A profile that stays is its user's, who would lose
+    /// what is beyond the limit.
+    #[test]
+    fn storage() {
+        let is_bounded = |own: Option<OwnContext>| {
+            let browser = Browser { path: "/b".into(), kind: Kind::Chromium };
+            let (window, proxy) = ((800, 600), SocketAddr::from(([127, 0, 0, 1], 1)));
+            let (headless, no_sandbox, args) = (true, Some(false), Vec::new());
+            let storage_bytes_max = 7;
+            let spec =
+                ChromiumSpec { browser, headless, no_sandbox, window, proxy, args, storage_bytes_max, own };
+            let args = command(&spec, Path::new("/p")).args;
+            args.iter().any(|arg| arg.to_string_lossy().contains("StorageQuotaSettings:PoolSizeBytes/7"))
+        };
+        let own = |profile| OwnContext { profile, user_agent: None, ignore_certificate_errors: false };
+        assert!(is_bounded(None) && is_bounded(Some(own(None))));
+        assert!(!is_bounded(Some(own(Some("/home/me/profile".into())))));
     }
 
     /// The debugger's address is read from the line Chromium prints, and from no other.

@@ -75,7 +75,7 @@ settings! {
         "sessions.max_lifetime" max_lifetime: Option<Duration> = None => Or("off", Span::POSITIVE);
         /// How much disk space the files of a session may take: downloads, and what its tools write. Over it the session's
         /// downloads are stopped and tools that write files are refused. What pages store in a browser's profile on disk
-        /// may take as much again.
+        /// may take as much again, but in a profile that stays as much as the browser allows.
         "sessions.disk_bytes_max" disk_bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), guarded = true;
     }
 
