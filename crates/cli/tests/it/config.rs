@@ -49,17 +49,18 @@ fn precedence() {
 /// `--config` beats `GREENROOM_CONFIG`, which beats `./greenroom.toml`, which beats the user's own file.
 #[test]
 fn which_file_is_read() {
-    let slots =
-        |place: &Place, arguments: &[&str]| lines(&place.run(&[SHOW, arguments].concat()), &["pool.slots"]);
-    let place = place().file("home/.config/greenroom/greenroom.toml", "pool.slots = 2");
-    let user = slots(&place, &[]);
-    let place = place.file("cwd/greenroom.toml", "pool.slots = 3");
-    let near = slots(&place, &[]);
+    let restarts = |place: &Place, arguments: &[&str]| {
+        lines(&place.run(&[SHOW, arguments].concat()), &["pool.restarts"])
+    };
+    let place = place().file("home/.config/greenroom/greenroom.toml", "pool.restarts = 2");
+    let user = restarts(&place, &[]);
+    let place = place.file("cwd/greenroom.toml", "pool.restarts = 3");
+    let near = restarts(&place, &[]);
     let place =
-        place.file("cwd/by-variable.toml", "pool.slots = 4").env("GREENROOM_CONFIG", "by-variable.toml");
-    let variable = slots(&place, &[]);
-    let place = place.file("home/by-flag.toml", "pool.slots = 5");
-    let flag = slots(&place, &["--config", "../home/by-flag.toml"]);
+        place.file("cwd/by-variable.toml", "pool.restarts = 4").env("GREENROOM_CONFIG", "by-variable.toml");
+    let variable = restarts(&place, &[]);
+    let place = place.file("home/by-flag.toml", "pool.restarts = 5");
+    let flag = restarts(&place, &["--config", "../home/by-flag.toml"]);
     assert_snapshot!([user, near, variable, flag].join("\n"));
 }
 
@@ -199,6 +200,20 @@ fn only_chosen_files_run_commands() {
     for folder in ["cwd", own] {
         assert!(place.run_in(folder, SHOW).starts_with("exit code: 0\n"), "{folder}");
     }
+}
+
+/// What the user's own file limits, no file of the working directory loosens: neither by another engine, whose tools have
+/// other names than those denied, nor on another level; each is told with what holds.
+#[test]
+fn a_folder_loosens_no_limit() {
+    let own =
+        "[tools]\ndeny = [\"browser_evaluate\"]\n[pool]\nslots = 2\nblocked_origins = [\"evil.example\"]";
+    let folder = "[pool]\nengine = \"devtools\"\nslots = 9\nisolated = true\n[pools.A]\nis_default = true\ninstances = 1\nblocked_origins = []";
+    let place = place().file("home/.config/greenroom/greenroom.toml", own);
+    assert_snapshot!("loosened_by_a_file", place.file("cwd/greenroom.toml", folder).run(SHOW));
+    let place = self::place().file("home/.config/greenroom/greenroom.toml", own);
+    let folder = "GREENROOM_POOL_BLOCKED_ORIGINS=\nPW_MCP_PROXY_ENGINE=devtools\n";
+    assert_snapshot!("loosened_by_dotenv", place.file("cwd/.env", folder).run(SHOW));
 }
 
 /// `HEADLESS=false` shows the browsers, from the environment and from `.env`; the proper name beats it.

@@ -39,7 +39,7 @@ pub(super) fn pools(resolved: &Resolved, drafts: &BTreeMap<String, Draft>) -> Ve
 }
 
 /// The defaults of declared pools, under what was really set for all pools.
-fn global(resolved: &Resolved) -> Pool {
+pub(super) fn global(resolved: &Resolved) -> Pool {
     let mut whole = Settings::around(Pool::declared_defaults());
     for setting in SETTINGS.iter().filter(|setting| setting.is_of_pools()) {
         if *resolved.origin(setting.key) != Origin::Default {

@@ -13,9 +13,8 @@ pub struct Setting {
     pub key: &'static str,
     /// What it means, as sentences.
     pub doc: &'static str,
-    /// It names a program, or opens a door that only the user may open: files that merely lie in the working
-    /// directory may not set it, or cloning a repository would be enough to run its commands.
-    pub guarded: bool,
+    /// What a file may do with it that merely lies in the working directory.
+    pub guard: Guard,
     /// A second variable that sets it; [`Setting::variable`] wins.
     pub alias: Option<&'static str>,
     /// Of a setting of pools: how far down it may be set.
@@ -28,6 +27,24 @@ pub struct Setting {
     pub(super) json: fn(&Settings) -> serde_json::Value,
     pub(super) allowed: fn() -> String,
     pub(super) shape: fn() -> Shape,
+    pub(super) amount: fn(&Settings) -> Option<u64>,
+}
+
+/// What a file that merely lies in the working directory, a `greenroom.toml` or a `.env`, may do with a setting. Such a
+/// file may have come with a cloned repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// Not set it: it names a program, or opens a door that only the user may open. Otherwise cloning a repository
+    /// would be enough to run its commands.
+    Guarded,
+    /// Set it where the user has not: it limits what agents and pages can do, what is left behind, or what greenroom
+    /// takes of the machine. Where the user has set it, such a file may lower a number and change nothing else.
+    Limit,
+    /// The same, and it counts as set by the user too where one of these settings is: they limit less, or nothing, under
+    /// another value of this one.
+    LimitWith(&'static [&'static str]),
+    /// Set it: whatever its value, nothing is permitted that was not.
+    Open,
 }
 
 /// Down to which level of the pools a setting may be set.
@@ -66,6 +83,22 @@ impl Setting {
     /// Its key without the section: `slots` for `pool.slots`.
     pub fn name(&self) -> &'static str {
         self.key.rsplit_once('.').map_or(self.key, |(_, name)| name)
+    }
+
+    /// Whether no file that merely lies in the working directory may set it.
+    pub fn is_guarded(&self) -> bool {
+        self.guard == Guard::Guarded
+    }
+
+    /// Whether a file that merely lies in the working directory may set it only where the user has not.
+    pub fn is_limit(&self) -> bool {
+        matches!(self.guard, Guard::Limit | Guard::LimitWith(_))
+    }
+
+    /// Whether it is as strict in `now` as in `own`: the same, or a lower number.
+    pub(super) fn is_as_strict(&self, own: &Settings, now: &Settings) -> bool {
+        let lower = matches!(((self.amount)(own), (self.amount)(now)), (Some(own), Some(now)) if now <= own);
+        lower || self.is_same(own, now)
     }
 
     /// Whether it is one of the settings of pools.
@@ -118,7 +151,7 @@ impl Setting {
     }
 }
 
-/// `"key" field: Type = default => kind, option = value;` for each setting: the keys at the top under the struct
+/// `"key" field: Type = default => kind, guard, option = value;` for each setting: the keys at the top under the struct
 /// `Settings`, then each section under a struct of its own. The doc comments are the settings' meaning everywhere.
 macro_rules! settings {
     (
@@ -126,13 +159,14 @@ macro_rules! settings {
         $(#[doc = $top_doc:literal])+
         {
             $( $(#[doc = $doc:literal])+
-               $key:literal $field:ident: $type:ty = $default:expr => $kind:expr $(, $option:ident = $value:expr)*; )*
+               $key:literal $field:ident: $type:ty = $default:expr => $kind:expr, $guard:expr
+               $(, $option:ident = $value:expr)*; )*
         }
         $(
             $(#[doc = $section_doc:literal])+
             $section:ident: $Section:ident {
                 $( $(#[doc = $s_doc:literal])+
-                   $s_key:literal $s_field:ident: $s_type:ty = $s_default:expr => $s_kind:expr
+                   $s_key:literal $s_field:ident: $s_type:ty = $s_default:expr => $s_kind:expr, $s_guard:expr
                    $(, $s_option:ident = $s_value:expr)*; )*
             }
         )*
@@ -178,20 +212,21 @@ macro_rules! settings {
 
         /// Every setting, section by section.
         pub static SETTINGS: &[Setting] = &[
-            $( settings!(@row $key, concat!($($doc, "\n"),+), [$field], $kind $(, $option = $value)*), )*
+            $( settings!(@row $key, concat!($($doc, "\n"),+), [$field], $kind, $guard $(, $option = $value)*), )*
             $( $( settings!(
-                @row $s_key, concat!($($s_doc, "\n"),+), [$section . $s_field], $s_kind $(, $s_option = $s_value)*
+                @row $s_key, concat!($($s_doc, "\n"),+), [$section . $s_field], $s_kind, $s_guard
+                $(, $s_option = $s_value)*
             ), )* )*
         ];
     };
-    (@row $key:expr, $doc:expr, [$($place:tt)+], $kind:expr $(, $option:ident = $value:expr)*) => {{
+    (@row $key:expr, $doc:expr, [$($place:tt)+], $kind:expr, $guard:expr $(, $option:ident = $value:expr)*) => {{
         #[allow(clippy::needless_update, reason = "a row may name every option")]
         Setting {
             $( $option: $value, )*
             ..Setting {
                 key: $key,
                 doc: $doc,
-                guarded: false,
+                guard: $guard,
                 alias: None,
                 reach: Reach::Instance,
                 copy: |from, to| to.$($place)+.clone_from(&from.$($place)+),
@@ -205,6 +240,7 @@ macro_rules! settings {
                 json: |settings| $kind.json(&settings.$($place)+),
                 allowed: || $kind.allowed(),
                 shape: || $kind.shape(),
+                amount: |settings| $kind.amount(&settings.$($place)+),
             }
         }
     }};

@@ -45,6 +45,10 @@ impl Kind for Span {
         format!("a duration{least} such as `250ms`, `30s`, `5m` or `1h`, at most {DAYS_MAX} days")
     }
 
+    fn amount(&self, value: &Duration) -> Option<u64> {
+        u64::try_from(value.as_millis()).ok()
+    }
+
     fn shape(&self) -> Shape {
         Shape::One("DURATION".to_owned())
     }

@@ -3,7 +3,7 @@
 
 use super::{
     SETTINGS,
-    declare::{Reach, Setting},
+    declare::{Guard, Reach, Setting},
     kind::{Given, Kind, Switch, Text, Whole},
     problem::Problem,
     source::Site,
@@ -86,8 +86,18 @@ impl Key {
         DECLARING.into_iter().find(|key| key.name() == name)
     }
 
+    /// What a file that merely lies in the working directory may do with it.
+    pub(super) fn guard(self) -> Guard {
+        match self {
+            Self::Setting(setting) => setting.guard,
+            // How many browsers run, and which of them a call gets that names none, or names one by its alias.
+            Self::Instances | Self::IsDefault | Self::Alias => Guard::Limit,
+            Self::Description => Guard::Open,
+        }
+    }
+
     pub(super) fn is_guarded(self) -> bool {
-        matches!(self, Self::Setting(setting) if setting.guarded)
+        self.guard() == Guard::Guarded
     }
 
     /// Whether it may be set on this level.

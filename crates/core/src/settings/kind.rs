@@ -75,6 +75,10 @@ pub(super) trait Kind {
     fn json(&self, value: &Self::Value) -> Json {
         Json::String(self.show(value))
     }
+    /// How much it is, of a value that is a number: of a limit, less is stricter.
+    fn amount(&self, _: &Self::Value) -> Option<u64> {
+        None
+    }
 }
 
 /// Yes or no.
@@ -139,6 +143,10 @@ impl Kind for Whole {
         format!("a whole number from {} to {}", self.0.start(), self.0.end())
     }
 
+    fn amount(&self, value: &usize) -> Option<u64> {
+        u64::try_from(*value).ok()
+    }
+
     fn shape(&self) -> Shape {
         Shape::One("NUMBER".to_owned())
     }
@@ -198,6 +206,10 @@ impl<K: Kind> Kind for Or<K> {
 
     fn allowed(&self) -> String {
         format!("{}, or `{}`", self.1.allowed(), self.0)
+    }
+
+    fn amount(&self, value: &Self::Value) -> Option<u64> {
+        value.as_ref().and_then(|value| self.1.amount(value))
     }
 
     fn shape(&self) -> Shape {

@@ -21,6 +21,7 @@ mod emulation;
 mod grammar;
 mod key;
 mod kind;
+mod limits;
 mod list;
 mod nearest;
 mod path;
@@ -39,6 +40,8 @@ mod viewport;
 mod web;
 
 #[cfg(test)]
+mod limits_tests;
+#[cfg(test)]
 mod pools_conflicts;
 #[cfg(test)]
 mod pools_examples;
@@ -53,7 +56,7 @@ pub use choice::{
     Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, LeaseStrategy, Permission, Responses,
     Scope, When,
 };
-pub use declare::{Reach, Section, Setting};
+pub use declare::{Guard, Reach, Section, Setting};
 pub use duration::parse_duration;
 pub use emulation::{Geolocation, Scale};
 pub use key::Level;

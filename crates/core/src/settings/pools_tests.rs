@@ -348,7 +348,7 @@ fn unknown_and_old_names() {
 #[test]
 fn guarded_on_every_level() {
     let guarded: Vec<_> =
-        SETTINGS.iter().filter(|setting| setting.is_of_pools() && setting.guarded).collect();
+        SETTINGS.iter().filter(|setting| setting.is_of_pools() && setting.is_guarded()).collect();
     assert!(guarded.len() > 5);
     for setting in guarded {
         let key = setting.name().to_uppercase();

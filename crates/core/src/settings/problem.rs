@@ -26,6 +26,9 @@ pub enum Problem {
     /// A setting that a file in the working directory may not make, since that file may be anybody's.
     #[error("`{key}` may not be set by a file in the working directory (from {place})")]
     Guarded { key: String, place: String, instead: String },
+    /// A limit of the user's that a file in the working directory may not loosen.
+    #[error("`{key}` may not be changed by a file in the working directory (from {place}): {holds}")]
+    Limited { key: String, place: String, holds: String, instead: String },
     #[error("{message}")]
     Conflict { message: String, hint: String },
     /// A pool that cannot be what its declaration says.
@@ -55,7 +58,9 @@ impl Problem {
                 Some("`greenroom config show` lists every setting".to_owned())
             }
             Self::NoText { .. } => Some("values are UTF-8 text on one line: `NAME=value`".to_owned()),
-            Self::Guarded { instead, .. } | Self::NoDataDir { instead } => Some(instead.clone()),
+            Self::Guarded { instead, .. } | Self::Limited { instead, .. } | Self::NoDataDir { instead } => {
+                Some(instead.clone())
+            }
             Self::Conflict { hint, .. } | Self::Pool { hint, .. } => Some(hint.clone()),
             Self::Renamed { new, .. } => Some(format!("rename it to `{new}`")),
             Self::Syntax { .. } | Self::Value { .. } => None,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{SECTIONS, SETTINGS, Setting, Settings, reference_browsers, reference_pools};
+use super::{Guard, SECTIONS, SETTINGS, Setting, Settings, reference_browsers, reference_pools};
 
 const INTRO: &str = "\
 # Configuration
@@ -54,6 +54,11 @@ deny = [\"browser_evaluate\", \"*_upload\"]
 A `greenroom.toml` or `.env` that merely lies in the working directory may have come with a cloned repository. It may not
 set what names a program or opens a door only you should open. Such settings are marked *guarded*: put them in your own file under
 `~/.config/greenroom/`, in the environment, in a flag, or in a file that you name with `--config`.
+
+It may set what is marked *limit*, but where you have set it there, it may only lower a number: slots, instances, times. Anything
+else stops the start, on every level: `[pools.NAME]` or `.env` of a working directory cannot lift the `pool.blocked_origins` of your
+file. `pool.engine` counts as set where you have set `tools.allow` or `tools.deny`: another engine's tools have other names. A pool
+that such a file declares beside your own must keep to the limits that you have given those.
 ";
 
 /// What stands on the page for the one default that differs between platforms and users.
@@ -77,7 +82,11 @@ pub fn reference() -> String {
 }
 
 fn row(setting: &Setting, defaults: &Settings) -> String {
-    let lock = if setting.guarded { ", *guarded*" } else { "" };
+    let lock = match setting.guard {
+        Guard::Guarded => ", *guarded*",
+        Guard::Limit | Guard::LimitWith(_) => ", *limit*",
+        Guard::Open => "",
+    };
     let alias = setting.alias.map_or_else(String::new, |alias| format!(", `{alias}`"));
     let default = match setting.show(defaults) {
         text if setting.key == "data_dir" => text,

@@ -51,9 +51,9 @@ alias = \"edge_main\"
   environment beats `.env`. The global level has all of a setting's names: `PW_MCP_PROXY_SLOTS` is a second spelling of
   `GREENROOM_POOL_SLOTS`, which wins in the same source, and `--pool-slots` beats both.
 - A pool that variables mention replaces the TOML pool of the same name whole; a `.env` may not, where that
-  would drop guarded values. Two TOML files are laid over each other, key by key.
-- What is *guarded* above is guarded on every level. `WSL_WINDOWS` is not: it makes `cmd.exe` start the pinned engine, and names no
-  program itself.
+  would drop guarded values or limits of yours. Two TOML files are laid over each other, key by key.
+- What is *guarded* above is guarded on every level, and a *limit* of yours holds on every level. `WSL_WINDOWS` is not guarded: it makes
+  `cmd.exe` start the pinned engine, and names no program itself.
 - `sessions.scope` is `call` unless it is set. `pool.instances_max` and `pool.instance_idle` are the built-in pool's alone.
 - `greenroom config show` prints each pool with its instances, every key that was set, and where.
 ";

@@ -17,6 +17,7 @@ use super::{
     grammar::Spot,
     key::{Key, Level, spell},
     kind::{Given, Written},
+    limits,
     nearest::nearest,
     pools_toml::POOLS,
     problem::{Problem, Problems},
@@ -90,7 +91,8 @@ impl Resolved {
 
 /// Reads and merges all sources, then checks the whole.
 pub fn resolve(sources: &Sources) -> Result<Resolved, Problems> {
-    let (resolved, problems) = merge(sources);
+    let (resolved, mut problems) = merge(sources);
+    problems.extend(limits::loosened(&resolved, sources));
     if problems.is_empty() { Ok(resolved) } else { Err(Problems(problems)) }
 }
 
@@ -180,7 +182,7 @@ impl Merge<'_> {
             let place = file.path.display().to_string();
             let origin = Origin::File(file.path.clone());
             if let Some(setting) = find(&key) {
-                if setting.guarded && !file.trusted {
+                if setting.is_guarded() && !file.trusted {
                     self.guarded(setting, place);
                 } else {
                     let base = file.path.parent().unwrap_or(Path::new(""));
@@ -248,27 +250,16 @@ impl Merge<'_> {
 
     pub(super) fn guarded(&mut self, setting: &'static Setting, place: String) {
         self.wrong.insert(setting.key);
-        let file = self
-            .sources
-            .user_file
-            .as_ref()
-            .map_or_else(String::new, |file| format!(", or in {}", file.display()));
-        let instead =
-            format!("set it as {} in the environment, as --{}{file}", setting.variable(), setting.flag());
+        let instead = self.sources.instead(setting);
         self.problems.push(Problem::Guarded { key: setting.key.to_owned(), place, instead });
     }
 
-    /// The same for a value of a declared pool. What a file may not say is said in the user's own file, which lies
-    /// under it; a variable would replace the file's whole pool.
+    /// The same for a value of a declared pool.
     pub(super) fn guarded_in_pool(&mut self, spot: &Spot, site: &Site) {
         self.drafts.spoil(spot, site);
         let id = spot.instance.map(|id| id.to_string());
         let key = spell(site.is_in_file(), &spot.pool, id.as_deref(), spot.key);
-        let instead = match &self.sources.user_file {
-            _ if !site.is_in_file() => format!("set {key} in the environment"),
-            Some(file) => format!("set it in {}", file.display()),
-            None => "name the file with --config".to_owned(),
-        };
+        let instead = self.sources.instead_in_pool(&key, site);
         let place = site.place().unwrap_or_default();
         self.problems.push(Problem::Guarded { key, place, instead });
     }

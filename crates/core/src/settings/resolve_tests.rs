@@ -171,7 +171,7 @@ fn files_in_layers() {
 #[test]
 fn guarded_settings() {
     let guarded: Vec<_> =
-        SETTINGS.iter().filter(|setting| setting.guarded).map(|setting| setting.key).collect();
+        SETTINGS.iter().filter(|setting| setting.is_guarded()).map(|setting| setting.key).collect();
     assert_eq!(
         guarded,
         [

@@ -2,13 +2,15 @@
 
 use std::{ffi::OsString, fmt, path::PathBuf};
 
+use super::declare::Setting;
+
 /// The variable and the flag that name the config file. They are no settings, since they decide where settings are
 /// read.
 pub const CONFIG_VARIABLE: &str = "GREENROOM_CONFIG";
 pub const CONFIG_FLAG: &str = "config";
 
 /// Everything a configuration is made of, unread.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// The platform's data folder for greenroom, the default of `data_dir`; `None` when the home folder is unknown.
     pub data_dir: Option<PathBuf>,
@@ -27,6 +29,31 @@ pub struct Sources {
     pub browsers: Vec<BrowserFlag>,
 }
 
+impl Sources {
+    /// The sources that are the user's own: all but what merely lies in the working directory.
+    pub(super) fn own(&self) -> Self {
+        let files = self.files.iter().filter(|file| file.trusted).cloned().collect();
+        Self { files, dotenv: None, ..self.clone() }
+    }
+
+    /// Where the user may set what a file in the working directory may not.
+    pub(super) fn instead(&self, setting: &Setting) -> String {
+        let file =
+            self.user_file.as_ref().map_or_else(String::new, |file| format!(", or in {}", file.display()));
+        format!("set it as {} in the environment, as --{}{file}", setting.variable(), setting.flag())
+    }
+
+    /// The same for a value of a declared pool. What a file may not say is said in the user's own file, which lies
+    /// under it; a variable would replace the file's whole pool.
+    pub(super) fn instead_in_pool(&self, key: &str, site: &Site) -> String {
+        match &self.user_file {
+            _ if !site.is_in_file() => format!("set {key} in the environment"),
+            Some(file) => format!("set it in {}", file.display()),
+            None => "name the file with --config".to_owned(),
+        }
+    }
+}
+
 /// The flags that name a browser to attach to, by what its debugger is reached at: an HTTP address, or a WebSocket.
 pub const BROWSER_URL: &str = "--browserUrl";
 pub const WS_ENDPOINT: &str = "--wsEndpoint";
@@ -40,7 +67,7 @@ pub struct BrowserFlag {
     pub value: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ConfigFile {
     pub path: PathBuf,
     pub text: String,
@@ -48,7 +75,7 @@ pub struct ConfigFile {
     pub trusted: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DotEnv {
     pub path: PathBuf,
     pub text: String,

@@ -1,6 +1,9 @@
 //! Every setting of greenroom. To add one, add it here; its flag, its variable, its line in `greenroom config show`
 //! and its row in `docs/CONFIG.md` follow.
 //!
+//! The word after a setting's kind is its [`Guard`](super::Guard): what a file that merely lies in the working directory may
+//! do with it. Nothing stands for it, so that every new setting answers it.
+//!
 //! Conditions between settings stand in `check.rs`.
 
 use std::{
@@ -18,7 +21,10 @@ use super::{
         Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, LeaseStrategy, Permission,
         Responses, Scope, When,
     },
-    declare::{Reach, Section, Setting, settings},
+    declare::{
+        Guard::{Guarded, Limit, LimitWith, Open},
+        Reach, Section, Setting, settings,
+    },
     duration::Span,
     emulation::{Geolocation, Locale, Position, Scale, ScaleFactor, TimeZone},
     kind::{Kind, Or, Switch, Text, Whole},
@@ -37,30 +43,30 @@ settings! {
     /// Where things are, and what greenroom says about itself.
     {
         /// Where the engine, caches, profiles, records and run files live.
-        "data_dir" data_dir: PathBuf = data_dir => Place, guarded = true;
+        "data_dir" data_dir: PathBuf = data_dir => Place, Guarded;
         /// What is logged to stderr: a level, or a filter such as `info,greenroom_fleet=debug`.
-        "log" log: String = "warn".to_owned() => Text("FILTER");
+        "log" log: String = "warn".to_owned() => Text("FILTER"), Open;
         /// What an agent gets of an answer: `inline` has it whole, linked snapshots included, up to `inline_tokens`;
         /// `refs` only what it came to and a `ref_id`, to ask for the rest with `get_content`; `raw` has the engine's
         /// answer byte for byte. A call may ask for another with `mode`.
-        "responses" responses: Responses = Responses::Inline => Choice::<Responses>::ANY;
+        "responses" responses: Responses = Responses::Inline => Choice::<Responses>::ANY, Open;
         /// How much of an answer is sent `inline`, in tokens as greenroom estimates them. A longer snapshot is folded
         /// where it repeats itself, and of a longer text the beginning is sent; the answer says how much is left out
         /// and how to get it.
-        "inline_tokens" inline_tokens: usize = 8_000 => Whole(200..=1_000_000);
+        "inline_tokens" inline_tokens: usize = 8_000 => Whole(200..=1_000_000), Open;
         /// The Node.js executable that runs the engine. Found on `PATH` when unset.
-        "node" node: Option<PathBuf> = None => Or("unset", Program), guarded = true;
+        "node" node: Option<PathBuf> = None => Or("unset", Program), Guarded;
     }
 
     /// `greenroom serve`: one server for many clients.
     server: Server {
         /// Where the server listens; port 0 takes a free one. Beyond this machine's own loopback it needs API keys,
         /// which do not exist yet, so it refuses.
-        "server.listen" listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 34501)) => Address;
+        "server.listen" listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 34501)) => Address, Open;
         /// Further names that clients may call the server by, without ports, such as that of a proxy in front of it.
-        "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(Text("HOST")), guarded = true;
+        "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(Text("HOST")), Guarded;
         /// How long calls that still run are let run when the server is told to stop; a second signal does not wait.
-        "server.drain_timeout" drain_timeout: Duration = Duration::from_secs(5) => Span::FROM_ZERO;
+        "server.drain_timeout" drain_timeout: Duration = Duration::from_secs(5) => Span::FROM_ZERO, Open;
     }
 
     /// What an agent sees: named, owned, isolated browsers.
@@ -68,67 +74,67 @@ settings! {
         /// What a call without `sessionId` means: `connection` gives it the session of its MCP connection, `call`
         /// lends it any free browser, whose page and cookies its owner's next such call may find again, `explicit`
         /// refuses it. Once pools are declared, or browsers to attach to, the default is `call`.
-        "sessions.scope" scope: Scope = Scope::Connection => Choice::<Scope>::ANY;
+        "sessions.scope" scope: Scope = Scope::Connection => Choice::<Scope>::ANY, Limit;
         /// A session that nobody used for this long is closed. A call in flight keeps its session alive.
-        "sessions.idle_timeout" idle_timeout: Duration = Duration::from_secs(300) => Span::POSITIVE;
+        "sessions.idle_timeout" idle_timeout: Duration = Duration::from_secs(300) => Span::POSITIVE, Limit;
         /// A session older than this is closed even while it is used.
-        "sessions.max_lifetime" max_lifetime: Option<Duration> = None => Or("off", Span::POSITIVE);
+        "sessions.max_lifetime" max_lifetime: Option<Duration> = None => Or("off", Span::POSITIVE), Limit;
         /// How much disk space the files of a session may take: downloads, and what its tools write. Over it the session's
         /// downloads are stopped and tools that write files are refused. What pages store in a browser's profile on disk
         /// may take as much again, but in a profile that stays as much as the browser allows.
-        "sessions.disk_bytes_max" disk_bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), guarded = true;
+        "sessions.disk_bytes_max" disk_bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
     }
 
     /// What is kept of every call, and for how long.
     records: Records {
         /// Whether calls are kept at all. Without records nothing can be recalled, so answers are neither cut nor sent
         /// as `refs`.
-        "records.enabled" enabled: bool = true => Switch, guarded = true;
+        "records.enabled" enabled: bool = true => Switch, Guarded;
         /// The folder of the database `records.db`, its journal and its blobs; `data_dir` when unset. Greenrooms that
         /// share it must share `data_dir` too.
-        "records.dir" dir: Option<PathBuf> = None => Or("unset", Place), guarded = true;
+        "records.dir" dir: Option<PathBuf> = None => Or("unset", Place), Guarded;
         /// Arguments whose values are not kept, by name, beside those that look like secrets: passwords, tokens, keys.
-        "records.redact" redact: Vec<String> = Vec::new() => Many(Text("NAME")), guarded = true;
+        "records.redact" redact: Vec<String> = Vec::new() => Many(Text("NAME")), Guarded;
         /// Records older than this are removed.
-        "records.max_age" max_age: Duration = Duration::from_secs(7 * 24 * 3600) => Span::POSITIVE, guarded = true;
+        "records.max_age" max_age: Duration = Duration::from_secs(7 * 24 * 3600) => Span::POSITIVE, Guarded;
         /// When the database is bigger than this, the oldest records are removed.
-        "records.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), guarded = true;
+        "records.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
     }
 
     /// Images, files and other bytes that came with answers.
     blobs: Blobs {
         /// A blob that nobody asked for in this long is removed.
-        "blobs.ttl" ttl: Duration = Duration::from_secs(24 * 3600) => Span::POSITIVE, guarded = true;
+        "blobs.ttl" ttl: Duration = Duration::from_secs(24 * 3600) => Span::POSITIVE, Guarded;
         /// When all blobs together are bigger than this, those longest unused are removed.
-        "blobs.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), guarded = true;
+        "blobs.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
         /// Keeps the blobs of each pool in a folder of their own. Otherwise equal ones of several pools are kept once.
-        "blobs.per_pool" per_pool: bool = false => Switch;
+        "blobs.per_pool" per_pool: bool = false => Switch, Limit;
     }
 
     /// Which tools agents may see and call.
     tools: Tools {
         /// Only tools whose names match one of these globs. Empty means all.
-        "tools.allow" allow: Vec<String> = Vec::new() => Globs, guarded = true;
+        "tools.allow" allow: Vec<String> = Vec::new() => Globs, Guarded;
         /// No tools whose names match one of these globs; beats `tools.allow`.
-        "tools.deny" deny: Vec<String> = Vec::new() => Globs, guarded = true;
+        "tools.deny" deny: Vec<String> = Vec::new() => Globs, Guarded;
         /// Also tools that run code in the engine's own process, out of reach of the browser's sandbox. Requires
         /// `pool.slots = 1`, because such code reaches every session of its process. Says nothing about the tools of
         /// a custom engine.
-        "tools.unsafe" r#unsafe: bool = false => Switch, guarded = true;
+        "tools.unsafe" r#unsafe: bool = false => Switch, Guarded;
         /// Also the tools that web pages offer themselves.
-        "tools.webmcp" webmcp: bool = false => Switch, guarded = true;
+        "tools.webmcp" webmcp: bool = false => Switch, Guarded;
     }
 
     /// Browsers that already run, which `[[browsers]]`, `--browserUrl` and `--wsEndpoint` name.
     attach: Attach {
         /// Whether agents may add and remove browsers while greenroom runs: `auto` lets those of this machine do so where
         /// browsers are configured, `on` lets everybody, also over HTTP, `off` nobody.
-        "attach.changes" changes: When = When::Auto => Choice::<When>::ANY, guarded = true;
+        "attach.changes" changes: When = When::Auto => Choice::<When>::ANY, Guarded;
         /// Whether all browsers are connected at the start, beside everything else, instead of each with its first call.
         /// `auto` does so in `greenroom serve`.
-        "attach.eager" eager: When = When::Auto => Choice::<When>::ANY;
+        "attach.eager" eager: When = When::Auto => Choice::<When>::ANY, Open;
         /// How long a browser that could not be reached is left alone before it is tried again.
-        "attach.cooldown" cooldown: Duration = Duration::from_secs(60) => Span::POSITIVE;
+        "attach.cooldown" cooldown: Duration = Duration::from_secs(60) => Span::POSITIVE, Open;
     }
 
     /// The browsers that sessions are lent from. With declared pools, these are what all of them start from, as far
@@ -136,124 +142,125 @@ settings! {
     pool: Pool {
         /// What speaks browser tools: `playwright` is the pinned `@playwright/mcp`, `devtools` the pinned
         /// `chrome-devtools-mcp`, `custom` is any MCP server, started by `pool.command` or found at `pool.url`.
-        "pool.engine" engine: EngineKind = EngineKind::Playwright => Choice::<EngineKind>::ANY, reach = Reach::Pool;
+        "pool.engine" engine: EngineKind = EngineKind::Playwright
+            => Choice::<EngineKind>::ANY, LimitWith(&["tools.allow", "tools.deny"]), reach = Reach::Pool;
         /// The program of the custom engine and its arguments. No shell is involved.
-        "pool.command" command: Vec<String> = Vec::new() => Argv, guarded = true, reach = Reach::Pool;
+        "pool.command" command: Vec<String> = Vec::new() => Argv, Guarded, reach = Reach::Pool;
         /// The address of a custom engine that runs already and speaks MCP over HTTP, instead of `pool.command`.
-        "pool.url" url: Option<String> = None => Or("unset", ServerUrl::MCP), guarded = true, reach = Reach::Pool;
+        "pool.url" url: Option<String> = None => Or("unset", ServerUrl::MCP), Guarded, reach = Reach::Pool;
         /// Each session a browser context of its own, gone with the session. Otherwise an instance is one browser
         /// with a profile that stays, for one owner.
-        "pool.isolated" isolated: bool = true => Switch;
+        "pool.isolated" isolated: bool = true => Switch, Limit;
         /// How many isolated sessions one instance holds at once; 1 in declared pools. Each session of the custom
         /// engine is a process of its own, or a session at its address; each of the devtools engine is a process and
         /// a browser of its own.
-        "pool.slots" slots: usize = 16 => Whole(1..=SLOTS_MAX);
+        "pool.slots" slots: usize = 16 => Whole(1..=SLOTS_MAX), Limit;
         /// How many instances may run at once. One is added when all slots are taken.
-        "pool.instances_max" instances_max: usize = 8 => Whole(1..=INSTANCES_MAX), reach = Reach::BuiltIn;
+        "pool.instances_max" instances_max: usize = 8 => Whole(1..=INSTANCES_MAX), Limit, reach = Reach::BuiltIn;
         /// How many spare seats are kept ready, so that a new session need not wait for its browser. Each takes a
         /// slot that is not needed otherwise, a new instance's too. `auto` is 0, but 1 in the built-in pool of
         /// `greenroom serve`.
-        "pool.warm" warm: Option<usize> = None => Or("auto", Whole(0..=64)), reach = Reach::Pool;
+        "pool.warm" warm: Option<usize> = None => Or("auto", Whole(0..=64)), Limit, reach = Reach::Pool;
         /// Instances of declared pools start when they are first needed, instead of at the start.
-        "pool.lazy" lazy: bool = false => Switch;
+        "pool.lazy" lazy: bool = false => Switch, Open;
         /// An instance that no session uses is stopped after this long. With `pool.warm` the last one stays.
         "pool.instance_idle" instance_idle: Duration = Duration::from_secs(300)
-            => Span::POSITIVE, reach = Reach::BuiltIn;
+            => Span::POSITIVE, Limit, reach = Reach::BuiltIn;
         /// How long a call waits for a free slot. `0` refuses at once when every slot is lent; whoever waits only for
         /// a browser to start waits for that.
-        "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30) => Span::FROM_ZERO, reach = Reach::Pool;
+        "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30) => Span::FROM_ZERO, Open, reach = Reach::Pool;
         /// Which free instance a caller gets who named none: `fifo` the one given back first, `round_robin` the next
         /// in turn, `least_used` the one with the fewest leases, `sticky` the one that the same session or owner had
         /// last. `auto` is `fifo` in declared pools; otherwise it fills one instance before the next.
         "pool.lease_strategy" lease_strategy: Option<LeaseStrategy> = None
-            => Or("auto", Choice::<LeaseStrategy>::ANY), reach = Reach::Pool;
+            => Or("auto", Choice::<LeaseStrategy>::ANY), Open, reach = Reach::Pool;
         /// How often each instance is asked for a sign of life.
-        "pool.health_interval" health_interval: Duration = Duration::from_secs(20) => Span::POSITIVE;
+        "pool.health_interval" health_interval: Duration = Duration::from_secs(20) => Span::POSITIVE, Open;
         /// How long an instance may take to give one.
-        "pool.health_timeout" health_timeout: Duration = Duration::from_secs(5) => Span::POSITIVE;
+        "pool.health_timeout" health_timeout: Duration = Duration::from_secs(5) => Span::POSITIVE, Open;
         /// How often an instance is restarted within five minutes before it stays failed.
-        "pool.restarts" restarts: usize = 3 => Whole(0..=100);
+        "pool.restarts" restarts: usize = 3 => Whole(0..=100), Open;
         /// Deadline of one call; 30 s in declared pools. A call that itself asks for a longer wait extends it.
-        "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE;
+        "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE, Open;
         /// What agents get of this pool's answers, instead of what `responses` says; `auto` is what it says.
-        "pool.responses" responses: Option<Responses> = None => Or("auto", Choice::<Responses>::ANY), reach = Reach::Pool;
+        "pool.responses" responses: Option<Responses> = None => Or("auto", Choice::<Responses>::ANY), Open, reach = Reach::Pool;
         /// Browsers without a window.
-        "pool.headless" headless: bool = true => Switch, alias = Some("HEADLESS");
+        "pool.headless" headless: bool = true => Switch, Open, alias = Some("HEADLESS");
         /// Which browser to start; `auto` takes the best Chromium that is installed. `firefox` and `webkit` hold one
         /// session each.
-        "pool.browser" browser: Browser = Browser::Auto => Choice::<Browser>::ANY;
+        "pool.browser" browser: Browser = Browser::Auto => Choice::<Browser>::ANY, Limit;
         /// The browser's executable, instead of the one that `pool.browser` finds.
-        "pool.executable_path" executable_path: Option<PathBuf> = None => Or("unset", Place), guarded = true;
+        "pool.executable_path" executable_path: Option<PathBuf> = None => Or("unset", Place), Guarded;
         /// Runs engine and browser on Windows, from within WSL: `cmd.exe` starts the pinned engine there.
-        "pool.wsl_windows" wsl_windows: bool = false => Switch;
+        "pool.wsl_windows" wsl_windows: bool = false => Switch, Limit;
         /// Uses a browser that is already open, through the Playwright extension installed in it.
-        "pool.extension" extension: bool = false => Switch, guarded = true;
+        "pool.extension" extension: bool = false => Switch, Guarded;
         /// Where the profiles of instances that are not isolated are kept, each in a folder named by its ID; under
         /// `data_dir` when unset.
-        "pool.user_data_dir" user_data_dir: Option<PathBuf> = None => Or("unset", Place), guarded = true;
+        "pool.user_data_dir" user_data_dir: Option<PathBuf> = None => Or("unset", Place), Guarded;
         /// A file with cookies and local storage, as Playwright saves it, that isolated sessions begin with.
-        "pool.storage_state" storage_state: Option<PathBuf> = None => Or("unset", Place), guarded = true;
+        "pool.storage_state" storage_state: Option<PathBuf> = None => Or("unset", Place), Guarded;
         /// Starts the browser without its process sandbox; `auto` does so only when running as root, where Chromium
         /// refuses to start with it.
-        "pool.no_sandbox" no_sandbox: Option<bool> = None => Or("auto", Switch), guarded = true;
+        "pool.no_sandbox" no_sandbox: Option<bool> = None => Or("auto", Switch), Guarded;
         /// The size of a new page, in CSS pixels.
-        "pool.viewport_size" viewport_size: Viewport = Viewport { width: 1280, height: 720 } => Size;
+        "pool.viewport_size" viewport_size: Viewport = Viewport { width: 1280, height: 720 } => Size, Open;
         /// Further groups of the engine's tools.
-        "pool.caps" caps: Vec<Cap> = Vec::new() => Many(Choice::<Cap>::ANY), guarded = true, reach = Reach::Pool;
+        "pool.caps" caps: Vec<Cap> = Vec::new() => Many(Choice::<Cap>::ANY), Guarded, reach = Reach::Pool;
         /// Scripts that run in every page before its own.
-        "pool.init_script" init_script: Vec<PathBuf> = Vec::new() => Many(Place), guarded = true;
+        "pool.init_script" init_script: Vec<PathBuf> = Vec::new() => Many(Place), Guarded;
         /// The only origins that pages may load from; empty means all. A filter of the engine's, not a wall:
         /// redirects pass it.
-        "pool.allowed_origins" allowed_origins: Vec<String> = Vec::new() => Origins;
+        "pool.allowed_origins" allowed_origins: Vec<String> = Vec::new() => Origins, Limit;
         /// Origins that pages may not load from; beats `pool.allowed_origins`.
-        "pool.blocked_origins" blocked_origins: Vec<String> = Vec::new() => Origins;
+        "pool.blocked_origins" blocked_origins: Vec<String> = Vec::new() => Origins, Limit;
         /// The proxy that browsers reach the web through, behind greenroom's own.
-        "pool.proxy_server" proxy_server: Option<String> = None => Or("unset", ProxyUrl), guarded = true;
+        "pool.proxy_server" proxy_server: Option<String> = None => Or("unset", ProxyUrl), Guarded;
         /// Keeps a log of each session in its folder, as the engine writes it.
-        "pool.save_session" save_session: bool = false => Switch;
+        "pool.save_session" save_session: bool = false => Switch, Limit;
         /// Where files that the engine names itself are put, instead of the session's own folder.
-        "pool.output_dir" output_dir: Option<PathBuf> = None => Or("unset", Place), guarded = true;
+        "pool.output_dir" output_dir: Option<PathBuf> = None => Or("unset", Place), Guarded;
         /// Whether answers carry images: `allow`, `omit`, or `only` for the image without its text.
-        "pool.image_responses" image_responses: ImageResponses = ImageResponses::Allow => Choice::<ImageResponses>::ANY;
+        "pool.image_responses" image_responses: ImageResponses = ImageResponses::Allow => Choice::<ImageResponses>::ANY, Limit;
         /// How long one action, such as a click, may take in the engine; the engine's own default when unset.
-        "pool.timeout_action" timeout_action: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
+        "pool.timeout_action" timeout_action: Option<Duration> = None => Or("unset", Span::FROM_ZERO), Open;
         /// How long a navigation may take in the engine; the engine's own default when unset.
-        "pool.timeout_navigation" timeout_navigation: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
+        "pool.timeout_navigation" timeout_navigation: Option<Duration> = None => Or("unset", Span::FROM_ZERO), Open;
         /// How long a page is let settle after an action, however little it does. When unset, greenroom observes the
         /// page and goes on as soon as no timer, request, navigation or animation of that action is left, after 500
         /// ms at the latest.
-        "pool.timeout_settle" timeout_settle: Option<Duration> = None => Or("unset", Span::FROM_ZERO);
+        "pool.timeout_settle" timeout_settle: Option<Duration> = None => Or("unset", Span::FROM_ZERO), Open;
         /// The user agent that browsers send, instead of their own.
-        "pool.user_agent" user_agent: Option<String> = None => Or("unset", Text("TEXT"));
+        "pool.user_agent" user_agent: Option<String> = None => Or("unset", Text("TEXT")), Open;
         /// Accepts invalid certificates.
-        "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch, guarded = true;
+        "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch, Guarded;
         /// A device to emulate, by Playwright's name for it, such as `iPhone 15`.
-        "pool.device" device: Option<String> = None => Or("unset", Text("NAME"));
+        "pool.device" device: Option<String> = None => Or("unset", Text("NAME")), Open;
         /// The language that pages are asked for, and that numbers and dates are written in.
-        "pool.locale" locale: Option<String> = None => Or("unset", Locale);
+        "pool.locale" locale: Option<String> = None => Or("unset", Locale), Open;
         /// The time zone of pages.
-        "pool.timezone" timezone: Option<String> = None => Or("unset", TimeZone);
+        "pool.timezone" timezone: Option<String> = None => Or("unset", TimeZone), Open;
         /// Where pages find their user to be. They are told if `pool.permissions` has `geolocation`.
-        "pool.geolocation" geolocation: Option<Geolocation> = None => Or("unset", Position);
+        "pool.geolocation" geolocation: Option<Geolocation> = None => Or("unset", Position), Open;
         /// What pages may do without asking. The clipboard is none of it: sessions share their browser's.
-        "pool.permissions" permissions: Vec<Permission> = Vec::new() => Many(Choice::<Permission>::ANY), guarded = true;
+        "pool.permissions" permissions: Vec<Permission> = Vec::new() => Many(Choice::<Permission>::ANY), Guarded;
         /// The colours that pages are asked for; `light` when unset.
-        "pool.color_scheme" color_scheme: Option<ColorScheme> = None => Or("unset", Choice::<ColorScheme>::ANY);
+        "pool.color_scheme" color_scheme: Option<ColorScheme> = None => Or("unset", Choice::<ColorScheme>::ANY), Open;
         /// How many device pixels a CSS pixel has in each direction; 1 when unset.
-        "pool.device_scale_factor" device_scale_factor: Option<Scale> = None => Or("unset", ScaleFactor);
+        "pool.device_scale_factor" device_scale_factor: Option<Scale> = None => Or("unset", ScaleFactor), Open;
         /// Lets scripts of the engine and of `pool.init_script` do what a page's content security policy forbids.
-        "pool.bypass_csp" bypass_csp: bool = false => Switch, guarded = true;
+        "pool.bypass_csp" bypass_csp: bool = false => Switch, Guarded;
         /// The attribute that test ids of locators are in; `data-testid` when unset.
-        "pool.test_id_attribute" test_id_attribute: Option<String> = None => Or("unset", Text("NAME"));
+        "pool.test_id_attribute" test_id_attribute: Option<String> = None => Or("unset", Text("NAME")), Open;
         /// Shows the place and size of every element in snapshots. They get longer by half, or more.
-        "pool.snapshot_boxes" snapshot_boxes: bool = false => Switch;
+        "pool.snapshot_boxes" snapshot_boxes: bool = false => Switch, Open;
         /// The language of the code that answers show for what was done.
-        "pool.codegen" codegen: Codegen = Codegen::Typescript => Choice::<Codegen>::ANY;
+        "pool.codegen" codegen: Codegen = Codegen::Typescript => Choice::<Codegen>::ANY, Open;
         /// A file of `NAME=value` lines. Answers have `<secret>NAME</secret>` where a value would stand, and agents
         /// type values by their names. The engine's convenience, not a wall: a page can show a value in another form.
-        "pool.secrets_file" secrets_file: Option<PathBuf> = None => Or("unset", Place), guarded = true;
+        "pool.secrets_file" secrets_file: Option<PathBuf> = None => Or("unset", Place), Guarded;
         /// Further flags for the browser, where greenroom starts it.
-        "pool.browser_args" browser_args: Vec<String> = Vec::new() => BrowserArgs, guarded = true;
+        "pool.browser_args" browser_args: Vec<String> = Vec::new() => BrowserArgs, Guarded;
     }
 }
 

@@ -132,7 +132,7 @@ impl Merge<'_> {
         label: Label,
     ) {
         match value {
-            _ if setting.guarded && from.dotenv.is_some() => {
+            _ if setting.is_guarded() && from.dotenv.is_some() => {
                 self.guarded(setting, format!("{name} in {}", from.place()));
             }
             None => {

@@ -167,7 +167,7 @@ impl Subject<'_> {
     fn has(&self, key: &str) -> String {
         let value = match Key::find(key) {
             Some(Key::Setting(_)) if key == "command" && self.pool.command.is_empty() => "empty".to_owned(),
-            Some(Key::Setting(setting)) if !setting.guarded || key == "extension" => {
+            Some(Key::Setting(setting)) if !setting.is_guarded() || key == "extension" => {
                 format!("`{}`", setting.show_in(self.pool))
             }
             _ => "set".to_owned(),
