@@ -11,6 +11,7 @@ pub mod lease;
 pub mod likeness;
 pub mod net;
 pub mod page_size;
+pub mod plural;
 pub mod policy;
 pub mod port;
 pub mod printable;

@@ -127,7 +127,10 @@ impl Roots {
              `greenroom mcp` can hand them over"
                 .to_owned()
         } else {
-            format!("allowed folders are {}", roots.join(", "))
+            match roots.as_slice() {
+                [root] => format!("the allowed folder is {root}"),
+                _ => format!("allowed folders are {}", roots.join(", ")),
+            }
         };
         Refused::Outside { path: shown(path), hint }
     }

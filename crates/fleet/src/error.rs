@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{InstanceId, Lost, SessionId, StartError, port::human};
+use greenroom_core::{InstanceId, Lost, SessionId, StartError, plural, port::human};
 
 use crate::browsers::{BrowserName, NotChosen};
 
@@ -117,11 +117,7 @@ fn place(pool: &str, browser: Option<&BrowserName>) -> String {
 /// What there is instead.
 fn there(names: &[String]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
-    match quoted.as_slice() {
-        [] => "there is none".to_owned(),
-        [one] => format!("there is {one}"),
-        several => format!("there are {}", several.join(", ")),
-    }
+    plural::there(&quoted)
 }
 
 #[cfg(test)]

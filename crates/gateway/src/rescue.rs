@@ -6,7 +6,7 @@
 mod attached;
 
 use greenroom_core::{
-    InvalidSessionId, Raw, RefId, Refused, SessionId, StartError, port::human, raw::encode,
+    InvalidSessionId, Raw, RefId, Refused, SessionId, StartError, plural, port::human, raw::encode,
 };
 use greenroom_fleet::{FleetError, LeaseTimeout, NotChosen};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
@@ -328,7 +328,7 @@ impl Failure {
 /// How full the pool is, who holds it, who else waits, and what would help.
 fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
     let LeaseTimeout { pool, browser, leased, slots, waiting, silent, instance, holders, .. } = timeout;
-    let mut hint = format!("{leased} of {slots} slots are leased");
+    let mut hint = format!("{} {} leased", plural::count_of(*leased, *slots, "slot"), plural::is(*leased));
     if !holders.is_empty() {
         let named = holders.iter().take(HOLDERS_MAX).cloned().collect::<Vec<_>>().join(", ");
         hint += &format!(" by {named}");
@@ -456,6 +456,8 @@ mod tests {
             who_holds(&few, true),
             "2 of 2 slots are leased by \"a\", another owner, 1 other caller waits; close a session with session_close, or raise INSTANCES or SLOTS of pool \"TESTING\""
         );
+        let hint = who_holds(&timeout(&["\"a\""], 0), true);
+        assert!(hint.starts_with("1 of 1 slot is leased by \"a\";"), "{hint}");
         let hint = who_holds(&timeout(&["x"; 8], 3), false);
         assert!(hint.contains("by x, x, x, x, x and 3 more, 3 other callers wait"), "{hint}");
         assert!(hint.ends_with("raise `pool.slots` or `pool.instances_max`"), "{hint}");

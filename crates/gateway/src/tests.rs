@@ -228,7 +228,7 @@ async fn waiting_is_told() {
         assert_eq!(answer["_meta"]["greenroom/error"], json!({"code": "lease_timeout", "retryable": true}));
         let said = text(&answer);
         assert!(said.starts_with("no browser free within 30 s: pool \"FIREFOX\""), "{said}");
-        assert!(said.contains("1 of 1 slots are leased by session \"a\""), "{said}");
+        assert!(said.contains("1 of 1 slot is leased by session \"a\""), "{said}");
         assert!(said.ends_with("raise INSTANCES or SLOTS of pool \"FIREFOX\""), "{said}");
     }
 }

@@ -107,8 +107,12 @@ impl Queue {
         }
         if state.ops.len() >= OPS_MAX || (state.bytes + bytes > BYTES_MAX && !state.ops.is_empty()) {
             return Err(NotRecorded(Arc::from(format!(
-                "{} records wait to be written, with {} MiB; no more are taken until the disk has caught up",
-                state.ops.len(),
+                "{} to be written, with {} MiB; no more are taken until the disk has caught up",
+                if state.ops.len() == 1 {
+                    "1 record waits".to_owned()
+                } else {
+                    format!("{} records wait", state.ops.len())
+                },
                 state.bytes >> 20
             ))));
         }

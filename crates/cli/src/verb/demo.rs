@@ -4,7 +4,7 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use greenroom_core::{port::human, settings::Resolved};
+use greenroom_core::{plural::count_of, port::human, settings::Resolved};
 use tokio::time::timeout;
 
 use crate::{
@@ -46,7 +46,7 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
     match outcome {
         Some(Outcome::Fine) => Ok(ExitCode::SUCCESS),
         Some(Outcome::Failed { agents, message, hint }) => {
-            let failure = Hinted::failure(format!("{agents} of {} agents failed; {message}", args.agents));
+            let failure = Hinted::failure(failed(agents, args.agents, &message));
             Err(failure.hint(hint.unwrap_or_else(|| "run `greenroom doctor`".to_owned())).into())
         }
         None if !in_time => {
@@ -54,5 +54,21 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
             Err(Hinted::failure(message).hint("run `greenroom doctor`").into())
         }
         None => Err(Hinted::failure("the demo was interrupted").into()),
+    }
+}
+
+fn failed(agents: usize, of: u8, message: &str) -> String {
+    format!("{} failed; {message}", count_of(agents, usize::from(of), "agent"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One agent is no agents.
+    #[test]
+    fn how_many_failed() {
+        assert_eq!(failed(1, 1, "no browser"), "1 of 1 agent failed; no browser");
+        assert_eq!(failed(1, 4, "no browser"), "1 of 4 agents failed; no browser");
     }
 }

@@ -182,7 +182,7 @@ fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &Pool)], wante
         Some(nearest) => error.hint(format!("did you mean \"{}\"?", words::clean(nearest))),
         None => {
             let names: Vec<_> = names.iter().map(|name| format!("\"{}\"", words::clean(name))).collect();
-            error.hint(format!("there is {}", names.join(", ")))
+            error.hint(words::there(&names))
         }
     }
 }

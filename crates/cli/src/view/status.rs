@@ -8,7 +8,7 @@ use super::{
     pools::{pools as pool_table, trouble},
     sessions::sessions,
     terminal::{Paint, Terminal},
-    words::{clean, count, span},
+    words::{clean, count, count_of, span},
 };
 use crate::control::{Answered, Look};
 
@@ -79,10 +79,8 @@ fn pool(pool: &Pool) -> String {
         1 => ", 1 spare".to_owned(),
         _ => format!(", {spares} spares"),
     };
-    let instances = count(*instances, "instance");
-    format!(
-        "{INDENT}pool {name}  {instances}, {leased} of {slots} slots leased{spares}, {waiting} waiting{drained}\n"
-    )
+    let (instances, leased) = (count(*instances, "instance"), count_of(*leased, *slots, "slot"));
+    format!("{INDENT}pool {name}  {instances}, {leased} leased{spares}, {waiting} waiting{drained}\n")
 }
 
 /// The same for programs.

@@ -1,5 +1,6 @@
 //! Values as people read them: spans of time, counts, and texts that others chose.
 
+pub use greenroom_core::plural::{count, count_of, there};
 use greenroom_core::printable::printable;
 use unicode_width::UnicodeWidthStr;
 
@@ -31,11 +32,6 @@ pub fn bytes(bytes: u64) -> String {
             format!("{}.{} {name}", tenths / 10, tenths % 10)
         }
     }
-}
-
-/// `1 instance`, `2 instances`.
-pub fn count(number: usize, one: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
 /// A text that somebody else chose, a page's title perhaps, made harmless.

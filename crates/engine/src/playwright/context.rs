@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, Lost, Raw, StartError, raw::encode};
+use greenroom_core::{Agent, Lost, Raw, StartError, plural, raw::encode};
 use serde_json::json;
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::task::TaskTracker;
@@ -104,7 +104,10 @@ impl Shared {
                     .ok_or_else(|| StartError::new("the engine does not show which context is the seat's"))?
             }
             (_, count) => {
-                return Err(StartError::new(format!("the engine made {count} contexts more than it should")));
+                return Err(StartError::new(format!(
+                    "the engine made {} more than it should",
+                    plural::count(count, "context")
+                )));
             }
         };
         let context = Scope::Context(context);

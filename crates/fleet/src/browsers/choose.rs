@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use greenroom_core::plural;
+
 use super::Entry;
 
 /// Why no browser was chosen.
@@ -14,7 +16,7 @@ pub enum NotChosen {
     /// There are several, and none was named.
     #[error("browserIndex parameter is required when multiple browsers are connected")]
     Required { known: Vec<String> },
-    #[error("no such browser: \"{name}\"; {}", match .known.as_slice() { [] => "there is none".to_owned(), [one] => format!("there is {one}"), several => format!("there are {}", several.join(", ")) })]
+    #[error("no such browser: \"{name}\"; {}", plural::there(.known))]
     Unknown { name: String, known: Vec<String> },
     #[error("no browser is attached: browserIndex must NOT be specified")]
     NoneAttached,

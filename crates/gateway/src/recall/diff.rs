@@ -8,6 +8,8 @@
 
 use std::fmt::Write as _;
 
+use greenroom_core::plural::count;
+
 use super::{
     script::hunks,
     tree::{Line, lines_of},
@@ -102,14 +104,14 @@ impl Page<'_> {
                 let others = lines.iter().take_while(|line| line.depth >= top.depth);
                 let (all, more) = others
                     .fold((0, 0), |(all, more), line| (all + 1, more + usize::from(line.depth == top.depth)));
-                let _ = writeln!(self.text, "- {:1$}… and {more} more, {all} lines", "", top.depth);
+                let _ =
+                    writeln!(self.text, "- {:1$}… and {more} more, {2}", "", top.depth, count(all, "line"));
                 lines = &lines[all..];
                 continue;
             }
             let _ = match below {
                 0 => writeln!(self.text, "- {}", top.text),
-                1 => writeln!(self.text, "- {} (and 1 line below)", top.text),
-                _ => writeln!(self.text, "- {} (and {below} lines below)", top.text),
+                _ => writeln!(self.text, "- {} (and {} below)", top.text, count(below, "line")),
             };
             lines = &rest[below..];
         }

@@ -1,5 +1,6 @@
 //! What goes wrong with attached browsers, and with tools that a place does not have.
 
+use greenroom_core::plural;
 use greenroom_fleet::FleetError;
 
 use super::Failure;
@@ -39,8 +40,7 @@ impl Failure {
         let known: Vec<_> = known.iter().map(|tag| format!("\"{tag}\"")).collect();
         let there_is = match known.as_slice() {
             [] => "no browser has a tag".to_owned(),
-            [one] => format!("there is {one}"),
-            several => format!("there are {}", several.join(", ")),
+            some => plural::there(some),
         };
         Self::new("no_such_tag", format!("no such tag: \"{tag}\"; {there_is}"))
             .hint("list_browsers shows them")

@@ -1,5 +1,6 @@
 //! `get_content`: a page snapshot, or the text of another answer, that was kept: whole, in part, or what is new.
 
+use greenroom_core::plural::{count_of, is};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -53,13 +54,15 @@ fn said(content: Content, ask: &Ask) -> Said {
     if let (Some(0), Some(searched)) = (matches, &ask.search_for) {
         notes.push(format!("no line of {total_lines} has \"{searched}\""));
     } else if let Some(next) = next {
-        let matches = matches.map(|matches| format!(", {matches} match")).unwrap_or_default();
-        notes.push(format!("{lines} of {total_lines} lines{matches}; next: offset {next}"));
+        let matches = matches
+            .map(|matches| if matches == 1 { ", 1 matches".to_owned() } else { format!(", {matches} match") })
+            .unwrap_or_default();
+        notes.push(format!("{}{matches}; next: offset {next}", count_of(lines, total_lines, "line")));
     } else if let (true, Some(since)) = (total_lines == 0, &ask.since) {
         notes.push(format!("no changes since ref_id {since}"));
     } else if text.is_empty() && total_lines > 0 && matches.is_none() {
         notes.push(match ask.offset {
-            Some(_) => format!("no line there: there are {total_lines}, counted from 0"),
+            Some(_) => format!("no line there: there {} {total_lines}, counted from 0", is(total_lines)),
             None => "nothing new since it was last read; reset_cursor reads it again".to_owned(),
         });
     }

@@ -10,6 +10,7 @@ use greenroom_core::{
     Owner,
     excerpt::FIELD_BYTES_MAX,
     id::SessionUid,
+    plural::count,
     record::{Event, Level, Summary, Timeline, What},
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -165,7 +166,7 @@ fn add(
         }
     }
     if let Some(more) = outcome.console.checked_sub(LINES_MAX).filter(|more| *more > 0) {
-        let message = format!("… {more} more lines: read the console of the call");
+        let message = format!("… {}: read the console of the call", count(more, "more line"));
         let what = What::Console { level: Level::Info, message };
         events.push(Event { at: outcome.at, ref_id: ref_id.clone(), what });
     }

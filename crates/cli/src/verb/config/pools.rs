@@ -5,6 +5,7 @@ use greenroom_core::settings::{DeclaredInstance, DeclaredPool, Level, Resolved, 
 use serde_json::{Value, json};
 
 use super::{source, table};
+use crate::view::words::count;
 
 /// The keys that have a column.
 const COLUMNS: [&str; 5] = ["browser", "headless", "isolated", "slots", "timeout"];
@@ -13,10 +14,7 @@ const COLUMNS: [&str; 5] = ["browser", "headless", "isolated", "slots", "timeout
 const LEVELS: [Level; 4] = [Level::Instance, Level::Pool, Level::Global, Level::Default];
 
 pub(super) fn as_tables(resolved: &Resolved, pool: &DeclaredPool) -> String {
-    let count = match pool.instances.len() {
-        1 => "1 instance".to_owned(),
-        count => format!("{count} instances"),
-    };
+    let count = count(pool.instances.len(), "instance");
     let default = if pool.is_default { ", the default" } else { "" };
     let description =
         if pool.description.is_empty() { String::new() } else { format!(": {}", pool.description) };

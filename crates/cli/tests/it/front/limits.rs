@@ -20,7 +20,7 @@ async fn all_browsers_are_lent() {
     let answer = client.call("pid", json!({"sessionId": "b"})).await;
     let (code, text) = failure(&answer);
     assert_eq!((code.as_str(), retryable(&answer)), ("lease_timeout", true));
-    let expected = "no browser free within 200 ms: pool \"DEFAULT\"\n\nhint: 1 of 1 slots are leased by session \"a\"; close a session with session_close, or raise `pool.slots` or `pool.instances_max`";
+    let expected = "no browser free within 200 ms: pool \"DEFAULT\"\n\nhint: 1 of 1 slot is leased by session \"a\"; close a session with session_close, or raise `pool.slots` or `pool.instances_max`";
     assert_eq!(text, expected);
     client.call("session_close", json!({"sessionId": "a"})).await;
     pid(&client, "b").await;

@@ -160,7 +160,7 @@ async fn a_full_pool() {
     assert_eq!((code.as_str(), retryable(&answer)), ("lease_timeout", true));
     assert_eq!(
         text,
-        "no browser free within 200 ms: pool \"SIDE_JOBS\"\n\nhint: 1 of 1 slots are leased by session \"a\"; close a session with session_close, or raise INSTANCES or SLOTS of pool \"SIDE_JOBS\""
+        "no browser free within 200 ms: pool \"SIDE_JOBS\"\n\nhint: 1 of 1 slot is leased by session \"a\"; close a session with session_close, or raise INSTANCES or SLOTS of pool \"SIDE_JOBS\""
     );
 }
 

@@ -13,7 +13,7 @@ mod query;
 
 use std::ops::RangeInclusive;
 
-use greenroom_core::{Raw, raw::encode};
+use greenroom_core::{Raw, plural::count, raw::encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -220,7 +220,7 @@ fn outline(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "a boolean".to_owned(),
         Value::Number(_) => "a number".to_owned(),
-        Value::String(text) => format!("a string of {} letters", text.chars().count()),
+        Value::String(text) => format!("a string of {}", count(text.chars().count(), "letter")),
         Value::Array(items) => match items.first() {
             None => "an empty array".to_owned(),
             Some(first) => {

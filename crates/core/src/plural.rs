@@ -1,0 +1,46 @@
+//! Numbers with the words that go with them, for messages.
+
+/// `1 instance`, `2 instances`.
+pub fn count(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+/// `1 of 1 slot`, `1 of 8 slots`: the noun goes with the whole.
+pub fn count_of(part: usize, whole: usize, one: &str) -> String {
+    format!("{part} of {}", count(whole, one))
+}
+
+/// `is` or `are`, after so many.
+pub fn is(number: usize) -> &'static str {
+    if number == 1 { "is" } else { "are" }
+}
+
+/// What there is: `there is a`, `there are a, b`.
+pub fn there(names: &[String]) -> String {
+    match names {
+        [] => "there is none".to_owned(),
+        _ => format!("there {} {}", is(names.len()), names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One has the singular, none and several the plural.
+    #[test]
+    fn numbers() {
+        assert_eq!([0, 1, 2].map(|number| count(number, "slot")), ["0 slots", "1 slot", "2 slots"]);
+        assert_eq!(count_of(1, 1, "slot"), "1 of 1 slot");
+        assert_eq!((count_of(1, 8, "slot").as_str(), is(1)), ("1 of 8 slots", "is"));
+        assert_eq!((count_of(0, 1, "agent").as_str(), is(0)), ("0 of 1 agent", "are"));
+    }
+
+    #[test]
+    fn what_there_is() {
+        let names = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(there(&names[..0]), "there is none");
+        assert_eq!(there(&names[..1]), "there is a");
+        assert_eq!(there(&names), "there are a, b");
+    }
+}
