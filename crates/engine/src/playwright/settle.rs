@@ -58,4 +58,62 @@ mod tests {
     fn both_know_the_same_time() {
         assert!(ENGINE.1.contains(&format!("const LONGEST_MS = {};", LONGEST.as_millis())));
     }
+
+    /// What a document says of itself is believed only as far as an honest one would say it. With anything else the engine
+    /// waits its own time: a list that is too long, or that is none, is not gone through, and of an address only the
+    /// beginning counts, so that a long one costs no more than a short one.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test of what Node does with the script")]
+    fn accounts_of_pages_are_not_believed_blindly() {
+        /// A page whose one document gives the account of the first argument while a fetch with the address of the second
+        /// has its head. Timers stand still: says whether the page is found at rest before the time is over.
+        const PAGE: &str = "
+            const { EventEmitter } = require('node:events');
+            const timers = [];
+            globalThis.setTimeout = (run) => timers.push(run);
+            globalThis.clearTimeout = () => {};
+            const [read, url] = JSON.parse(process.argv[1]);
+            const page = new EventEmitter();
+            const frame = { evaluate: async () => ({ waited: false, opened: 0, going: 0, read }) };
+            const context = { addInitScript: async () => {} };
+            Object.assign(page, { isClosed: () => false, mainFrame: () => frame, frames: () => [frame],
+                context: () => context, evaluate: async () => { throw new Error('the engine was to rest'); } });
+            (async () => {
+                await require('./settle/engine.cjs').default({ page });
+                page.on('request', () => {});
+                if (url) {
+                    const request = { url: () => url, resourceType: () => 'fetch' };
+                    page.emit('request', request);
+                    page.emit('response', { request: () => request, finished: async () => null });
+                }
+                let rested = false;
+                const resting = page.evaluate((ms) => new Promise((f) => setTimeout(f, ms)), 500)
+                    .then(() => { rested = true; });
+                for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
+                console.log(rested ? 'at rest' : 'waits');
+                timers.forEach((run) => run());
+                await resting;
+            })();";
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path()).unwrap();
+        let found = |read: serde_json::Value, url: &str| {
+            let account = serde_json::json!([read, url]).to_string();
+            let mut node = std::process::Command::new("node");
+            let run = node.args(["-e", PAGE, &account]).current_dir(folder.path()).output().unwrap();
+            assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+            String::from_utf8(run.stdout).unwrap().trim().to_owned()
+        };
+        let urls = |count| serde_json::json!(vec!["http://a.example/"; count]);
+        assert_eq!(found(urls(0), ""), "at rest");
+        assert_eq!(found(urls(64), ""), "at rest");
+        assert_eq!(found(urls(65), ""), "waits");
+        for none in
+            [serde_json::json!("http://a.example/"), serde_json::json!({"length": 1}), serde_json::json!([7])]
+        {
+            assert_eq!(found(none.clone(), ""), "waits", "{none}");
+        }
+        let long = format!("http://a.example/{}", "x".repeat(5_000));
+        assert_eq!(found(urls(0), &long), "at rest", "nobody reads the body of that fetch");
+        assert_eq!(found(serde_json::json!([format!("{long}1")]), &format!("{long}2")), "waits");
+    }
 }
