@@ -147,7 +147,12 @@ async fn places_that_cannot_be_had() {
     );
     let (code, said) = client.fails("t", json!({"browser_instance": "9"})).await;
     assert_eq!(code, "no_such_instance");
-    assert!(said.contains("\"9\"") && said.contains("\"second\""), "{said}");
+    assert!(
+        said.starts_with(
+            r#"Instance not found in pool: no such instance in pool "CHROMIUM": "9"; there are "0""#
+        ) && said.contains("\"second\""),
+        "{said}"
+    );
     let (code, said) = client.fails("pdf", json!({"browser_pool": "FIREFOX"})).await;
     assert_eq!(code, "tool_not_in_pool");
     assert!(said.starts_with(r#"pool "FIREFOX" has no tool "pdf"; it is in "CHROMIUM""#), "{said}");

@@ -96,8 +96,13 @@ pub(crate) async fn bring_in(
     }
     let roots = Roots::of(agent, place.data).await;
     let (inbox, budget) = (place.folder.join(INBOX).join(serial.to_string()), &mut Budget::of_a_call());
-    if let Some(path) = given.guarded::<String>(READ)? {
-        given.set(READ, encode(&roots.copy_in(&path, &inbox, budget).await?));
+    match given.guarded::<String>(READ)? {
+        // Whoever fills in every argument means none by an empty name.
+        Some(path) if path.is_empty() => {
+            given.remove(READ);
+        }
+        Some(path) => given.set(READ, encode(&roots.copy_in(&path, &inbox, budget).await?)),
+        None => {}
     }
     if let Some(paths) = given.guarded::<Vec<String>>(READ_MANY)? {
         given.set(READ_MANY, encode(&roots.copy_all_in(&paths, &inbox, budget).await?));
@@ -304,6 +309,20 @@ mod tests {
         }
         let refused = stage.bring_in("new_page", json!({ "url": "view-source:file:///etc/passwd" })).await;
         assert!(matches!(refused, Err(Refused::Scheme { .. })));
+    }
+
+    /// An empty name is none: nothing is read, nothing is written, and the engine is not told of it.
+    #[tokio::test]
+    async fn empty_names_are_none() {
+        let stage = Stage::new();
+        for name in WRITTEN.into_iter().chain([WRITTEN_FOLDER, READ]) {
+            let asked = json!({ "pageId": 1, name: "" });
+            let (arguments, outgoing) = stage.bring_in("evaluate_script", asked).await.unwrap();
+            assert_eq!((arguments, outgoing.len()), (json!({ "pageId": 1 }), 0), "{name}");
+        }
+        let asked = json!({ "requestFilePath": "", "responseFilePath": "r" });
+        let (arguments, outgoing) = stage.bring_in("get_network_request", asked).await.unwrap();
+        assert_eq!((arguments.get("requestFilePath"), outgoing.len()), (None, 1));
     }
 
     /// Each download is told of once, when it is whole.

@@ -317,10 +317,15 @@ impl PlaywrightSeat {
         }
         drop(upstream);
         if let Some(process) = process {
-            process.stop(SEAT_STOP_GRACE).await;
+            end_node(&process).await;
         }
         instance.left(folder).await;
     }
+}
+
+/// Ends a seat's own Node, which may have a recording or a trace to write.
+async fn end_node(process: &Process) {
+    process.stop(SEAT_STOP_GRACE).await;
 }
 
 impl Seat for PlaywrightSeat {
@@ -360,5 +365,34 @@ impl Seat for PlaywrightSeat {
         Box::pin(async move {
             let _ = closing.await;
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::{
+        launcher::{Launcher, Spec},
+        process::Listen,
+    };
+
+    /// A Node that does not end when it is asked to is killed, but not before two seconds are over. The clock stands still
+    /// but for waits.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_gets_its_time() {
+        const DEAF: &str = "trap '' TERM; echo ready >&2; read line";
+        let launcher = Launcher::start("test").unwrap();
+        let listen = Listen { ready: |line| (line == "ready").then(String::new), ..Listen::PLAIN };
+        let spec = Spec::new("/bin/sh").args(["-c", DEAF]).pipes();
+        let (process, pipes, ready) = Process::start(&launcher, "node", spec, listen).await.unwrap();
+        ready.await.unwrap();
+        let began = Instant::now();
+        end_node(&process).await;
+        assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+        assert!(process.wait().await.contains("signal: 9"), "{}", process.wait().await);
+        // Its input was open until now: it did not end by itself.
+        drop(pipes);
     }
 }

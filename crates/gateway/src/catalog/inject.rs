@@ -241,6 +241,17 @@ mod tests {
         Takes { wants: wants::Takes { pages: true, ..takes.wants }, ..takes }
     }
 
+    /// The description of `mode` says what each of its words gets, but for `raw`, which is no model's choice.
+    #[test]
+    fn every_mode_is_explained() {
+        let schema: serde_json::Value = serde_json::from_str(mode().get()).unwrap();
+        for (word, _) in Mode::WORDS {
+            assert!(schema["enum"].as_array().unwrap().contains(&json!(word)), "{word}");
+            let explained = schema["description"].as_str().unwrap().contains(&format!("{word} = "));
+            assert_eq!(explained, word != "raw", "{word}");
+        }
+    }
+
     /// `sessionId` comes first, everything else stays as it was written, and only `explicit` requires it.
     #[test]
     fn injection() {

@@ -118,6 +118,24 @@ async fn no_colours() {
     }
 }
 
+/// The doctor heeds it, too: what it says by a colour, it says by a word.
+#[tokio::test]
+async fn no_colours_of_the_doctor() {
+    let stage = Stage::new();
+    for (value, coloured) in [("1", false), ("", true)] {
+        let (ours, theirs) = terminal(80, 24);
+        let mut doctor = greenroom(&stage, &["doctor", "--no-browse"]);
+        let mut child =
+            doctor.env("TERM", "xterm").env("NO_COLOR", value).stdout(Stdio::from(theirs)).spawn().unwrap();
+        let mut pieces = read(ours);
+        let mut seen = String::new();
+        // The last line counts what was found.
+        until(&mut pieces, &mut seen, " skipped\r\n").await;
+        assert_eq!(seen.contains('\x1b'), coloured, "NO_COLOR={value}: {seen:?}");
+        within(PATIENCE, child.wait()).await.unwrap();
+    }
+}
+
 /// Without a terminal there is nothing to draw on; programs get a line a second instead.
 #[tokio::test]
 async fn without_a_terminal() {

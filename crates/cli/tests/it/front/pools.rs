@@ -85,7 +85,9 @@ async fn wrong_names() {
     for wrong in ["3", "MAIN_BROWSER", ""] {
         let (code, text) = fails(json!({"browser_instance": wrong})).await;
         assert_eq!(code, "no_such_instance", "{text}");
-        assert!(text.contains("main_browser"), "{text}");
+        let words =
+            format!("Instance not found in pool: no such instance in pool \"MAIN\": \"{wrong}\"; there are ");
+        assert!(text.starts_with(&words) && text.contains("main_browser"), "{text}");
     }
     place(&client, json!({"sessionId": "s", "browser_pool": "SIDE_JOBS"})).await;
     let (code, text) = fails(json!({"sessionId": "s", "browser_pool": "MAIN"})).await;

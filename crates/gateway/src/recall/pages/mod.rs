@@ -285,6 +285,29 @@ mod tests {
         assert!(wrong.is_err_and(|error| error.to_string().contains("xml")));
     }
 
+    /// A model learns of the parameters by their descriptions alone: those whose names do not say it all have one, the
+    /// expression's example can be used as it stands, and every parameter that a description sends to is there.
+    #[test]
+    fn descriptions_can_be_followed() {
+        let parameters = parameters().map(|(name, schema)| {
+            let schema: Value = serde_json::from_str(schema.get()).expect("it is JSON");
+            (name, schema["description"].as_str().unwrap_or_default().to_owned())
+        });
+        let said = |name: &str| {
+            let (_, text) = parameters.iter().find(|(other, _)| *other == name).expect("there is one");
+            assert!(!text.is_empty(), "{name}");
+            text.as_str()
+        };
+        let (_, example) = said("jmespath_query").split_once(": ").expect("an example follows");
+        let (example, needs) = example.split_once(" with ").expect("and what it needs");
+        assert_eq!(needs, "flatten");
+        let nodes = json!([{"role": "button", "name": "Buy", "ref": "e1"}, {"role": "link", "name": "x", "ref": "e2"}]);
+        assert_eq!(query(example, &nodes), Ok(json!([{"name": "Buy", "ref": "e1"}])));
+        assert!(said("silent_mode").contains("cache_key"));
+        assert!(said("cache_key").contains("offset") && said("cache_key").contains("earlier answer"));
+        assert!(said("flatten").contains("list"));
+    }
+
     /// What is not said has its default, and a call that asks for nothing gets no page.
     #[test]
     fn defaults() {
