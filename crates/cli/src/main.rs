@@ -28,7 +28,7 @@ mod wake;
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use greenroom_core::settings::Resolved;
+use greenroom_core::settings::{Origin, Resolved};
 use greenroom_gateway::control::Journal;
 use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
 
@@ -56,7 +56,7 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
     }
     let inputs = Inputs { surroundings: Surroundings::read()?, config: cli.config, flags };
     let settings = inputs.resolve()?;
-    let journal = start_logging(&settings)?;
+    let journal = start_logging(&settings, matches!(cli.verb, Verb::Doctor(_)))?;
     for warning in &settings.warnings {
         progress::note(&format!("warning: {warning}: it is ignored"));
     }
@@ -108,9 +108,11 @@ async fn dispatch(
     }
 }
 
-/// Logs go to stderr, since stdout belongs to the protocol and to data. The last of them are kept in the journal too.
-fn start_logging(settings: &Resolved) -> anyhow::Result<Arc<Journal>> {
-    let log = &settings.settings.log;
+/// Logs go to stderr, since stdout belongs to the protocol and to data. The last of them are kept in the journal too. Of
+/// the doctor, only errors do unless somebody asked for more: what it finds it says itself.
+fn start_logging(settings: &Resolved, is_doctor: bool) -> anyhow::Result<Arc<Journal>> {
+    let by_default = *settings.origin("log") == Origin::Default;
+    let log = if is_doctor && by_default { "error" } else { &settings.settings.log };
     let filter = EnvFilter::try_new(log).map_err(|error| {
         let origin = settings.origin("log");
         Hinted::usage(format!("`log` cannot be `{log}` (from {origin}): {error}")).hint(

@@ -22,6 +22,13 @@ use crate::{
     run_folder::{RunFolder, unwritable},
 };
 
+/// What helps a browser with windows where there is no screen.
+pub const SCREEN_HINT: &str =
+    "set `pool.headless` to true, or run greenroom in a desktop session or under `xvfb-run`";
+
+/// What helps where a browser ends at its start and its last words are all that is known.
+pub const DOCTOR_HINT: &str = "run `greenroom doctor`, which starts a browser and says what is missing";
+
 /// How long Chromium may take until it listens for its debugger. Usual is half a second, on a busy machine a
 /// few; a browser that needs longer hangs on its display or its disk.
 const READY: Duration = Duration::from_secs(20);
@@ -150,9 +157,15 @@ impl Chromium {
             Ok(Ok(endpoint)) => endpoint,
             Ok(Err(_)) => {
                 let status = process.wait().await;
-                let lost = Lost::Browser { status, stderr_tail: process.last_words() };
-                return Err(StartError::new(format!("{lost}: `{path}`"))
-                    .hint("run `greenroom doctor`, which starts a browser and says what is missing"));
+                let stderr_tail = process.last_words();
+                if chromium_log::is_without_screen(&stderr_tail) {
+                    tracing::debug!(%status, %stderr_tail, "no screen");
+                    let message =
+                        format!("there is no screen that the browser can open its window on: `{path}`");
+                    return Err(StartError::new(message).hint(SCREEN_HINT));
+                }
+                let lost = Lost::Browser { status, stderr_tail };
+                return Err(StartError::new(format!("{lost}: `{path}`")).hint(DOCTOR_HINT));
             }
             Err(_) => {
                 process.stop(Duration::ZERO).await;

@@ -39,6 +39,14 @@ pub(crate) fn tells(line: &str, is_ready: bool) -> Tells {
     }
 }
 
+/// Whether a Chromium that ended at its start said that there is no screen for its windows. It says so in two lines, of
+/// which neither tells what to do.
+pub(crate) fn is_without_screen(last_words: &str) -> bool {
+    ["Missing X server", "Failed to connect to Wayland display", "The platform failed to initialize"]
+        .iter()
+        .any(|said| last_words.contains(said))
+}
+
 /// The output of somebody else's browser without what pages said in it: a console line, and what follows it up to the
 /// next line of Chromium's own.
 pub(crate) fn without_pages(output: &str) -> String {
@@ -112,6 +120,17 @@ mod tests {
             Tells::LastWords
         );
         assert_eq!(tells("DevTools listening on ws://127.0.0.1:1/x", false), Tells::Nothing);
+    }
+
+    /// What Chromium says without a screen is known by its words, under X and Wayland.
+    #[test]
+    fn screens() {
+        let x11 = "[7:7:1117/160359.3:ERROR:ui/ozone/platform/x11/ozone_platform_x11.cc:257] Missing X server or $DISPLAY";
+        let wayland = "[7:7:1117/160359.3:ERROR:ui/ozone/platform/wayland/x.cc:1] Failed to connect to Wayland display: No such file";
+        let both =
+            "[7:7:1117/160359.3:ERROR:ui/aura/env.cc:253] The platform failed to initialize.  Exiting.";
+        assert!([x11, wayland, both].into_iter().all(is_without_screen));
+        assert!(!is_without_screen("[7:7:1117/160359.3:ERROR:dbus/bus.cc:405] Failed to connect to the bus"));
     }
 
     /// A console line goes with everything that follows it, up to the next line of Chromium's own.

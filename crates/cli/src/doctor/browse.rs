@@ -4,7 +4,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use greenroom_core::{Call, Fields, Nobody, Owner, Policy, SessionId, raw::encode, settings::EngineKind};
-use greenroom_fleet::{Target, Whose};
+use greenroom_engine::chromium::DOCTOR_HINT;
+use greenroom_fleet::{FleetError, Target, Whose};
 use serde_json::json;
 
 use super::{Patient, Verdict};
@@ -37,16 +38,39 @@ pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
     house.take_down(std::future::ready(())).await;
     match seen {
         Ok(()) => Verdict::ok("a browser opened a page"),
-        Err(why) => Verdict::failed(why).fix("see the checks above, or run again with --log debug"),
+        Err(Trouble { why, fix }) => Verdict::failed(why)
+            .fix(fix.as_deref().unwrap_or("see the checks above, or run again with --log debug")),
+    }
+}
+
+/// Why no page was opened, and what to do about it, if that is known.
+struct Trouble {
+    why: String,
+    fix: Option<String>,
+}
+
+impl<T: ToString> From<T> for Trouble {
+    fn from(why: T) -> Self {
+        Self { why: why.to_string(), fix: None }
+    }
+}
+
+impl Trouble {
+    fn of(error: &FleetError) -> Self {
+        let hint = match error {
+            FleetError::Start(start) => start.hint.as_deref().filter(|hint| *hint != DOCTOR_HINT),
+            _ => None,
+        };
+        Self { why: error.to_string(), fix: hint.map(str::to_owned) }
     }
 }
 
 /// Opens the page with a tool that takes its `url`.
-async fn browse(house: &House, tool: &'static str) -> Result<(), String> {
+async fn browse(house: &House, tool: &'static str) -> Result<(), Trouble> {
     // The agent's tools may be restricted; this is not an agent.
-    let policy = Policy::new(&[], &[], BTreeSet::new(), false).map_err(|error| error.to_string())?;
-    let permit = policy.permit(&Owner::local(), tool).map_err(|error| error.to_string())?;
-    let session = SessionId::new("doctor").map_err(|error| error.to_string())?;
+    let policy = Policy::new(&[], &[], BTreeSet::new(), false)?;
+    let permit = policy.permit(&Owner::local(), tool)?;
+    let session = SessionId::new("doctor")?;
     let params = encode(&json!({ "name": tool, "arguments": { "url": PAGE } }));
     let call = Call::new(tool, params);
     let answer = house
@@ -54,16 +78,16 @@ async fn browse(house: &House, tool: &'static str) -> Result<(), String> {
         .fleet
         .call(permit, Whose::Named(session.clone()), Target::default(), call, Arc::new(Nobody))
         .await
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| Trouble::of(&error))?;
     let result = answer.reply.body.map_err(|error| error.get().to_owned())?;
     let failed = Fields::open(&result).ok().and_then(|fields| fields.read::<bool>("isError").ok()?);
     if failed == Some(true) {
-        return Err(format!("the engine answered: {result}"));
+        return Err(format!("the engine answered: {result}").into());
     }
     let sessions = house.gateway.fleet.list(&Owner::local());
     match sessions.first() {
         Some(status) if status.view.title == "greenroom" => Ok(()),
-        Some(status) => Err(format!("the page's title is \"{}\"", status.view.title)),
-        None => Err("the session is gone".to_owned()),
+        Some(status) => Err(format!("the page's title is \"{}\"", status.view.title).into()),
+        None => Err("the session is gone".into()),
     }
 }

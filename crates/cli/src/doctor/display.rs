@@ -1,5 +1,7 @@
 //! Whether there is a screen for browsers with a window.
 
+use greenroom_engine::chromium::SCREEN_HINT;
+
 use super::{Patient, Verdict};
 
 pub(super) fn check(patient: &Patient) -> Verdict {
@@ -21,6 +23,6 @@ pub(super) fn check(patient: &Patient) -> Verdict {
         None => Verdict::failed(format!(
             "{place}`pool.headless` is false, and there is no screen: neither DISPLAY nor WAYLAND_DISPLAY is set",
         ))
-        .fix("set `pool.headless` to true, or run greenroom in a desktop session or under `xvfb-run`"),
+        .fix(SCREEN_HINT),
     }
 }

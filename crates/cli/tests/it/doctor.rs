@@ -18,7 +18,12 @@ use crate::{
 #[track_caller]
 fn check(name: &str, place: &Place, arguments: &[&str]) {
     let output = run(place, arguments);
-    let filters = [(r"\d+ [MG]B free", "[SIZE] free"), (r"(127\.0\.0\.1:|port=)\d{4,5}", "${1}[PORT]")];
+    let filters = [
+        (r"\d+ [MG]B free", "[SIZE] free"),
+        (r"(127\.0\.0\.1:|port=)\d{4,5}", "${1}[PORT]"),
+        // Said to root alone.
+        (r"warning: browsers run without their sandbox: .*\n", ""),
+    ];
     with_settings!({filters => filters}, { assert_snapshot!(name, output) });
 }
 
@@ -49,6 +54,19 @@ fn a_new_machine() {
 fn an_open_data_folder() {
     let patient = patient().file("cwd/data/run/4194304-1-0/lock", "").mode("cwd/data", 0o755);
     check("open_data_folder", &patient, &["doctor", "--data-dir", "data"]);
+}
+
+/// A screen that is named and not there is told once, in plain words, and with what helps: neither the browser's own lines
+/// nor the log say it again.
+#[test]
+fn a_screen_that_is_not_there() {
+    let browser = r#"case "$*" in *--version*) echo Chromium 156.0.8078.79; exit;; esac
+echo "[7:7:1117/160359.355393:ERROR:ui/ozone/platform/x11/ozone_platform_x11.cc:257] Missing X server or \$DISPLAY" >&2
+echo "[7:7:1117/160359.355425:ERROR:ui/aura/env.cc:253] The platform failed to initialize.  Exiting." >&2
+exit 1"#;
+    let patient = patient().program("home/bin/chromium", browser).env("DISPLAY", ":99");
+    patient.run(&["setup"]);
+    check("a_screen_that_is_not_there", &patient, &["doctor", "--pool-headless=false"]);
 }
 
 /// Windows without a screen are a failure.
