@@ -108,8 +108,8 @@ async fn dispatch(
     }
 }
 
-/// Logs go to stderr, since stdout belongs to the protocol and to data. The last of them are kept in the journal too. Of
-/// the doctor, only errors do unless somebody asked for more: what it finds it says itself.
+/// Logs go to stderr, since stdout belongs to the protocol and to data. The last of them are kept in the journal too.
+/// `greenroom doctor` prints its findings itself, so by default it logs errors only.
 fn start_logging(settings: &Resolved, is_doctor: bool) -> anyhow::Result<Arc<Journal>> {
     let by_default = *settings.origin("log") == Origin::Default;
     let log = if is_doctor && by_default { "error" } else { &settings.settings.log };

@@ -22,11 +22,11 @@ use crate::{
     run_folder::{RunFolder, unwritable},
 };
 
-/// What helps a browser with windows where there is no screen.
+/// The hint of a browser with windows on a machine without a screen.
 pub const SCREEN_HINT: &str =
     "set `pool.headless` to true, or run greenroom in a desktop session or under `xvfb-run`";
 
-/// What helps where a browser ends at its start and its last words are all that is known.
+/// The hint of a browser that ends at its start for a reason that greenroom does not know.
 pub const DOCTOR_HINT: &str = "run `greenroom doctor`, which starts a browser and says what is missing";
 
 /// How long Chromium may take until it listens for its debugger. Usual is half a second, on a busy machine a

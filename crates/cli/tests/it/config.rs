@@ -202,8 +202,8 @@ fn only_chosen_files_run_commands() {
     }
 }
 
-/// What the user's own file limits, no file of the working directory loosens: neither by another engine, whose tools have
-/// other names than those denied, nor on another level; each is told with what holds.
+/// No file of the working directory loosens a limit that the user's own file sets: it can neither choose another engine,
+/// whose tools have other names than the denied ones, nor set another value for a pool. The error names the value that holds.
 #[test]
 fn a_folder_loosens_no_limit() {
     let own =

@@ -56,8 +56,8 @@ fn an_open_data_folder() {
     check("open_data_folder", &patient, &["doctor", "--data-dir", "data"]);
 }
 
-/// A screen that is named and not there is told once, in plain words, and with what helps: neither the browser's own lines
-/// nor the log say it again.
+/// The doctor reports a screen that `DISPLAY` names and that does not exist once, with a hint: it repeats neither the
+/// browser's own lines nor a line of the log.
 #[test]
 fn a_screen_that_is_not_there() {
     let browser = r#"case "$*" in *--version*) echo Chromium 156.0.8078.79; exit;; esac

@@ -137,8 +137,8 @@ impl Check<'_> {
         Some(Holder::Other(other.key, self.own.origin(other.key).clone()))
     }
 
-    /// A pool beside those that the user has declared. Agents choose between pools, so it keeps to what each of those is
-    /// limited to.
+    /// Checks a pool that the working directory adds to the user's own. Agents choose between pools, so its limits must be
+    /// as strict as those of each of the user's pools.
     fn added(&mut self, pool: &DeclaredPool, draft: &Draft) {
         let own = self.own;
         let levels = |pool: &DeclaredPool| {

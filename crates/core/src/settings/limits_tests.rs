@@ -80,7 +80,7 @@ fn plain(toml: &str) -> &str {
     toml.trim_matches('\'')
 }
 
-/// Every way that a folder can set a setting on, beside what the user's own file says.
+/// Sources in which a folder sets this setting, one for each spelling and level, over the text of the user's own file.
 fn ways(setting: &Setting, mine: &str, value: &str) -> Vec<Sources> {
     let (name, text) = (setting.name(), plain(value));
     let upper = name.to_uppercase();
@@ -143,7 +143,7 @@ fn every_setting_by_every_way() {
     }
 }
 
-/// Which settings are limits. A new one stands in none of the two lists until somebody has thought about it.
+/// Lists the limits and the open settings with the reasons. A new setting fails this test until it is added to a list.
 #[test]
 fn decisions() {
     let of = |is: fn(&Setting) -> bool| {
@@ -198,7 +198,7 @@ fn decisions() {
         "pool.timeout_action",
         "pool.timeout_navigation",
         "pool.timeout_settle",
-        // What pages are told of their user; they are told more only by `pool.permissions`, which is guarded.
+        // These change what pages learn of their user. Only `pool.permissions`, which is guarded, lets them learn more.
         "pool.user_agent",
         "pool.device",
         "pool.locale",
@@ -306,7 +306,7 @@ fn numbers_may_be_lowered() {
     assert!(folder(mine, "pools.A.instances = 3").is_err());
 }
 
-/// A folder can neither add a pool with looser limits beside the user's own, nor make another the default, nor swap their aliases, nor replace
+/// A folder can neither add a pool with looser limits than those of the user's pools, nor make another the default, nor swap their aliases, nor replace
 /// one by a `.env` and drop its limits.
 #[test]
 fn the_users_pools_stay_as_they_are() {

@@ -58,7 +58,7 @@ set what names a program or opens a door only you should open. Such settings are
 It may set what is marked *limit*, but where you have set it there, it may only lower a number: slots, instances, times. Anything
 else stops the start, on every level: `[pools.NAME]` or `.env` of a working directory cannot lift the `pool.blocked_origins` of your
 file. `pool.engine` counts as set where you have set `tools.allow` or `tools.deny`: another engine's tools have other names. A pool
-that such a file declares beside your own must keep to the limits that you have given those.
+that such a file adds to yours must have limits as strict as those that you have set for each of yours.
 ";
 
 /// What stands on the page for the one default that differs between platforms and users.

@@ -97,7 +97,7 @@ pub(crate) async fn bring_in(
     let roots = Roots::of(agent, place.data).await;
     let (inbox, budget) = (place.folder.join(INBOX).join(serial.to_string()), &mut Budget::of_a_call());
     match given.guarded::<String>(READ)? {
-        // Whoever fills in every argument means none by an empty name.
+        // Models that fill in every argument give an empty name for no file; the engine would refuse it.
         Some(path) if path.is_empty() => {
             given.remove(READ);
         }

@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(found(none.clone(), ""), "waits", "{none}");
         }
         let long = format!("http://a.example/{}", "x".repeat(5_000));
-        assert_eq!(found(urls(0), &long), "at rest", "nobody reads the body of that fetch");
+        assert_eq!(found(urls(0), &long), "at rest", "the page does not read the body");
         assert_eq!(found(serde_json::json!([format!("{long}1")]), &format!("{long}2")), "waits");
     }
 }
