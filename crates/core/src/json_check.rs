@@ -3,7 +3,7 @@
 //! greenroom judges a request's arguments, and an engine written in another language reads them again. What the two
 //! could read differently is refused here, before anybody judges it: strings that are no valid Unicode (`"\ud800"`: Rust
 //! refuses them, JavaScript keeps them), names that occur twice in an object, the name `__proto__`, which JavaScript may
-//! take for an object's prototype, nesting deeper than some readers follow, and numbers beyond the range of a 64-bit float
+//! take for an object's prototype, nesting deeper than some readers follow, more values than anybody sends, and numbers beyond the range of a 64-bit float
 //! (`1e400`: Rust refuses them, JavaScript reads `Infinity`).
 //!
 //! The fronts call [`check`] for every request, REST for every body, and the engines' guards once more for what they judge.
@@ -17,6 +17,10 @@ use serde_json::value::RawValue;
 /// How deep values may be nested. Real arguments have fewer than ten levels. `serde_json` follows 127, and everything that
 /// passes must be readable with a few levels around it.
 pub const DEPTH_MAX: usize = 100;
+
+/// How many values a text may have, names not counted. The longest lists in real arguments have some thousands; as a tree a
+/// value takes up to a hundred times the bytes that it is written with, and some readers make several of it.
+pub const VALUES_MAX: usize = 100_000;
 
 /// How many bytes of a place are shown in an error.
 const PLACE_BYTES_MAX: usize = 200;
@@ -43,6 +47,7 @@ pub enum Why {
     SecondOfItsName,
     Prototype,
     TooDeep,
+    TooMany,
     NumberOutOfRange,
 }
 
@@ -53,6 +58,7 @@ impl fmt::Display for Why {
             Self::SecondOfItsName => f.write_str("is given twice"),
             Self::Prototype => f.write_str("is a name that arguments must not have"),
             Self::TooDeep => write!(f, "is nested too deep: at most {DEPTH_MAX} levels are taken"),
+            Self::TooMany => write!(f, "is one value too many: at most {VALUES_MAX} are taken"),
             Self::NumberOutOfRange => f.write_str("is a number beyond the range of a 64-bit float"),
         }
     }
@@ -60,7 +66,7 @@ impl fmt::Display for Why {
 
 /// Checks a text, which `serde_json` has found to be JSON.
 pub fn check(raw: &RawValue) -> Result<(), Ambiguous> {
-    Walk { text: raw.get(), at: 0, open: Vec::new() }.run()
+    Walk { text: raw.get(), at: 0, values: 0, open: Vec::new() }.run()
 }
 
 /// An answer's text with half surrogate pairs replaced by U+FFFD, as browsers show them, so that Rust can read the rest of it.
@@ -130,6 +136,8 @@ impl<'a> Names<'a> {
 struct Walk<'a> {
     text: &'a str,
     at: usize,
+    /// How many have begun, but for the first one of each object and array.
+    values: usize,
     open: Vec<Open<'a>>,
 }
 
@@ -151,6 +159,7 @@ impl<'a> Walk<'a> {
                         Some(Open::Array { index }) => *index += 1,
                         None => {}
                     }
+                    self.count()?;
                     self.at += 1;
                 }
                 b'-' | b'0'..=b'9' => self.number()?,
@@ -178,8 +187,15 @@ impl<'a> Walk<'a> {
             return Err(self.ambiguous(Why::TooDeep));
         }
         self.open.push(open);
+        self.count()?;
         self.at += 1;
         Ok(())
+    }
+
+    /// Counts what begins a value: a comma before it, or the bracket around it.
+    fn count(&mut self) -> Result<(), Ambiguous> {
+        self.values += 1;
+        if self.values > VALUES_MAX { Err(self.ambiguous(Why::TooMany)) } else { Ok(()) }
     }
 
     /// Reads the string that begins here: a name, or a value.
@@ -391,6 +407,21 @@ mod tests {
             assert_eq!(check_text(&text), Ok(()), "{number}");
             assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{number}");
         }
+    }
+
+    /// A text may have so many values and no more, in lists as in objects, however they are written.
+    #[test]
+    fn too_many_values() {
+        let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
+        assert_eq!(check_text(&list(VALUES_MAX)), Ok(()));
+        let says = "is one value too many: at most 100000 are taken";
+        assert_eq!(check_text(&list(VALUES_MAX + 1)), Err(format!("`[100000]` {says}")));
+        let members: Vec<_> = (0..=VALUES_MAX).map(|n| format!("\"{n}\":\"\"")).collect();
+        let refused = check_text(&format!("{{{}}}", members.join(","))).unwrap_err();
+        assert!(refused.ends_with(says), "{refused}");
+        let empty = format!("[{}[]]", "[],".repeat(VALUES_MAX));
+        assert!(check_text(&empty).unwrap_err().ends_with(says));
+        assert_eq!(check_text(&format!("\"{}\"", ",".repeat(2 * VALUES_MAX))), Ok(()), "a text is one value");
     }
 
     /// Nesting has an end, which is below what the JSON reader itself follows.
