@@ -12,6 +12,8 @@ use greenroom_core::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, value::RawValue};
 
+use super::secrets::VALUES_MAX;
+
 /// What stands in the place of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
 
@@ -50,9 +52,19 @@ const VALUES: [&str; 3] = ["text", "value", "values"];
 /// The shortest secret that is looked for in answers. Shorter ones are parts of everything.
 const SECRET_BYTES_MIN: usize = 4;
 
+/// How many secrets are looked for in a text: those of a session, and twice as many that a call brings, which is more than
+/// forms and logins have. Each is looked for in several spellings, and each of these takes a pass over a text of perhaps many
+/// megabytes. Where there are more, nothing is kept of the text.
+const SECRETS_MAX: usize = 3 * VALUES_MAX;
+
+/// How many fields are looked for by name in arguments before these are taken apart, where a look costs the same for any
+/// number of them.
+const FIELDS_FEW: usize = 16;
+
 /// Arguments without their secrets, and the secrets.
 pub(crate) struct Redacted {
     pub(crate) params: Raw,
+    /// If there are too many, one more than is looked for in a text: then no text beside the arguments is kept either.
     pub(crate) secrets: Vec<String>,
 }
 
@@ -86,6 +98,7 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
     let may_hold = clues.looks_secret(clues.tool)
         || clues.looks_secret(text)
         || text.contains("\\u")
+        || fields.len() > FIELDS_FEW
         || fields.iter().any(|field| text.contains(field.as_str()));
     if !may_hold {
         return Redacted { params: arguments.to_owned(), secrets: Vec::new() };
@@ -98,6 +111,10 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
     if secrets.is_empty() {
         return Redacted { params: arguments.to_owned(), secrets };
     }
+    if secrets.len() > SECRETS_MAX {
+        secrets.truncate(SECRETS_MAX + 1);
+        return Redacted { params: encode(REDACTED), secrets };
+    }
     // What is a secret under one name is one under every other.
     let params = encode(&value);
     let params = match scrub(params.get(), secrets.iter()) {
@@ -107,10 +124,16 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
     Redacted { params, secrets }
 }
 
-/// Replaces secrets in a text that is kept beside the arguments they came with.
+/// Replaces secrets in a text that is kept beside the arguments they came with; all of it where there are too many.
 pub(crate) fn scrub<'a>(text: &str, secrets: impl Iterator<Item = &'a String>) -> Option<String> {
     let mut scrubbed: Option<String> = None;
-    for secret in secrets.filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
+    for (number, secret) in secrets.enumerate() {
+        if number == SECRETS_MAX {
+            return Some(REDACTED.to_owned());
+        }
+        if secret.len() < SECRET_BYTES_MIN {
+            continue;
+        }
         for spelled in spellings(secret) {
             let now = scrubbed.as_deref().unwrap_or(text);
             if now.contains(&spelled) {
@@ -294,6 +317,24 @@ mod tests {
             assert!(redacted.secrets.iter().any(|secret| secret == SECRET), "seed {seed}: {arguments}");
         }
         assert!(kept > 1_000, "{kept}");
+    }
+
+    /// Where a call brings so many secrets that looking for each would take too long, nothing of it is kept that could tell
+    /// one: neither its arguments nor a text beside them.
+    #[test]
+    fn too_many_secrets() {
+        let secrets = |count: usize| {
+            let members: Vec<_> = (0..count).map(|n| format!(r#""token{n}":"secret {n:05}""#)).collect();
+            let raw = parse(format!("{{{},\"kept\":1}}", members.join(","))).unwrap();
+            redact(Some(&raw), &Clues { tool: "t", names: &[], fields: &HashSet::new() })
+        };
+        let most = secrets(SECRETS_MAX);
+        assert!(most.params.get().ends_with(r#""kept":1}"#), "{}", most.params);
+        assert_eq!(scrub("a secret 00191", most.secrets.iter()).unwrap(), "a [redacted]");
+        let more = secrets(SECRETS_MAX + 1);
+        assert_eq!((more.params.get(), more.secrets.len()), (r#""[redacted]""#, SECRETS_MAX + 1));
+        assert_eq!(scrub("a text", more.secrets.iter()).unwrap(), REDACTED);
+        assert_eq!(secrets(90_000).secrets.len(), SECRETS_MAX + 1);
     }
 
     /// A tool that is about secrets has its values forgotten.

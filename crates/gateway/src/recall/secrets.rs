@@ -16,7 +16,7 @@ use greenroom_fleet::Whose;
 const SESSIONS_MAX: usize = 4_096;
 
 /// How many secrets of one are: logins, cards and codes of a long day. The oldest goes first.
-const VALUES_MAX: usize = 64;
+pub(super) const VALUES_MAX: usize = 64;
 
 /// What records of one session must not tell.
 #[derive(Debug, Clone, Default)]
