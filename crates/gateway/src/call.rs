@@ -15,6 +15,7 @@ use crate::{
     Gateway,
     catalog::{Entry, Listed},
     connection::Connection,
+    offload::{large, movable},
     recall::{
         Claimed, Kept, Mode, Order, Ticket, paged,
         pages::{self, Query},
@@ -22,7 +23,7 @@ use crate::{
     rescue::{self, Failure},
     route::{Request, Selected, Unroutable},
     shape::{self, Form},
-    tools,
+    tools::{self, Said},
     turn::{Turn, Turns},
     whose::{Unnamed, notes, whose},
 };
@@ -55,6 +56,7 @@ pub(crate) async fn run(
     mut turn: Turn,
 ) -> Result<Raw, Raw> {
     turn.come().await;
+    let _away = large(params.map_or(0, |params| params.get().len())).await;
     let request = match Request::parse(params) {
         Ok(request) => request,
         Err(error) => {
@@ -72,6 +74,7 @@ pub(crate) async fn run(
         let began = Instant::now();
         let outcome = turn.first_step(tool.run(gateway, caller, request)).await;
         gateway.metrics.call(tool.name, outcome.as_ref().is_ok_and(|said| !said.failed), began.elapsed());
+        let _away = large(outcome.as_ref().map_or(0, Said::bytes)).await;
         return Ok(outcome.map_or_else(|failure| failure.to_result(), |said| said.to_result()));
     }
     engine_tool(gateway, caller, request, turn).await
@@ -157,6 +160,7 @@ pub(crate) async fn for_program(
 ) -> Result<Told, Failure> {
     let caller = Caller::program(owner);
     let _unanswered = gateway.answering.token();
+    let _away = large(call.arguments.as_ref().map_or(0, |arguments| arguments.get().len())).await;
     let request = Request::of(&call.tool, call.arguments)?;
     let given = Given { session: call.session, ref_id: call.ref_id };
     match carry_out(gateway, &caller, request, given, Turns::default().take()).await {
@@ -180,10 +184,10 @@ pub(crate) async fn to_its_end(
 ) -> Option<Result<Told, Failure>> {
     let (own, owner) = (gateway.clone(), owner.clone());
     let unanswered = gateway.answering.token();
-    let made = tokio::spawn(async move {
+    let made = tokio::spawn(movable(async move {
         let _unanswered = unanswered;
         for_program(&own, &owner, call).await
-    });
+    }));
     made.await.ok()
 }
 
@@ -263,6 +267,7 @@ async fn carry_out(
     let began = Instant::now();
     let outcome =
         turn.first_step(gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone())).await;
+    let _away = large(outcome.as_ref().map_or(0, |answer| bytes_of(&answer.reply))).await;
     let fine = outcome.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
     gateway.metrics.call(name, fine, began.elapsed());
     Ok(Done::Call(Box::new(match outcome {
@@ -281,9 +286,17 @@ async fn carry_out(
     })))
 }
 
+/// How much an answer has that may be looked through.
+fn bytes_of(reply: &Reply) -> usize {
+    let (Ok(body) | Err(body)) = &reply.body;
+    let console = reply.console.iter().map(|line| line.message.len());
+    body.get().len() + reply.snapshot_text().map_or(0, |text| text.len()) + console.sum::<usize>()
+}
+
 impl Ended {
     /// The answer as it is sent.
     async fn shaped(mut self, gateway: &Gateway, caller: &Caller) -> Result<Raw, Raw> {
+        let _away = large(self.outcome.as_ref().map_or(0, |answer| bytes_of(&answer.reply))).await;
         if let Some(query) = self.page.take()
             && let Some(page) = self.paged(gateway, caller, &query).await
         {

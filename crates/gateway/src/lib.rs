@@ -14,6 +14,7 @@ pub mod control;
 pub mod front;
 mod instructions;
 mod metrics;
+mod offload;
 mod outlet;
 pub mod pools;
 mod progress;

@@ -22,6 +22,11 @@ pub use peer::{Gone, Inbound, Peer};
 pub use revision::Revision;
 pub use stream::Stream;
 
-/// The largest single message, in either direction. An engine answers a 2,000-row table with 0.6 MB and a
-/// full-page screenshot with some MB; 64 MiB leaves two orders of magnitude and still bounds a runaway.
+/// The largest single message of an engine, and the largest answer to a client. An engine answers a 2,000-row table with
+/// 0.6 MB and a full-page screenshot with some MB; 64 MiB leaves two orders of magnitude and still bounds a runaway.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The largest single message of a client. The largest that clients have reason to send carry a script, the text of a file,
+/// or a picture as base64: some MB. Files are uploaded by their paths. Whoever sends a message decides how long greenroom
+/// looks at it, several times and with several copies, so it may have a quarter of what an engine may answer.
+pub const CLIENT_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -9,27 +9,28 @@ use tokio::{
 };
 
 use crate::{
-    MESSAGE_BYTES_MAX,
     lines::{Line, Lines},
     stdio::{IN_QUEUE, OUT_QUEUE, Out, Outgoing, READ_BYTES, Stdio, collect},
 };
 
-/// Serves the given stream, until the tasks are dropped. `begun` is what was already read of it.
+/// Serves the given stream, until the tasks are dropped. A line that comes may have so many bytes; `begun` is what was
+/// already read of it.
 pub fn open(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
     begun: Vec<u8>,
+    bytes_max: usize,
 ) -> (Stdio, JoinSet<()>) {
     let (to_gateway, incoming) = mpsc::channel(IN_QUEUE);
     let (outgoing, queue) = mpsc::channel(OUT_QUEUE);
     let mut tasks = JoinSet::new();
-    tasks.spawn(read(input, to_gateway, begun));
+    tasks.spawn(read(input, to_gateway, begun, bytes_max));
     tasks.spawn(write(output, queue));
     (Stdio { incoming, outgoing: Outgoing::new(outgoing) }, tasks)
 }
 
-async fn read(mut input: impl AsyncRead + Unpin, to: mpsc::Sender<Line>, begun: Vec<u8>) {
-    let mut lines = Lines::new(MESSAGE_BYTES_MAX);
+async fn read(mut input: impl AsyncRead + Unpin, to: mpsc::Sender<Line>, begun: Vec<u8>, bytes_max: usize) {
+    let mut lines = Lines::new(bytes_max);
     let mut whole = Vec::new();
     let mut chunk = begun;
     loop {

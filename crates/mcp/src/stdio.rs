@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    MESSAGE_BYTES_MAX,
+    CLIENT_MESSAGE_BYTES_MAX,
     lines::{Line, Lines},
 };
 
@@ -86,7 +86,7 @@ pub fn open(
 }
 
 fn read(mut input: impl Read, to: &mpsc::Sender<Line>) {
-    let mut lines = Lines::new(MESSAGE_BYTES_MAX);
+    let mut lines = Lines::new(CLIENT_MESSAGE_BYTES_MAX);
     let mut chunk = vec![0; READ_BYTES];
     let mut whole = Vec::new();
     loop {

@@ -18,7 +18,9 @@ use greenroom_mcp::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{Gateway, call::Caller, rescue::Failure, resources, shape, turn::Turn, whose::notes};
+use crate::{
+    Gateway, call::Caller, offload::large, rescue::Failure, resources, shape, turn::Turn, whose::notes,
+};
 
 pub(crate) use method::Method;
 use method::{CAPABILITIES, LASTING};
@@ -69,6 +71,7 @@ impl Beside {
         params: Option<&RawValue>,
         mut turn: Turn,
     ) -> Result<Raw, Raw> {
+        let _away = large(params.map_or(0, |params| params.get().len())).await;
         let params = params.filter(|params| params.get() != "null").map(Fields::open).transpose();
         let mut params = params
             .map_err(|_| RpcError::new(INVALID_PARAMS, "`params` must be an object").to_raw())?

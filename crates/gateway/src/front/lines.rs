@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use greenroom_mcp::{
-    MESSAGE_BYTES_MAX, RpcError,
+    CLIENT_MESSAGE_BYTES_MAX, RpcError,
     error::INVALID_REQUEST,
     lines::Line,
     message::{self, Parsed},
@@ -16,6 +16,7 @@ use super::protocol::Protocol;
 use crate::{
     Gateway,
     connection::{Client, Connection},
+    offload::{large, movable},
     outlet::Way,
 };
 
@@ -26,6 +27,10 @@ pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Serves one client until it closes its end, or `stop` is asked for. Its calls are cancelled then; ending its
 /// sessions is left to the caller.
 pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: CancellationToken) {
+    movable(converse(gateway, stdio, client, stop)).await;
+}
+
+async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: CancellationToken) {
     let Stdio { mut incoming, outgoing } = stdio;
     let way = Way::pipe(&outgoing);
     let mut changes = gateway.catalog.changes();
@@ -65,6 +70,7 @@ async fn take(protocol: &Protocol, way: &Way, line: Line) {
         Line::Whole(text) => text,
         Line::TooLong { bytes } => return way.reply.send(too_long(bytes)).await,
     };
+    let _away = large(text.len()).await;
     match message::parse_from_client(&text) {
         Parsed::One(one) => protocol.take(one, way).await,
         Parsed::Batch(parts) => protocol.take_batch(parts, way.clone()).await,
@@ -73,6 +79,6 @@ async fn take(protocol: &Protocol, way: &Way, line: Line) {
 
 /// What to answer to a line beyond the limit, whose id nobody has read.
 pub(super) fn too_long(bytes: usize) -> Vec<u8> {
-    let why = format!("the message has {bytes} bytes, at most {MESSAGE_BYTES_MAX} are taken");
+    let why = format!("the message has {bytes} bytes, at most {CLIENT_MESSAGE_BYTES_MAX} are taken");
     message::response(None, &Err(RpcError::new(INVALID_REQUEST, why).to_raw()))
 }

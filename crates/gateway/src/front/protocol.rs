@@ -12,6 +12,7 @@ use greenroom_mcp::{
     message,
 };
 use serde_json::{json, value::RawValue};
+use tokio::task::yield_now;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use super::stateless;
@@ -21,6 +22,7 @@ use crate::{
     call::{self, Caller},
     connection::{ConnectedAgent, Connection},
     instructions,
+    offload::{large, movable},
     outlet::{Outlet, Reply, Way},
     progress::Waiting,
     rescue::Failure,
@@ -83,6 +85,8 @@ impl Protocol {
         self.tasks.spawn(together);
         for part in parts {
             self.take(part, &way).await;
+            // Others are served between the messages of a batch, which may be many.
+            yield_now().await;
         }
     }
 
@@ -268,10 +272,12 @@ impl Protocol {
         let task = async move {
             let (body, unanswered) = work.await;
             connection.end(&own_id);
+            let (Ok(text) | Err(text)) = &body;
+            let _away = large(text.get().len()).await;
             send(&reply, Some(&own_id), &body).await;
             drop(unanswered);
         };
-        if !self.connection.begin(&id, || self.tasks.spawn(task).abort_handle()) {
+        if !self.connection.begin(&id, || self.tasks.spawn(movable(task)).abort_handle()) {
             let error =
                 RpcError::new(INVALID_REQUEST, format!("the id {id} is already in use by a call in flight"));
             send(&way.reply, Some(&id), &Err(error.to_raw())).await;

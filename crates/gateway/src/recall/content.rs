@@ -12,6 +12,8 @@ use greenroom_core::{
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::offload::large;
+
 use super::{
     diff::{Diff, diff},
     lines::{self, Reading},
@@ -68,6 +70,7 @@ pub(crate) async fn read(
     ask: &Ask,
 ) -> Result<Content, NoContent> {
     let (ref_id, whole) = content(records, owner, id).await?;
+    let _away = large(whole.len()).await;
     if let Some(since) = &ask.since {
         let (_, earlier) = content(records, owner, since).await?;
         let (changes, note) = match diff(&earlier, &whole) {
@@ -91,6 +94,7 @@ async fn content(records: &dyn Records, owner: &Owner, id: &str) -> Result<(RefI
     match (record.snapshot, record.result) {
         (Some(snapshot), _) => Ok((ref_id, snapshot)),
         (None, Some(result)) => {
+            let _away = large(result.len()).await;
             let text = parse(result.clone()).map_or(result, |result| text_of(&result));
             Ok((ref_id, text))
         }

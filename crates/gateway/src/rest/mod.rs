@@ -20,10 +20,15 @@ mod timeline;
 
 use std::sync::Arc;
 
-use axum::{Router, extract::State, http::Uri};
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::Uri,
+    middleware::{self, Next},
+};
 use greenroom_core::{Owner, Records};
 
-use crate::{Gateway, call::Caller};
+use crate::{Gateway, call::Caller, offload::movable};
 
 pub(crate) use body::whole;
 pub use openapi::document;
@@ -64,6 +69,8 @@ pub(crate) fn router(gateway: Arc<Gateway>, owner: Owner, changes: bool) -> Rout
         .route("/openapi.json", axum::routing::get(openapi::show))
         .fallback(|uri: Uri| async move { Problem::no_route(&uri) })
         .method_not_allowed_fallback(|| async { Problem::wrong_method() })
+        // A call's arguments and what records hold may be large.
+        .layer(middleware::from_fn(|request: Request, next: Next| movable(next.run(request))))
         .with_state(Desk { gateway, owner, changes });
     Router::new().nest("/api", routes)
 }

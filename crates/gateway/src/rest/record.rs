@@ -15,7 +15,10 @@ use utoipa::{
     },
 };
 
-use crate::recall::{Kept, content::Content};
+use crate::{
+    offload::large,
+    recall::{Kept, content::Content},
+};
 
 /// What became of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -360,6 +363,8 @@ pub(crate) async fn whole_record(
     let Some(mut record) = records.record(owner, id).await? else { return Ok(None) };
     let console = records.console(owner, id, None).await?.unwrap_or_default();
     let snapshot = record.snapshot.take();
+    let bytes = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let _away = large(bytes(&record.result) + bytes(&snapshot)).await;
     let console = console.into_iter().map(ConsoleMessage::from).collect();
     Ok(Some(raw::encode(&Whole { detail: record.into(), snapshot, console }).get().to_owned()))
 }

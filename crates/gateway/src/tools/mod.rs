@@ -116,6 +116,11 @@ impl Said {
         Self { text: text.into(), structured: None, notes: Vec::new(), failed: false }
     }
 
+    /// How much it says.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
     pub(crate) fn to_result(&self) -> Raw {
         let mut result = Fields::default();
         result.set("content", encode(&json!([{ "type": "text", "text": self.text }])));

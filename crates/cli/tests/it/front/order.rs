@@ -46,6 +46,33 @@ async fn calls_of_a_session_run_in_order() {
     }
 }
 
+/// A call with large arguments, which is looked through beside the others, is not overtaken by those behind it, and can be
+/// cancelled.
+#[tokio::test]
+async fn large_calls_keep_their_place() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    for size in [1_000_000, 200_000, 3_000_000] {
+        let set = json!({"key": "k", "value": "x".repeat(size), "sessionId": "a"});
+        drop(client.start_call("set", set).await);
+        let get = client.start_call("get", json!({"key": "k", "sessionId": "a", "mode": "raw"})).await;
+        assert_eq!(text_of(&get.response().await).len(), size);
+    }
+    let gate = stage.gate("gate");
+    let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
+    gate.arrived(1).await;
+    let set =
+        client.start_call("set", json!({"key": "k", "value": "y".repeat(1_000_000), "sessionId": "a"})).await;
+    until_in_flight(&client, "a", 2).await;
+    client.cancel(set.id()).await;
+    client.request("ping", Value::Null).await;
+    let get = client.start_call("get", json!({"key": "k", "sessionId": "a", "mode": "raw"})).await;
+    gate.open();
+    held.response().await;
+    let text = text_of(&get.response().await);
+    assert!(text.starts_with('x'), "what was cancelled was made: {}", text.get(..80).unwrap_or(&text));
+}
+
 /// A call that closes or makes a session takes its turn among the others.
 #[tokio::test]
 async fn own_tools_take_their_turn() {

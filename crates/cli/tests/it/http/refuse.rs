@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::front::stage::{NEWEST, Stage};
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-const LIMIT: usize = 64 * 1024 * 1024;
+const LIMIT: usize = 16 * 1024 * 1024;
 
 /// Method, path, headers and body; then the status, and what is said.
 type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
@@ -164,7 +164,7 @@ async fn big_bodies() {
         let mut reply = wire.reply().await;
         assert_eq!(reply.status, 413);
         let said = reply.json().await;
-        assert!(said["error"]["message"].as_str().unwrap().contains("at most 67108864 bytes"), "{said}");
+        assert!(said["error"]["message"].as_str().unwrap().contains("at most 16777216 bytes"), "{said}");
     }
     assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
 }

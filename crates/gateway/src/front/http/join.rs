@@ -15,7 +15,7 @@ use axum::{
 };
 use greenroom_core::{ConnectionId, SessionId};
 use greenroom_fleet::Whose;
-use greenroom_mcp::pipe;
+use greenroom_mcp::{CLIENT_MESSAGE_BYTES_MAX, pipe};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
@@ -178,7 +178,7 @@ async fn serve(door: &Door, joined: Joined) {
     };
     let here = matches!(reach, Reach::Here { .. });
     let client = Client { id, owner: door.owner.clone(), reach, first_question: hello.first_question, lost };
-    let (stdio, _tasks) = pipe::open(input, output, begun);
+    let (stdio, _tasks) = pipe::open(input, output, begun, CLIENT_MESSAGE_BYTES_MAX);
     tracing::info!("a front has joined");
     lines::serve(door.gateway.clone(), stdio, client, door.stop.clone()).await;
     tracing::info!(client = &*fleet.connections().name(id), "has left");

@@ -11,7 +11,7 @@ use axum::{
 use bytes::Bytes;
 use greenroom_core::Raw;
 use greenroom_mcp::{
-    Id, MESSAGE_BYTES_MAX, Message, Revision, RpcError, Stream,
+    CLIENT_MESSAGE_BYTES_MAX, Id, Message, Revision, RpcError, Stream,
     error::{INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY},
     message::{self, Parsed},
     revision::STATELESS,
@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     front::stateless,
+    offload::{large, movable},
     outlet::{Outlet, Way},
     turn::Turns,
 };
@@ -36,6 +37,10 @@ use crate::{
 const BODY: Duration = Duration::from_secs(60);
 
 pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap, body: Body) -> Response {
+    movable(answer(door, headers, body)).await
+}
+
+async fn answer(door: Arc<Door>, headers: HeaderMap, body: Body) -> Response {
     if !headers::is_json(&headers) {
         let why = "a message is `application/json`: say so in `Content-Type`";
         return refusal::because(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
@@ -48,6 +53,7 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap, bo
         Ok(text) => text,
         Err(refusal) => return refusal,
     };
+    let _away = large(text.len()).await;
     let parsed = message::parse_from_client(&text);
     if let Parsed::One(Ok(Message::Request { id, method, params })) = &parsed {
         if is_stateless(&headers, params.as_deref()) {
@@ -71,14 +77,14 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap, bo
 #[allow(clippy::result_large_err, reason = "the refusal is sent as it is")]
 async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Response> {
     let too_big = || {
-        let why = format!("the body is too big: at most {MESSAGE_BYTES_MAX} bytes are taken");
+        let why = format!("the body is too big: at most {CLIENT_MESSAGE_BYTES_MAX} bytes are taken");
         refusal::because(StatusCode::PAYLOAD_TOO_LARGE, why)
     };
     let announced = headers::text(headers, "content-length").and_then(|length| length.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > MESSAGE_BYTES_MAX) {
+    if announced.is_some_and(|length| length > CLIENT_MESSAGE_BYTES_MAX) {
         return Err(too_big());
     }
-    match timeout(BODY, to_bytes(body, MESSAGE_BYTES_MAX)).await {
+    match timeout(BODY, to_bytes(body, CLIENT_MESSAGE_BYTES_MAX)).await {
         Ok(Ok(text)) => Ok(text),
         Ok(Err(error))
             if std::error::Error::source(&error)
@@ -185,13 +191,15 @@ async fn stateless(
     let (status, answered) = oneshot::channel();
     let outlet = Outlet::Streams { own, background: None };
     let unanswered = request.is_work().then(|| gateway.answering.token());
-    let task = tokio::spawn(async move {
+    let task = tokio::spawn(movable(async move {
         let body = stateless::answer(gateway, asker, request, outlet).await;
+        let (Ok(text) | Err(text)) = &body;
+        let _away = large(text.get().len()).await;
         // The receiver is gone once the event stream has begun: its status has been sent.
         let _ = status.send(status_of_answer(&body));
         way.reply.send(message::response(Some(&id), &body)).await;
         drop(unanswered);
-    });
+    }));
     let guard = Arc::new(AbortOnDropHandle::new(task));
     match body::first(&mut reader, Whose::Alone, Takes::of(headers), &door.stop).await {
         First::Only(answer) => refusal::json(answered.await.unwrap_or(StatusCode::OK), answer),

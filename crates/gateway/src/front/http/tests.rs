@@ -1,6 +1,8 @@
 //! Silent clients, on a paused clock and with an engine that only says yes. What a transport forgets must never cost
 //! anybody a browser.
 
+mod large;
+
 use axum::http::HeaderMap;
 use greenroom_core::settings::Scope;
 use greenroom_mcp::message;

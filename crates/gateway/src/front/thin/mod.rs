@@ -157,7 +157,7 @@ impl<S: Servers> Thin<S> {
         last: Option<&Welcome>,
     ) -> Result<Joined, String> {
         let (read, write) = tokio::io::split(link);
-        let (mut stdio, tasks) = pipe::open(read, write, Vec::new());
+        let (mut stdio, tasks) = pipe::open(read, write, Vec::new(), MESSAGE_BYTES_MAX);
         let (used, lost) = talk.lock().sessions();
         let hello = Hello {
             connection: self.connection(),

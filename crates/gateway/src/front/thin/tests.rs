@@ -81,7 +81,7 @@ fn front() -> (End, End, Played, JoinHandle<Result<(), String>>) {
     let thin = Thin { servers: played.clone(), secret: Secret::random(), folder: PathBuf::from("/folder") };
     let (read, write) = tokio::io::split(ours);
     let running = tokio::spawn(async move {
-        let (stdio, _tasks) = pipe::open(read, write, Vec::new());
+        let (stdio, _tasks) = pipe::open(read, write, Vec::new(), MESSAGE_BYTES_MAX);
         thin.run(Box::new(link), stdio, CancellationToken::new()).await
     });
     (End::new(client), End::new(server), played, running)

@@ -1,0 +1,201 @@
+//! Large data of one client keeps nobody else waiting. All of these run on one thread, as greenroom does. Whatever is large
+//! is held up, so what is asked first is answered last exactly if it is looked through on another thread.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
+};
+use greenroom_core::{
+    Owner, Records, RefId,
+    raw::encode,
+    record::{Request, Response, Status},
+};
+use greenroom_mcp::{CLIENT_MESSAGE_BYTES_MAX, message};
+use greenroom_testkit::{PATIENCE, within};
+use serde_json::{Value, json};
+
+use super::{super::*, client, door};
+use crate::{
+    front::http::session::Session,
+    offload::hold_up,
+    outlet::Way,
+    testing::{self, DAY, Kept},
+};
+
+/// What was answered, in order.
+#[derive(Clone, Default)]
+struct Answered(Arc<Mutex<Vec<&'static str>>>);
+
+impl Answered {
+    fn note(&self, name: &'static str) {
+        self.0.lock().unwrap().push(name);
+    }
+
+    #[track_caller]
+    fn check(&self, expected: &[&str]) {
+        assert_eq!(*self.0.lock().unwrap(), expected);
+    }
+}
+
+fn post(
+    door: &Arc<Door>,
+    headers: &HeaderMap,
+    body: String,
+) -> impl Future<Output = axum::response::Response> + use<> {
+    post::handle(State(door.clone()), headers.clone(), Body::from(body))
+}
+
+/// As large a message as is taken, made of these.
+fn filled(head: &str, part: &str, tail: &str) -> String {
+    let room = CLIENT_MESSAGE_BYTES_MAX - head.len() - tail.len();
+    format!("{head}{}{tail}", part.repeat(room / part.len()))
+}
+
+/// While the largest message is parsed and checked, others are answered; whatever is wrong with it is still told.
+#[tokio::test]
+async fn a_message_is_looked_through_elsewhere() {
+    let (door, _folder) = door(DAY);
+    let door = Arc::new(door);
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"a":["#;
+    for (large, says) in [
+        (filled("", "[", ""), "not JSON"),
+        (filled(call, "[],", "[]]}}"), "at most 100000 are taken"),
+        (filled("", "x", ""), "not JSON"),
+    ] {
+        let answered = Answered::default();
+        let (first, second) = (answered.clone(), answered.clone());
+        let held_up = hold_up().await;
+        let large = post(&door, &headers, large);
+        let large = tokio::spawn(async move {
+            let response = large.await;
+            first.note("large");
+            response
+        });
+        let small = post(&door, &headers, "{".to_owned());
+        let small = tokio::spawn(async move {
+            let response = small.await;
+            second.note("small");
+            response
+        });
+        assert_eq!(within(PATIENCE, small).await.unwrap().status(), StatusCode::BAD_REQUEST);
+        drop(held_up);
+        let response = within(PATIENCE, large).await.unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+        assert!(String::from_utf8_lossy(&body).contains(says), "{body:?}");
+        answered.check(&["small", "large"]);
+    }
+}
+
+/// Sends a request; the answer is noted under this name when it is there.
+async fn ask(
+    session: &Arc<Session>,
+    answered: &Answered,
+    name: &'static str,
+    request: Value,
+) -> tokio::task::JoinHandle<Value> {
+    let own = session.stream();
+    let mut reader = own.read();
+    let way = Way::stream(&own, Some(session.background.clone()));
+    session.protocol.take(message::parse_one(request.to_string().as_bytes()), &way).await;
+    let answered = answered.clone();
+    tokio::spawn(async move {
+        let answer = reader.next().await.unwrap().message;
+        answered.note(name);
+        serde_json::from_slice(&answer).unwrap()
+    })
+}
+
+/// A call that has ended with this page.
+async fn record(kept: &Kept, number: u128, page: &str) -> RefId {
+    let at = SystemTime::UNIX_EPOCH;
+    let (ref_id, owner) = (RefId::new(at, number.to_be_bytes()), Owner::local());
+    let params = encode(&json!({}));
+    let request = Request { ref_id: ref_id.clone(), owner, session: None, tool: "t".into(), params, at };
+    kept.begin(request).await.unwrap();
+    let response = Response {
+        ref_id: ref_id.clone(),
+        session: None,
+        status: Status::Success,
+        result: "{}".into(),
+        snapshot: Some(page.into()),
+        console: Vec::new(),
+        error: None,
+        blobs: Vec::new(),
+        url: None,
+        title: None,
+        at,
+        took: Duration::ZERO,
+    };
+    kept.end(response).await.unwrap();
+    ref_id
+}
+
+/// A large record is read and put into an answer without keeping others waiting, whole, in parts and compared.
+#[tokio::test]
+async fn a_record_is_read_elsewhere() {
+    const LINES: usize = 100_000;
+    let kept = Kept::new();
+    let large = record(&kept, 1, &"- text: line\n".repeat(LINES)).await;
+    let small = record(&kept, 2, "- text: small").await;
+    let (gateway, _folder) = testing::recalling(kept);
+    let door = Door { gateway, ..door(DAY).0 };
+    let session = client(&door).await;
+    let call = |id: u64, arguments: Value| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "get_content", "arguments": arguments}});
+    for (wish, lines) in [
+        (json!({}), LINES),
+        (json!({"search_for": "line"}), LINES),
+        (json!({"since": large}), 0),
+        (json!({"offset": LINES - 1}), 1),
+    ] {
+        let answered = Answered::default();
+        let mut arguments = json!({"ref_id": large});
+        arguments.as_object_mut().unwrap().extend(wish.as_object().unwrap().clone());
+        let held_up = hold_up().await;
+        let first = ask(&session, &answered, "large", call(7, arguments)).await;
+        let second = ask(&session, &answered, "small", call(8, json!({"ref_id": small, "offset": 0}))).await;
+        let second = within(PATIENCE, second).await.unwrap();
+        assert_eq!(second["result"]["content"][0]["text"], "- text: small", "{second}");
+        drop(held_up);
+        let first = within(PATIENCE, first).await.unwrap();
+        let text = first["result"]["content"][0]["text"].as_str().unwrap();
+        assert_eq!(text.matches("- text: line").count(), lines, "{wish}");
+        answered.check(&["small", "large"]);
+    }
+}
+
+/// Others are served between the messages of a batch.
+#[tokio::test]
+async fn a_batch_lets_others_go_between() {
+    let (door, _folder) = door(DAY);
+    let session = client(&door).await;
+    let answered = Answered::default();
+    let pings: Vec<_> = (0..100).map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).collect();
+    let message::Parsed::Batch(parts) = message::parse(json!(pings).to_string().as_bytes()) else {
+        panic!("a batch")
+    };
+    let own = session.stream();
+    let mut reader = own.read();
+    let way = Way::stream(&own, Some(session.background.clone()));
+    let (first, second) = (answered.clone(), answered.clone());
+    let batch = tokio::spawn(async move {
+        session.protocol.take_batch(parts, way).await;
+        first.note("batch");
+    });
+    let other = tokio::spawn(async move { second.note("other") });
+    within(PATIENCE, batch).await.unwrap();
+    within(PATIENCE, other).await.unwrap();
+    answered.check(&["other", "batch"]);
+    let answers: Value =
+        serde_json::from_slice(&within(PATIENCE, reader.next()).await.unwrap().message).unwrap();
+    let ids: Vec<_> =
+        answers.as_array().unwrap().iter().map(|answer| answer["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, (0..100).collect::<Vec<_>>(), "in their order");
+}
