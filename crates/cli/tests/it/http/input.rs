@@ -1,6 +1,6 @@
 //! How much one client may have in flight.
 
-use greenroom_testkit::{http::Remote, text_of};
+use greenroom_testkit::{http::Remote, text_of, until_some};
 use serde_json::{Value, json};
 
 use crate::front::stage::{Stage, failure, retryable};
@@ -25,12 +25,12 @@ async fn calls_in_flight_are_bounded() {
         .map(|n| client.call_of("echo", json!({"text": "", "sessionId": format!("s{n}")})))
         .collect();
     let batch = client.send(&json!(waiting)).await;
-    let refused = loop {
-        let answer = client.call("session_list", json!({})).await;
-        if answer["result"]["isError"] == true {
-            break answer;
-        }
-    };
+    until_some("all of the batch waits", async || {
+        let figures = server.get("/metrics").await.body().await;
+        figures.lines().any(|line| line == "greenroom_waiting 1023").then_some(())
+    })
+    .await;
+    let refused = client.call("session_list", json!({})).await;
     assert_eq!((failure(&refused).0.as_str(), retryable(&refused)), ("too_many_calls", true));
     let other = Remote::open(&server, "2025-03-26", json!({})).await;
     assert!(!text_of(&other.call("session_list", json!({})).await).is_empty());
