@@ -25,7 +25,7 @@ fn values(setting: &Setting) -> (&'static str, &'static str) {
         "server.listen" => ("'127.0.0.1:1'", "'127.0.0.1:2'"),
         "server.allowed_hosts" | "records.redact" | "tools.allow" | "tools.deny" => ("[\"a\"]", "[\"b\"]"),
         "sessions.scope" => ("'explicit'", "'call'"),
-        "records.bytes_max" | "blobs.bytes_max" => ("'1GiB'", "'2GiB'"),
+        "records.bytes_max" | "blobs.bytes_max" | "sessions.disk_bytes_max" => ("'1GiB'", "'2GiB'"),
         "attach.changes" | "attach.eager" => ("'off'", "'on'"),
         "pool.engine" => ("'playwright'", "'devtools'"),
         "pool.command" => ("[\"a\"]", "[\"b\"]"),

@@ -33,6 +33,11 @@ const REQUESTS_MAX: u32 = 10_000;
 /// How long all events of these requests may be.
 const BYTES_MAX: usize = 64 << 20;
 
+/// What of it is forgiven a context in each [`SECOND`], so that a page which an agent stays on for hours, and which asks its server now
+/// and then, is not left out for good. The engine grows by less than 50 MB in an hour by that.
+const REQUESTS_FORGIVEN: u64 = 1;
+const BYTES_FORGIVEN: u64 = 8 << 10;
+
 /// Navigations are told for longer, since the engine waits for documents by them: until there are so many times as much.
 const NAVIGATIONS_FACTOR: u32 = 2;
 
@@ -52,8 +57,10 @@ struct Heard {
 struct Page {
     /// The context that it is in. Empty where the browser does not say.
     context: String,
-    /// Since an agent sent it where it is.
+    /// Since an agent sent it where it is, without what is forgiven.
     heard: Heard,
+    /// Up to when it is forgiven.
+    forgiven_until: Instant,
     /// Requests of which the engine has heard, and that have not ended.
     open: HashSet<String>,
     /// Whether an agent can see that requests are left out.
@@ -143,7 +150,7 @@ impl NetworkLimit {
         let Some(told) = told(&text) else { return Verdict::Pass(text) };
         let session = self.page_of(&text, now);
         let is_navigation = told.loader_id.as_ref() == Some(&told.request_id);
-        let is_full = self.is_full(&session, is_navigation);
+        let is_full = self.is_full(&session, is_navigation, now);
         let Some(page) = self.pages.get_mut(&session) else { return Verdict::drop() };
         let is_open = match name {
             "Network.loadingFinished" | "Network.loadingFailed" | "Network.webSocketClosed" => {
@@ -189,7 +196,7 @@ impl NetworkLimit {
             params["requestId"] = Value::from(&*paused.request_id);
             Out::ToBrowser(call(ids.next(), session_of(&text), method, &params))
         };
-        let is_full = self.is_full(&session, paused.network_id.is_some() && is_document(&text));
+        let is_full = self.is_full(&session, paused.network_id.is_some() && is_document(&text), now);
         let Some(page) = self.pages.get_mut(&session) else { return Verdict::Instead(vec![block(ids)]) };
         // One without this number is continued by the engine at once.
         if let Some(id) = paused.network_id.as_deref().filter(|_| name == "Fetch.requestPaused") {
@@ -226,16 +233,16 @@ impl NetworkLimit {
     }
 
     /// Whether the engine has heard of as many requests of a page's context as it may.
-    fn is_full(&self, session: &str, is_navigation: bool) -> bool {
-        let Some(context) = self.pages.get(session).map(|page| &page.context) else { return true };
+    fn is_full(&mut self, session: &str, is_navigation: bool, now: Instant) -> bool {
+        let Some(context) = self.pages.get(session).map(|page| page.context.clone()) else { return true };
         let factor = if is_navigation { NAVIGATIONS_FACTOR } else { 1 };
-        let all = self.pages.values().filter(|page| page.context == *context).fold(
-            Heard::default(),
-            |all, Page { heard, .. }| Heard {
-                requests: all.requests.saturating_add(heard.requests),
-                bytes: all.bytes.saturating_add(heard.bytes),
-            },
-        );
+        let tabs = self.pages.values().filter(|page| page.context == context).count() as u64;
+        let mut all = Heard::default();
+        for page in self.pages.values_mut().filter(|page| page.context == context) {
+            page.forgive(now, tabs);
+            all.requests = all.requests.saturating_add(page.heard.requests);
+            all.bytes = all.bytes.saturating_add(page.heard.bytes);
+        }
         all.requests >= REQUESTS_MAX * factor || all.bytes >= BYTES_MAX * factor as usize
     }
 }
@@ -243,7 +250,18 @@ impl NetworkLimit {
 impl Page {
     fn new(context: String, now: Instant) -> Self {
         let (heard, progress) = (Heard::default(), Heard::default());
-        Self { context, heard, open: HashSet::new(), is_noticed: false, since: now, progress }
+        let (forgiven_until, since) = (now, now);
+        Self { context, heard, forgiven_until, open: HashSet::new(), is_noticed: false, since, progress }
+    }
+
+    /// Forgets of what the engine has heard as much as the time since then allows one of so many tabs.
+    fn forgive(&mut self, now: Instant, tabs: u64) {
+        let seconds = now.saturating_duration_since(self.forgiven_until).as_secs() / tabs.max(1);
+        self.forgiven_until += Duration::from_secs(seconds * tabs);
+        let requests = u32::try_from(seconds.saturating_mul(REQUESTS_FORGIVEN)).unwrap_or(u32::MAX);
+        let bytes = usize::try_from(seconds.saturating_mul(BYTES_FORGIVEN)).unwrap_or(usize::MAX);
+        self.heard.requests = self.heard.requests.saturating_sub(requests);
+        self.heard.bytes = self.heard.bytes.saturating_sub(bytes);
     }
 
     /// Counts an event of progress, and says whether it passes.
@@ -263,7 +281,7 @@ impl Page {
         }
         let text = format!(
             "greenroom: the tabs of this session have made more than {REQUESTS_MAX} requests, or {} MiB of them; further \
-             ones are not listed until a tab is sent to another address by its agent, or closed",
+             ones are not all listed until a tab is sent to another address by its agent, or closed",
             BYTES_MAX >> 20
         );
         let entry = json!({ "source": "other", "level": "warning", "text": text, "timestamp": 0 });
@@ -409,6 +427,26 @@ mod tests {
         assert!(stage.limit.parts.is_empty() && stage.limit.pages.len() == 2);
     }
 
+    /// A page that makes a request now and then is listed for ever; one that does not stop is let in again as slowly, however
+    /// many tabs it has.
+    #[test]
+    fn forgiven() {
+        let mut stage = Stage::new();
+        for number in 0..3 * REQUESTS_MAX {
+            assert!(stage.passes("C", SENT, &format!("polled {number}")), "{number}");
+            stage.now += SECOND;
+        }
+        let mut stage = Stage::new();
+        assert_eq!(stage.fill("A"), REQUESTS_MAX);
+        stage.now += 100 * SECOND;
+        let again = stage.fill("A") + stage.fill("B");
+        assert_eq!(
+            u64::from(again),
+            100 / 2 * REQUESTS_FORGIVEN,
+            "half of it is the other tab's, which has nothing to forget"
+        );
+    }
+
     /// Few requests that say a lot count for as much as many. Documents are told of for longer, but not for ever.
     #[test]
     fn long_requests_and_documents() {
@@ -445,7 +483,7 @@ mod tests {
         let long = json!({ "requestId": "socket", "payloadData": "a".repeat(EVENT_BYTES_MAX / 2) });
         let told = (0..100).filter(|_| matches!(stage.says("A", frame, &long), Verdict::Pass(_)));
         assert_eq!(told.count(), 7);
-        assert_eq!(stage.limit.pages["A"].heard.requests, 1);
+        assert_eq!(stage.limit.pages["A"].heard.requests, 0, "the socket is forgiven");
     }
 
     /// What goes to the browser, as method and parameters.
