@@ -6,7 +6,8 @@
 //! ([`SilentTabs`]), for console messages and requests without end ([`ConsoleLimit`], [`NetworkLimit`]), and for long texts
 //! ([`long_events`]). Downloads are counted, and stopped when they are too much ([`DownloadLimit`]). Stacks are told without
 //! greenroom's own functions ([`own_frames`]). Answers to navigations that failed pass behind their error pages
-//! ([`FailedNavigations`]). Most of it is not even read: of answers only the number counts, and of events the name.
+//! ([`FailedNavigations`]). Answers are known by their numbers and most events by their names; only events of `Network`,
+//! `Fetch`, `Target` and of downloads are read.
 
 use std::sync::Arc;
 
@@ -211,7 +212,7 @@ impl Filter {
                 }
                 Kind::Answer(id) if text.len() > PICTURE_BYTES_MAX && is_picture(&text) => {
                     let why = format!(
-                        "the picture is too long: {} bytes, and {PICTURE_BYTES_MAX} are allowed: take it as JPEG \
+                        "the picture or file is too long: {} bytes, and {PICTURE_BYTES_MAX} are allowed. Take a picture as JPEG \
                          (`type: \"jpeg\"`), leave the full page out, or take an element of it",
                         text.len()
                     );
@@ -362,7 +363,10 @@ mod tests {
         assert_eq!(heard(PICTURE_BYTES_MAX - 100), None);
         let refused = heard(PICTURE_BYTES_MAX).unwrap();
         assert_eq!((&refused["id"], &refused["sessionId"]), (&json!(7), &json!("S")));
-        assert!(refused["error"]["message"].as_str().unwrap().contains("take it as JPEG"), "{refused}");
+        assert!(
+            refused["error"]["message"].as_str().unwrap().contains("Take a picture as JPEG"),
+            "{refused}"
+        );
     }
 
     /// Requests without end and long texts are bounded whatever the engine's targets are, from the page's next address on

@@ -33,10 +33,12 @@ const REQUESTS_MAX: u32 = 10_000;
 /// How long all events of these requests may be.
 const BYTES_MAX: usize = 64 << 20;
 
-/// What of it is forgiven a context in each [`SECOND`], so that a page which an agent stays on for hours, and which asks its server now
-/// and then, is not left out for good. The engine grows by less than 50 MB in an hour by that.
+/// What of it is forgiven a context in each [`SECOND`], so that a page which an agent stays on for hours, and which asks its
+/// server now and then, is not left out. The engine does not forget it: it grows by up to 50 MB an hour by that, for
+/// [`FORGIVEN_MAX`] requests of a page.
 const REQUESTS_FORGIVEN: u64 = 1;
 const BYTES_FORGIVEN: u64 = 8 << 10;
+const FORGIVEN_MAX: u64 = 20_000;
 
 /// Navigations are told for longer, since the engine waits for documents by them: until there are so many times as much.
 const NAVIGATIONS_FACTOR: u32 = 2;
@@ -59,8 +61,9 @@ struct Page {
     context: String,
     /// Since an agent sent it where it is, without what is forgiven.
     heard: Heard,
-    /// Up to when it is forgiven.
+    /// Up to when it is forgiven, and how many requests of it.
     forgiven_until: Instant,
+    forgiven: u64,
     /// Requests of which the engine has heard, and that have not ended.
     open: HashSet<String>,
     /// Whether an agent can see that requests are left out.
@@ -105,6 +108,9 @@ struct Told<'a> {
     /// What `Network` calls a request that `Fetch` has paused.
     #[serde(borrow)]
     network_id: Option<Cow<'a, str>>,
+    /// What a request that waits is for.
+    #[serde(borrow)]
+    resource_type: Option<Cow<'a, str>>,
 }
 
 impl NetworkLimit {
@@ -112,11 +118,12 @@ impl NetworkLimit {
     pub(super) fn attached(&mut self, parent: Option<&str>, attached: &Attached, now: Instant) {
         let session = attached.session_id.clone();
         match parent {
-            Some(parent) => {
+            // Puppeteer attaches to a tab, and in the tab's session to its page. The page is what it navigates.
+            Some(parent) if attached.target_info.r#type != "page" => {
                 let page = self.page(parent).to_owned();
                 self.parts.insert(session, page);
             }
-            None => {
+            Some(_) | None => {
                 let context = attached.target_info.browser_context_id.clone().unwrap_or_default();
                 self.pages.insert(session, Page::new(context, now));
             }
@@ -133,7 +140,7 @@ impl NetworkLimit {
     /// The engine sends a page elsewhere, and has forgotten its requests.
     pub(super) fn navigates(&mut self, session: &str) {
         if let Some(page) = self.pages.get_mut(session) {
-            (page.heard, page.is_noticed) = (Heard::default(), false);
+            (page.heard, page.is_noticed, page.forgiven) = (Heard::default(), false, 0);
         }
     }
 
@@ -159,7 +166,7 @@ impl NetworkLimit {
             _ => page.open.contains(&*told.request_id),
         };
         if is_full && !is_open {
-            return page.left_out(&session);
+            return Verdict::Instead(page.left_out(&session));
         }
         match name {
             "Network.dataReceived"
@@ -196,12 +203,13 @@ impl NetworkLimit {
             params["requestId"] = Value::from(&*paused.request_id);
             Out::ToBrowser(call(ids.next(), session_of(&text), method, &params))
         };
-        let is_full = self.is_full(&session, paused.network_id.is_some() && is_document(&text), now);
+        let is_document = paused.network_id.is_some() && paused.resource_type.as_deref() == Some("Document");
+        let is_full = self.is_full(&session, is_document, now);
         let Some(page) = self.pages.get_mut(&session) else { return Verdict::Instead(vec![block(ids)]) };
         // One without this number is continued by the engine at once.
         if let Some(id) = paused.network_id.as_deref().filter(|_| name == "Fetch.requestPaused") {
             if is_full && !page.open.contains(id) {
-                let Verdict::Instead(mut out) = page.left_out(&session) else { return Verdict::drop() };
+                let mut out = page.left_out(&session);
                 out.push(block(ids));
                 return Verdict::Instead(out);
             }
@@ -251,17 +259,22 @@ impl Page {
     fn new(context: String, now: Instant) -> Self {
         let (heard, progress) = (Heard::default(), Heard::default());
         let (forgiven_until, since) = (now, now);
-        Self { context, heard, forgiven_until, open: HashSet::new(), is_noticed: false, since, progress }
+        let (open, is_noticed, forgiven) = (HashSet::new(), false, 0);
+        Self { context, heard, forgiven_until, forgiven, open, is_noticed, since, progress }
     }
 
     /// Forgets of what the engine has heard as much as the time since then allows one of so many tabs.
     fn forgive(&mut self, now: Instant, tabs: u64) {
         let seconds = now.saturating_duration_since(self.forgiven_until).as_secs() / tabs.max(1);
         self.forgiven_until += Duration::from_secs(seconds * tabs);
-        let requests = u32::try_from(seconds.saturating_mul(REQUESTS_FORGIVEN)).unwrap_or(u32::MAX);
-        let bytes = usize::try_from(seconds.saturating_mul(BYTES_FORGIVEN)).unwrap_or(usize::MAX);
-        self.heard.requests = self.heard.requests.saturating_sub(requests);
+        let left = FORGIVEN_MAX.saturating_sub(self.forgiven) / REQUESTS_FORGIVEN;
+        let seconds = seconds.min(left);
+        let requests =
+            u32::try_from(seconds * REQUESTS_FORGIVEN).unwrap_or(u32::MAX).min(self.heard.requests);
+        let bytes = usize::try_from(seconds * BYTES_FORGIVEN).unwrap_or(usize::MAX);
+        self.heard.requests -= requests;
         self.heard.bytes = self.heard.bytes.saturating_sub(bytes);
+        self.forgiven += u64::from(requests);
     }
 
     /// Counts an event of progress, and says whether it passes.
@@ -275,37 +288,24 @@ impl Page {
     }
 
     /// Drops an event. The first time the engine hears that there are more, as a message of the page's console.
-    fn left_out(&mut self, session: &str) -> Verdict {
+    fn left_out(&mut self, session: &str) -> Vec<Out> {
         if std::mem::replace(&mut self.is_noticed, true) || session.is_empty() {
-            return Verdict::drop();
+            return Vec::new();
         }
         let text = format!(
-            "greenroom: the tabs of this session have made more than {REQUESTS_MAX} requests, or {} MiB of them; further \
-             ones are not all listed until a tab is sent to another address by its agent, or closed",
+            "greenroom: this session has made more than {REQUESTS_MAX} requests, or {} MiB of them, since its last navigation; \
+             further ones are not listed, and are blocked where a route, allowed_origins or blocked_origins is set. Navigate \
+             a tab, or close one.",
             BYTES_MAX >> 20
         );
         let entry = json!({ "source": "other", "level": "warning", "text": text, "timestamp": 0 });
         let event = json!({ "method": "Log.entryAdded", "params": { "entry": entry }, "sessionId": session });
-        Verdict::Instead(vec![Out::ToEngine(event.to_string().into())])
+        vec![Out::ToEngine(event.to_string().into())]
     }
 }
 
 fn told(text: &str) -> Option<Told<'_>> {
     read(serde_json::from_str::<Envelope<'_>>(text).ok()?.params)
-}
-
-/// Whether a request that waits is for a document.
-fn is_document(text: &str) -> bool {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Paused<'a> {
-        #[serde(borrow)]
-        resource_type: Cow<'a, str>,
-    }
-    let event = serde_json::from_str::<Envelope<'_>>(text).ok();
-    event
-        .and_then(|event| read::<Paused<'_>>(event.params))
-        .is_some_and(|paused| paused.resource_type == "Document")
 }
 
 /// A request that waits, without what it sends; the browser sends that all the same. `None` is one that is still too long:
@@ -344,7 +344,8 @@ mod tests {
             for (session, parent, context) in
                 [("A", None, "1"), ("B", None, "1"), ("C", None, "2"), ("W", Some("A"), "1")]
             {
-                let info = json!({ "targetId": session, "type": "page", "browserContextId": context });
+                let kind = if parent.is_some() { "worker" } else { "page" };
+                let info = json!({ "targetId": session, "type": kind, "browserContextId": context });
                 let attached = json!({ "sessionId": session, "targetInfo": info });
                 stage.limit.attached(parent, &serde_json::from_value(attached).unwrap(), stage.now);
             }
@@ -427,15 +428,17 @@ mod tests {
         assert!(stage.limit.parts.is_empty() && stage.limit.pages.len() == 2);
     }
 
-    /// A page that makes a request now and then is listed for ever; one that does not stop is let in again as slowly, however
+    /// A page that makes a request now and then is listed for hours; one that does not stop is let in again as slowly, however
     /// many tabs it has.
     #[test]
     fn forgiven() {
         let mut stage = Stage::new();
-        for number in 0..3 * REQUESTS_MAX {
-            assert!(stage.passes("C", SENT, &format!("polled {number}")), "{number}");
+        let polled = (0..).take_while(|number| {
             stage.now += SECOND;
-        }
+            stage.passes("C", SENT, &format!("polled {number}"))
+        });
+        // Not for ever: the engine forgets nothing of it.
+        assert_eq!(polled.count() as u64, u64::from(REQUESTS_MAX) + FORGIVEN_MAX);
         let mut stage = Stage::new();
         assert_eq!(stage.fill("A"), REQUESTS_MAX);
         stage.now += 100 * SECOND;
@@ -445,6 +448,25 @@ mod tests {
             100 / 2 * REQUESTS_FORGIVEN,
             "half of it is the other tab's, which has nothing to forget"
         );
+    }
+
+    /// In the layout of Puppeteer a page is attached in the session of its tab. What it and its worker do is forgotten when it
+    /// navigates.
+    #[test]
+    fn pages_in_tabs() {
+        let mut stage = Stage::new();
+        for (session, parent, kind) in
+            [("T", None, "tab"), ("P", Some("T"), "page"), ("V", Some("P"), "worker")]
+        {
+            let info = json!({ "targetId": session, "type": kind, "browserContextId": "3" });
+            let attached = json!({ "sessionId": session, "targetInfo": info });
+            stage.limit.attached(parent, &serde_json::from_value(attached).unwrap(), stage.now);
+        }
+        assert_eq!((stage.limit.page("P"), stage.limit.page("V")), ("P", "P"));
+        assert!(stage.passes("V", SENT, "of the worker"));
+        assert_eq!(stage.fill("P"), REQUESTS_MAX - 1);
+        stage.limit.navigates("P");
+        assert_eq!(stage.fill("P"), REQUESTS_MAX);
     }
 
     /// Few requests that say a lot count for as much as many. Documents are told of for longer, but not for ever.

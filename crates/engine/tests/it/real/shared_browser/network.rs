@@ -57,7 +57,7 @@ async fn requests_without_end() {
     let listed = hostile.requests().await.len();
     assert!((10_000..12_000).contains(&listed), "{listed}");
     let console = hostile.call("browser_console_messages", json!({ "level": "warning" })).await;
-    assert!(console.contains("have made more than 10000 requests"), "{console}");
+    assert!(console.contains("has made more than 10000 requests"), "{console}");
 
     let status = "() => fetch('/title?t=more').then((response) => response.status, () => 'blocked')";
     assert_eq!(hostile.evaluate(status).await, json!(200));

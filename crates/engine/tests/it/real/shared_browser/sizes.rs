@@ -103,7 +103,7 @@ async fn long_pictures() {
     hostile.evaluate(NOISE).await;
     let picture = |format: &str| json!({ "type": format, "fullPage": true });
     let noise = hostile.reply("browser_take_screenshot", picture("png")).await;
-    assert!(noise.is_failure() && text(&noise).contains("take it as JPEG"), "{}", text(&noise));
+    assert!(noise.is_failure() && text(&noise).contains("Take a picture as JPEG"), "{}", text(&noise));
     hostile.call("browser_take_screenshot", picture("jpeg")).await;
 
     let lines = |count: u32| {
