@@ -15,7 +15,7 @@ use crate::{
     Gateway,
     catalog::{Entry, Listed},
     connection::Connection,
-    offload::{large, movable},
+    offload::{offload_if_large, offloadable},
     recall::{
         Claimed, Kept, Mode, Order, Ticket, paged,
         pages::{self, Query},
@@ -56,7 +56,7 @@ pub(crate) async fn run(
     mut turn: Turn,
 ) -> Result<Raw, Raw> {
     turn.come().await;
-    let _away = large(params.map_or(0, |params| params.get().len())).await;
+    let _guard = offload_if_large(params.map_or(0, |params| params.get().len())).await;
     let request = match Request::parse(params) {
         Ok(request) => request,
         Err(error) => {
@@ -74,7 +74,7 @@ pub(crate) async fn run(
         let began = Instant::now();
         let outcome = turn.first_step(tool.run(gateway, caller, request)).await;
         gateway.metrics.call(tool.name, outcome.as_ref().is_ok_and(|said| !said.failed), began.elapsed());
-        let _away = large(outcome.as_ref().map_or(0, Said::bytes)).await;
+        let _guard = offload_if_large(outcome.as_ref().map_or(0, Said::bytes)).await;
         return Ok(outcome.map_or_else(|failure| failure.to_result(), |said| said.to_result()));
     }
     engine_tool(gateway, caller, request, turn).await
@@ -160,7 +160,7 @@ pub(crate) async fn for_program(
 ) -> Result<Told, Failure> {
     let caller = Caller::program(owner);
     let _unanswered = gateway.answering.token();
-    let _away = large(call.arguments.as_ref().map_or(0, |arguments| arguments.get().len())).await;
+    let _guard = offload_if_large(call.arguments.as_ref().map_or(0, |arguments| arguments.get().len())).await;
     let request = Request::of(&call.tool, call.arguments)?;
     let given = Given { session: call.session, ref_id: call.ref_id };
     match carry_out(gateway, &caller, request, given, Turns::default().take()).await {
@@ -184,7 +184,7 @@ pub(crate) async fn to_its_end(
 ) -> Option<Result<Told, Failure>> {
     let (own, owner) = (gateway.clone(), owner.clone());
     let unanswered = gateway.answering.token();
-    let made = tokio::spawn(movable(async move {
+    let made = tokio::spawn(offloadable(async move {
         let _unanswered = unanswered;
         for_program(&own, &owner, call).await
     }));
@@ -267,7 +267,7 @@ async fn carry_out(
     let began = Instant::now();
     let outcome =
         turn.first_step(gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone())).await;
-    let _away = large(outcome.as_ref().map_or(0, |answer| bytes_of(&answer.reply))).await;
+    let _guard = offload_if_large(outcome.as_ref().map_or(0, |answer| bytes_of(&answer.reply))).await;
     let fine = outcome.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
     gateway.metrics.call(name, fine, began.elapsed());
     Ok(Done::Call(Box::new(match outcome {
@@ -296,7 +296,8 @@ fn bytes_of(reply: &Reply) -> usize {
 impl Ended {
     /// The answer as it is sent.
     async fn shaped(mut self, gateway: &Gateway, caller: &Caller) -> Result<Raw, Raw> {
-        let _away = large(self.outcome.as_ref().map_or(0, |answer| bytes_of(&answer.reply))).await;
+        let _guard =
+            offload_if_large(self.outcome.as_ref().map_or(0, |answer| bytes_of(&answer.reply))).await;
         if let Some(query) = self.page.take()
             && let Some(page) = self.paged(gateway, caller, &query).await
         {

@@ -132,19 +132,26 @@ impl Connection {
         state.roots_generation += 1;
     }
 
-    /// Notes a call. `false` when its id is already in use. When the conversation has just ended the call does not begin:
-    /// nobody would end the browser that it gets.
-    pub(crate) fn begin(&self, id: &Id, spawn: impl FnOnce() -> AbortHandle) -> bool {
+    /// Notes a call, one of at most so many in flight. When the conversation has just ended the call does not begin, and
+    /// nobody is told: nobody would end the browser that it gets.
+    pub(crate) fn begin(
+        &self,
+        id: &Id,
+        calls_max: usize,
+        spawn: impl FnOnce() -> AbortHandle,
+    ) -> Result<(), NotBegun> {
         let mut state = self.lock();
+        if state.calls.len() >= calls_max {
+            return Err(NotBegun::TooMany);
+        }
         if state.calls.contains_key(id) {
-            return false;
+            return Err(NotBegun::IdInUse);
         }
-        if state.ended {
-            return true;
+        if !state.ended {
+            // Under the lock, so that a call that ends at once finds its entry to remove.
+            state.calls.insert(id.clone(), spawn());
         }
-        // Under the lock, so that a call that ends at once finds its entry to remove.
-        state.calls.insert(id.clone(), spawn());
-        true
+        Ok(())
     }
 
     pub(crate) fn end(&self, id: &Id) {
@@ -187,6 +194,13 @@ impl Connection {
     pub(crate) fn capabilities(&self) -> Option<Raw> {
         self.lock().capabilities.clone()
     }
+}
+
+/// Why a call did not begin.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NotBegun {
+    TooMany,
+    IdInUse,
 }
 
 /// The agent behind one call of a connection. What the engine tells it goes where the call's answer will go.
@@ -330,6 +344,33 @@ pub(crate) fn has(capabilities: Option<&Raw>, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// However many threads begin calls at a time, no more of them are in flight than may be, and none after the end.
+    #[tokio::test]
+    async fn calls_are_counted() {
+        const CALLS_MAX: usize = 10;
+        let (id, owner, reach) = (ConnectionId::from_random(1), Owner::local(), Reach::Network);
+        let lost = HashSet::new();
+        let connection = Connection::new(Client { id, owner, reach, first_question: 1, lost });
+        let runtime = tokio::runtime::Handle::current();
+        let begin = |id: u64| {
+            let spawn = || runtime.spawn(std::future::pending::<()>()).abort_handle();
+            connection.begin(&Id::number(id), CALLS_MAX, spawn)
+        };
+        assert_eq!(begin(0), Ok(()));
+        assert_eq!(begin(0), Err(NotBegun::IdInUse));
+        std::thread::scope(|threads| {
+            for thread in 1..=4 {
+                let begin = &begin;
+                threads.spawn(move || (0..10).for_each(|n| drop(begin(thread * 100 + n))));
+            }
+        });
+        assert_eq!(connection.calls_in_flight(), CALLS_MAX);
+        assert_eq!(begin(1), Err(NotBegun::TooMany));
+        connection.end_all();
+        assert_eq!(begin(1), Ok(()));
+        assert_eq!(connection.calls_in_flight(), 0, "nothing begins any more");
+    }
 
     /// Roots are paths of this machine; anything else is none.
     #[test]

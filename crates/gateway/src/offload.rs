@@ -1,9 +1,12 @@
-//! Keeps large data off the runtime's thread.
+//! Runs CPU-heavy steps of a task on tokio's blocking threads.
 //!
-//! One thread serves everybody, and looking through a message or a record of some megabytes takes long enough that the
-//! others would notice. A future that is made [`movable`] is polled on the runtime as any other. While it holds what
-//! [`large`] gives it, each of its polls runs on a thread for blocking work instead, a few at a time; then it comes back.
-//! Nothing else changes: its steps stay in their order, and dropping it ends it, at the latest behind the poll that runs.
+//! The runtime has one thread; parsing a message of megabytes there delays every client. While a task holds an
+//! [`OffloadGuard`], tokio's blocking threads poll it, at most [`RUNNING_MAX`] tasks at a time. The task returns to the
+//! runtime's thread at its next `Pending` after the guard is dropped; [`return_to_runtime`] makes one.
+//!
+//! The steps of a task keep their order. A task that is aborted while a blocking thread polls it is dropped when that poll
+//! ends; [`stop_if_aborted`] ends the poll before a step that must not be taken any more. Nobody who waits for the task
+//! itself notices that end: whoever must know it tracks the future inside of [`offloadable`].
 
 use std::{
     cell::RefCell,
@@ -12,51 +15,68 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
 };
 
 use tokio::{
     sync::{Notify, Semaphore, SemaphorePermit},
-    task::spawn_blocking,
+    task::{spawn_blocking, yield_now},
 };
 
 /// From this size on data is large. Below it a step takes a millisecond or two at worst; nearly all messages are far
 /// below, and changing the thread would cost them more than it gives others.
 const LARGE_BYTES: usize = 128 * 1024;
 
-/// How many steps with large data run at a time. Each has a core and several copies of its data: clients who send large
-/// messages wait for each other, and for nobody else.
+/// How many blocking threads poll tasks with large data at a time. Each uses a core and several copies of its data:
+/// clients who send large messages wait for each other, and for nobody else.
 const RUNNING_MAX: usize = 2;
 static RUNNING: Semaphore = Semaphore::const_new(RUNNING_MAX);
 
 thread_local! {
-    /// The movable future that this thread is polling.
+    /// The offloadable task that this thread is polling.
     static POLLED: RefCell<Option<Polled>> = const { RefCell::new(None) };
 }
 
 #[derive(Clone)]
 struct Polled {
-    movable: Arc<Movable>,
+    task: Arc<TaskState>,
     /// This thread is not the runtime's.
-    is_away: bool,
+    on_blocking_thread: bool,
 }
 
-/// What is known of a movable future.
+fn polled_on_blocking_thread() -> Option<Arc<TaskState>> {
+    POLLED.with_borrow(|polled| {
+        polled.as_ref().filter(|polled| polled.on_blocking_thread).map(|polled| polled.task.clone())
+    })
+}
+
+/// What is known of an offloadable task.
 #[derive(Default)]
-struct Movable {
-    /// How many hold it off the runtime.
-    held: AtomicUsize,
+struct TaskState {
+    /// How many guards it holds.
+    guards: AtomicUsize,
+    /// It has ended or was aborted. A poll that runs all the same is nobody's.
+    is_aborted: AtomicBool,
 }
 
-impl Movable {
-    fn is_away(&self) -> bool {
-        self.held.load(Ordering::Acquire) > 0
+impl TaskState {
+    fn is_offloaded(&self) -> bool {
+        self.guards.load(Ordering::Acquire) > 0
     }
 
-    /// Polls the future, which finds this by [`POLLED`] meanwhile.
-    fn poll<T>(self: &Arc<Self>, future: &mut Boxed<T>, context: &mut Context<'_>, is_away: bool) -> Poll<T> {
+    fn is_aborted(&self) -> bool {
+        self.is_aborted.load(Ordering::Acquire)
+    }
+
+    /// Polls the task's future, which finds this by [`POLLED`] meanwhile.
+    fn poll<T>(
+        self: &Arc<Self>,
+        future: &mut Boxed<T>,
+        context: &mut Context<'_>,
+        on_blocking_thread: bool,
+    ) -> Poll<T> {
         /// Puts back what was there before, also where a poll panics.
         struct Before(Option<Polled>);
         impl Drop for Before {
@@ -64,43 +84,50 @@ impl Movable {
                 POLLED.set(self.0.take());
             }
         }
-        let _before = Before(POLLED.replace(Some(Polled { movable: self.clone(), is_away })));
+        let _before = Before(POLLED.replace(Some(Polled { task: self.clone(), on_blocking_thread })));
         future.as_mut().poll(context)
     }
 }
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Runs a future that may hold large data.
-pub(crate) async fn movable<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
-    let movable = Arc::new(Movable::default());
+/// Runs a future that may hold an [`OffloadGuard`].
+pub(crate) async fn offloadable<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
+    /// Tells a poll on a blocking thread that the task was dropped on the runtime.
+    struct AbortOnDrop(Arc<TaskState>);
+    impl Drop for AbortOnDrop {
+        fn drop(&mut self) {
+            self.0.is_aborted.store(true, Ordering::Release);
+        }
+    }
+    let task = Arc::new(TaskState::default());
+    let _abort = AbortOnDrop(task.clone());
     let mut future: Boxed<T> = Box::pin(future);
     loop {
-        let here = poll_fn(|context| match movable.poll(&mut future, context, false) {
+        let on_runtime = poll_fn(|context| match task.poll(&mut future, context, false) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if movable.is_away() => Poll::Ready(None),
+            Poll::Pending if task.is_offloaded() => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         });
-        if let Some(output) = here.await {
+        if let Some(output) = on_runtime.await {
             return output;
         }
         let woken = Arc::new(Woken::default());
-        while movable.is_away() {
-            let (back, polled) = poll_away(movable.clone(), future, woken.clone()).await;
+        while task.is_offloaded() {
+            let (back, polled) = poll_on_blocking_thread(task.clone(), future, woken.clone()).await;
             future = back;
             match polled {
                 Poll::Ready(output) => return output,
-                // It is polled here once more at once: that poll has registered a waker that nobody waits for any more.
-                Poll::Pending if !movable.is_away() => break,
+                // The runtime polls it once more at once: this poll has registered a waker that nobody waits for any more.
+                Poll::Pending if !task.is_offloaded() => break,
                 Poll::Pending => woken.0.notified().await,
             }
         }
     }
 }
 
-/// One poll of a future on another thread.
-async fn poll_away<T: Send + 'static>(
-    movable: Arc<Movable>,
+async fn poll_on_blocking_thread<T: Send + 'static>(
+    task: Arc<TaskState>,
     mut future: Boxed<T>,
     woken: Arc<Woken>,
 ) -> (Boxed<T>, Poll<T>) {
@@ -108,7 +135,11 @@ async fn poll_away<T: Send + 'static>(
     let permit: Option<SemaphorePermit<'static>> = RUNNING.acquire().await.ok();
     let poll = spawn_blocking(move || {
         let waker = Waker::from(woken);
-        let polled = movable.poll(&mut future, &mut Context::from_waker(&waker), true);
+        // The task may have been aborted while this waited for a thread.
+        let polled = match task.is_aborted() {
+            true => Poll::Pending,
+            false => task.poll(&mut future, &mut Context::from_waker(&waker), true),
+        };
         drop(permit);
         (future, polled)
     });
@@ -122,13 +153,21 @@ async fn poll_away<T: Send + 'static>(
     }
 }
 
-/// Holds up everything that is large, until it is dropped.
+/// Keeps every offloaded task from being polled, until the permit is dropped. Returns when none is.
 #[cfg(test)]
-pub(crate) async fn hold_up() -> SemaphorePermit<'static> {
+pub(crate) async fn block_all() -> SemaphorePermit<'static> {
     RUNNING.acquire_many(RUNNING_MAX as u32).await.unwrap()
 }
 
-/// Says that a future that was polled on another thread wants to be polled again.
+/// Returns when a blocking thread polls a task, or is about to.
+#[cfg(test)]
+pub(crate) async fn one_runs() {
+    while RUNNING.available_permits() == RUNNING_MAX {
+        yield_now().await;
+    }
+}
+
+/// Says that a future that was polled on a blocking thread wants to be polled again.
 #[derive(Default)]
 struct Woken(Notify);
 
@@ -138,27 +177,27 @@ impl Wake for Woken {
     }
 }
 
-/// Holds a movable future off the runtime until it is dropped.
-pub(crate) struct Away(Arc<Movable>);
+/// Keeps a task off the runtime's thread until it is dropped.
+pub(crate) struct OffloadGuard(Arc<TaskState>);
 
-impl Drop for Away {
+impl Drop for OffloadGuard {
     fn drop(&mut self) {
-        self.0.held.fetch_sub(1, Ordering::Release);
+        self.0.guards.fetch_sub(1, Ordering::Release);
     }
 }
 
-/// Moves the future that awaits this off the runtime, if data of this size is large. `None` if it is not, or if the future
-/// is not [`movable`].
-pub(crate) async fn large(bytes: usize) -> Option<Away> {
+/// Moves the task that awaits this to a blocking thread, if data of this size is large. `None` if it is not, or if the task
+/// is not [`offloadable`].
+pub(crate) async fn offload_if_large(bytes: usize) -> Option<OffloadGuard> {
     if bytes < LARGE_BYTES {
         return None;
     }
-    let Polled { movable, .. } = POLLED.with_borrow(Clone::clone)?;
-    movable.held.fetch_add(1, Ordering::AcqRel);
-    let away = Away(movable);
-    // Whoever polls this may do so again before the movable future as a whole is polled on another thread.
+    let Polled { task, .. } = POLLED.with_borrow(Clone::clone)?;
+    task.guards.fetch_add(1, Ordering::AcqRel);
+    let guard = OffloadGuard(task);
+    // Whoever polls this may do so again before a blocking thread polls the task as a whole.
     poll_fn(|context| {
-        match POLLED.with_borrow(|polled| polled.as_ref().is_some_and(|polled| !polled.is_away)) {
+        match POLLED.with_borrow(|polled| polled.as_ref().is_some_and(|polled| !polled.on_blocking_thread)) {
             true => {
                 context.waker().wake_by_ref();
                 Poll::Pending
@@ -167,7 +206,23 @@ pub(crate) async fn large(bytes: usize) -> Option<Away> {
         }
     })
     .await;
-    Some(away)
+    Some(guard)
+}
+
+/// Returns to the runtime's thread, unless the task still holds a guard. A task that goes on with something small would
+/// otherwise stay on the blocking thread, and keep others with large data waiting, for as long as it has something to do.
+pub(crate) async fn return_to_runtime() {
+    if polled_on_blocking_thread().is_some_and(|task| !task.is_offloaded()) {
+        yield_now().await;
+    }
+}
+
+/// Goes no further if the task was aborted while a blocking thread polls it; on the runtime's thread an abort needs no such
+/// help. Does not yield otherwise.
+pub(crate) async fn stop_if_aborted() {
+    if polled_on_blocking_thread().is_some_and(|task| task.is_aborted()) {
+        std::future::pending().await
+    }
 }
 
 #[cfg(test)]
@@ -186,22 +241,22 @@ mod tests {
         thread::current().id()
     }
 
-    /// While a future works on large data, others on the same single thread go on: its work ends only when another task has
-    /// run. Before and behind that it is where everybody is.
+    /// While a task works on large data, others on the runtime's thread go on: its work ends only when another task has run.
+    /// Before and behind that it is on the runtime's thread.
     #[tokio::test]
     async fn others_go_on_meanwhile() {
         let (done, waits) = mpsc::channel();
         let runtime = here();
-        let work = movable(async move {
+        let work = offloadable(async move {
             assert_eq!(here(), runtime);
-            assert!(large(LARGE_BYTES - 1).await.is_none());
-            let away = large(LARGE_BYTES).await;
+            assert!(offload_if_large(LARGE_BYTES - 1).await.is_none());
+            let guard = offload_if_large(LARGE_BYTES).await;
             assert_ne!(here(), runtime);
             waits.recv_timeout(PATIENCE).expect("another task runs meanwhile");
             tokio::task::yield_now().await;
-            assert_ne!(here(), runtime, "it stays away while it holds the data");
-            let twice = large(LARGE_BYTES).await;
-            drop(away);
+            assert_ne!(here(), runtime, "it stays there while it holds a guard");
+            let twice = offload_if_large(LARGE_BYTES).await;
+            drop(guard);
             tokio::task::yield_now().await;
             assert_ne!(here(), runtime, "somebody holds it still");
             drop(twice);
@@ -215,13 +270,13 @@ mod tests {
         assert_eq!(within(PATIENCE, work).await.unwrap(), 7);
     }
 
-    /// Nothing goes on until it is away, even where a part of it is polled twice at once.
+    /// Nothing goes on before a blocking thread polls it, even where a part of it is polled twice at once.
     #[tokio::test]
     async fn polled_twice_at_once() {
         let runtime = here();
-        let work = movable(async move {
+        let work = offloadable(async move {
             let mut part = Box::pin(async {
-                let _away = large(LARGE_BYTES).await;
+                let _guard = offload_if_large(LARGE_BYTES).await;
                 here()
             });
             let first = poll_fn(|context| Poll::Ready(part.as_mut().poll(context))).await;
@@ -231,18 +286,31 @@ mod tests {
         assert_ne!(within(PATIENCE, work).await, runtime);
     }
 
-    /// What it waits for while it is away wakes it, and where it is not movable it stays where it is.
+    /// What a task on a blocking thread waits for wakes it when its poll is over. A task that is not offloadable stays where
+    /// it is.
     #[tokio::test]
-    async fn waits_while_away() {
-        let (say, heard) = oneshot::channel();
-        let work = tokio::spawn(movable(async move {
-            let _away = large(usize::MAX).await;
-            heard.await.unwrap()
+    async fn waits_on_a_blocking_thread() {
+        let (say, mut heard) = oneshot::channel();
+        let (waits, waiting) = oneshot::channel();
+        let work = tokio::spawn(offloadable(async move {
+            let _guard = offload_if_large(usize::MAX).await;
+            let mut waits = Some(waits);
+            poll_fn(|context| {
+                let polled = Pin::new(&mut heard).poll(context);
+                if let Some(waits) = waits.take() {
+                    assert!(polled.is_pending());
+                    waits.send(()).unwrap();
+                }
+                polled
+            })
+            .await
+            .unwrap()
         }));
-        tokio::task::yield_now().await;
+        within(PATIENCE, waiting).await.unwrap();
+        drop(within(PATIENCE, block_all()).await);
         say.send("said").unwrap();
         assert_eq!(within(PATIENCE, work).await.unwrap(), "said");
-        assert!(large(usize::MAX).await.is_none());
+        assert!(offload_if_large(usize::MAX).await.is_none());
     }
 
     /// Only so many run at a time, however many there are, and one that is given up ends behind the poll that runs.
@@ -257,8 +325,8 @@ mod tests {
             }
         }
         let many = (0..16).map(|_| {
-            tokio::spawn(movable(async {
-                let _away = large(usize::MAX).await;
+            tokio::spawn(offloadable(async {
+                let _guard = offload_if_large(usize::MAX).await;
                 for _ in 0..100 {
                     MOST.fetch_max(RUN.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     thread::yield_now();
@@ -275,9 +343,9 @@ mod tests {
         let (dropped, is_dropped) = oneshot::channel();
         let (begun, begins) = oneshot::channel();
         let (go_on, waits) = mpsc::channel::<()>();
-        let given_up = tokio::spawn(movable(async move {
+        let given_up = tokio::spawn(offloadable(async move {
             let _dropped = Dropped(Some(dropped));
-            let _away = large(usize::MAX).await;
+            let _guard = offload_if_large(usize::MAX).await;
             begun.send(()).unwrap();
             let _ = waits.recv_timeout(PATIENCE);
             std::future::pending::<()>().await;
@@ -289,11 +357,74 @@ mod tests {
         within(PATIENCE, is_dropped).await.unwrap();
     }
 
+    /// A task that has dropped its guards goes back to the runtime's thread when it is told to, and not before.
+    #[tokio::test]
+    async fn returns_to_the_runtime() {
+        let runtime = here();
+        let work = offloadable(async move {
+            return_to_runtime().await;
+            let (guard, twice) = (offload_if_large(LARGE_BYTES).await, offload_if_large(LARGE_BYTES).await);
+            drop(guard);
+            return_to_runtime().await;
+            assert_ne!(here(), runtime, "it holds a guard");
+            drop(twice);
+            assert_ne!(here(), runtime, "the same poll goes on");
+            return_to_runtime().await;
+            here()
+        });
+        assert_eq!(within(PATIENCE, work).await, runtime);
+    }
+
+    /// A task that is aborted while a blocking thread polls it takes no step behind the next check.
+    #[tokio::test]
+    async fn stops_when_aborted() {
+        let (steps, taken) = mpsc::channel();
+        let (begun, begins) = oneshot::channel();
+        let (go_on, waits) = mpsc::channel::<()>();
+        let task = tokio::spawn(offloadable(async move {
+            let _guard = offload_if_large(LARGE_BYTES).await;
+            stop_if_aborted().await;
+            steps.send("before").unwrap();
+            begun.send(()).unwrap();
+            waits.recv_timeout(PATIENCE).unwrap();
+            stop_if_aborted().await;
+            steps.send("behind").unwrap();
+        }));
+        within(PATIENCE, begins).await.unwrap();
+        task.abort();
+        assert!(within(PATIENCE, task).await.unwrap_err().is_cancelled());
+        go_on.send(()).unwrap();
+        drop(within(PATIENCE, block_all()).await);
+        assert_eq!(taken.iter().collect::<Vec<_>>(), ["before"]);
+    }
+
+    /// A task that is aborted before it gets a blocking thread is not polled there.
+    #[test]
+    fn no_poll_begins_after_an_abort() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let (steps, taken) = mpsc::channel::<()>();
+        let (free, occupied) = mpsc::channel::<()>();
+        runtime.block_on(async {
+            let other = spawn_blocking(move || occupied.recv_timeout(PATIENCE).unwrap());
+            let task = tokio::spawn(offloadable(async move {
+                let _guard = offload_if_large(LARGE_BYTES).await;
+                steps.send(()).unwrap();
+            }));
+            one_runs().await;
+            task.abort();
+            assert!(task.await.unwrap_err().is_cancelled());
+            free.send(()).unwrap();
+            other.await.unwrap();
+            drop(block_all().await);
+        });
+        assert_eq!(taken.iter().count(), 0);
+    }
+
     /// A panic on the other thread is one of the future.
     #[tokio::test]
     async fn panics_pass() {
-        let work = tokio::spawn(movable(async {
-            let _away = large(usize::MAX).await;
+        let work = tokio::spawn(offloadable(async {
+            let _guard = offload_if_large(usize::MAX).await;
             panic!("on another thread");
         }));
         assert!(within(PATIENCE, work).await.unwrap_err().is_panic());

@@ -16,7 +16,7 @@ use greenroom_mcp::{
 };
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{Gateway, offload::large, rest::whole_record};
+use crate::{Gateway, offload::offload_if_large, rest::whole_record};
 
 /// How the addresses of all of them begin.
 pub(crate) const OWN: &str = "greenroom://";
@@ -154,18 +154,18 @@ async fn read(
     let Some(uri) = params.read::<String>("uri").ok().flatten() else {
         return Err(bad("`uri` must be the address of a resource, as text"));
     };
-    let mut away = None;
+    let mut guard = None;
     let content = if let Some(id) = uri.strip_prefix(BLOBS).and_then(BlobId::parse) {
         match records.blob(owner, &id).await.map_err(|error| unreadable(&error))? {
             Some(blob) => {
-                away = large(blob.data.len()).await;
+                guard = offload_if_large(blob.data.len()).await;
                 Some(bytes(&uri, blob)?)
             }
             None => None,
         }
     } else if let Some(id) = uri.strip_prefix(RECORDS).and_then(|id| RefId::parse(id).ok()) {
         let text = whole_record(records, owner, &id).await.map_err(|error| unreadable(&error))?;
-        away = large(text.as_ref().map_or(0, String::len)).await;
+        guard = offload_if_large(text.as_ref().map_or(0, String::len)).await;
         text.map(|text| json!({ "uri": uri, "mimeType": "application/json", "text": text }))
     } else {
         None
@@ -176,7 +176,7 @@ async fn read(
     };
     let mut answer = Fields::default();
     answer.set("contents", encode(&[content]));
-    drop(away);
+    drop(guard);
     Ok(answer)
 }
 

@@ -3,6 +3,9 @@
 //! Every call is a task of its own, and tasks overtake each other. So a call takes a [`Turn`] when it is read, goes on
 //! when all before it have given theirs up, and gives its own up when it has reached its session's queue. A call that
 //! is cancelled gives it up by being dropped. Answers are awaited without a turn: sessions run in parallel.
+//!
+//! A connection's [`TaskTracker`] counts the turns that are not given up. When it is empty, no call of that connection can
+//! reach a session any more.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +16,16 @@ use std::{
 };
 
 use tokio::sync::oneshot;
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
+
+use crate::offload::stop_if_aborted;
 
 /// Gives out turns.
 #[derive(Clone, Default)]
-pub(crate) struct Turns(Arc<Mutex<Line>>);
+pub(crate) struct Turns {
+    line: Arc<Mutex<Line>>,
+    tasks: TaskTracker,
+}
 
 #[derive(Default)]
 struct Line {
@@ -34,8 +43,13 @@ impl Line {
 }
 
 impl Turns {
+    /// Turns that this tracker counts.
+    pub(crate) fn tracked_by(tasks: &TaskTracker) -> Self {
+        Self { line: Arc::default(), tasks: tasks.clone() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Line> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A turn behind all that were taken before.
@@ -46,7 +60,7 @@ impl Turns {
         line.next += 1;
         line.waiting.insert(number, Some(call));
         line.call_up_first();
-        Turn { turns: self.clone(), number, called: Some(called) }
+        Turn { turns: self.clone(), number, called: Some(called), _tracked: self.tasks.token() }
     }
 }
 
@@ -56,6 +70,7 @@ pub(crate) struct Turn {
     number: u64,
     /// `None` once it has come.
     called: Option<oneshot::Receiver<()>>,
+    _tracked: TaskTrackerToken,
 }
 
 impl Turn {
@@ -68,8 +83,9 @@ impl Turn {
     }
 
     /// Runs the future with the turn held for its first step only: what it queues at once is queued in order, what it
-    /// waits for is nobody else's wait.
+    /// waits for is nobody else's wait. A call that was aborted does not take that step.
     pub(crate) async fn first_step<F: Future>(self, future: F) -> F::Output {
+        stop_if_aborted().await;
         let mut future = pin!(future);
         let first = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
         drop(self);

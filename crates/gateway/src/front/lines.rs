@@ -16,7 +16,7 @@ use super::protocol::Protocol;
 use crate::{
     Gateway,
     connection::{Client, Connection},
-    offload::{large, movable},
+    offload::{offload_if_large, offloadable, return_to_runtime},
     outlet::Way,
 };
 
@@ -27,7 +27,7 @@ pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Serves one client until it closes its end, or `stop` is asked for. Its calls are cancelled then; ending its
 /// sessions is left to the caller.
 pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: CancellationToken) {
-    movable(converse(gateway, stdio, client, stop)).await;
+    offloadable(converse(gateway, stdio, client, stop)).await;
 }
 
 async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: CancellationToken) {
@@ -70,15 +70,48 @@ async fn take(protocol: &Protocol, way: &Way, line: Line) {
         Line::Whole(text) => text,
         Line::TooLong { bytes } => return way.reply.send(too_long(bytes)).await,
     };
-    let _away = large(text.len()).await;
+    let guard = offload_if_large(text.len()).await;
     match message::parse_from_client(&text) {
         Parsed::One(one) => protocol.take(one, way).await,
         Parsed::Batch(parts) => protocol.take_batch(parts, way.clone()).await,
     }
+    drop(guard);
+    // The lines behind it are handled by the same task, at once if they are there.
+    return_to_runtime().await;
 }
 
 /// What to answer to a line beyond the limit, whose id nobody has read.
 pub(super) fn too_long(bytes: usize) -> Vec<u8> {
     let why = format!("the message has {bytes} bytes, at most {CLIENT_MESSAGE_BYTES_MAX} are taken");
     message::response(None, &Err(RpcError::new(INVALID_REQUEST, why).to_raw()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, thread};
+
+    use greenroom_core::{ConnectionId, Owner, settings::Scope};
+    use greenroom_testkit::{PATIENCE, within};
+
+    use super::*;
+    use crate::{
+        connection::Reach,
+        testing::{self, BUILT_IN, DAY},
+    };
+
+    /// What comes behind a large line is handled on the runtime's thread.
+    #[tokio::test]
+    async fn small_lines_are_not_offloaded() {
+        let (gateway, _folder) = testing::gateway(&[BUILT_IN], Scope::Connection, DAY);
+        let (id, owner, reach) = (ConnectionId::from_random(1), Owner::local(), Reach::Network);
+        let client = Client { id, owner, reach, first_question: 1, lost: HashSet::new() };
+        let protocol = Protocol::new(gateway, Connection::new(client));
+        let Stdio { outgoing, .. } = greenroom_mcp::stdio::open(std::io::empty(), std::io::sink()).unwrap();
+        let way = Way::pipe(&outgoing);
+        let handled = offloadable(async move {
+            take(&protocol, &way, Line::Whole(b"[".repeat(1024 * 1024))).await;
+            thread::current().id()
+        });
+        assert_eq!(within(PATIENCE, handled).await, thread::current().id());
+    }
 }

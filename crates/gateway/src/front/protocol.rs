@@ -20,9 +20,9 @@ use crate::{
     Gateway,
     beside::{self, Beside, Method},
     call::{self, Caller},
-    connection::{ConnectedAgent, Connection},
+    connection::{ConnectedAgent, Connection, NotBegun},
     instructions,
-    offload::{large, movable},
+    offload::{offload_if_large, offloadable},
     outlet::{Outlet, Reply, Way},
     progress::Waiting,
     rescue::Failure,
@@ -55,7 +55,8 @@ pub(super) struct Protocol {
 
 impl Protocol {
     pub(super) fn new(gateway: Arc<Gateway>, connection: Arc<Connection>) -> Self {
-        let (turns, tasks) = (Turns::default(), TaskTracker::new());
+        let tasks = TaskTracker::new();
+        let turns = Turns::tracked_by(&tasks);
         Self { gateway, connection, phase: Mutex::new(Phase::New), turns, tasks }
     }
 
@@ -265,23 +266,26 @@ impl Protocol {
         way: &Way,
         work: impl Future<Output = (Result<Raw, Raw>, Option<TaskTrackerToken>)> + Send + 'static,
     ) {
-        if self.connection.calls_in_flight() >= CALLS_MAX {
-            return send(&way.reply, Some(&id), &Ok(Failure::too_many_calls(CALLS_MAX).to_result())).await;
-        }
         let (connection, reply, own_id) = (self.connection.clone(), way.reply.clone(), id.clone());
         let task = async move {
             let (body, unanswered) = work.await;
             connection.end(&own_id);
             let (Ok(text) | Err(text)) = &body;
-            let _away = large(text.get().len()).await;
+            let _guard = offload_if_large(text.get().len()).await;
             send(&reply, Some(&own_id), &body).await;
             drop(unanswered);
         };
-        if !self.connection.begin(&id, || self.tasks.spawn(movable(task)).abort_handle()) {
-            let error =
-                RpcError::new(INVALID_REQUEST, format!("the id {id} is already in use by a call in flight"));
-            send(&way.reply, Some(&id), &Err(error.to_raw())).await;
-        }
+        // The tracker counts the inner future: a blocking thread may still poll it when the task itself has been aborted.
+        let task = offloadable(self.tasks.track_future(task));
+        let refusal = match self.connection.begin(&id, CALLS_MAX, || tokio::spawn(task).abort_handle()) {
+            Ok(()) => return,
+            Err(NotBegun::TooMany) => Ok(Failure::too_many_calls(CALLS_MAX).to_result()),
+            Err(NotBegun::IdInUse) => {
+                let why = format!("the id {id} is already in use by a call in flight");
+                Err(RpcError::new(INVALID_REQUEST, why).to_raw())
+            }
+        };
+        send(&way.reply, Some(&id), &refusal).await;
     }
 }
 

@@ -12,7 +12,7 @@ use greenroom_core::{
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::offload::large;
+use crate::offload::offload_if_large;
 
 use super::{
     diff::{Diff, diff},
@@ -70,7 +70,7 @@ pub(crate) async fn read(
     ask: &Ask,
 ) -> Result<Content, NoContent> {
     let (ref_id, whole) = content(records, owner, id).await?;
-    let _away = large(whole.len()).await;
+    let _guard = offload_if_large(whole.len()).await;
     if let Some(since) = &ask.since {
         let (_, earlier) = content(records, owner, since).await?;
         let (changes, note) = match diff(&earlier, &whole) {
@@ -94,7 +94,7 @@ async fn content(records: &dyn Records, owner: &Owner, id: &str) -> Result<(RefI
     match (record.snapshot, record.result) {
         (Some(snapshot), _) => Ok((ref_id, snapshot)),
         (None, Some(result)) => {
-            let _away = large(result.len()).await;
+            let _guard = offload_if_large(result.len()).await;
             let text = parse(result.clone()).map_or(result, |result| text_of(&result));
             Ok((ref_id, text))
         }

@@ -15,7 +15,7 @@ use serde_json::{Number, value::RawValue};
 use tokio::time::timeout;
 
 use super::Problem;
-use crate::{front::http::is_json, offload::large};
+use crate::{front::http::is_json, offload::offload_if_large};
 
 /// How long a body may be, and how long it may take to arrive.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ pub(super) async fn read<T: DeserializeOwned>(
         }
         Err(_) => return Err(Problem::bad_body("the body did not arrive in time")),
     };
-    let _away = large(bytes.len()).await;
+    let _guard = offload_if_large(bytes.len()).await;
     if bytes.is_empty() {
         return Ok(None);
     }

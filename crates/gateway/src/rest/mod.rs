@@ -28,7 +28,7 @@ use axum::{
 };
 use greenroom_core::{Owner, Records};
 
-use crate::{Gateway, call::Caller, offload::movable};
+use crate::{Gateway, call::Caller, offload::offloadable};
 
 pub(crate) use body::whole;
 pub use openapi::document;
@@ -70,7 +70,7 @@ pub(crate) fn router(gateway: Arc<Gateway>, owner: Owner, changes: bool) -> Rout
         .fallback(|uri: Uri| async move { Problem::no_route(&uri) })
         .method_not_allowed_fallback(|| async { Problem::wrong_method() })
         // A call's arguments and what records hold may be large.
-        .layer(middleware::from_fn(|request: Request, next: Next| movable(next.run(request))))
+        .layer(middleware::from_fn(|request: Request, next: Next| offloadable(next.run(request))))
         .with_state(Desk { gateway, owner, changes });
     Router::new().nest("/api", routes)
 }

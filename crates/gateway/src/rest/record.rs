@@ -16,7 +16,7 @@ use utoipa::{
 };
 
 use crate::{
-    offload::large,
+    offload::offload_if_large,
     recall::{Kept, content::Content},
 };
 
@@ -364,7 +364,7 @@ pub(crate) async fn whole_record(
     let console = records.console(owner, id, None).await?.unwrap_or_default();
     let snapshot = record.snapshot.take();
     let bytes = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let _away = large(bytes(&record.result) + bytes(&snapshot)).await;
+    let _guard = offload_if_large(bytes(&record.result) + bytes(&snapshot)).await;
     let console = console.into_iter().map(ConsoleMessage::from).collect();
     Ok(Some(raw::encode(&Whole { detail: record.into(), snapshot, console }).get().to_owned()))
 }

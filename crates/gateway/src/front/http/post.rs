@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     front::stateless,
-    offload::{large, movable},
+    offload::{offload_if_large, offloadable},
     outlet::{Outlet, Way},
     turn::Turns,
 };
@@ -37,7 +37,7 @@ use crate::{
 const BODY: Duration = Duration::from_secs(60);
 
 pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap, body: Body) -> Response {
-    movable(answer(door, headers, body)).await
+    offloadable(answer(door, headers, body)).await
 }
 
 async fn answer(door: Arc<Door>, headers: HeaderMap, body: Body) -> Response {
@@ -53,7 +53,7 @@ async fn answer(door: Arc<Door>, headers: HeaderMap, body: Body) -> Response {
         Ok(text) => text,
         Err(refusal) => return refusal,
     };
-    let _away = large(text.len()).await;
+    let _guard = offload_if_large(text.len()).await;
     let parsed = message::parse_from_client(&text);
     if let Parsed::One(Ok(Message::Request { id, method, params })) = &parsed {
         if is_stateless(&headers, params.as_deref()) {
@@ -191,10 +191,10 @@ async fn stateless(
     let (status, answered) = oneshot::channel();
     let outlet = Outlet::Streams { own, background: None };
     let unanswered = request.is_work().then(|| gateway.answering.token());
-    let task = tokio::spawn(movable(async move {
+    let task = tokio::spawn(offloadable(async move {
         let body = stateless::answer(gateway, asker, request, outlet).await;
         let (Ok(text) | Err(text)) = &body;
-        let _away = large(text.get().len()).await;
+        let _guard = offload_if_large(text.get().len()).await;
         // The receiver is gone once the event stream has begun: its status has been sent.
         let _ = status.send(status_of_answer(&body));
         way.reply.send(message::response(Some(&id), &body)).await;

@@ -219,8 +219,13 @@ impl Sessions {
         if self.lock().len() >= CLIENTS_MAX && !self.spare_one(door) {
             return false;
         }
-        self.lock().insert(session.id.digest(), session.clone());
-        true
+        let mut clients = self.lock();
+        // Another one may have taken the place that was made.
+        let has_room = clients.len() < CLIENTS_MAX;
+        if has_room {
+            clients.insert(session.id.digest(), session.clone());
+        }
+        has_room
     }
 
     fn spare_one(&self, door: &Door) -> bool {

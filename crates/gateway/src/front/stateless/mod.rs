@@ -21,7 +21,7 @@ use crate::{
     call::{self, Caller},
     connection::Connection,
     instructions,
-    offload::{large, movable},
+    offload::{offload_if_large, offloadable},
     outlet::Outlet,
     progress::Waiting,
     turn::Turn,
@@ -61,7 +61,7 @@ pub(super) struct Asker {
 
 /// Answers a request. Dropping the future is a cancellation.
 pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
-    let _away = large(request.params.as_ref().map_or(0, |params| params.get().len())).await;
+    let _guard = offload_if_large(request.params.as_ref().map_or(0, |params| params.get().len())).await;
     let work = match request.asked {
         _ if request.state.is_some() => None,
         Asked::Call => Some(Work::Call),
@@ -166,7 +166,7 @@ fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, work: Work, ou
         fingerprint: request.fingerprint(),
         fresh_ms,
         exchange,
-        task: AbortOnDropHandle::new(tokio::spawn(movable(work))),
+        task: AbortOnDropHandle::new(tokio::spawn(offloadable(work))),
     }
 }
 

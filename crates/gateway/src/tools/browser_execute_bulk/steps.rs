@@ -12,6 +12,7 @@ use crate::{
     Gateway,
     call::{Caller, comparable, fits, formed, place_of, suggestion},
     catalog::{BROWSER, INSTANCE, Invalid, Listed, POOL, SESSION_ID},
+    offload::stop_if_aborted,
     recall::{
         Kept, Mode, Order, Ticket, paged,
         pages::{Asked, Query},
@@ -151,6 +152,7 @@ pub(super) async fn run(
     let calls = steps.iter().map(|step| step.call.clone()).collect();
     let bulk = Bulk { calls, stop_on_error: arguments.stop_on_error, progress };
     let (whose, target) = (at.whose.clone(), at.target.clone());
+    stop_if_aborted().await;
     let answer = gateway.fleet.bulk(permit, whose, target, bulk, caller.agent.clone()).await;
     let BulkAnswer { replies, lost, notes, ran } = match answer {
         Ok(answer) => answer,

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::{super::*, client, door};
 use crate::{
     front::http::session::Session,
-    offload::hold_up,
+    offload::{block_all, one_runs},
     outlet::Way,
     testing::{self, DAY, Kept},
 };
@@ -71,7 +71,7 @@ async fn a_message_is_looked_through_elsewhere() {
     ] {
         let answered = Answered::default();
         let (first, second) = (answered.clone(), answered.clone());
-        let held_up = hold_up().await;
+        let blocked = block_all().await;
         let large = post(&door, &headers, large);
         let large = tokio::spawn(async move {
             let response = large.await;
@@ -85,7 +85,7 @@ async fn a_message_is_looked_through_elsewhere() {
             response
         });
         assert_eq!(within(PATIENCE, small).await.unwrap().status(), StatusCode::BAD_REQUEST);
-        drop(held_up);
+        drop(blocked);
         let response = within(PATIENCE, large).await.unwrap();
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
         let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
@@ -111,6 +111,49 @@ async fn ask(
         answered.note(name);
         serde_json::from_slice(&answer).unwrap()
     })
+}
+
+/// A call that is cancelled, or whose connection ends, while a blocking thread looks through its arguments is not carried
+/// out. The end of a connection waits for that thread: what it begins later nobody would end.
+#[tokio::test]
+async fn an_aborted_call_reaches_no_session() {
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    let one = json!({"name": "t", "arguments": {"text": "x".repeat(1024 * 1024)}});
+    let commands = json!([{"tool": "t", "args": one["arguments"]}]);
+    let bulk = json!({"name": "browser_execute_bulk", "arguments": {"commands": commands}});
+    let mut stateless = one.clone();
+    stateless["_meta"] = meta;
+    let cases = [(&one, true), (&one, false), (&bulk, true), (&stateless, true), (&stateless, false)];
+    for (number, (params, ends)) in cases.into_iter().enumerate() {
+        let (gateway, _folder) = testing::recalling(Kept::new());
+        let door = Door { gateway, ..door(DAY).0 };
+        let session = client(&door).await;
+        super::ask(&session, "tools/list", json!({})).await;
+        let blocked = door.gateway.recall.secrets.block();
+        let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+        let own = session.stream();
+        let way = Way::stream(&own, Some(session.background.clone()));
+        session.protocol.take(message::parse_one(call.to_string().as_bytes()), &way).await;
+        within(PATIENCE, one_runs()).await;
+        let own = session.clone();
+        let ended = tokio::spawn(async move {
+            if ends {
+                return own.protocol.end().await;
+            }
+            let cancelled =
+                json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+            own.protocol.take(message::parse_one(cancelled.to_string().as_bytes()), &way).await;
+        });
+        // On one thread each of these lets every task that is ready run once.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(ended.is_finished(), !ends, "{number}: the end waits for what runs");
+        drop(blocked);
+        within(PATIENCE, ended).await.unwrap();
+        drop(within(PATIENCE, block_all()).await);
+        assert_eq!(door.gateway.fleet.list_all().len(), 0, "{number}");
+    }
 }
 
 /// A call that has ended with this page.
@@ -158,12 +201,12 @@ async fn a_record_is_read_elsewhere() {
         let answered = Answered::default();
         let mut arguments = json!({"ref_id": large});
         arguments.as_object_mut().unwrap().extend(wish.as_object().unwrap().clone());
-        let held_up = hold_up().await;
+        let blocked = block_all().await;
         let first = ask(&session, &answered, "large", call(7, arguments)).await;
         let second = ask(&session, &answered, "small", call(8, json!({"ref_id": small, "offset": 0}))).await;
         let second = within(PATIENCE, second).await.unwrap();
         assert_eq!(second["result"]["content"][0]["text"], "- text: small", "{second}");
-        drop(held_up);
+        drop(blocked);
         let first = within(PATIENCE, first).await.unwrap();
         let text = first["result"]["content"][0]["text"].as_str().unwrap();
         assert_eq!(text.matches("- text: line").count(), lines, "{wish}");
