@@ -12,8 +12,6 @@ use greenroom_core::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, value::RawValue};
 
-use super::secrets::VALUES_MAX;
-
 /// What stands in the place of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
 
@@ -52,10 +50,9 @@ const VALUES: [&str; 3] = ["text", "value", "values"];
 /// The shortest secret that is looked for in answers. Shorter ones are parts of everything.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// How many secrets are looked for in a text: those of a session, and twice as many that a call brings, which is more than
-/// forms and logins have. Each is looked for in several spellings, and each of these takes a pass over a text of perhaps many
-/// megabytes. Where there are more, nothing is kept of the text.
-const SECRETS_MAX: usize = 3 * VALUES_MAX;
+/// How many secrets a session or a call may have: more than any form, and than the logins, cards and codes of some long days.
+/// Each is looked for in several spellings, and each of these takes a pass over a text of perhaps many megabytes.
+const SECRETS_MAX: usize = 192;
 
 /// How many fields are looked for by name in arguments before these are taken apart, where a look costs the same for any
 /// number of them.
@@ -64,8 +61,62 @@ const FIELDS_FEW: usize = 16;
 /// Arguments without their secrets, and the secrets.
 pub(crate) struct Redacted {
     pub(crate) params: Raw,
-    /// If there are too many, one more than is looked for in a text: then no text beside the arguments is kept either.
-    pub(crate) secrets: Vec<String>,
+    pub(crate) secrets: SecretValues,
+}
+
+/// Secrets that are looked for in whatever is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SecretValues {
+    /// Each once, the longest first: a shorter one may be the beginning of it, and the rest would stay.
+    Each(Vec<String>),
+    /// More than [`SECRETS_MAX`]: nothing of a text is kept, as any part of it may be one of them.
+    TooMany,
+}
+
+impl Default for SecretValues {
+    fn default() -> Self {
+        Self::Each(Vec::new())
+    }
+}
+
+impl SecretValues {
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Each(values) if values.is_empty())
+    }
+
+    /// Adds a secret, unless it is too short to be looked for.
+    pub(crate) fn add(&mut self, secret: String) {
+        let Self::Each(values) = self else { return };
+        if secret.len() < SECRET_BYTES_MIN || values.contains(&secret) {
+            return;
+        }
+        if values.len() == SECRETS_MAX {
+            *self = Self::TooMany;
+            return;
+        }
+        let behind_longer = values.partition_point(|other| other.len() >= secret.len());
+        values.insert(behind_longer, secret);
+    }
+
+    pub(crate) fn add_all(&mut self, others: &Self) {
+        match others {
+            Self::Each(others) => others.iter().for_each(|other| self.add(other.clone())),
+            Self::TooMany => *self = Self::TooMany,
+        }
+    }
+
+    /// Replaces the secrets in a text; all of the text if there are too many. `None` if it has none.
+    pub(crate) fn scrub(&self, text: &str) -> Option<String> {
+        let Self::Each(values) = self else { return Some(REDACTED.to_owned()) };
+        let mut scrubbed: Option<String> = None;
+        for spelled in values.iter().flat_map(|secret| spellings(secret)) {
+            let now = scrubbed.as_deref().unwrap_or(text);
+            if now.contains(&spelled) {
+                scrubbed = Some(now.replace(&spelled, REDACTED));
+            }
+        }
+        scrubbed
+    }
 }
 
 /// What is known of secrets beside their names.
@@ -90,7 +141,7 @@ impl Clues<'_> {
 
 pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacted {
     let Some(arguments) = arguments else {
-        return Redacted { params: encode(&Map::new()), secrets: Vec::new() };
+        return Redacted { params: encode(&Map::new()), secrets: SecretValues::default() };
     };
     // What cannot be read as a value is kept as it is only if nothing in it looks like a secret. Names may be spelt with
     // escapes (`p\u0061ssword`), which the text does not show.
@@ -101,47 +152,27 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
         || fields.len() > FIELDS_FEW
         || fields.iter().any(|field| text.contains(field.as_str()));
     if !may_hold {
-        return Redacted { params: arguments.to_owned(), secrets: Vec::new() };
+        return Redacted { params: arguments.to_owned(), secrets: SecretValues::default() };
     }
     let Some(mut value) = tree(arguments) else {
-        return Redacted { params: encode(REDACTED), secrets: Vec::new() };
+        return Redacted { params: encode(REDACTED), secrets: SecretValues::default() };
     };
-    let mut secrets = Vec::new();
-    walk(&mut value, clues.looks_secret(clues.tool), clues, &mut secrets);
-    if secrets.is_empty() {
-        return Redacted { params: arguments.to_owned(), secrets };
-    }
-    if secrets.len() > SECRETS_MAX {
-        secrets.truncate(SECRETS_MAX + 1);
-        return Redacted { params: encode(REDACTED), secrets };
-    }
-    // What is a secret under one name is one under every other.
-    let params = encode(&value);
-    let params = match scrub(params.get(), secrets.iter()) {
-        Some(scrubbed) => parse(scrubbed).unwrap_or_else(|_| encode(REDACTED)),
-        None => params,
-    };
-    Redacted { params, secrets }
-}
-
-/// Replaces secrets in a text that is kept beside the arguments they came with; all of it where there are too many.
-pub(crate) fn scrub<'a>(text: &str, secrets: impl Iterator<Item = &'a String>) -> Option<String> {
-    let mut scrubbed: Option<String> = None;
-    for (number, secret) in secrets.enumerate() {
-        if number == SECRETS_MAX {
-            return Some(REDACTED.to_owned());
-        }
-        if secret.len() < SECRET_BYTES_MIN {
-            continue;
-        }
-        for spelled in spellings(secret) {
-            let now = scrubbed.as_deref().unwrap_or(text);
-            if now.contains(&spelled) {
-                scrubbed = Some(now.replace(&spelled, REDACTED));
+    let mut found = Found::default();
+    walk(&mut value, clues.looks_secret(clues.tool), clues, &mut found);
+    let Found { is_any, secrets } = found;
+    let params = match &secrets {
+        _ if !is_any => arguments.to_owned(),
+        SecretValues::TooMany => encode(REDACTED),
+        // What is a secret under one name is one under every other.
+        SecretValues::Each(_) => {
+            let params = encode(&value);
+            match secrets.scrub(params.get()) {
+                Some(scrubbed) => parse(scrubbed).unwrap_or_else(|_| encode(REDACTED)),
+                None => params,
             }
         }
-    }
-    scrubbed
+    };
+    Redacted { params, secrets }
 }
 
 /// How a secret may stand in a text: as it is, in quotes as code and snapshots have it, each of these in JSON, in URLs. The
@@ -165,10 +196,18 @@ fn spellings(secret: &str) -> Vec<String> {
     all
 }
 
+/// What was taken out of arguments.
+#[derive(Default)]
+struct Found {
+    /// Something was, perhaps only what is too short to be looked for elsewhere.
+    is_any: bool,
+    secrets: SecretValues,
+}
+
 /// `of_secret`: what holds this value says that it is about a secret.
-fn walk(value: &mut Value, of_secret: bool, clues: &Clues<'_>, secrets: &mut Vec<String>) {
+fn walk(value: &mut Value, of_secret: bool, clues: &Clues<'_>, found: &mut Found) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, false, clues, secrets)),
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, false, clues, found)),
         Value::Object(members) => {
             let described = members.iter().any(|(name, value)| {
                 let text = value.as_str().filter(|_| DESCRIPTIONS.contains(&name.as_str()));
@@ -177,9 +216,9 @@ fn walk(value: &mut Value, of_secret: bool, clues: &Clues<'_>, secrets: &mut Vec
             for (name, member) in members.iter_mut() {
                 let is_secret = (of_secret || described) && VALUES.contains(&name.as_str());
                 if is_secret || (is_value(member) && is_secret_name(name, clues)) {
-                    forget(member, secrets);
+                    forget(member, found);
                 } else {
-                    walk(member, false, clues, secrets);
+                    walk(member, false, clues, found);
                 }
             }
         }
@@ -192,8 +231,9 @@ fn is_value(value: &Value) -> bool {
     matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_))
 }
 
-fn forget(value: &mut Value, secrets: &mut Vec<String>) {
-    secrets.push(match std::mem::replace(value, Value::String(REDACTED.to_owned())) {
+fn forget(value: &mut Value, found: &mut Found) {
+    found.is_any = true;
+    found.secrets.add(match std::mem::replace(value, Value::String(REDACTED.to_owned())) {
         Value::String(text) => text,
         other => other.to_string(),
     });
@@ -223,7 +263,11 @@ mod tests {
         let clues = Clues { tool: "browser_type", names: &names, fields: &fields };
         let redacted = redact(Some(&raw), &clues);
         assert_eq!(redacted.params.get(), expected);
-        assert_eq!(redacted.secrets, secrets);
+        assert_eq!(redacted.secrets, values(secrets));
+    }
+
+    fn values(secrets: &[&str]) -> SecretValues {
+        SecretValues::Each(secrets.iter().map(|secret| (*secret).to_owned()).collect())
     }
 
     /// Secrets are known by their own names, by the field they are typed into, and by what the operator says.
@@ -246,7 +290,7 @@ mod tests {
             r#"{"apiKey":"k","headers":{"Authorization":"Bearer x"},"tokens":5}"#,
             &[],
             r#"{"apiKey":"[redacted]","headers":{"Authorization":"[redacted]"},"tokens":5}"#,
-            &["k", "Bearer x"],
+            &["Bearer x"],
         );
         check(
             r#"{"password":"hunter2","again":"hunter2"}"#,
@@ -314,7 +358,7 @@ mod tests {
             let texts = NodeValue::parse(redacted.params.get()).texts();
             let tells = texts.iter().find(|text| text.contains(SECRET));
             assert_eq!(tells, None, "seed {seed}: {arguments}: {}", redacted.params);
-            assert!(redacted.secrets.iter().any(|secret| secret == SECRET), "seed {seed}: {arguments}");
+            assert_eq!(redacted.secrets.scrub(SECRET).as_deref(), Some(REDACTED), "seed {seed}: {arguments}");
         }
         assert!(kept > 1_000, "{kept}");
     }
@@ -330,11 +374,37 @@ mod tests {
         };
         let most = secrets(SECRETS_MAX);
         assert!(most.params.get().ends_with(r#""kept":1}"#), "{}", most.params);
-        assert_eq!(scrub("a secret 00191", most.secrets.iter()).unwrap(), "a [redacted]");
-        let more = secrets(SECRETS_MAX + 1);
-        assert_eq!((more.params.get(), more.secrets.len()), (r#""[redacted]""#, SECRETS_MAX + 1));
-        assert_eq!(scrub("a text", more.secrets.iter()).unwrap(), REDACTED);
-        assert_eq!(secrets(90_000).secrets.len(), SECRETS_MAX + 1);
+        assert_eq!(most.secrets.scrub("a secret 00191").unwrap(), "a [redacted]");
+        for count in [SECRETS_MAX + 1, 90_000] {
+            let more = secrets(count);
+            assert_eq!((more.params.get(), &more.secrets), (r#""[redacted]""#, &SecretValues::TooMany));
+            assert_eq!(more.secrets.scrub("a text").unwrap(), REDACTED);
+        }
+    }
+
+    /// Secrets that are too short to be looked for and those that repeat others do not count, however many there are. They are
+    /// not kept either.
+    #[test]
+    fn what_counts_as_a_secret() {
+        let fields: Vec<_> = (0..1_000).map(|n| format!(r#""token{n}":"{}""#, n % 10)).collect();
+        let again: Vec<_> = (0..1_000).map(|n| format!(r#""password{n}":"hunter2""#)).collect();
+        let raw = parse(format!("{{{},{},\"kept\":1}}", fields.join(","), again.join(","))).unwrap();
+        let redacted = redact(Some(&raw), &Clues { tool: "t", names: &[], fields: &HashSet::new() });
+        let kept: Map<String, Value> = serde_json::from_str(redacted.params.get()).unwrap();
+        assert_eq!((kept.len(), &kept["kept"]), (2_001, &Value::from(1)));
+        assert!(kept.iter().all(|(name, value)| name == "kept" || value == REDACTED));
+        assert_eq!(redacted.secrets, values(&["hunter2"]));
+        let short = parse(r#"{"pin_token":"123"}"#.to_owned()).unwrap();
+        let redacted = redact(Some(&short), &Clues { tool: "t", names: &[], fields: &HashSet::new() });
+        assert_eq!(redacted.params.get(), r#"{"pin_token":"[redacted]"}"#);
+    }
+
+    /// Nothing is left of a secret that begins with another one.
+    #[test]
+    fn longest_first() {
+        let mut secrets = values(&[]);
+        secrets.add_all(&values(&["hunter2", "hunter2 and more"]));
+        assert_eq!(secrets.scrub("hunter2 and more, hunter2").unwrap(), "[redacted], [redacted]");
     }
 
     /// A tool that is about secrets has its values forgotten.
@@ -348,19 +418,21 @@ mod tests {
     /// A secret is also taken out of the answer that repeats it, however it is spelled there; short ones are not looked for.
     #[test]
     fn answers_are_scrubbed() {
-        let secrets = ["hun\"ter2".to_owned(), "a".to_owned()];
+        let mut secrets = SecretValues::default();
+        secrets.add("hun\"ter2".to_owned());
+        secrets.add("a".to_owned());
         assert_eq!(
-            scrub(r#"fill('hun\"ter2') hun"ter2 a"#, secrets.iter()).unwrap(),
+            secrets.scrub(r#"fill('hun\"ter2') hun"ter2 a"#).unwrap(),
             "fill('[redacted]') [redacted] a"
         );
-        assert_eq!(scrub("nothing", secrets.iter()), None);
-        let secret = ["hunter 2&".to_owned()];
-        assert_eq!(scrub("http://a/?p=hunter+2%26", secret.iter()).unwrap(), "http://a/?p=[redacted]");
-        let secrets = [r#"it's "q" \"#.to_owned()];
+        assert_eq!(secrets.scrub("nothing"), None);
+        let secret = values(&["hunter 2&"]);
+        assert_eq!(secret.scrub("http://a/?p=hunter+2%26").unwrap(), "http://a/?p=[redacted]");
+        let secrets = values(&[r#"it's "q" \"#]);
         let code = [r#"fill('it\'s "q" \\')"#, r#"fill("it's \"q\" \\")"#, r#"it's "q" \"#];
         for text in code {
             let kept = encode(&[text]);
-            let scrubbed = scrub(kept.get(), secrets.iter()).unwrap();
+            let scrubbed = secrets.scrub(kept.get()).unwrap();
             let read: Vec<String> = serde_json::from_str(&scrubbed).unwrap();
             assert!(read[0].contains(REDACTED) && !read[0].contains("it"), "{read:?}");
         }

@@ -2,7 +2,8 @@
 //!
 //! A call may name such a field by its reference only, and a page shows afterwards what was typed, in every snapshot. So
 //! both are remembered for as long as the session is used, to be kept out of its records. It is in memory only, and
-//! bounded: with too many sessions the one unused for longest is forgotten.
+//! bounded: with too many sessions the one unused for longest is forgotten. A session with more secrets than are looked for
+//! stays one: any of its pages may show one, so no text of its records is kept until it is forgotten.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,18 +13,17 @@ use std::{
 use greenroom_core::Owner;
 use greenroom_fleet::Whose;
 
+use super::redact::SecretValues;
+
 /// How many sessions are remembered: several times what a machine can run at once.
 const SESSIONS_MAX: usize = 4_096;
-
-/// How many secrets of one are: logins, cards and codes of a long day. The oldest goes first.
-pub(super) const VALUES_MAX: usize = 64;
 
 /// What records of one session must not tell.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     /// References of fields that take secrets, on the page as it was last seen.
     pub(crate) fields: Arc<HashSet<String>>,
-    pub(crate) values: Arc<Vec<String>>,
+    pub(crate) values: Arc<SecretValues>,
     used: u64,
 }
 
@@ -63,7 +63,13 @@ impl Secrets {
     }
 
     /// The page has these fields now, if it was seen, and these secrets were given to it.
-    pub(crate) fn learn(&self, owner: &Owner, whose: &Whose, fields: Option<Vec<String>>, values: &[String]) {
+    pub(crate) fn learn(
+        &self,
+        owner: &Owner,
+        whose: &Whose,
+        fields: Option<Vec<String>>,
+        values: &SecretValues,
+    ) {
         if values.is_empty() && fields.as_ref().is_none_or(Vec::is_empty) {
             // Most pages have none. What was known of the one before may go, but need not.
             return;
@@ -81,12 +87,8 @@ impl Secrets {
         if let Some(fields) = fields {
             known.fields = Arc::new(fields.into_iter().collect());
         }
-        let new: Vec<_> = values.iter().filter(|value| !known.values.contains(value)).cloned().collect();
-        if !new.is_empty() {
-            let kept = known.values.iter().cloned().chain(new);
-            let kept: Vec<_> = kept.collect();
-            let from = kept.len().saturating_sub(VALUES_MAX);
-            known.values = Arc::new(kept.into_iter().skip(from).collect());
+        if !values.is_empty() {
+            Arc::make_mut(&mut known.values).add_all(values);
         }
     }
 }
@@ -106,26 +108,45 @@ mod tests {
         let (secrets, owner) = (Secrets::default(), Owner::local());
         let learn = |name: &str, fields: Option<&[&str]>, values: &[&str]| {
             let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-            secrets.learn(&owner, &named(name), fields.map(texts), &texts(values));
+            secrets.learn(&owner, &named(name), fields.map(texts), &SecretValues::Each(texts(values)));
         };
+        let knows =
+            |name: &str, secret: &str| secrets.of(&owner, &named(name)).values.scrub(secret).is_some();
         learn("a", Some(&["e7"]), &[]);
         learn("a", None, &["hunter2"]);
         let known = secrets.of(&owner, &named("a"));
-        assert!(known.fields.contains("e7") && *known.values == ["hunter2"]);
+        assert!(known.fields.contains("e7") && knows("a", "hunter2"));
         learn("a", Some(&["e9"]), &["hunter2", "other"]);
         let known = secrets.of(&owner, &named("a"));
-        assert!(!known.fields.contains("e7") && *known.values == ["hunter2", "other"]);
+        assert!(!known.fields.contains("e7") && knows("a", "hunter2") && knows("a", "other"));
         assert!(secrets.of(&owner, &named("b")).values.is_empty());
         assert!(secrets.of(&Owner::new("else"), &named("a")).values.is_empty());
         for n in 0..SESSIONS_MAX - 1 {
-            learn(&format!("s{n}"), None, &["x"]);
+            learn(&format!("s{n}"), None, &["secret"]);
             secrets.of(&owner, &named("a"));
         }
-        learn("one more", None, &["x"]);
+        learn("one more", None, &["secret"]);
         assert_eq!(secrets.lock().known.len(), SESSIONS_MAX);
         assert!(!secrets.of(&owner, &named("a")).values.is_empty(), "it was used all the time");
-        let many: Vec<_> = (0..100).map(|n| format!("secret {n}")).collect();
-        learn("a", None, &many.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(secrets.of(&owner, &named("a")).values.len(), VALUES_MAX);
+    }
+
+    /// Every secret that one call brings is known in the next one. Where calls bring more and more of them, no text is taken
+    /// for one without secrets, also of later calls that bring few.
+    #[test]
+    fn no_secret_is_forgotten_for_another() {
+        let (secrets, owner) = (Secrets::default(), Owner::local());
+        let learn = |numbers: std::ops::Range<usize>| {
+            let mut values = SecretValues::default();
+            numbers.for_each(|n| values.add(format!("secret {n:03}")));
+            secrets.learn(&owner, &named("a"), None, &values);
+        };
+        let scrubbed = |text: &str| secrets.of(&owner, &named("a")).values.scrub(text);
+        learn(0..150);
+        assert!((0..150).all(|n| scrubbed(&format!("secret {n:03}")).is_some()));
+        assert_eq!(scrubbed("a text"), None);
+        learn(100..200);
+        assert_eq!(scrubbed("secret 000").as_deref(), Some("[redacted]"));
+        learn(0..1);
+        assert_eq!(scrubbed("a text").as_deref(), Some("[redacted]"));
     }
 }

@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use super::{
     kept::Kept,
-    redact::{Clues, Redacted, looks_secret, redact, scrub},
+    redact::{Clues, REDACTED, Redacted, SecretValues, looks_secret, redact},
     result::{Embedded, embedded, message_of, name_instead, replace, text_of},
     running::Mark,
 };
@@ -51,9 +51,9 @@ struct Entry {
     records: Arc<dyn Records>,
     request: Request,
     /// Those that it brought.
-    secrets: Vec<String>,
-    /// Those that its session was given until its end.
-    known: OnceLock<Arc<Vec<String>>>,
+    secrets: SecretValues,
+    /// Those that its session was given until its end, these among them.
+    known: OnceLock<Arc<SecretValues>>,
     /// Its beginning is on its way.
     is_begun: AtomicBool,
     /// When that was: of several commands each has its own.
@@ -132,6 +132,10 @@ impl Ticket {
             let known = whose.map(|whose| recall.secrets.of(owner, whose)).unwrap_or_default();
             let clues = Clues { tool, names: &recall.redact, fields: &known.fields };
             let Redacted { params, secrets } = redact(arguments, &clues);
+            if let Some(whose) = whose {
+                // Before it runs: its page may show them also where its answer never comes.
+                recall.secrets.learn(owner, whose, None, &secrets);
+            }
             let (owner, tool, known) = (owner.clone(), tool.clone(), OnceLock::new());
             let request = Request { ref_id, owner, session: None, tool, params, at };
             let (is_begun, not_begun, began) = (AtomicBool::new(false), Arc::default(), OnceLock::new());
@@ -154,7 +158,8 @@ impl Ticket {
         let owner = &entry.request.owner;
         // A field may have been named in a way that says nothing; what was typed there is seen on the page at the latest.
         let shown = fields.iter().flatten().filter_map(|field| field.value.clone());
-        let values: Vec<_> = entry.secrets.iter().cloned().chain(shown).collect();
+        let mut values = entry.secrets.clone();
+        shown.for_each(|value| values.add(value));
         let fields = fields.map(|fields| fields.into_iter().map(|field| field.reference).collect());
         recall.secrets.learn(owner, whose, fields, &values);
         let _ = entry.known.set(recall.secrets.of(owner, whose).values);
@@ -297,28 +302,31 @@ fn error_result(message: &str) -> Arc<str> {
 
 impl Entry {
     fn scrubbed(&self, text: Arc<str>) -> Arc<str> {
-        scrub(&text, self.all_secrets()).map_or(text, Arc::from)
+        self.all_secrets().scrub(&text).map_or(text, Arc::from)
     }
 
     /// A JSON text that stays one: a secret may be spelled like a number that is none.
     fn scrubbed_json(&self, text: &Arc<str>) -> Arc<str> {
+        if *self.all_secrets() == SecretValues::TooMany {
+            return encode(&json!({ "content": [{ "type": "text", "text": REDACTED }] })).get().into();
+        }
         let scrubbed = self.scrubbed(text.clone());
         if Arc::ptr_eq(&scrubbed, text) || serde_json::from_str::<&RawValue>(&scrubbed).is_ok() {
             return scrubbed;
         }
         let Ok(mut value) = serde_json::from_str::<serde_json::Value>(text) else { return scrubbed };
-        scrub_strings(&mut value, &|text| scrub(text, self.all_secrets()));
+        scrub_strings(&mut value, &|text| self.all_secrets().scrub(text));
         value.to_string().into()
     }
 
     fn scrubbed_lines(&self, lines: &[ConsoleLine]) -> Vec<ConsoleLine> {
         let mut lines = lines.to_vec();
         for line in &mut lines {
-            if let Some(scrubbed) = scrub(&line.message, self.all_secrets()) {
+            if let Some(scrubbed) = self.all_secrets().scrub(&line.message) {
                 line.message = scrubbed;
             }
             if let Some(place) = &mut line.location
-                && let Some(scrubbed) = scrub(&place.url, self.all_secrets())
+                && let Some(scrubbed) = self.all_secrets().scrub(&place.url)
             {
                 place.url = scrubbed;
             }
@@ -326,8 +334,8 @@ impl Entry {
         lines
     }
 
-    fn all_secrets(&self) -> impl Iterator<Item = &String> {
-        self.secrets.iter().chain(self.known.get().into_iter().flat_map(|known| known.iter()))
+    fn all_secrets(&self) -> &SecretValues {
+        self.known.get().map_or(&self.secrets, |known| known)
     }
 
     fn response(&self, kept: &Kept, result: Arc<str>, took: Duration) -> Response {
@@ -341,7 +349,7 @@ impl Entry {
             error: kept
                 .error
                 .as_ref()
-                .map(|text| scrub(text, self.all_secrets()).unwrap_or_else(|| text.clone())),
+                .map(|text| self.all_secrets().scrub(text).unwrap_or_else(|| text.clone())),
             blobs: Vec::new(),
             url: None,
             title: None,
@@ -443,4 +451,43 @@ fn note(reason: &OnceLock<Arc<str>>, written: Result<Result<(), NotRecorded>, El
     };
     // The first reason is the one that matters.
     let _ = reason.set(why);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        recall::Recall,
+        testing::{self, Kept as KeptInMemory},
+    };
+
+    fn arguments(secrets: usize) -> Box<RawValue> {
+        let members: serde_json::Map<_, _> =
+            (0..secrets).map(|n| (format!("token{n}"), format!("secret {n:03}").into())).collect();
+        encode(&members)
+    }
+
+    fn take(recall: &Recall, arguments: &RawValue) -> Ticket {
+        let (owner, whose, tool) = (Owner::local(), Whose::NoOne, Arc::from("t"));
+        let order = Order { owner: &owner, whose: Some(&whose), tool: &tool, arguments: Some(arguments) };
+        Ticket::take(recall, order)
+    }
+
+    /// What a call brings is known to its session before it runs, so that it is kept out of later records even if the call is
+    /// cancelled. If a call brings too many secrets, no text of later calls is kept.
+    #[tokio::test]
+    async fn secrets_are_known_before_a_call_runs() {
+        let (gateway, _folder) = testing::recalling(KeptInMemory::new());
+        let recall = &gateway.recall;
+        for (secrets, shown, kept) in
+            [(100, "secret 000 on a page", "[redacted] on a page"), (200, "any page", "[redacted]")]
+        {
+            drop(take(recall, &arguments(secrets)));
+            let reply = Reply::from(Ok(encode(&json!({}))));
+            let next = take(recall, &arguments(0));
+            next.teach(recall, &Whose::NoOne, &reply, None);
+            let entry = next.kept_by.as_ref().unwrap();
+            assert_eq!(&*entry.scrubbed(shown.into()), kept);
+        }
+    }
 }
