@@ -3,12 +3,12 @@
 //! greenroom judges a request's arguments, and an engine written in another language reads them again. What the two
 //! could read differently is refused here, before anybody judges it: strings that are no valid Unicode (`"\ud800"`: Rust
 //! refuses them, JavaScript keeps them), names that occur twice in an object, the name `__proto__`, which JavaScript may
-//! take for an object's prototype, nesting deeper than some readers follow, more values than anybody sends, and numbers beyond the range of a 64-bit float
-//! (`1e400`: Rust refuses them, JavaScript reads `Infinity`).
+//! take for an object's prototype, nesting deeper than some readers follow, more values than anybody sends, and numbers
+//! beyond the range of a 64-bit float (`1e400`: Rust refuses them, JavaScript reads `Infinity`).
 //!
 //! The fronts call [`check`] for every request, REST for every body, and the engines' guards once more for what they judge.
-//! Answers of engines are not checked: what a page shows may be anything; [`mended`] makes them readable. Nothing is copied or decoded, except names with
-//! escapes; white space and strings without escapes are passed over byte by byte.
+//! Answers of engines are not checked: what a page shows may be anything; [`mended`] makes them readable. Nothing is copied
+//! or decoded, except names with escapes; white space and strings without escapes are passed over byte by byte.
 
 use std::{borrow::Cow, collections::HashSet, fmt};
 
@@ -136,7 +136,7 @@ impl<'a> Names<'a> {
 struct Walk<'a> {
     text: &'a str,
     at: usize,
-    /// How many have begun, but for the first one of each object and array.
+    /// Commas and opening brackets so far. Each stands for one value, so an empty list or object counts twice.
     values: usize,
     open: Vec<Open<'a>>,
 }
