@@ -3,8 +3,9 @@
 //!
 //! It errs on the side of forgetting. Agents get what they asked for all the same; only the record is poorer.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::OnceLock};
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use greenroom_core::{
     Raw,
     raw::{encode, parse, tree},
@@ -50,9 +51,11 @@ const VALUES: [&str; 3] = ["text", "value", "values"];
 /// The shortest secret that is looked for in answers. Shorter ones are parts of everything.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// How many secrets a session or a call may have: more than any form, and than the logins, cards and codes of some long days.
-/// Each is looked for in several spellings, and each of these takes a pass over a text of perhaps many megabytes.
+/// How many secrets a session or a call may have, and how long they may be together: more than any form, and than the logins,
+/// cards, keys and codes of some long days. All spellings of all of them are looked for in one pass over a text, by an
+/// automaton that takes some 20 bytes for each of their bytes.
 const SECRETS_MAX: usize = 192;
+const SECRETS_BYTES_MAX: usize = 64 << 10;
 
 /// How many fields are looked for by name in arguments before these are taken apart, where a look costs the same for any
 /// number of them.
@@ -65,57 +68,79 @@ pub(crate) struct Redacted {
 }
 
 /// Secrets that are looked for in whatever is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SecretValues {
-    /// Each once, the longest first: a shorter one may be the beginning of it, and the rest would stay.
-    Each(Vec<String>),
-    /// More than [`SECRETS_MAX`]: nothing of a text is kept, as any part of it may be one of them.
-    TooMany,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SecretValues {
+    /// Each once.
+    values: Vec<String>,
+    /// More than [`SECRETS_MAX`], or longer than [`SECRETS_BYTES_MAX`]: nothing of a text is kept, as any part of it may be one
+    /// of them.
+    is_too_many: bool,
+    /// Finds them; made when it is first needed.
+    finder: OnceLock<Option<AhoCorasick>>,
 }
 
-impl Default for SecretValues {
-    fn default() -> Self {
-        Self::Each(Vec::new())
+impl PartialEq for SecretValues {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.values, self.is_too_many) == (&other.values, other.is_too_many)
     }
 }
 
 impl SecretValues {
     pub(crate) fn is_empty(&self) -> bool {
-        matches!(self, Self::Each(values) if values.is_empty())
+        self.values.is_empty() && !self.is_too_many
+    }
+
+    pub(crate) fn are_too_many(&self) -> bool {
+        self.is_too_many
     }
 
     /// Adds a secret, unless it is too short to be looked for.
     pub(crate) fn add(&mut self, secret: String) {
-        let Self::Each(values) = self else { return };
-        if secret.len() < SECRET_BYTES_MIN || values.contains(&secret) {
+        if self.is_too_many || secret.len() < SECRET_BYTES_MIN || self.values.contains(&secret) {
             return;
         }
-        if values.len() == SECRETS_MAX {
-            *self = Self::TooMany;
-            return;
+        let bytes: usize = self.values.iter().map(String::len).sum();
+        self.finder = OnceLock::new();
+        if self.values.len() == SECRETS_MAX || bytes + secret.len() > SECRETS_BYTES_MAX {
+            (self.values, self.is_too_many) = (Vec::new(), true);
+        } else {
+            self.values.push(secret);
         }
-        let behind_longer = values.partition_point(|other| other.len() >= secret.len());
-        values.insert(behind_longer, secret);
     }
 
     pub(crate) fn add_all(&mut self, others: &Self) {
-        match others {
-            Self::Each(others) => others.iter().for_each(|other| self.add(other.clone())),
-            Self::TooMany => *self = Self::TooMany,
+        others.values.iter().for_each(|other| self.add(other.clone()));
+        if others.is_too_many {
+            (self.values, self.is_too_many) = (Vec::new(), true);
         }
     }
 
     /// Replaces the secrets in a text; all of the text if there are too many. `None` if it has none.
     pub(crate) fn scrub(&self, text: &str) -> Option<String> {
-        let Self::Each(values) = self else { return Some(REDACTED.to_owned()) };
-        let mut scrubbed: Option<String> = None;
-        for spelled in values.iter().flat_map(|secret| spellings(secret)) {
-            let now = scrubbed.as_deref().unwrap_or(text);
-            if now.contains(&spelled) {
-                scrubbed = Some(now.replace(&spelled, REDACTED));
-            }
+        if self.is_too_many {
+            return Some(REDACTED.to_owned());
         }
-        scrubbed
+        if self.values.is_empty() {
+            return None;
+        }
+        let finder = self.finder.get_or_init(|| {
+            // Of several that begin at one place the longest counts, so that nothing is left of it.
+            let spellings = self.values.iter().flat_map(|secret| spellings(secret));
+            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(spellings).ok()
+        });
+        let Some(finder) = finder else { return Some(REDACTED.to_owned()) };
+        let mut scrubbed = String::new();
+        let mut copied = 0;
+        for found in finder.find_iter(text) {
+            scrubbed.push_str(text.get(copied..found.start())?);
+            scrubbed.push_str(REDACTED);
+            copied = found.end();
+        }
+        if copied == 0 {
+            return None;
+        }
+        scrubbed.push_str(text.get(copied..)?);
+        Some(scrubbed)
     }
 }
 
@@ -126,6 +151,8 @@ pub(crate) struct Clues<'a> {
     pub(crate) names: &'a [String],
     /// References of fields that take secrets.
     pub(crate) fields: &'a HashSet<String>,
+    /// Secrets that the session has seen before.
+    pub(crate) known: &'a SecretValues,
 }
 
 impl Clues<'_> {
@@ -152,7 +179,8 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
         || fields.len() > FIELDS_FEW
         || fields.iter().any(|field| text.contains(field.as_str()));
     if !may_hold {
-        return Redacted { params: arguments.to_owned(), secrets: SecretValues::default() };
+        let params = without(clues.known, arguments.to_owned());
+        return Redacted { params, secrets: SecretValues::default() };
     }
     let Some(mut value) = tree(arguments) else {
         return Redacted { params: encode(REDACTED), secrets: SecretValues::default() };
@@ -160,23 +188,24 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
     let mut found = Found::default();
     walk(&mut value, clues.looks_secret(clues.tool), clues, &mut found);
     let Found { is_any, secrets } = found;
-    let params = match &secrets {
-        _ if !is_any => arguments.to_owned(),
-        SecretValues::TooMany => encode(REDACTED),
-        // What is a secret under one name is one under every other.
-        SecretValues::Each(_) => {
-            let params = encode(&value);
-            match secrets.scrub(params.get()) {
-                Some(scrubbed) => parse(scrubbed).unwrap_or_else(|_| encode(REDACTED)),
-                None => params,
-            }
-        }
-    };
+    let params = if is_any { encode(&value) } else { arguments.to_owned() };
+    // What is a secret under one name is one under every other.
+    let params = without(clues.known, without(&secrets, params));
     Redacted { params, secrets }
 }
 
-/// How a secret may stand in a text: as it is, in quotes as code and snapshots have it, each of these in JSON, in URLs. The
-/// longest comes first, so that nothing is left of an escape that another one is the beginning of.
+/// Parameters without these secrets. Where that leaves no JSON, nothing is left.
+fn without(secrets: &SecretValues, params: Raw) -> Raw {
+    if secrets.are_too_many() {
+        return encode(REDACTED);
+    }
+    match secrets.scrub(params.get()) {
+        Some(scrubbed) => parse(scrubbed).unwrap_or_else(|_| encode(REDACTED)),
+        None => params,
+    }
+}
+
+/// How a secret may stand in a text: as it is, in quotes as code and snapshots have it, each of these in JSON, in URLs.
 fn spellings(secret: &str) -> Vec<String> {
     let in_quotes = |text: &str| {
         let quoted = encode(text);
@@ -191,7 +220,7 @@ fn spellings(secret: &str) -> Vec<String> {
     let in_url = utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string();
     all.push(in_url.replace("%20", "+"));
     all.push(in_url);
-    all.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    all.sort_unstable();
     all.dedup();
     all
 }
@@ -231,12 +260,19 @@ fn is_value(value: &Value) -> bool {
     matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_))
 }
 
+/// Takes a value out, and with it every text in it: an answer may repeat one of them without the rest.
 fn forget(value: &mut Value, found: &mut Found) {
     found.is_any = true;
-    found.secrets.add(match std::mem::replace(value, Value::String(REDACTED.to_owned())) {
-        Value::String(text) => text,
-        other => other.to_string(),
-    });
+    texts(&std::mem::replace(value, Value::String(REDACTED.to_owned())), &mut found.secrets);
+}
+
+fn texts(value: &Value, secrets: &mut SecretValues) {
+    match value {
+        Value::String(text) => secrets.add(text.clone()),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, secrets)),
+        Value::Object(members) => members.values().for_each(|member| texts(member, secrets)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn is_secret_name(name: &str, clues: &Clues<'_>) -> bool {
@@ -260,14 +296,17 @@ mod tests {
         let raw = greenroom_core::raw::parse(arguments.to_owned()).unwrap();
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let fields = HashSet::from(["e77".to_owned()]);
-        let clues = Clues { tool: "browser_type", names: &names, fields: &fields };
+        let clues =
+            Clues { tool: "browser_type", names: &names, fields: &fields, known: &SecretValues::default() };
         let redacted = redact(Some(&raw), &clues);
         assert_eq!(redacted.params.get(), expected);
         assert_eq!(redacted.secrets, values(secrets));
     }
 
     fn values(secrets: &[&str]) -> SecretValues {
-        SecretValues::Each(secrets.iter().map(|secret| (*secret).to_owned()).collect())
+        let mut values = SecretValues::default();
+        secrets.iter().for_each(|secret| values.add((*secret).to_owned()));
+        values
     }
 
     /// Secrets are known by their own names, by the field they are typed into, and by what the operator says.
@@ -334,7 +373,8 @@ mod tests {
         use greenroom_testkit::{NodeValue, OddJson};
         const SECRET: &str = "hunter2 and more";
         let fields = HashSet::from(["e77".to_owned()]);
-        let clues = Clues { tool: "browser_type", names: &[], fields: &fields };
+        let clues =
+            Clues { tool: "browser_type", names: &[], fields: &fields, known: &SecretValues::default() };
         let mut kept = 0;
         for seed in 0..5_000 {
             let mut odd = OddJson::new(seed);
@@ -370,14 +410,17 @@ mod tests {
         let secrets = |count: usize| {
             let members: Vec<_> = (0..count).map(|n| format!(r#""token{n}":"secret {n:05}""#)).collect();
             let raw = parse(format!("{{{},\"kept\":1}}", members.join(","))).unwrap();
-            redact(Some(&raw), &Clues { tool: "t", names: &[], fields: &HashSet::new() })
+            redact(
+                Some(&raw),
+                &Clues { tool: "t", names: &[], fields: &HashSet::new(), known: &SecretValues::default() },
+            )
         };
         let most = secrets(SECRETS_MAX);
         assert!(most.params.get().ends_with(r#""kept":1}"#), "{}", most.params);
         assert_eq!(most.secrets.scrub("a secret 00191").unwrap(), "a [redacted]");
         for count in [SECRETS_MAX + 1, 90_000] {
             let more = secrets(count);
-            assert_eq!((more.params.get(), &more.secrets), (r#""[redacted]""#, &SecretValues::TooMany));
+            assert_eq!((more.params.get(), more.secrets.are_too_many()), (r#""[redacted]""#, true));
             assert_eq!(more.secrets.scrub("a text").unwrap(), REDACTED);
         }
     }
@@ -389,14 +432,38 @@ mod tests {
         let fields: Vec<_> = (0..1_000).map(|n| format!(r#""token{n}":"{}""#, n % 10)).collect();
         let again: Vec<_> = (0..1_000).map(|n| format!(r#""password{n}":"hunter2""#)).collect();
         let raw = parse(format!("{{{},{},\"kept\":1}}", fields.join(","), again.join(","))).unwrap();
-        let redacted = redact(Some(&raw), &Clues { tool: "t", names: &[], fields: &HashSet::new() });
+        let redacted = redact(
+            Some(&raw),
+            &Clues { tool: "t", names: &[], fields: &HashSet::new(), known: &SecretValues::default() },
+        );
         let kept: Map<String, Value> = serde_json::from_str(redacted.params.get()).unwrap();
         assert_eq!((kept.len(), &kept["kept"]), (2_001, &Value::from(1)));
         assert!(kept.iter().all(|(name, value)| name == "kept" || value == REDACTED));
         assert_eq!(redacted.secrets, values(&["hunter2"]));
         let short = parse(r#"{"pin_token":"123"}"#.to_owned()).unwrap();
-        let redacted = redact(Some(&short), &Clues { tool: "t", names: &[], fields: &HashSet::new() });
+        let redacted = redact(
+            Some(&short),
+            &Clues { tool: "t", names: &[], fields: &HashSet::new(), known: &SecretValues::default() },
+        );
         assert_eq!(redacted.params.get(), r#"{"pin_token":"[redacted]"}"#);
+    }
+
+    /// Secrets in lists and objects are known one by one; those that a session has seen before are taken out of arguments that
+    /// do not look like secrets; and very long ones are too many.
+    #[test]
+    fn secrets_by_other_ways() {
+        check(
+            r#"{"cookies":[{"name":"sid","value":"abc123"}],"Authorization":{"bearer":"xyz789"},"note":"abc123 xyz789"}"#,
+            &[],
+            r#"{"cookies":"[redacted]","Authorization":"[redacted]","note":"[redacted] [redacted]"}"#,
+            &["abc123", "xyz789"],
+        );
+        let known = values(&["hunter2"]);
+        let clues = Clues { tool: "browser_type", names: &[], fields: &HashSet::new(), known: &known };
+        let raw = parse(r#"{"element":"Repeat it","text":"hunter2"}"#.to_owned()).unwrap();
+        let redacted = redact(Some(&raw), &clues);
+        assert_eq!(redacted.params.get(), r#"{"element":"Repeat it","text":"[redacted]"}"#);
+        assert!(values(&[&"x".repeat(SECRETS_BYTES_MAX + 1)]).are_too_many());
     }
 
     /// Nothing is left of a secret that begins with another one.
@@ -411,7 +478,12 @@ mod tests {
     #[test]
     fn tools_about_secrets() {
         let raw = greenroom_core::raw::parse(r#"{"name":"theme","value":"dark"}"#.to_owned()).unwrap();
-        let clues = Clues { tool: "browser_cookie_set", names: &[], fields: &HashSet::new() };
+        let clues = Clues {
+            tool: "browser_cookie_set",
+            names: &[],
+            fields: &HashSet::new(),
+            known: &SecretValues::default(),
+        };
         assert_eq!(redact(Some(&raw), &clues).params.get(), r#"{"name":"theme","value":"[redacted]"}"#);
     }
 

@@ -108,7 +108,9 @@ mod tests {
         let (secrets, owner) = (Secrets::default(), Owner::local());
         let learn = |name: &str, fields: Option<&[&str]>, values: &[&str]| {
             let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-            secrets.learn(&owner, &named(name), fields.map(texts), &SecretValues::Each(texts(values)));
+            let mut given = SecretValues::default();
+            texts(values).into_iter().for_each(|value| given.add(value));
+            secrets.learn(&owner, &named(name), fields.map(texts), &given);
         };
         let knows =
             |name: &str, secret: &str| secrets.of(&owner, &named(name)).values.scrub(secret).is_some();

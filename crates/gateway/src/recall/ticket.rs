@@ -130,7 +130,7 @@ impl Ticket {
         let Order { owner, whose, tool, arguments } = order;
         let kept_by = recall.records.clone().map(|records| {
             let known = whose.map(|whose| recall.secrets.of(owner, whose)).unwrap_or_default();
-            let clues = Clues { tool, names: &recall.redact, fields: &known.fields };
+            let clues = Clues { tool, names: &recall.redact, fields: &known.fields, known: &known.values };
             let Redacted { params, secrets } = redact(arguments, &clues);
             if let Some(whose) = whose {
                 // Before it runs: its page may show them also where its answer never comes.
@@ -307,7 +307,7 @@ impl Entry {
 
     /// A JSON text that stays one: a secret may be spelled like a number that is none.
     fn scrubbed_json(&self, text: &Arc<str>) -> Arc<str> {
-        if *self.all_secrets() == SecretValues::TooMany {
+        if self.all_secrets().are_too_many() {
             return encode(&json!({ "content": [{ "type": "text", "text": REDACTED }] })).get().into();
         }
         let scrubbed = self.scrubbed(text.clone());
