@@ -221,7 +221,7 @@ pub(crate) async fn return_to_runtime() {
 /// help. Does not yield otherwise.
 pub(crate) async fn stop_if_aborted() {
     if polled_on_blocking_thread().is_some_and(|task| task.is_aborted()) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
