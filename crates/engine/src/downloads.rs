@@ -134,7 +134,7 @@ impl Downloads {
         let Some(download) = downloads.get_mut(&progress.guid) else { return Vec::new() };
         let Some(account) = accounts.get_mut(&download.context) else { return Vec::new() };
         let context = download.context.clone();
-        account.bytes -= download.bytes;
+        account.bytes = account.bytes.saturating_sub(download.bytes);
         if progress.state == DownloadState::Canceled {
             downloads.remove(&progress.guid);
             return Vec::new();
@@ -144,7 +144,8 @@ impl Downloads {
         // The browser counts in floating point numbers.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
         let bytes = progress.received_bytes.max(whole) as u64;
-        download.bytes = bytes.max(FILE_BYTES_MIN);
+        // More than the quota counts as one byte more, so that sums cannot overflow.
+        download.bytes = bytes.min(self.bytes_max.saturating_add(1)).max(FILE_BYTES_MIN);
         account.bytes = account.bytes.saturating_add(download.bytes);
         self.stop_if_over(&mut state, &context)
     }
@@ -309,6 +310,29 @@ mod tests {
             cancelled.progress(&progress(&guid, 500_000, 500_000, DownloadState::Canceled));
         }
         assert_eq!(cancelled.note_other_files(&a, 0), 0);
+    }
+
+    /// Servers may claim any size. What is cancelled counts for nothing, however large it claimed to be.
+    #[test]
+    fn claimed_sizes() {
+        let a = context("a");
+        let downloads = Downloads::new(MAX);
+        let claims = |guid: &str, state| Progress {
+            guid: guid.to_owned(),
+            total_bytes: 9_223_372_036_854_775_807.0,
+            received_bytes: 0.0,
+            state,
+        };
+        for guid in ["x", "y", "z"] {
+            assert_eq!(downloads.begins(guid, &a), []);
+        }
+        for guid in ["x", "y"] {
+            downloads.progress(&claims(guid, DownloadState::InProgress));
+        }
+        for guid in ["x", "y"] {
+            assert_eq!(downloads.progress(&claims(guid, DownloadState::Canceled)), []);
+        }
+        assert_eq!(downloads.note_other_files(&a, 0), FILE_BYTES_MIN, "one is left");
     }
 
     /// The other files of a session count as well; downloads of which nobody knows whose they are do not.
