@@ -13,7 +13,7 @@ use std::{
 /// How often a session's folder is looked at, beside the look at each call that writes files.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How many files and folders of a session are looked at. One that has more counts as full.
+/// How many files and folders of a session are looked at. One that has more may write no more of them.
 const ENTRIES_MAX: usize = 20_000;
 
 /// How many logs of the console a session keeps, and how many bytes of them beyond the newest. Each of its tabs, of which
@@ -21,22 +21,65 @@ const ENTRIES_MAX: usize = 20_000;
 const LOGS_MAX: usize = 64;
 const LOGS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Why a tool that writes files is refused.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the files of this session take {used} bytes, and {bytes_max} are allowed\n\nhint: go on in a new session, which starts with no files, or raise `sessions.disk_bytes_max`"
-)]
-pub(crate) struct DiskFull {
-    pub(crate) used: u64,
-    pub(crate) bytes_max: u64,
+/// What a look at a session's folder found.
+#[derive(Debug)]
+pub(crate) enum DiskUse {
+    /// What its files take.
+    Bytes(u64),
+    /// It has more than [`ENTRIES_MAX`]. Those that were looked at take so much.
+    TooManyFiles {
+        bytes_min: u64,
+    },
+    Unreadable(io::Error),
 }
 
-impl DiskFull {
-    /// A stable word for programs.
-    pub(crate) const CODE: &'static str = "disk_full";
+impl DiskUse {
+    /// Hands what the files take to an account, which says what they take with the downloads in it. A session with too many
+    /// files shall download no more: what these take is unknown. What was last known of an unreadable folder stays.
+    pub(crate) fn noted(self, note: impl FnOnce(u64) -> u64) -> Self {
+        match self {
+            Self::Bytes(bytes) => Self::Bytes(note(bytes)),
+            Self::TooManyFiles { bytes_min } => {
+                note(u64::MAX);
+                Self::TooManyFiles { bytes_min }
+            }
+            Self::Unreadable(error) => Self::Unreadable(error),
+        }
+    }
 
-    pub(crate) fn check(used: u64, bytes_max: u64) -> Result<(), Self> {
-        if used < bytes_max { Ok(()) } else { Err(Self { used, bytes_max }) }
+    /// Refuses a tool that writes files, unless there is known to be room for them.
+    pub(crate) fn check(self, bytes_max: u64) -> Result<(), WriteRefused> {
+        match self {
+            Self::Bytes(used) if used < bytes_max => Ok(()),
+            Self::Bytes(used) => Err(WriteRefused::Full { used, bytes_max }),
+            Self::TooManyFiles { .. } => Err(WriteRefused::TooManyFiles),
+            Self::Unreadable(error) => Err(WriteRefused::Unreadable(error)),
+        }
+    }
+}
+
+/// Why a tool that writes files is refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WriteRefused {
+    #[error(
+        "the files of this session take {used} bytes, and {bytes_max} are allowed\n\nhint: go on in a new session, which starts with no files, or raise `sessions.disk_bytes_max`"
+    )]
+    Full { used: u64, bytes_max: u64 },
+    #[error(
+        "this session has more than {ENTRIES_MAX} files\n\nhint: go on in a new session, which starts with no files"
+    )]
+    TooManyFiles,
+    #[error("cannot read this session's folder: {0}")]
+    Unreadable(#[source] io::Error),
+}
+
+impl WriteRefused {
+    /// A stable word for programs.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Full { .. } | Self::TooManyFiles => "disk_full",
+            Self::Unreadable(_) => "file_refused",
+        }
     }
 }
 
@@ -46,25 +89,20 @@ struct Log {
     bytes: u64,
 }
 
-/// What the files in a folder take, but for those in one place of it. Logs that are too many are removed first. A folder
-/// that cannot be looked at counts as full.
-pub(crate) async fn of_folder(folder: &Path, but: Option<&str>) -> u64 {
+/// What the files in a folder take, but for those in one place of it. Logs that are too many are removed first.
+pub(crate) async fn of_folder(folder: &Path, but: Option<&str>) -> DiskUse {
     let (folder, but) = (folder.to_owned(), but.map(|but| folder.join(but)));
     let looked = tokio::task::spawn_blocking(move || look(&folder, but.as_deref(), ENTRIES_MAX)).await;
-    match looked {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "cannot look at a session's folder");
-            u64::MAX
-        }
-        Err(_) => u64::MAX,
-    }
+    looked.map_err(io::Error::from).flatten().unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot read a session's folder");
+        DiskUse::Unreadable(error)
+    })
 }
 
-fn look(folder: &Path, but: Option<&Path>, entries_max: usize) -> io::Result<u64> {
+fn look(folder: &Path, but: Option<&Path>, entries_max: usize) -> io::Result<DiskUse> {
     let (mut bytes, mut entries, mut logs) = (0_u64, 0_usize, Vec::new());
     let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
+    'folders: while let Some(folder) = folders.pop() {
         let listed = match fs::read_dir(&folder) {
             Ok(listed) => listed,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -74,7 +112,7 @@ fn look(folder: &Path, but: Option<&Path>, entries_max: usize) -> io::Result<u64
             let entry = entry?;
             entries += 1;
             if entries > entries_max {
-                return Ok(u64::MAX);
+                break 'folders;
             }
             // Links are not followed. A file may be gone by now.
             let metadata = match entry.metadata() {
@@ -96,7 +134,8 @@ fn look(folder: &Path, but: Option<&Path>, entries_max: usize) -> io::Result<u64
             }
         }
     }
-    Ok(bytes - remove_old(logs))
+    let bytes = bytes.saturating_sub(remove_old(logs));
+    Ok(if entries > entries_max { DiskUse::TooManyFiles { bytes_min: bytes } } else { DiskUse::Bytes(bytes) })
 }
 
 /// Removes the oldest logs that are too many. Says how many bytes that frees.
@@ -125,6 +164,13 @@ fn is_log(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn bytes(looked: io::Result<DiskUse>) -> u64 {
+        match looked {
+            Ok(DiskUse::Bytes(bytes)) => bytes,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// All files count, wherever they are, but for those in the place that is left out; links are not followed.
     #[test]
     fn files_are_counted() {
@@ -139,11 +185,12 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), folder.path().join("link")).unwrap();
         std::os::unix::fs::symlink(outside.path().join("large"), folder.path().join("deep/link")).unwrap();
         let left = folder.path().join("deep/left");
-        let bytes = look(folder.path(), Some(&left), 100).unwrap();
+        let bytes = bytes(look(folder.path(), Some(&left), 100));
         assert!((96 << 10..200 << 10).contains(&bytes), "{bytes}");
-        assert!(look(folder.path(), None, 100).unwrap() >= 608 << 10);
-        assert_eq!(look(folder.path(), None, 5).unwrap(), u64::MAX, "more files than are looked at");
-        assert_eq!(look(&folder.path().join("nothing"), None, 5).unwrap(), 0);
+        assert!(self::bytes(look(folder.path(), None, 100)) >= 608 << 10);
+        let many = look(folder.path(), None, 5).unwrap();
+        assert!(matches!(many, DiskUse::TooManyFiles { bytes_min } if bytes_min < 700 << 10), "{many:?}");
+        assert_eq!(self::bytes(look(&folder.path().join("nothing"), None, 5)), 0);
     }
 
     /// The newest logs stay, in a bounded number and size, and files of other names stay whatever their number.
@@ -168,19 +215,52 @@ mod tests {
         for n in 100..103 {
             write(&log(n), n, usize::try_from(LOGS_BYTES_MAX).unwrap() / 2);
         }
-        let bytes = look(folder.path(), None, 1000).unwrap();
+        let bytes = bytes(look(folder.path(), None, 1000));
         assert_eq!(there(), [101, 102], "the oldest ones go until the rest is small enough");
         assert!(bytes <= LOGS_BYTES_MAX + (LOGS_MAX as u64 + 3) * 4096, "{bytes}");
     }
 
-    /// A refusal names what is used, the limit and the setting.
+    /// A folder that is none cannot be read, which says nothing of what is in it.
+    #[tokio::test]
+    async fn unreadable_folders() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let looked = of_folder(file.path(), None).await;
+        assert!(matches!(looked, DiskUse::Unreadable(_)), "{looked:?}");
+    }
+
+    /// A refusal names what is used, the limit and the setting, or what else is wrong.
     #[test]
     fn refusals() {
-        assert!(DiskFull::check(9, 10).is_ok());
-        let refused = DiskFull::check(10, 10).unwrap_err().to_string();
-        assert!(
-            refused.contains("take 10 bytes") && refused.contains("`sessions.disk_bytes_max`"),
-            "{refused}"
+        assert!(DiskUse::Bytes(9).check(10).is_ok());
+        let full = DiskUse::Bytes(10).check(10).unwrap_err();
+        let said = full.to_string();
+        assert!(said.contains("take 10 bytes") && said.contains("`sessions.disk_bytes_max`"), "{said}");
+        let many = DiskUse::TooManyFiles { bytes_min: 1 }.check(10).unwrap_err();
+        assert!(many.to_string().starts_with("this session has more than 20000 files\n"), "{many}");
+        let unreadable = DiskUse::Unreadable(io::Error::other("no luck")).check(10).unwrap_err();
+        assert_eq!(unreadable.to_string(), "cannot read this session's folder: no luck");
+        assert_eq!(
+            [&full, &many, &unreadable].map(|why| why.code()),
+            ["disk_full", "disk_full", "file_refused"]
         );
+    }
+
+    /// An account hears of files that are counted, and that there is no room where they are too many; not of a folder that
+    /// cannot be read.
+    #[test]
+    fn accounts() {
+        let noted = |found: DiskUse| {
+            let mut noted = None;
+            let found = found.noted(|bytes| {
+                noted = Some(bytes);
+                bytes.saturating_add(5)
+            });
+            (noted, found)
+        };
+        assert!(matches!(noted(DiskUse::Bytes(10)), (Some(10), DiskUse::Bytes(15))));
+        let many = noted(DiskUse::TooManyFiles { bytes_min: 10 });
+        assert!(matches!(many, (Some(u64::MAX), DiskUse::TooManyFiles { bytes_min: 10 })), "{many:?}");
+        let unreadable = noted(DiskUse::Unreadable(io::Error::other("no luck")));
+        assert!(matches!(unreadable, (None, DiskUse::Unreadable(_))), "{unreadable:?}");
     }
 }

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     answer::{OWN_WAIT_MAX, failed},
-    disk_use::DiskFull,
     size_limits::{self, SIZE_REFUSED},
     stdio::ProcessSeat,
     workspace::Place,
@@ -75,9 +74,9 @@ impl DevtoolsSeat {
             return Ok(failed(SIZE_REFUSED, &refused.to_string()));
         }
         if files::writes(&call)
-            && let Err(full) = DiskFull::check(self.seat.disk_used().await, self.options.disk_bytes_max)
+            && let Err(refused) = self.seat.disk_used().await.check(self.options.disk_bytes_max)
         {
-            return Ok(failed(DiskFull::CODE, &full.to_string()));
+            return Ok(failed(refused.code(), &refused.to_string()));
         }
         let folder = self.folder().await;
         let place = Place { folder: &folder, data: &self.options.data_folder };

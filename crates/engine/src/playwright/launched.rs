@@ -21,7 +21,6 @@ use super::{
     start_node, with_temp,
 };
 use crate::{
-    disk_use::DiskFull,
     profile::{Profile, unusable},
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
@@ -125,9 +124,9 @@ impl LaunchedSeat {
         }
         let bytes_max = self.engine.options.disk_bytes_max;
         if files::writes(&call)
-            && let Err(full) = DiskFull::check(self.seat.disk_used().await, bytes_max)
+            && let Err(refused) = self.seat.disk_used().await.check(bytes_max)
         {
-            return Ok(failed(DiskFull::CODE, &full.to_string()));
+            return Ok(failed(refused.code(), &refused.to_string()));
         }
         let place = Place { folder: self.seat.folder(), data: &self.engine.options.data_folder };
         let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {

@@ -25,7 +25,7 @@ use super::{
     shape::{failed, failure, own_wait, shape},
 };
 use crate::{
-    disk_use::{self, DiskFull, LOOK_EVERY},
+    disk_use::{self, DiskUse, LOOK_EVERY},
     downloads::{ContextId, Downloads},
     loss::settle,
     observer::{Crashes, Watched},
@@ -74,10 +74,10 @@ struct DiskLook {
 impl DiskLook {
     /// Looks at the seat's folder. What the engine keeps there for all of its seats is left out: the downloads in it are
     /// in their accounts.
-    async fn used(&self) -> u64 {
+    async fn used(&self) -> DiskUse {
         let files = disk_use::of_folder(&self.folder, Some(artifacts::FOLDER)).await;
         match &self.account {
-            Some((downloads, account)) => downloads.note_other_files(account, files),
+            Some((downloads, account)) => files.noted(|bytes| downloads.note_other_files(account, bytes)),
             None => files,
         }
     }
@@ -213,10 +213,10 @@ impl PlaywrightSeat {
         }
         let place = Place { folder: self.folder.path(), data: &self.instance.engine.options.data_folder };
         if files::writes(&call)
-            && let Err(full) =
-                DiskFull::check(self.disk_look.used().await, self.instance.engine.options.disk_bytes_max)
+            && let Err(refused) =
+                self.disk_look.used().await.check(self.instance.engine.options.disk_bytes_max)
         {
-            return Ok(failed(DiskFull::CODE, &full.to_string()));
+            return Ok(failed(refused.code(), &refused.to_string()));
         }
         let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
             Ok(outgoing) => outgoing,

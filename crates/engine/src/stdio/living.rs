@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{CLOSE, SeatBrowser};
 use crate::{
-    disk_use::{self, LOOK_EVERY},
+    disk_use::{self, DiskUse, LOOK_EVERY},
     downloads::Downloads,
     loss::{declare, lost_with},
     process::Process,
@@ -59,10 +59,10 @@ pub(crate) struct Living {
 }
 
 /// How much disk space the files in a seat's folder take. Downloads are in it too, and count for what they will take.
-pub(super) async fn disk_used(folder: &Path, downloads: Option<&Arc<Downloads>>) -> u64 {
+pub(super) async fn disk_used(folder: &Path, downloads: Option<&Arc<Downloads>>) -> DiskUse {
     let files = disk_use::of_folder(folder, None).await;
     match downloads {
-        Some(downloads) => downloads.note_all_files(&None, files),
+        Some(downloads) => files.noted(|bytes| downloads.note_all_files(&None, bytes)),
         None => files,
     }
 }
@@ -73,13 +73,22 @@ async fn disk_overrun(folder: &Path, downloads: &Arc<Downloads>) -> Lost {
     loop {
         sleep(LOOK_EVERY).await;
         let used = disk_used(folder, Some(downloads)).await;
-        let bytes_max = downloads.bytes_max();
-        if used / 2 > bytes_max {
-            let why =
-                format!("its files take {used} bytes, and {bytes_max} are allowed (sessions.disk_bytes_max)");
+        if let Some(why) = overrun(&used, downloads.bytes_max()) {
             return Lost::Unwell(why.into());
         }
     }
+}
+
+/// Why a seat's files end it, if they do. Neither their number does, nor a folder that cannot be read: only what they are known
+/// to take.
+fn overrun(used: &DiskUse, bytes_max: u64) -> Option<String> {
+    let used = match used {
+        DiskUse::Bytes(bytes) | DiskUse::TooManyFiles { bytes_min: bytes } => *bytes,
+        DiskUse::Unreadable(_) => return None,
+    };
+    (used / 2 > bytes_max).then(|| {
+        format!("its files take {used} bytes, and {bytes_max} are allowed (sessions.disk_bytes_max)")
+    })
 }
 
 impl Living {
@@ -239,4 +248,27 @@ impl Living {
 
 fn close() -> Raw {
     encode(&json!({ "name": CLOSE, "arguments": {} }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// Only files that take too much end a seat: not their number, and not a folder that cannot be read.
+    #[test]
+    fn what_ends_a_seat() {
+        const MAX: u64 = 1 << 20;
+        for (used, ends) in [
+            (DiskUse::Bytes(2 * MAX), false),
+            (DiskUse::Bytes(2 * MAX + 2), true),
+            (DiskUse::TooManyFiles { bytes_min: 0 }, false),
+            (DiskUse::TooManyFiles { bytes_min: 2 * MAX + 2 }, true),
+            (DiskUse::Unreadable(io::Error::other("no luck")), false),
+        ] {
+            let why = overrun(&used, MAX);
+            assert_eq!(why.is_some(), ends, "{used:?}: {why:?}");
+        }
+    }
 }

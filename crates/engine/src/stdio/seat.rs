@@ -7,7 +7,7 @@ use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View, por
 use tokio::{sync::watch, time::timeout};
 
 use super::{Living, SeatBrowser, living::disk_used};
-use crate::{answer::failure, loss::settle};
+use crate::{answer::failure, disk_use::DiskUse, loss::settle};
 
 /// How long what a process said before it ended may take to be read. It is in a pipe of this machine.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ impl ProcessSeat {
     }
 
     /// How much disk space the files of the seat take, with what its browser downloads.
-    pub(crate) async fn disk_used(&self) -> u64 {
+    pub(crate) async fn disk_used(&self) -> DiskUse {
         let downloads = self.living.browser.as_ref().and_then(SeatBrowser::downloads);
         disk_used(self.folder(), downloads).await
     }
