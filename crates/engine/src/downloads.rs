@@ -8,7 +8,7 @@
 //! [`crate::observer`] where a browser is one session's.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -68,8 +68,8 @@ struct State {
     accounts: HashMap<ContextId, Account>,
     /// By their GUIDs. Finished ones stay: their files do.
     downloads: HashMap<String, Download>,
-    /// Where the browser writes them, each by its GUID.
-    folder: Option<PathBuf>,
+    /// Where the browser writes them, each by its GUID. Each engine process has a folder of its own.
+    folders: HashMap<ContextId, PathBuf>,
 }
 
 #[derive(Default)]
@@ -196,15 +196,20 @@ impl Downloads {
         let mut state = self.state();
         state.accounts.remove(context);
         state.downloads.retain(|_, download| download.context != *context);
+        // The default context is not gone: it goes on with another session, in the same folder unless it is told another.
+        if context.is_some() {
+            state.folders.remove(context);
+        }
     }
 
-    /// Where the browser writes them.
-    pub(crate) fn are_in(&self, folder: &Path) {
-        self.state().folder = Some(folder.to_owned());
+    /// Where the browser writes those of a context.
+    pub(crate) fn are_in(&self, context: ContextId, folder: &Path) {
+        self.state().folders.insert(context, folder.to_owned());
     }
 
-    pub(crate) fn folder(&self) -> Option<PathBuf> {
-        self.state().folder.clone()
+    /// Where the browser writes them all.
+    pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
+        self.state().folders.values().cloned().collect()
     }
 
     /// Whether the browser has told of this download.
@@ -333,6 +338,26 @@ mod tests {
             assert_eq!(downloads.progress(&claims(guid, DownloadState::Canceled)), []);
         }
         assert_eq!(downloads.note_other_files(&a, 0), FILE_BYTES_MIN, "one is left");
+    }
+
+    /// Each context has a folder, which may be that of others as well. It is forgotten with its context.
+    #[test]
+    fn folders() {
+        let downloads = Downloads::new(MAX);
+        let folders = |names: &[&str]| names.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
+        assert_eq!(downloads.folders(), folders(&[]));
+        for (name, folder) in [("a", "/1"), ("b", "/2"), ("c", "/2")] {
+            downloads.are_in(context(name), Path::new(folder));
+        }
+        downloads.are_in(None, Path::new("/3"));
+        assert_eq!(downloads.folders(), folders(&["/1", "/2", "/3"]));
+        downloads.forget(&context("a"));
+        downloads.forget(&context("b"));
+        assert_eq!(downloads.folders(), folders(&["/2", "/3"]), "another context has its downloads there");
+        downloads.forget(&None);
+        assert_eq!(downloads.folders(), folders(&["/2", "/3"]), "the default context stays");
+        downloads.are_in(None, Path::new("/4"));
+        assert_eq!(downloads.folders(), folders(&["/2", "/4"]));
     }
 
     /// The other files of a session count as well; downloads of which nobody knows whose they are do not.

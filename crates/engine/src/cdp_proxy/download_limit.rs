@@ -3,7 +3,7 @@
 //! An event of a download names its frame, and no context. The same event of the page's own session comes first, and that
 //! session is known to be of a context. A page that closes itself takes its session along; the browser's own events go on.
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use greenroom_cdp::link::Text;
 use serde::Deserialize;
@@ -26,7 +26,8 @@ pub(super) struct DownloadLimit {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Behaviour {
-    download_path: Option<String>,
+    browser_context_id: Option<String>,
+    download_path: Option<PathBuf>,
 }
 
 impl DownloadLimit {
@@ -37,9 +38,9 @@ impl DownloadLimit {
     /// Notes where the engine has downloads written.
     pub(super) fn engine_says(&self, call: &Envelope<'_>) {
         if call.method.as_deref() == Some("Browser.setDownloadBehavior")
-            && let Some(folder) = read::<Behaviour>(call.params).and_then(|behaviour| behaviour.download_path)
+            && let Some(Behaviour { browser_context_id, download_path: Some(folder) }) = read(call.params)
         {
-            self.downloads.are_in(Path::new(&folder));
+            self.downloads.are_in(browser_context_id, &folder);
         }
     }
 
@@ -91,5 +92,32 @@ impl DownloadLimit {
             None => self.sessions.values().find(|(target, _)| target == frame)?,
         };
         context.clone().map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// Where several engine processes have the browser write downloads, each into a folder of its own, all of these are known.
+    #[test]
+    fn folders_of_several_engines() {
+        let downloads = Arc::new(Downloads::new(1 << 20));
+        for (context, folder) in [("A", "/a"), ("B", "/b")] {
+            let params = json!({
+                "behavior": "allowAndName", "browserContextId": context, "downloadPath": folder, "eventsEnabled": true,
+            });
+            let text =
+                json!({ "id": 1, "method": "Browser.setDownloadBehavior", "params": params }).to_string();
+            let engine = DownloadLimit::new(downloads.clone(), true);
+            engine.engine_says(&serde_json::from_str(&text).unwrap());
+        }
+        assert_eq!(downloads.folders(), BTreeSet::from(["/a", "/b"].map(PathBuf::from)));
+        DownloadLimit::new(downloads.clone(), true).forget("B");
+        assert_eq!(downloads.folders(), BTreeSet::from([PathBuf::from("/a")]));
     }
 }

@@ -2,7 +2,12 @@
 //! frame in which it clicked on a link. The engine never hears of them, so no agent ever gets them; their files would only
 //! fill the disk, outside of every account. They are found by their files, and cancelled.
 
-use std::{collections::HashSet, fs, io, path::Path, sync::Arc};
+use std::{
+    collections::HashSet,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use tokio::time::sleep;
 
@@ -22,29 +27,52 @@ impl Shared {
         let mut before = HashSet::new();
         loop {
             sleep(LOOK_EVERY).await;
-            let Some(folder) = downloads.folder() else { continue };
             let known = downloads.clone();
-            let looked =
-                tokio::task::spawn_blocking(move || unknown(&folder, &known).map(|found| (folder, found)));
-            let (folder, found) = match looked.await {
-                Ok(Ok(looked)) => looked,
-                Ok(Err(error)) => {
-                    tracing::debug!(%error, "cannot look at the folder of downloads");
-                    continue;
-                }
-                Err(_) => return,
-            };
+            let looked = tokio::task::spawn_blocking(move || unknown_in(known.folders(), &known));
+            let Ok(found) = looked.await else { continue };
             // One that is told just now may have a file already.
-            for guid in found.intersection(&before) {
-                tracing::warn!("a download that the browser did not announce is removed");
-                self.observer.cancel_download(guid).await;
-                for name in [guid.clone(), format!("{guid}{UNFINISHED}")] {
-                    let _ = tokio::fs::remove_file(folder.join(name)).await;
-                }
+            for unknown in found.intersection(&before) {
+                tracing::warn!(guid = unknown.guid, "removing a download that the browser did not announce");
+                self.observer.cancel_download(&unknown.guid).await;
+                unknown.remove().await;
             }
             before = found;
         }
     }
+}
+
+/// A download that is in no account.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Unknown {
+    folder: PathBuf,
+    guid: String,
+}
+
+impl Unknown {
+    /// Removes its file, whole or unfinished. A browser that cancels it may have done so already.
+    async fn remove(&self) {
+        for name in [self.guid.clone(), format!("{}{UNFINISHED}", self.guid)] {
+            if let Err(error) = tokio::fs::remove_file(self.folder.join(name)).await
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(guid = self.guid, %error, "cannot remove the file of an unannounced download");
+            }
+        }
+    }
+}
+
+/// The downloads in these folders that are in no account. Of a folder that cannot be read there are none.
+fn unknown_in(folders: impl IntoIterator<Item = PathBuf>, downloads: &Downloads) -> HashSet<Unknown> {
+    let mut found = HashSet::new();
+    for folder in folders {
+        match unknown(&folder, downloads) {
+            Ok(guids) => {
+                found.extend(guids.into_iter().map(|guid| Unknown { folder: folder.clone(), guid }));
+            }
+            Err(error) => tracing::debug!(%error, "cannot read a folder of downloads"),
+        }
+    }
+    found
 }
 
 /// The downloads in a folder that are in no account.
@@ -94,5 +122,33 @@ mod tests {
         fs::write(folder.path().join(format!("{UNKNOWN}{UNFINISHED}")), "").unwrap();
         assert_eq!(unknown(folder.path(), &downloads).unwrap(), HashSet::from([UNKNOWN.to_owned()]));
         assert_eq!(unknown(&folder.path().join("nothing"), &downloads).unwrap(), HashSet::new());
+    }
+    /// They are found in every folder, also beside one that cannot be read, and removed without touching others.
+    #[tokio::test]
+    async fn every_folder() {
+        const GUIDS: [&str; 2] =
+            ["c36d6cea-013e-46be-b8fa-644da7f07f34", "a9cb6592-9d0c-4f0d-8ba2-d919b3b4a152"];
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let downloads = Downloads::new(1 << 20);
+        downloads.are_in(Some("0".to_owned()), file.path());
+        for (context, (folder, guid)) in ["1", "2"].into_iter().zip(folders.iter().zip(GUIDS)) {
+            downloads.are_in(Some(context.to_owned()), folder.path());
+            fs::write(folder.path().join(format!("{guid}{UNFINISHED}")), "").unwrap();
+            fs::write(folder.path().join("other"), "").unwrap();
+        }
+        let found = unknown_in(downloads.folders(), &downloads);
+        let expected = folders.iter().zip(GUIDS);
+        let expected = expected
+            .map(|(folder, guid)| Unknown { folder: folder.path().to_owned(), guid: guid.to_owned() });
+        assert_eq!(found, expected.collect());
+        for unknown in found {
+            unknown.remove().await;
+        }
+        for folder in &folders {
+            let left: Vec<_> =
+                fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(left, ["other"]);
+        }
     }
 }

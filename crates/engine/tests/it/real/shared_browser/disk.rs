@@ -117,11 +117,12 @@ async fn a_download_without_end_is_stopped() {
 }
 
 /// Downloads of which the browser tells nobody, since their frame is gone when they begin, are removed; a neighbour's stay.
+/// That holds as well where each seat has an engine process, and with it a folder of downloads, of its own.
 #[tokio::test]
 async fn unannounced_downloads_are_removed() {
-    for kind in BROWSERS {
-        let browser = SharedBrowser::start(kind).await;
-        let (mut neighbour, mut hostile) = (browser.seat().await, browser.seat().await);
+    for (kind, own_node) in [(BROWSERS[0], false), (BROWSERS[1], false), (BROWSERS[0], true)] {
+        let browser = SharedBrowser::start_with(kind, |options| options.own_node = own_node).await;
+        let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
         download(&browser, &mut neighbour).await;
         hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
         let hides = "() => { const frame = document.createElement('iframe');
