@@ -8,7 +8,7 @@
 //! [`crate::observer`] where a browser is one session's.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -19,6 +19,10 @@ use serde_json::{Value, json};
 
 /// What a file takes at least: a page could also fill the disk with empty ones.
 const FILE_BYTES_MIN: u64 = 4096;
+
+/// How many of the downloads that were stopped as they began an account remembers. Each beginning is told twice, by the page
+/// and by the browser, and a few others may begin in between.
+const STOPPED_MAX: usize = 64;
 
 /// Whose downloads: those of a context by its id, or of the browser's default one.
 pub(crate) type ContextId = Option<String>;
@@ -33,25 +37,25 @@ pub(crate) struct Order {
 /// `Browser.downloadWillBegin`, and that of a page.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct WillBegin {
-    pub(crate) guid: String,
-    pub(crate) frame_id: String,
+struct WillBegin {
+    guid: String,
+    frame_id: String,
 }
 
 /// `Browser.downloadProgress`, and that of a page.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Progress {
-    pub(crate) guid: String,
+struct Progress {
+    guid: String,
     /// 0 where the server does not say.
-    pub(crate) total_bytes: f64,
-    pub(crate) received_bytes: f64,
-    pub(crate) state: DownloadState,
+    total_bytes: f64,
+    received_bytes: f64,
+    state: DownloadState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum DownloadState {
+enum DownloadState {
     InProgress,
     Completed,
     Canceled,
@@ -65,6 +69,7 @@ pub(crate) struct Downloads {
 
 #[derive(Default)]
 struct State {
+    /// The contexts that there are.
     accounts: HashMap<ContextId, Account>,
     /// By their GUIDs. Finished ones stay: their files do.
     downloads: HashMap<String, Download>,
@@ -81,8 +86,8 @@ struct Account {
     is_denied: bool,
     /// Stopped ones that were not told yet.
     stopped: u64,
-    /// The last one that was stopped as it began: each beginning is told twice.
-    last_stopped: String,
+    /// Those that were stopped as they began, the last ones of them.
+    stopped_at_once: VecDeque<String>,
 }
 
 struct Download {
@@ -92,8 +97,15 @@ struct Download {
 }
 
 impl Downloads {
+    /// Those of a browser that has its default context only.
     pub(crate) fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, state: Mutex::default() }
+        let accounts = HashMap::from([(None, Account::default())]);
+        Self { bytes_max, state: Mutex::new(State { accounts, ..State::default() }) }
+    }
+
+    /// A context is made.
+    pub(crate) fn open_account(&self, context: String) {
+        self.state().accounts.insert(Some(context), Account::default());
     }
 
     /// How much the files of one session may take.
@@ -105,18 +117,56 @@ impl Downloads {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A download begins. It may be told several times.
+    /// Whether an event of this name is one of a download's.
+    pub(crate) fn is_event(name: &str) -> bool {
+        matches!(
+            name,
+            "Page.downloadWillBegin"
+                | "Browser.downloadWillBegin"
+                | "Page.downloadProgress"
+                | "Browser.downloadProgress"
+        )
+    }
+
+    /// What the browser is to be told after an event. `context_of` says by its frame where a download is, or nothing if that
+    /// is not known.
+    pub(crate) fn event(
+        &self,
+        name: &str,
+        params: &str,
+        context_of: impl FnOnce(&str) -> Option<ContextId>,
+    ) -> Vec<Order> {
+        let orders = match name {
+            "Page.downloadWillBegin" | "Browser.downloadWillBegin" => {
+                serde_json::from_str::<WillBegin>(params).map(|begun| match context_of(&begun.frame_id) {
+                    Some(context) => self.begins(&begun.guid, &context),
+                    None => Vec::new(),
+                })
+            }
+            "Page.downloadProgress" | "Browser.downloadProgress" => {
+                serde_json::from_str(params).map(|progress| self.progress(&progress))
+            }
+            _ => return Vec::new(),
+        };
+        orders.unwrap_or_else(|error| {
+            tracing::warn!(event = name, %error, "cannot read an event of a download, which is not counted");
+            Vec::new()
+        })
+    }
+
+    /// A download begins. It may be told several times. One in a context that is gone ends with it.
     pub(crate) fn begins(&self, guid: &str, context: &ContextId) -> Vec<Order> {
         let mut state = self.state();
         if state.downloads.contains_key(guid) {
             return Vec::new();
         }
-        let account = state.accounts.entry(context.clone()).or_default();
+        let Some(account) = state.accounts.get_mut(context) else { return Vec::new() };
         if account.is_denied {
-            if account.last_stopped == guid {
+            if account.stopped_at_once.iter().any(|stopped| stopped == guid) {
                 return Vec::new();
             }
-            guid.clone_into(&mut account.last_stopped);
+            account.stopped_at_once.truncate(STOPPED_MAX - 1);
+            account.stopped_at_once.push_front(guid.to_owned());
             account.stopped += 1;
             // The browser cancels it by itself, unless it began before it was told to.
             return vec![cancel(guid, context)];
@@ -128,7 +178,7 @@ impl Downloads {
     }
 
     /// A download goes on, or has ended. One of whose beginning nobody heard is somebody else's.
-    pub(crate) fn progress(&self, progress: &Progress) -> Vec<Order> {
+    fn progress(&self, progress: &Progress) -> Vec<Order> {
         let mut state = self.state();
         let State { accounts, downloads, .. } = &mut *state;
         let Some(download) = downloads.get_mut(&progress.guid) else { return Vec::new() };
@@ -172,7 +222,7 @@ impl Downloads {
     /// Notes what the other files of a session take. Says what they take with its downloads.
     pub(crate) fn note_other_files(&self, context: &ContextId, bytes: u64) -> u64 {
         let mut state = self.state();
-        let account = state.accounts.entry(context.clone()).or_default();
+        let Some(account) = state.accounts.get_mut(context) else { return bytes };
         account.other_bytes = bytes;
         account.bytes.saturating_add(bytes)
     }
@@ -180,7 +230,7 @@ impl Downloads {
     /// The same where the files are all of them, downloads too.
     pub(crate) fn note_all_files(&self, context: &ContextId, bytes: u64) -> u64 {
         let mut state = self.state();
-        let account = state.accounts.entry(context.clone()).or_default();
+        let Some(account) = state.accounts.get_mut(context) else { return bytes };
         account.other_bytes = bytes.saturating_sub(account.bytes);
         account.bytes.saturating_add(account.other_bytes)
     }
@@ -191,14 +241,15 @@ impl Downloads {
         (count > 0).then_some(StoppedDownloads { count, bytes_max: self.bytes_max })
     }
 
-    /// A context is gone, and with it its downloads.
+    /// A context is gone, and with it its downloads. The default context goes on with another session, which begins with
+    /// nothing, in the same folder unless the browser is told another.
     pub(crate) fn forget(&self, context: &ContextId) {
         let mut state = self.state();
-        state.accounts.remove(context);
         state.downloads.retain(|_, download| download.context != *context);
-        // The default context is not gone: it goes on with another session, in the same folder unless it is told another.
-        if context.is_some() {
-            state.folders.remove(context);
+        state.accounts.remove(context);
+        match context {
+            Some(_) => drop(state.folders.remove(context)),
+            None => drop(state.accounts.insert(None, Account::default())),
         }
     }
 
@@ -241,6 +292,15 @@ mod tests {
         Some(name.to_owned())
     }
 
+    /// Those of a browser with the contexts `a` and `b`.
+    fn downloads() -> Downloads {
+        let downloads = Downloads::new(MAX);
+        for name in ["a", "b"] {
+            downloads.open_account(name.to_owned());
+        }
+        downloads
+    }
+
     fn progress(guid: &str, received: u32, total: u32, state: DownloadState) -> Progress {
         Progress { guid: guid.to_owned(), total_bytes: total.into(), received_bytes: received.into(), state }
     }
@@ -254,7 +314,7 @@ mod tests {
     /// below the quota is not noticed.
     #[test]
     fn many_downloads() {
-        let downloads = Downloads::new(MAX);
+        let downloads = downloads();
         let (a, b) = (context("a"), context("b"));
         for n in 0..4 {
             let guid = n.to_string();
@@ -273,17 +333,59 @@ mod tests {
         assert_eq!(orders[0], deny("a"));
         assert!(orders.contains(&cancel("4", &a)) && orders.contains(&cancel("5", &a)), "{orders:?}");
         // What was on its way meanwhile.
-        assert_eq!(downloads.begins("6", &a), [cancel("6", &a)]);
-        assert_eq!(downloads.begins("6", &a), []);
-        assert_eq!(downloads.take_stopped(&a), Some(StoppedDownloads { count: 3, bytes_max: MAX }));
+        for guid in ["6", "7"] {
+            assert_eq!(downloads.begins(guid, &a), [cancel(guid, &a)]);
+        }
+        for guid in ["6", "7"] {
+            assert_eq!(downloads.begins(guid, &a), [], "it was told by the page already");
+        }
+        assert_eq!(downloads.take_stopped(&a), Some(StoppedDownloads { count: 4, bytes_max: MAX }));
         assert_eq!(downloads.take_stopped(&a), None, "it is told once");
 
         assert_eq!(downloads.begins("b", &b), []);
         assert_eq!(downloads.progress(&progress("b", 1_000_000, 0, DownloadState::Completed)), []);
         assert_eq!(downloads.take_stopped(&b), None);
+    }
+
+    /// What is told of a context that is gone has no effect, and leaves nothing behind. The default context begins anew.
+    #[test]
+    fn forgotten_contexts() {
+        let downloads = downloads();
+        let (a, b) = (context("a"), context("b"));
+        for (guid, whose) in [("0", &a), ("1", &b), ("2", &None)] {
+            assert_eq!(downloads.begins(guid, whose), []);
+        }
         downloads.forget(&a);
-        assert!(!downloads.know("0") && downloads.know("b"));
-        assert_eq!(downloads.begins("7", &a), [], "a context that is made anew begins with nothing");
+        assert!(!downloads.know("0") && downloads.know("1"));
+        assert_eq!(downloads.begins("3", &a), []);
+        assert_eq!(downloads.progress(&progress("3", u32::MAX, 0, DownloadState::InProgress)), []);
+        assert_eq!((downloads.note_other_files(&a, 5), downloads.note_all_files(&a, 5)), (5, 5));
+        assert!(!downloads.know("3") && !downloads.state().accounts.contains_key(&a));
+
+        assert_eq!(downloads.note_other_files(&None, 5), FILE_BYTES_MIN + 5);
+        downloads.forget(&None);
+        assert_eq!(downloads.note_other_files(&None, 5), 5);
+        assert!(!downloads.know("2") && downloads.know("1"));
+    }
+
+    /// An event is read by its name, whatever else it has in it. One that cannot be read has no effect.
+    #[test]
+    fn events() {
+        let downloads = downloads();
+        let whole = json!({
+            "guid": "x", "frameId": "F", "totalBytes": u32::MAX, "receivedBytes": 0, "state": "inProgress",
+        });
+        let told = |name: &str, params: &Value| {
+            assert!(Downloads::is_event(name));
+            downloads.event(name, &params.to_string(), |frame| (frame == "F").then(|| context("a")))
+        };
+        assert_eq!(told("Browser.downloadWillBegin", &json!({ "guid": "y", "frameId": "G" })), []);
+        assert!(!downloads.know("y"), "nobody knows whose it is");
+        assert_eq!(told("Browser.downloadWillBegin", &whole), []);
+        assert!(downloads.know("x"));
+        assert_eq!(told("Browser.downloadProgress", &json!({ "guid": "x" })), []);
+        assert_eq!(told("Page.downloadProgress", &whole), [deny("a"), cancel("x", &context("a"))]);
+        assert!(!Downloads::is_event("Page.frameNavigated"));
     }
 
     /// One without end is stopped by what it has brought, one that says its size before it has brought anything, and
@@ -291,7 +393,7 @@ mod tests {
     #[test]
     fn sizes() {
         let a = context("a");
-        let endless = Downloads::new(MAX);
+        let endless = downloads();
         endless.begins("x", &a);
         assert_eq!(endless.progress(&progress("x", 1_000_000, 0, DownloadState::InProgress)), []);
         assert_eq!(
@@ -299,15 +401,15 @@ mod tests {
             [deny("a"), cancel("x", &a)]
         );
 
-        let large = Downloads::new(MAX);
+        let large = downloads();
         large.begins("x", &a);
         assert_eq!(large.progress(&progress("x", 0, u32::MAX, DownloadState::InProgress)).len(), 2);
 
-        let empty = Downloads::new(MAX);
+        let empty = downloads();
         let begun = (0..1000).find(|n: &u32| !empty.begins(&n.to_string(), &a).is_empty());
         assert_eq!(begun, Some(256));
 
-        let cancelled = Downloads::new(MAX);
+        let cancelled = downloads();
         for n in 0..1000 {
             let guid = n.to_string();
             assert_eq!(cancelled.begins(&guid, &a), []);
@@ -321,7 +423,7 @@ mod tests {
     #[test]
     fn claimed_sizes() {
         let a = context("a");
-        let downloads = Downloads::new(MAX);
+        let downloads = downloads();
         let claims = |guid: &str, state| Progress {
             guid: guid.to_owned(),
             total_bytes: 9_223_372_036_854_775_807.0,
@@ -343,7 +445,7 @@ mod tests {
     /// Each context has a folder, which may be that of others as well. It is forgotten with its context.
     #[test]
     fn folders() {
-        let downloads = Downloads::new(MAX);
+        let downloads = downloads();
         let folders = |names: &[&str]| names.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
         assert_eq!(downloads.folders(), folders(&[]));
         for (name, folder) in [("a", "/1"), ("b", "/2"), ("c", "/2")] {
@@ -363,7 +465,7 @@ mod tests {
     /// The other files of a session count as well; downloads of which nobody knows whose they are do not.
     #[test]
     fn other_files() {
-        let downloads = Downloads::new(MAX);
+        let downloads = downloads();
         let a = context("a");
         assert_eq!(downloads.note_other_files(&a, MAX), MAX);
         assert_eq!(downloads.begins("x", &a), [deny("a"), cancel("x", &a)]);

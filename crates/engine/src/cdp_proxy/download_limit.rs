@@ -10,9 +10,9 @@ use serde::Deserialize;
 
 use super::{
     Out,
-    message::{Attached, Envelope, OwnIds, call, params, read},
+    message::{Attached, Envelope, OwnIds, call, read},
 };
-use crate::downloads::{ContextId, Downloads, Order, Progress, WillBegin};
+use crate::downloads::{ContextId, Downloads, Order};
 
 pub(super) struct DownloadLimit {
     downloads: Arc<Downloads>,
@@ -44,6 +44,11 @@ impl DownloadLimit {
         }
     }
 
+    /// The engine has made a context.
+    pub(super) fn made(&self, context: &str) {
+        self.downloads.open_account(context.to_owned());
+    }
+
     /// A context is gone.
     pub(super) fn forget(&self, context: &str) {
         self.downloads.forget(&Some(context.to_owned()));
@@ -64,19 +69,15 @@ impl DownloadLimit {
 
     /// What the browser is to be told after this event.
     pub(super) fn event(&self, name: &str, text: &Text, ids: &mut OwnIds) -> Vec<Out> {
-        let orders = match name {
-            "Page.downloadWillBegin" | "Browser.downloadWillBegin" => match params::<WillBegin>(text) {
-                Some((session, begun)) => match self.context(session.as_deref(), &begun.frame_id) {
-                    Some(context) => self.downloads.begins(&begun.guid, &context),
-                    None => Vec::new(),
-                },
-                None => Vec::new(),
-            },
-            "Page.downloadProgress" | "Browser.downloadProgress" => params::<Progress>(text)
-                .map(|(_, progress)| self.downloads.progress(&progress))
-                .unwrap_or_default(),
-            _ => return Vec::new(),
+        if !Downloads::is_event(name) {
+            return Vec::new();
+        }
+        let Ok(Envelope { session, params: Some(params), .. }) = serde_json::from_str(text) else {
+            tracing::warn!(event = name, "cannot read an event of a download, which is not counted");
+            return Vec::new();
         };
+        let context_of = |frame: &str| self.context(session.as_deref(), frame);
+        let orders = self.downloads.event(name, params.get(), context_of);
         let tell = |Order { method, params }: Order| Out::ToBrowser(call(ids.next(), None, method, &params));
         orders.into_iter().map(tell).collect()
     }

@@ -219,7 +219,9 @@ impl Filter {
                     return vec![Out::ToEngine(refusal(id, session_of(&text), &why))];
                 }
                 Kind::Answer(id) => {
-                    contexts.answered(id, &text);
+                    if let (Some(made), Some(downloads)) = (contexts.answered(id, &text), &self.downloads) {
+                        downloads.made(&made);
+                    }
                     let then = clipboard.engine_is_answered(id, &mut self.ids);
                     return std::iter::once(Out::ToEngine(text)).chain(then).collect();
                 }
@@ -451,5 +453,35 @@ mod tests {
             &json!({ "id": 6, "method": "Target.disposeBrowserContext", "params": { "browserContextId": "C2" } }),
         );
         assert_eq!(asked(&browser(&mut filter, &attached("S4", "C2"))), left, "it is no longer its own");
+    }
+    /// Downloads in a context that the engine made are counted until it disposes of it, and stopped when they are too much.
+    #[test]
+    fn downloads_of_own_contexts() {
+        let downloads = Arc::new(Downloads::new(1 << 20));
+        let mut filter = Filter::new(&Targets::OwnContexts, Some(downloads.clone()));
+        engine(&mut filter, &json!({ "id": 5, "method": "Target.createBrowserContext" }));
+        browser(&mut filter, &json!({ "id": 5, "result": { "browserContextId": "C" } }));
+        browser(&mut filter, &attached("S", "C"));
+        let says = |filter: &mut Filter, event: &str, guid: &str| {
+            let params = json!({
+                "guid": guid, "frameId": "S", "url": "http://a/", "suggestedFilename": "x",
+                "totalBytes": 2 << 20, "receivedBytes": 0, "state": "inProgress",
+            });
+            let message = json!({ "method": format!("Page.{event}"), "params": params, "sessionId": "S" });
+            let mut out = browser(filter, &message);
+            assert_eq!(
+                out.remove(0),
+                Out::ToEngine(message.to_string().into()),
+                "the engine hears of it first"
+            );
+            asked(&out)
+        };
+        assert!(says(&mut filter, "downloadWillBegin", "x").is_empty());
+        let stop = ["Browser.setDownloadBehavior", "Browser.cancelDownload"];
+        assert_eq!(says(&mut filter, "downloadProgress", "x"), stop);
+        let dispose = json!({ "browserContextId": "C" });
+        engine(&mut filter, &json!({ "id": 6, "method": "Target.disposeBrowserContext", "params": dispose }));
+        assert!(says(&mut filter, "downloadWillBegin", "y").is_empty());
+        assert!(!downloads.know("x") && !downloads.know("y"));
     }
 }

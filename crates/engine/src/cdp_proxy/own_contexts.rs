@@ -54,13 +54,15 @@ impl OwnContexts {
         }
     }
 
-    /// The browser answers a call of the engine's.
-    pub(super) fn answered(&mut self, id: u32, text: &Text) {
-        if self.making.remove(&id)
-            && let Ok(answer) = serde_json::from_str::<Envelope<'_>>(text)
-        {
-            self.contexts.extend(read::<Made>(answer.result).and_then(|made| made.browser_context_id));
+    /// The browser answers a call of the engine's. Says which context it has made.
+    pub(super) fn answered(&mut self, id: u32, text: &Text) -> Option<String> {
+        if !self.making.remove(&id) {
+            return None;
         }
+        let answer: Envelope<'_> = serde_json::from_str(text).ok()?;
+        let made = read::<Made>(answer.result)?.browser_context_id?;
+        self.contexts.insert(made.clone());
+        Some(made)
     }
 
     /// Whether a context has as many tabs as it may have.

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{Contexts, Scope, Watched, crashes::Crashes};
-use crate::downloads::{Downloads, Order, Progress, WillBegin};
+use crate::downloads::{Downloads, Order};
 
 pub(super) enum Command {
     /// Answered with `None` by a browser that is too slow.
@@ -261,7 +261,7 @@ impl Task {
                 }
             }
             "Fetch.requestPaused" => self.refuse(event),
-            "Browser.downloadWillBegin" | "Browser.downloadProgress" => self.download(event),
+            name if Downloads::is_event(name) => self.download(event),
             _ => {}
         }
     }
@@ -269,14 +269,7 @@ impl Task {
     /// Stops downloads that are too much.
     fn download(&mut self, event: &Event) {
         let Some(downloads) = &self.downloads else { return };
-        let params = event.params.get();
-        let orders = if let Ok(progress) = serde_json::from_str::<Progress>(params) {
-            downloads.progress(&progress)
-        } else if let Ok(WillBegin { guid, .. }) = serde_json::from_str(params) {
-            downloads.begins(&guid, &None)
-        } else {
-            return;
-        };
+        let orders = downloads.event(&event.method, event.params.get(), |_| Some(None));
         if orders.is_empty() {
             return;
         }

@@ -208,9 +208,15 @@ impl Shared {
     /// Makes sure that nothing is left of what a seat did: the context is gone, or the tabs of the default one are, or
     /// the seat's own.
     pub(super) async fn give_up(&self, context: Context) {
-        if let (Some(downloads), Some(account)) = (&self.downloads, self.download_account(&context)) {
+        let account = self.download_account(&context);
+        self.close_context(context).await;
+        // Whatever began until now is gone as well.
+        if let (Some(downloads), Some(account)) = (&self.downloads, account) {
             downloads.forget(&account);
         }
+    }
+
+    async fn close_context(&self, context: Context) {
         let scope = match context {
             Context::Whole(Scope::Context(id)) if self.engine.options.isolated => {
                 return self.observer.dispose(&id).await;

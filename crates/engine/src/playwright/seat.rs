@@ -257,6 +257,7 @@ impl PlaywrightSeat {
             && let Some(context) = self.context.take()
         {
             self.instance.give_up(context).await;
+            self.disk_look.account = None;
             self.view.send_replace(View::default());
         } else {
             self.instance.observer.refresh().await;
