@@ -80,8 +80,9 @@ settings! {
         /// A session older than this is closed even while it is used.
         "sessions.max_lifetime" max_lifetime: Option<Duration> = None => Or("off", Span::POSITIVE), Limit;
         /// How much disk space the files of a session may take: downloads, and what its tools write. Over it the session's
-        /// downloads are stopped and tools that write files are refused. What pages store in a browser's profile on disk
-        /// may take as much again, but in a profile that stays as much as the browser allows.
+        /// downloads are stopped and tools that write files are refused. Traces, and videos while they are recorded, do
+        /// not count. Pages may store as much again in a temporary profile. A profile that stays has the browser's own
+        /// quota.
         "sessions.disk_bytes_max" disk_bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
     }
 
