@@ -69,7 +69,7 @@ fn missing_count(name: &str, draft: &Draft, drafts: &BTreeMap<String, Draft>) ->
     let by = &draft.declared_by;
     let mut hint = format!("add `{}`", spell(by.is_in_file(), name, None, Key::Instances));
     if let Some(replaced) = &draft.replaces {
-        hint += &format!("; variables replace the whole pool of a file, here {replaced}");
+        hint += &format!("; variables replace the whole pool of a file, here {}", replaced.declared_by);
     }
     // `A_LEASE_TIMEOUT` is the key `LEASE_TIMEOUT` of pool `A`, even when `A_LEASE` is a pool.
     if let Some(longer) =

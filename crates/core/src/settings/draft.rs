@@ -26,8 +26,8 @@ pub(super) struct Drafts {
 pub(super) struct Draft {
     /// What mentioned it first.
     pub declared_by: Site,
-    /// What mentioned the pool of a file that this one replaces.
-    pub replaces: Option<Site>,
+    /// The pool of a file that this one replaces.
+    pub replaces: Option<Box<Self>>,
     /// Guarded values of that pool, which would be gone because a `.env` says so. An untrusted file may not set such
     /// values, so these are the user's own.
     pub robs: Vec<Site>,
@@ -101,7 +101,7 @@ impl Drafts {
                 if draft.is_of_dotenv() {
                     draft.robs = replaced.guarded();
                 }
-                draft.replaces = Some(replaced.declared_by);
+                draft.replaces = Some(Box::new(replaced));
             }
             drafts.insert(name, draft);
         }
@@ -115,6 +115,19 @@ impl Draft {
         match instance {
             None => &mut self.own,
             Some(id) => self.instances.entry(id).or_insert_with(|| Layer::new(site)),
+        }
+    }
+
+    /// Takes from the file's pool that it replaces what it does not say itself, if it makes no pool alone.
+    pub(super) fn complete(&mut self) {
+        let Some(replaced) = self.replaces.take().filter(|_| self.count.is_none()) else { return };
+        self.count = replaced.count;
+        if !self.own.sites.contains_key(Key::IsDefault.name()) {
+            self.is_default = replaced.is_default;
+        }
+        self.own.complete(&replaced.own);
+        for (id, layer) in &replaced.instances {
+            self.layer(Some(*id), &layer.declared_by).complete(layer);
         }
     }
 
@@ -169,6 +182,21 @@ impl Layer {
 
     pub(super) fn set(&mut self, setting: &Setting, given: Given<'_>) -> Result<(), Wrong> {
         (setting.set)(&mut self.values, given)
+    }
+
+    /// Takes from `other` what was not said here.
+    fn complete(&mut self, other: &Self) {
+        for (name, site) in &other.sites {
+            if self.sites.contains_key(name) {
+                continue;
+            }
+            match Key::find(name) {
+                Some(Key::Setting(setting)) => (setting.copy)(&other.values, &mut self.values),
+                Some(Key::Alias) => self.alias.clone_from(&other.alias),
+                _ => {}
+            }
+            self.sites.insert(name, site.clone());
+        }
     }
 
     /// `pool` with this level's values over it.

@@ -4,6 +4,10 @@
 //! What the user's own sources say is resolved once more without the others, and each value of both is compared: in
 //! `[pool]` and all other tables, in each declared pool, and in each of its instances. So it does not matter by which
 //! way, or on which level, a limit would be lifted. Called by `resolve()`.
+//!
+//! The user's own sources need not declare a pool whole: a folder may add the number of instances, or the pool itself. What
+//! the user has said of such a pool holds like everything else. For the rest it is a pool that the folder adds, and is held
+//! to the limits of all pools and browsers of the user, because agents choose between pools.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +28,8 @@ pub(super) fn loosened(resolved: &Resolved, sources: &Sources) -> Vec<Problem> {
     if sources.dotenv.is_none() && sources.files.iter().all(|file| file.trusted) {
         return Vec::new();
     }
-    let (own, _) = merge(&sources.own());
+    let (mut own, _) = merge(&sources.own());
+    own.complete_from_files();
     let common = compose::global(&own);
     let mut check =
         Check { own: &own, resolved, sources, common, told: BTreeSet::new(), problems: Vec::new() };
@@ -50,15 +55,24 @@ struct Check<'a> {
     problems: Vec<Problem>,
 }
 
-impl Check<'_> {
+/// A declared pool, or one of its instances, as all sources have it.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    pool: &'a str,
+    instance: Option<usize>,
+    draft: &'a Draft,
+}
+
+impl<'a> Check<'a> {
     /// A setting as it stands in its own table, for all pools if it is one of `[pool]`.
     fn of_all(&mut self, setting: &'static Setting) {
         let (own, now) = (&self.own.settings, &self.resolved.settings);
         let Some(holder) = self.holder(setting, self.own.origin(setting.key)) else { return };
         if !setting.is_as_strict(own, now) {
-            let holds = holder.holds(&setting.show(own));
+            let rule = holder.rule(&setting.show(own));
             let place = self.resolved.origin(setting.key).to_string();
-            self.tell(setting.key.to_owned(), place, holds, self.sources.instead(setting));
+            let instead = self.sources.instead(setting);
+            self.tell(setting.key.to_owned(), changed(setting, own, now), place, rule, instead);
         }
     }
 
@@ -68,59 +82,82 @@ impl Check<'_> {
         if !draft.robs.is_empty() {
             return;
         }
-        let own = self.own.settings.pools.iter().find(|own| own.name == pool.name);
-        if own.is_none() {
-            self.added(pool, draft);
-        }
         self.declaration(&pool.name, draft);
-        let base = own.map_or_else(|| self.common.clone(), |own| own.common.clone());
-        self.values(draft, &pool.name, None, &base, &pool.common);
-        for (id, instance) in pool.instances.iter().enumerate() {
-            let own = own.and_then(|own| own.instances.get(id)).map_or(&base, |own| &own.pool);
-            self.values(draft, &pool.name, Some(id), own, &instance.pool);
+        let instances = pool.instances.iter().enumerate().map(|(id, instance)| (Some(id), &instance.pool));
+        for (instance, now) in std::iter::once((None, &pool.common)).chain(instances) {
+            self.values(Subject { pool: &pool.name, instance, draft }, now);
         }
     }
 
     /// The values of a pool, or of one of its instances.
-    fn values(&mut self, draft: &Draft, pool: &str, instance: Option<usize>, own: &Pool, now: &Pool) {
-        let (own, now) = (Settings::around(own.clone()), Settings::around(now.clone()));
+    fn values(&mut self, subject: Subject<'_>, now: &Pool) {
+        let Subject { pool, instance, .. } = subject;
+        let (own, now) = (Settings::around(self.own_values(pool, instance)), Settings::around(now.clone()));
+        let is_declared = self.own.drafts().get(pool).is_some_and(|own| own.count.is_some());
         for setting in SETTINGS.iter().filter(|setting| setting.is_of_pools() && setting.is_limit()) {
             let (level, origin) = self.own.pool_origin(pool, instance, setting.name());
-            let Some(holder) = self.holder(setting, origin) else { continue };
-            if setting.is_as_strict(&own, &now) {
+            if level < Level::Pool && !is_declared {
+                self.added(subject, setting, &now);
                 continue;
             }
-            let resolved = self.resolved;
-            let site = resolved
-                .site(pool, instance, setting.name())
-                .or_else(|| resolved.site(pool, None, setting.name()));
+            let Some(holder) = self.holder(setting, origin) else { continue };
+            let site = self.site(subject, setting);
             // What changes it for all pools was told above.
-            if site.is_some() || level >= Level::Pool {
-                let holds = holder.holds(&setting.show(&own));
-                self.tell_of_pool(draft, pool, instance, Key::Setting(setting), site, holds);
+            let is_told = level < Level::Pool && site.is_none();
+            if !setting.is_as_strict(&own, &now) && !is_told {
+                let rule = holder.rule(&setting.show(&own));
+                self.tell_of_pool(subject, Key::Setting(setting), site, changed(setting, &own, &now), rule);
             }
         }
+    }
+
+    /// What the user's own sources make of a pool, or of one of its instances, also where they do not say how many
+    /// instances there are.
+    fn own_values(&self, pool: &str, instance: Option<usize>) -> Pool {
+        let Some(draft) = self.own.drafts().get(pool) else { return self.common.clone() };
+        let common = draft.own.over(self.common.clone());
+        match instance.and_then(|id| draft.instances.get(&id)) {
+            Some(layer) => layer.over(common),
+            None => common,
+        }
+    }
+
+    /// What sets a value now, for the instance or for its pool.
+    fn site(&self, subject: Subject<'_>, setting: &Setting) -> Option<&'a Site> {
+        let Subject { pool, instance, .. } = subject;
+        let own = self.resolved.site(pool, instance, setting.name());
+        own.or_else(|| self.resolved.site(pool, None, setting.name()))
     }
 
     /// What only a declaration has: how many instances there are, and which of them a call gets.
     fn declaration(&mut self, pool: &str, draft: &Draft) {
         let Some(own) = self.own.drafts().get(pool) else { return };
-        let count = own.count.filter(|count| draft.count.is_some_and(|now| now > *count));
-        let is_default = Some(own.is_default).filter(|own| draft.is_default != *own);
-        let aliases = own.instances.iter().filter_map(|(id, layer)| {
+        let mut lost = Vec::new();
+        if let (Some(own), Some(now)) = (own.count, draft.count)
+            && now > own
+        {
+            lost.push((None, Key::Instances, own.to_string(), format!("raised to `{now}`")));
+        }
+        if own.is_default != draft.is_default {
+            let now = format!("changed to `{}`", draft.is_default);
+            lost.push((None, Key::IsDefault, own.is_default.to_string(), now));
+        }
+        for (id, layer) in &own.instances {
             let now = draft.instances.get(id).and_then(|layer| layer.alias.as_ref());
-            layer.alias.clone().filter(|alias| now != Some(alias)).map(|alias| (Some(*id), Key::Alias, alias))
-        });
-        let changed = count
-            .map(|count| (None, Key::Instances, count.to_string()))
-            .into_iter()
-            .chain(is_default.map(|own| (None, Key::IsDefault, own.to_string())))
-            .chain(aliases);
-        for (instance, key, value) in changed {
+            if let Some(alias) = layer.alias.as_ref().filter(|alias| now != Some(alias)) {
+                let now = now.map_or_else(
+                    || "removed".to_owned(),
+                    |now| format!("changed to `{}`", now.escape_debug()),
+                );
+                lost.push((Some(*id), Key::Alias, alias.clone(), now));
+            }
+        }
+        for (instance, key, value, now) in lost {
             if let Some(site) = self.own.site(pool, instance, key.name()) {
-                let holds = Holder::Itself(site.origin.clone()).holds(&value);
+                let rule = Holder::Itself(site.origin.clone()).rule(&value);
                 let site = self.resolved.site(pool, instance, key.name());
-                self.tell_of_pool(draft, pool, instance, key, site, holds);
+                let refused = format!("{now} {BY_FOLDER}");
+                self.tell_of_pool(Subject { pool, instance, draft }, key, site, refused, rule);
             }
         }
     }
@@ -130,6 +167,11 @@ impl Check<'_> {
         if *origin != Origin::Default {
             return Some(Holder::Itself(origin.clone()));
         }
+        self.other(setting)
+    }
+
+    /// A setting that was written for the user's value of this one.
+    fn other(&self, setting: &Setting) -> Option<Holder> {
         let Guard::LimitWith(others) = setting.guard else { return None };
         let defaults = Settings::defaults(self.own.settings.data_dir.clone());
         let mut others = others.iter().filter_map(|key| find(key));
@@ -137,45 +179,99 @@ impl Check<'_> {
         Some(Holder::Other(other.key, self.own.origin(other.key).clone()))
     }
 
-    /// Checks a pool that the working directory adds to the user's own. Agents choose between pools, so its limits must be
-    /// as strict as those of each of the user's pools.
-    fn added(&mut self, pool: &DeclaredPool, draft: &Draft) {
-        let own = self.own;
-        let levels = |pool: &DeclaredPool| {
-            let instances = pool.instances.iter().enumerate();
-            let instances =
-                instances.map(|(id, instance)| (Some(id), Settings::around(instance.pool.clone())));
-            std::iter::once((None, Settings::around(pool.common.clone())))
-                .chain(instances)
-                .collect::<Vec<_>>()
+    /// A value of a pool that the working directory adds to the user's own, and of which the user has not said it. It must be
+    /// as strict as the user's limit on every pool and browser.
+    fn added(&mut self, subject: Subject<'_>, setting: &'static Setting, now: &Settings) {
+        let limits = self.limits(setting);
+        let site = self.site(subject, setting);
+        let broken = limits.iter().find(|limit| {
+            // What changes it for all pools was told above.
+            let is_told = limit.is_global && site.is_none();
+            !is_told && !setting.is_as_strict(&limit.values, now)
+        });
+        let rule = match (broken, self.other(setting)) {
+            (Some(limit), _) => {
+                let differs = |other: &&Limit| {
+                    let (one, other) = (&limit.values, &other.values);
+                    !setting.is_as_strict(one, other) && !setting.is_as_strict(other, one)
+                };
+                let other = limits.iter().find(differs).map_or_else(String::new, |other| {
+                    format!(" and {}, so no value is as strict as both", other.set_to(setting))
+                });
+                format!("you set {}{other}", limit.set_to(setting))
+            }
+            (None, Some(holder)) => {
+                let used = self.used(setting);
+                let is_told =
+                    site.is_none() && !setting.is_as_strict(&self.own.settings, &self.resolved.settings);
+                if is_told || used.iter().any(|used| setting.is_same(used, now)) {
+                    return;
+                }
+                let used: BTreeSet<_> = used.iter().map(|used| setting.show(used)).collect();
+                holder.rule(&used.into_iter().collect::<Vec<_>>().join("` and `"))
+            }
+            (None, None) => return,
         };
-        for mine in &own.settings.pools {
-            for (of, limited) in levels(mine) {
-                for setting in SETTINGS.iter().filter(|setting| setting.guard == Guard::Limit) {
-                    let Some(limit) = own.site(&mine.name, of, setting.name()) else { continue };
-                    for (id, now) in levels(pool) {
-                        if !setting.is_as_strict(&limited, &now) {
-                            let site = self.resolved.site(&pool.name, id, setting.name());
-                            let holds = format!("{limit} is `{}`", setting.show(&limited));
-                            self.tell_of_pool(draft, &pool.name, id, Key::Setting(setting), site, holds);
-                        }
-                    }
+        let refused = format!("`{}` in a pool that a file in the working directory adds", setting.show(now));
+        self.tell_of_pool(subject, Key::Setting(setting), site, refused, rule);
+    }
+
+    /// Where the user has limited a setting: for all pools, for a pool, an instance or a browser. What is a limit only by
+    /// another setting, such as the engine by the lists of tools, is none by being that of one pool; see `used`.
+    fn limits(&self, setting: &Setting) -> Vec<Limit> {
+        let mut limits = Vec::new();
+        let origin = self.own.origin(setting.key);
+        if *origin != Origin::Default {
+            let site = Site { name: setting.key.to_owned(), origin: origin.clone() };
+            let values = Settings::around(self.common.clone());
+            limits.push(Limit { site, values, is_global: true });
+        }
+        if setting.guard != Guard::Limit {
+            return limits;
+        }
+        for (pool, draft) in self.own.drafts() {
+            for instance in std::iter::once(None).chain(draft.instances.keys().map(|id| Some(*id))) {
+                if let Some(site) = self.own.site(pool, instance, setting.name()) {
+                    let values = Settings::around(self.own_values(pool, instance));
+                    limits.push(Limit { site: site.clone(), values, is_global: false });
                 }
             }
         }
+        for (draft, browser) in self.own.browser_drafts().iter().zip(&self.own.settings.browsers) {
+            if let Some(site) = draft.own.sites.get(setting.name()) {
+                let values = Settings::around(browser.pool.clone());
+                limits.push(Limit { site: site.clone(), values, is_global: false });
+            }
+        }
+        limits
     }
 
-    /// `site` is what sets it now; there is none where a `.env` replaces a whole pool.
+    /// The values of a setting that the user's own pools and browsers have, or the built-in pool where there are none.
+    fn used(&self, setting: &Setting) -> Vec<Settings> {
+        let says = |draft: &Draft| draft.count.is_some() || draft.own.sites.contains_key(setting.name());
+        let pools = self.own.drafts().iter().filter(|(_, draft)| says(draft));
+        let pools = pools.map(|(pool, _)| self.own_values(pool, None));
+        let browsers = self.own.settings.browsers.iter().map(|browser| browser.pool.clone());
+        let mut used: Vec<_> = pools.chain(browsers).map(Settings::around).collect();
+        if used.is_empty() {
+            used.push(Settings::around(self.common.clone()));
+        }
+        used
+    }
+
+    /// `site` is what sets it now; there is none where the pool is added, or replaced by a `.env`, and leaves it out.
     fn tell_of_pool(
         &mut self,
-        draft: &Draft,
-        pool: &str,
-        instance: Option<usize>,
+        subject: Subject<'_>,
         key: Key,
         site: Option<&Site>,
-        holds: String,
+        refused: String,
+        rule: String,
     ) {
-        let by = site.unwrap_or(&draft.declared_by);
+        let Subject { pool, instance, draft } = subject;
+        // The number of instances is what makes a pool of a declaration.
+        let made_by = draft.own.sites.get(Key::Instances.name()).unwrap_or(&draft.declared_by);
+        let by = site.unwrap_or(made_by);
         // An instance that says nothing itself has what its pool has.
         let id = instance.filter(|_| matches!(key, Key::Alias)).map(|id| id.to_string());
         let name = match site {
@@ -184,12 +280,41 @@ impl Check<'_> {
         };
         let place = by.place().unwrap_or_else(|| by.name.clone());
         let instead = self.sources.instead_in_pool(&name, by);
-        self.tell(name, place, holds, instead);
+        self.tell(name, refused, place, rule, instead);
     }
 
-    fn tell(&mut self, key: String, place: String, holds: String, instead: String) {
+    fn tell(&mut self, key: String, refused: String, place: String, rule: String, instead: String) {
         if self.told.insert((key.clone(), place.clone())) {
-            self.problems.push(Problem::Limited { key, place, holds, instead });
+            self.problems.push(Problem::Limited { key, refused, place, rule, instead });
+        }
+    }
+}
+
+const BY_FOLDER: &str = "by a file in the working directory";
+
+/// What a file may not do with a setting, to stand after "may not be".
+fn changed(setting: &Setting, own: &Settings, now: &Settings) -> String {
+    let is_raised = (setting.amount)(own).is_some() && (setting.amount)(now).is_some();
+    let verb = if is_raised { "raised" } else { "changed" };
+    format!("{verb} to `{}` {BY_FOLDER}", setting.show(now))
+}
+
+/// A limit that the user has set somewhere, with the values that hold there.
+struct Limit {
+    site: Site,
+    values: Settings,
+    /// Whether it was set for all pools.
+    is_global: bool,
+}
+
+impl Limit {
+    /// What was set to what, and where, to stand after "you set".
+    fn set_to(&self, setting: &Setting) -> String {
+        let Site { name, origin } = &self.site;
+        let value = setting.show(&self.values);
+        match origin.to_string() {
+            from if from == *name => format!("`{name}` to `{value}`"),
+            from => format!("`{name}` to `{value}` (from {from})"),
         }
     }
 }
@@ -203,13 +328,11 @@ enum Holder {
 }
 
 impl Holder {
-    /// What holds, for a message; `value` is the limit's own.
-    fn holds(&self, value: &str) -> String {
+    /// Why the change is refused, for a message; `value` is the limit's own.
+    fn rule(&self, value: &str) -> String {
         match self {
-            Self::Itself(origin) => format!("it is `{value}` (from {origin})"),
-            Self::Other(key, origin) => {
-                format!("it is `{value}`, and `{key}` (from {origin}) was written for that")
-            }
+            Self::Itself(origin) => format!("you set `{value}` (from {origin})"),
+            Self::Other(key, origin) => format!("your `{key}` (from {origin}) names tools of `{value}`"),
         }
     }
 }

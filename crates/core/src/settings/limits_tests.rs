@@ -4,15 +4,13 @@
 use super::{
     ConfigFile, EngineKind, Guard, SETTINGS, Setting, Settings, Sources,
     declare::Reach,
+    problem::Problem,
     resolve,
     resolve::{
         merge,
         tests::{dotenv, environment, file, problems, sources},
     },
 };
-
-const NOT_CHANGED: &str = "may not be changed by a file in the working directory";
-const NOT_SET: &str = "may not be set by a file in the working directory";
 
 /// Two values of each setting, as TOML: the user's, and one that a folder would have instead. Of numbers the second is the
 /// higher.
@@ -106,10 +104,16 @@ fn ways(setting: &Setting, mine: &str, value: &str) -> Vec<Sources> {
     ways
 }
 
-/// How often a configuration is refused with these words.
-fn count(sources: &Sources, words: &str) -> usize {
+/// How often a configuration is refused because a folder sets what is guarded.
+fn guarded(sources: &Sources) -> usize {
     let Err(problems) = resolve(sources) else { return 0 };
-    problems.0.iter().filter(|problem| problem.to_string().contains(words)).count()
+    problems.0.iter().filter(|problem| matches!(problem, Problem::Guarded { .. })).count()
+}
+
+/// How often a configuration is refused because a folder loosens a limit.
+fn loosened(sources: &Sources) -> usize {
+    let Err(problems) = resolve(sources) else { return 0 };
+    problems.0.iter().filter(|problem| matches!(problem, Problem::Limited { .. })).count()
 }
 
 /// Every setting, by every way of a folder: guarded ones are refused, limits that the user has set hold, and what is open
@@ -120,7 +124,7 @@ fn every_setting_by_every_way() {
         let (mine, theirs) = values(setting);
         let said = format!("{} = {mine}", setting.key);
         for (at, way) in ways(setting, &said, theirs).iter().enumerate() {
-            let found = (count(way, NOT_SET), count(way, NOT_CHANGED));
+            let found = (guarded(way), loosened(way));
             let expected = match setting.guard {
                 Guard::Guarded => (1, 0),
                 Guard::Limit | Guard::LimitWith(_) => (0, 1),
@@ -131,13 +135,7 @@ fn every_setting_by_every_way() {
         // What the user has not set, or sets the same, a folder may set.
         for (mine, value) in [("", theirs), (said.as_str(), mine)] {
             for way in ways(setting, mine, value) {
-                assert_eq!(
-                    count(&way, NOT_CHANGED),
-                    0,
-                    "{} = {value}: {:?}",
-                    setting.key,
-                    resolve(&way).err()
-                );
+                assert_eq!(loosened(&way), 0, "{} = {value}: {:?}", setting.key, resolve(&way).err());
             }
         }
     }
@@ -221,7 +219,7 @@ fn a_deny_list_holds_though_a_folder_chooses_another_engine() {
     let setting = SETTINGS.iter().find(|setting| setting.key == "pool.engine").unwrap();
     for list in ["tools.deny = ['browser_evaluate']", "tools.allow = ['browser_*']"] {
         for way in ways(setting, list, "'devtools'") {
-            assert_eq!(count(&way, NOT_CHANGED), 1, "{list}: {:?}", resolve(&way).err());
+            assert_eq!(loosened(&way), 1, "{list}: {:?}", resolve(&way).err());
         }
     }
     let by_flag = Sources {
@@ -231,16 +229,20 @@ fn a_deny_list_holds_though_a_folder_chooses_another_engine() {
     assert_eq!(
         problems(&by_flag),
         [
-            "`pool.engine` may not be changed by a file in the working directory (from /project/greenroom.toml): it is `playwright`, \
-          and `tools.deny` (from --tools-deny) was written for that -> set it as GREENROOM_POOL_ENGINE in the environment, as \
-          --pool-engine, or in /home/me/.config/greenroom/greenroom.toml"
+            "`pool.engine` may not be changed to `devtools` by a file in the working directory (from /project/greenroom.toml): \
+          your `tools.deny` (from --tools-deny) names tools of `playwright` -> set it as GREENROOM_POOL_ENGINE in the \
+          environment, as --pool-engine, or in /home/me/.config/greenroom/greenroom.toml"
         ]
     );
     let by_environment = Sources {
         environment: environment(&[("GREENROOM_TOOLS_DENY", "browser_evaluate")]),
         ..over("", "pool.engine = 'devtools'")
     };
-    assert_eq!(count(&by_environment, NOT_CHANGED), 1);
+    assert_eq!(loosened(&by_environment), 1);
+
+    // Told once, not for each pool again.
+    let with_pool = "pool.engine = 'devtools'\n[pools.A]\nis_default = true\ninstances = 1";
+    assert_eq!(loosened(&over("tools.deny = ['browser_evaluate']", with_pool)), 1);
 
     let chosen = over("tools.deny = []", "pool.engine = 'devtools'");
     assert_eq!(resolve(&chosen).unwrap().settings.pool.engine, EngineKind::Devtools);
@@ -257,8 +259,9 @@ fn a_narrower_level_lifts_no_limit() {
     let by_flag = Sources { flags: vec![("pool.blocked_origins", "evil.example".into())], ..over("", pools) };
     assert_eq!(
         blocked(&by_flag),
-        "`pools.A.blocked_origins` may not be changed by a file in the working directory (from /project/greenroom.toml): it is \
-         `[\"evil.example\"]` (from --pool-blocked-origins) -> set it in /home/me/.config/greenroom/greenroom.toml"
+        "`pools.A.blocked_origins` may not be `[]` in a pool that a file in the working directory adds (from \
+         /project/greenroom.toml): you set `pool.blocked_origins` to `[\"evil.example\"]` (from --pool-blocked-origins) -> \
+         set it in /home/me/.config/greenroom/greenroom.toml"
     );
     let by_environment = Sources {
         environment: environment(&[("PW_MCP_PROXY_BLOCKED_ORIGINS", "evil.example")]),
@@ -271,8 +274,8 @@ fn a_narrower_level_lifts_no_limit() {
     assert_eq!(
         problems(&instance),
         [
-            "`pools.A.instances.1.blocked_origins` may not be changed by a file in the working directory (from \
-          /project/greenroom.toml): it is `[\"evil.example\"]` (from /home/me/.config/greenroom/greenroom.toml) -> set it in \
+            "`pools.A.instances.1.blocked_origins` may not be changed to `[]` by a file in the working directory (from \
+          /project/greenroom.toml): you set `[\"evil.example\"]` (from /home/me/.config/greenroom/greenroom.toml) -> set it in \
           /home/me/.config/greenroom/greenroom.toml"
         ]
     );
@@ -295,7 +298,11 @@ fn what_the_environment_overrides_is_no_problem() {
 fn numbers_may_be_lowered() {
     let folder = |mine: &str, text: &str| resolve(&over(mine, text)).map(|resolved| resolved.settings);
     assert_eq!(folder("pool.slots = 4", "pool.slots = 2").unwrap().pool.slots, 2);
-    assert!(folder("pool.slots = 4", "pool.slots = 5").is_err());
+    assert_eq!(
+        problems(&over("pool.slots = 4", "pool.slots = 5"))[0].split(" -> ").next().unwrap(),
+        "`pool.slots` may not be raised to `5` by a file in the working directory (from /project/greenroom.toml): you set `4` \
+         (from /home/me/.config/greenroom/greenroom.toml)"
+    );
     let lifetime = "sessions.max_lifetime = '1h'";
     assert!(folder(lifetime, "sessions.max_lifetime = '30m'").is_ok());
     for longer in ["'2h'", "'off'"] {
@@ -306,8 +313,8 @@ fn numbers_may_be_lowered() {
     assert!(folder(mine, "pools.A.instances = 3").is_err());
 }
 
-/// A folder can neither add a pool with looser limits than those of the user's pools, nor make another the default, nor swap their aliases, nor replace
-/// one by a `.env` and drop its limits.
+/// A folder can neither add a pool with looser limits than those of the user's pools, nor make another the default, nor
+/// swap their aliases, nor replace one by a `.env` and drop its limits.
 #[test]
 fn the_users_pools_stay_as_they_are() {
     let mine = "[pools.A]\nis_default = true\nslots = 1\nisolated = true\nblocked_origins = ['evil.example']\n\
@@ -316,34 +323,157 @@ fn the_users_pools_stay_as_they_are() {
     assert_eq!(
         said("pools.B.instances = 1\npools.B.isolated = true"),
         [
-            "`pools.B.blocked_origins` may not be changed by a file in the working directory (from /project/greenroom.toml): \
-          `pools.A.blocked_origins` in /home/me/.config/greenroom/greenroom.toml is `[\"evil.example\"]` -> set it in \
-          /home/me/.config/greenroom/greenroom.toml"
+            "`pools.B.blocked_origins` may not be `[]` in a pool that a file in the working directory adds (from \
+          /project/greenroom.toml): you set `pools.A.blocked_origins` to `[\"evil.example\"]` (from \
+          /home/me/.config/greenroom/greenroom.toml) -> set it in /home/me/.config/greenroom/greenroom.toml"
         ]
     );
     let as_strict = "[pools.B]\ninstances = 1\nisolated = true\nblocked_origins = ['evil.example']";
     assert!(resolve(&over(mine, as_strict)).is_ok());
     let stolen = said("pools.A.is_default = false\npools.B.is_default = true\npools.B.instances = 1");
     assert!(
-        stolen.iter().any(|said| said.starts_with("`pools.A.is_default` may not be changed")),
+        stolen.iter().any(|said| said.starts_with("`pools.A.is_default` may not be changed to `false` by")),
         "{stolen:?}"
     );
     let swapped = said("pools.A.instances.0.alias = 'play'\npools.A.instances.1.alias = 'work'");
     assert_eq!(swapped.len(), 2, "{swapped:?}");
-    assert!(swapped[0].starts_with("`pools.A.instances.0.alias` may not be changed"), "{swapped:?}");
+    assert!(
+        swapped[0].starts_with("`pools.A.instances.0.alias` may not be changed to `play` by"),
+        "{swapped:?}"
+    );
 
     let env = "PW_MCP_PROXY__A_INSTANCES=1\nPW_MCP_PROXY__A_IS_DEFAULT=true";
     let replaced = problems(&Sources { files: own(mine), dotenv: dotenv(env), ..sources() });
-    let dropped = "`PW_MCP_PROXY__A_BLOCKED_ORIGINS` may not be changed by a file in the working directory (from /project/.env): \
-        it is `[\"evil.example\"]` (from /home/me/.config/greenroom/greenroom.toml) -> set PW_MCP_PROXY__A_BLOCKED_ORIGINS in the environment";
+    let dropped = "`PW_MCP_PROXY__A_BLOCKED_ORIGINS` may not be changed to `[]` by a file in the working directory (from /project/.env): \
+        you set `[\"evil.example\"]` (from /home/me/.config/greenroom/greenroom.toml) -> set PW_MCP_PROXY__A_BLOCKED_ORIGINS in the environment";
     assert!(replaced.contains(&dropped.to_owned()), "{replaced:?}");
+    let alias = "`PW_MCP_PROXY__A__0_ALIAS` may not be removed by a file in the working directory";
+    assert!(replaced.iter().any(|said| said.starts_with(alias)), "{replaced:?}");
     assert!(resolve(&over(mine, "pools.A.description = 'x'\npools.A.headless = false")).is_ok());
+}
+
+/// What the user has said of a pool holds though only the folder says how many instances it has, which makes it one: on
+/// the pool's own level, for an instance, and for an alias.
+#[test]
+fn the_users_half_of_a_pool_holds() {
+    let whole = "pools.A.is_default = true\npools.A.instances.count = 2\n";
+    for (mine, theirs, key) in [
+        ("blocked_origins = ['evil.example']", "blocked_origins = []", "blocked_origins"),
+        ("instances.0.blocked_origins = ['evil.example']", "instances.0.blocked_origins = []", "instances.0"),
+        ("instances.1.blocked_origins = ['evil.example']", "instances.1.blocked_origins = []", "instances.1"),
+        ("instances.0.isolated = true", "instances.0.isolated = false", "instances.0.isolated"),
+        ("instances.0.alias = 'work'", "instances.0.alias = 'play'", "instances.0.alias"),
+        ("is_default = false", "description = 'x'", "is_default"),
+    ] {
+        let (mine, theirs) = (format!("pools.A.{mine}"), format!("{whole}pools.A.{theirs}"));
+        let said = problems(&over(&mine, &theirs));
+        let refused = |said: &String| {
+            said.starts_with(&format!("`pools.A.{key}")) && said.contains("may not be changed to")
+        };
+        assert!(said.iter().any(refused), "{mine}: {said:?}");
+    }
+    // An instance that only the folder makes is held to what the user has said of the others.
+    let mine = "pools.A.instances.0.blocked_origins = ['evil.example']";
+    assert_eq!(
+        problems(&over(mine, whole))[0].split(" -> ").next().unwrap(),
+        "`pools.A.blocked_origins` may not be `[]` in a pool that a file in the working directory adds (from \
+         /project/greenroom.toml): you set `pools.A.instances.0.blocked_origins` to `[\"evil.example\"]` (from \
+         /home/me/.config/greenroom/greenroom.toml)"
+    );
+    let as_strict = format!("{whole}pools.A.blocked_origins = ['evil.example']");
+    assert!(resolve(&over(mine, &as_strict)).is_ok());
+    // So is the rest of a pool that the user only mentions.
+    let mine =
+        "pools.B.slots = 1\n[pools.A]\nis_default = true\ninstances = 1\nblocked_origins = ['evil.example']";
+    assert_eq!(loosened(&over(mine, "pools.B.instances = 1")), 1);
+    assert!(
+        resolve(&over(&format!("pools.B.blocked_origins = []\n{mine}"), "pools.B.instances = 1")).is_ok()
+    );
+}
+
+/// Variables of the user that mention a pool of the user's file replace it, and make no pool without `INSTANCES`. A `.env`
+/// cannot make one of them without the limits that stand in the file.
+#[test]
+fn a_dotenv_does_not_complete_a_pool_without_its_limits() {
+    let mine = "[pools.A]\nis_default = true\nblocked_origins = ['evil.example']\ninstances.count = 1\n\
+        instances.0.isolated = true";
+    let env = "PW_MCP_PROXY__A_INSTANCES=1\nPW_MCP_PROXY__A_IS_DEFAULT=true\n";
+    let with = |text: &str| Sources {
+        files: own(mine),
+        environment: environment(&[("PW_MCP_PROXY__A_HEADLESS", "false")]),
+        dotenv: dotenv(&format!("{env}{text}")),
+        ..sources()
+    };
+    let said = problems(&with(""));
+    let dropped =
+        "`PW_MCP_PROXY__A_BLOCKED_ORIGINS` may not be changed to `[]` by a file in the working directory";
+    assert!(said.iter().any(|said| said.starts_with(dropped)), "{said:?}");
+    assert_eq!(loosened(&with("")), 2, "{said:?}");
+    let same = "PW_MCP_PROXY__A_BLOCKED_ORIGINS=evil.example\nPW_MCP_PROXY__A__0_ISOLATED=true";
+    assert!(resolve(&with(same)).is_ok());
+}
+
+/// A pool that a folder adds has an engine that the user's lists of tools were written for: one that the user's pools and
+/// browsers have. Without such lists the engine is free.
+#[test]
+fn an_added_pool_has_an_engine_of_the_users() {
+    let browsers = "[[browsers]]\nurl = 'http://127.0.0.1:1'\nengine = 'devtools'\n";
+    let pools = "[pools.A]\nis_default = true\ninstances = 1\nengine = 'devtools'\n";
+    let (denied, added) = ("tools.deny = ['evaluate_script']\n", "[pools.B]\ninstances = 1\n");
+    let devtools = format!("{added}engine = 'devtools'\n");
+    let default = |folder: &str| format!("{folder}is_default = true\n");
+    for (mine, plain, same) in
+        [(pools, added.to_owned(), devtools.clone()), (browsers, default(added), default(&devtools))]
+    {
+        let listed = format!("{denied}{mine}");
+        let found = problems(&over(&listed, &plain));
+        assert_eq!(
+            found[0].split(" -> ").next().unwrap(),
+            "`pools.B.engine` may not be `playwright` in a pool that a file in the working directory adds (from \
+             /project/greenroom.toml): your `tools.deny` (from /home/me/.config/greenroom/greenroom.toml) names tools of \
+             `devtools`",
+            "{mine}"
+        );
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(resolve(&over(&listed, &same)).is_ok(), "{mine}: {:?}", resolve(&over(&listed, &same)).err());
+        assert!(resolve(&over(mine, &plain)).is_ok(), "{mine}");
+    }
+    // Lists that were written for two engines hold for a pool of either.
+    let both = format!("{denied}{pools}[pools.C]\ninstances = 1\n");
+    assert!(resolve(&over(&both, added)).is_ok());
+    assert!(resolve(&over(&both, &devtools)).is_ok());
+    // A pool that the user only mentions has no tools yet that the lists could have been written for.
+    assert_eq!(loosened(&over(&format!("{denied}{pools}[pools.B]\nslots = 1\n"), added)), 1);
+}
+
+/// An added pool is as strict as every pool and browser of the user. Where these differ, no pool is, and that is said.
+#[test]
+fn an_added_pool_is_as_strict_as_all_of_the_users() {
+    let mine = "[pools.A]\nis_default = true\ninstances = 1\nslots = 1\nblocked_origins = ['a.example']\n\
+        [pools.C]\ninstances.count = 1\ninstances.0.isolated = true\ninstances.0.slots = 4\n";
+    let added = "[pools.B]\ninstances = 1\nisolated = true\nblocked_origins = ['a.example']\n";
+    assert!(resolve(&over(mine, added)).is_ok());
+    assert_eq!(loosened(&over(mine, &format!("{added}slots = 2"))), 1);
+    let differs = format!("{mine}instances.0.blocked_origins = ['c.example']\n");
+    assert_eq!(
+        problems(&over(&differs, added))[0].split(" -> ").next().unwrap(),
+        "`pools.B.blocked_origins` may not be `[\"a.example\"]` in a pool that a file in the working directory adds (from \
+         /project/greenroom.toml): you set `pools.C.instances.0.blocked_origins` to `[\"c.example\"]` (from \
+         /home/me/.config/greenroom/greenroom.toml) and `pools.A.blocked_origins` to `[\"a.example\"]` (from \
+         /home/me/.config/greenroom/greenroom.toml), so no value is as strict as both"
+    );
+    let browser =
+        "[[browsers]]\nurl = 'http://127.0.0.1:1'\nisolated = true\nblocked_origins = ['a.example']\n";
+    let default = format!("{added}is_default = true\n");
+    assert!(resolve(&over(browser, &default)).is_ok());
+    assert_eq!(loosened(&over(browser, "[pools.B]\ninstances = 1\nis_default = true\n")), 2);
 }
 
 /// A folder alone is as free as before, and a file that the user names is the user's own.
 #[test]
 fn a_folder_alone() {
-    let text = "pool.engine = 'devtools'\npool.slots = 9\npool.isolated = true\n[pools.A]\nis_default = true\ninstances = 3";
+    let text = "pool.engine = 'devtools'\npool.slots = 9\npool.isolated = true\n[pools.A]\nis_default = true\n\
+        instances = 3";
     assert!(resolve(&over("", text)).is_ok());
     let mut files = own("pool.slots = 1");
     files.extend(file("pool.slots = 9", true));

@@ -27,8 +27,16 @@ pub enum Problem {
     #[error("`{key}` may not be set by a file in the working directory (from {place})")]
     Guarded { key: String, place: String, instead: String },
     /// A limit of the user's that a file in the working directory may not loosen.
-    #[error("`{key}` may not be changed by a file in the working directory (from {place}): {holds}")]
-    Limited { key: String, place: String, holds: String, instead: String },
+    #[error("`{key}` may not be {refused} (from {place}): {rule}")]
+    Limited {
+        key: String,
+        /// What the file may not do, with the value: "raised to `9` by a file in the working directory".
+        refused: String,
+        place: String,
+        /// What of the user's stands against it, and where that was set.
+        rule: String,
+        instead: String,
+    },
     #[error("{message}")]
     Conflict { message: String, hint: String },
     /// A pool that cannot be what its declaration says.

@@ -57,8 +57,13 @@ set what names a program or opens a door only you should open. Such settings are
 
 It may set what is marked *limit*, but where you have set it there, it may only lower a number: slots, instances, times. Anything
 else stops the start, on every level: `[pools.NAME]` or `.env` of a working directory cannot lift the `pool.blocked_origins` of your
-file. `pool.engine` counts as set where you have set `tools.allow` or `tools.deny`: another engine's tools have other names. A pool
-that such a file adds to yours must have limits as strict as those that you have set for each of yours.
+file. `pool.engine` counts as set where you have set `tools.allow` or `tools.deny`: another engine's tools have other names.
+
+Agents choose between pools. So a pool that such a file adds must have limits as strict as all that you have set, for whichever pool,
+instance or attached browser. Where two of yours differ so that no value is as strict as both, the file cannot add a pool. Where you have
+set `tools.allow` or `tools.deny`, the added pool's engine must be one that your pools or browsers have. A pool of which you have said
+something, but not its number of instances, is an added one in all that you have not said. How many instances an added pool has is not
+limited.
 ";
 
 /// What stands on the page for the one default that differs between platforms and users.

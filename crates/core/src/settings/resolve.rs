@@ -87,6 +87,12 @@ impl Resolved {
     pub(super) fn drafts(&self) -> &BTreeMap<String, Draft> {
         &self.drafts
     }
+
+    /// Completes each pool of variables that is none without an `INSTANCES` from the pool of a file that it replaces, so that
+    /// the limits of both are known: a `.env` may add the `INSTANCES`. The pools in `settings` stay as they were.
+    pub(super) fn complete_from_files(&mut self) {
+        self.drafts.values_mut().for_each(Draft::complete);
+    }
 }
 
 /// Reads and merges all sources, then checks the whole.
