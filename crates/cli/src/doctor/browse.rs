@@ -49,13 +49,12 @@ struct Trouble {
     fix: Option<String>,
 }
 
-impl<T: ToString> From<T> for Trouble {
-    fn from(why: T) -> Self {
-        Self { why: why.to_string(), fix: None }
-    }
-}
-
 impl Trouble {
+    /// Trouble that nothing is known to do about.
+    fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into(), fix: None }
+    }
+
     fn of(error: &FleetError) -> Self {
         let hint = match error {
             FleetError::Start(start) => start.hint.as_deref().filter(|hint| *hint != DOCTOR_HINT),
@@ -68,9 +67,10 @@ impl Trouble {
 /// Opens the page with a tool that takes its `url`.
 async fn browse(house: &House, tool: &'static str) -> Result<(), Trouble> {
     // The agent's tools may be restricted; this is not an agent.
-    let policy = Policy::new(&[], &[], BTreeSet::new(), false)?;
-    let permit = policy.permit(&Owner::local(), tool)?;
-    let session = SessionId::new("doctor")?;
+    let policy =
+        Policy::new(&[], &[], BTreeSet::new(), false).map_err(|error| Trouble::new(error.to_string()))?;
+    let permit = policy.permit(&Owner::local(), tool).map_err(|error| Trouble::new(error.to_string()))?;
+    let session = SessionId::new("doctor").map_err(|error| Trouble::new(error.to_string()))?;
     let params = encode(&json!({ "name": tool, "arguments": { "url": PAGE } }));
     let call = Call::new(tool, params);
     let answer = house
@@ -79,15 +79,15 @@ async fn browse(house: &House, tool: &'static str) -> Result<(), Trouble> {
         .call(permit, Whose::Named(session.clone()), Target::default(), call, Arc::new(Nobody))
         .await
         .map_err(|error| Trouble::of(&error))?;
-    let result = answer.reply.body.map_err(|error| error.get().to_owned())?;
+    let result = answer.reply.body.map_err(|error| Trouble::new(error.get()))?;
     let failed = Fields::open(&result).ok().and_then(|fields| fields.read::<bool>("isError").ok()?);
     if failed == Some(true) {
-        return Err(format!("the engine answered: {result}").into());
+        return Err(Trouble::new(format!("the engine answered: {result}")));
     }
     let sessions = house.gateway.fleet.list(&Owner::local());
     match sessions.first() {
         Some(status) if status.view.title == "greenroom" => Ok(()),
-        Some(status) => Err(format!("the page's title is \"{}\"", status.view.title).into()),
-        None => Err("the session is gone".into()),
+        Some(status) => Err(Trouble::new(format!("the page's title is \"{}\"", status.view.title))),
+        None => Err(Trouble::new("the session is gone")),
     }
 }
