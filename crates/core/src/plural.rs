@@ -10,9 +10,14 @@ pub fn count_of(part: usize, whole: usize, one: &str) -> String {
     format!("{part} of {}", count(whole, one))
 }
 
+/// The form of a verb after so many: `waits` or `wait`.
+pub fn verb<'a>(number: usize, one: &'a str, several: &'a str) -> &'a str {
+    if number == 1 { one } else { several }
+}
+
 /// `is` or `are`, after so many.
 pub fn is(number: usize) -> &'static str {
-    if number == 1 { "is" } else { "are" }
+    verb(number, "is", "are")
 }
 
 /// What there is: `there is a`, `there are a, b`.
@@ -34,6 +39,7 @@ mod tests {
         assert_eq!(count_of(1, 1, "slot"), "1 of 1 slot");
         assert_eq!((count_of(1, 8, "slot").as_str(), is(1)), ("1 of 8 slots", "is"));
         assert_eq!((count_of(0, 1, "agent").as_str(), is(0)), ("0 of 1 agent", "are"));
+        assert_eq!([0, 1, 2].map(|number| verb(number, "waits", "wait")), ["wait", "waits", "wait"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::{
+    plural,
     port::human,
     settings::{Responses, Scope},
 };
@@ -126,7 +127,7 @@ fn compose(
 }
 
 fn sessions(count: usize) -> String {
-    format!("{count} session{}", if count == 1 { "" } else { "s" })
+    plural::count(count, "session")
 }
 
 /// `CHROMIUM (default): general browsing`.

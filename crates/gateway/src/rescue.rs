@@ -336,15 +336,17 @@ fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
             hint += &format!(" and {} more", holders.len() - HOLDERS_MAX);
         }
     }
-    match waiting {
-        0 => {}
-        1 => hint += ", 1 other caller waits",
-        _ => hint += &format!(", {waiting} other callers wait"),
+    if *waiting > 0 {
+        let waits = plural::verb(*waiting, "waits", "wait");
+        hint += &format!(", {} {waits}", plural::count(*waiting, "other caller"));
     }
-    match silent {
-        0 => {}
-        1 => hint += ", 1 instance does not answer and lends nothing until it does",
-        _ => hint += &format!(", {silent} instances do not answer and lend nothing until they do"),
+    if *silent > 0 {
+        let (one, several) = (
+            "does not answer and lends nothing until it does",
+            "do not answer and lend nothing until they do",
+        );
+        let silence = plural::verb(*silent, one, several);
+        hint += &format!(", {} {silence}", plural::count(*silent, "instance"));
     }
     if instance.is_some() {
         hint += "; leave `browser_instance` out for whichever is free first";

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use greenroom_core::record::NotRecorded;
+use greenroom_core::{plural, record::NotRecorded};
 
 use crate::{
     journal::{Journal, Segment},
@@ -107,12 +107,9 @@ impl Queue {
         }
         if state.ops.len() >= OPS_MAX || (state.bytes + bytes > BYTES_MAX && !state.ops.is_empty()) {
             return Err(NotRecorded(Arc::from(format!(
-                "{} to be written, with {} MiB; no more are taken until the disk has caught up",
-                if state.ops.len() == 1 {
-                    "1 record waits".to_owned()
-                } else {
-                    format!("{} records wait", state.ops.len())
-                },
+                "{} {} to be written, with {} MiB; no more are taken until the disk has caught up",
+                plural::count(state.ops.len(), "record"),
+                plural::verb(state.ops.len(), "waits", "wait"),
                 state.bytes >> 20
             ))));
         }

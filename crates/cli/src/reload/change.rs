@@ -1,6 +1,9 @@
 //! What a changed configuration comes to: what is different, when each difference takes effect, and what holds then.
 
-use greenroom_core::settings::{DeclaredInstance, DeclaredPool, Pool, SETTINGS, Settings};
+use greenroom_core::{
+    plural,
+    settings::{DeclaredInstance, DeclaredPool, Pool, SETTINGS, Settings},
+};
 
 use super::browsers::Turnover;
 
@@ -106,10 +109,7 @@ fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<Change> {
         }
     };
     let count = after.instances.len();
-    at_once(
-        before.instances.len() != count,
-        format!("pool {name} has {count} instance{}", if count == 1 { "" } else { "s" }),
-    );
+    at_once(before.instances.len() != count, format!("pool {name} has {}", plural::count(count, "instance")));
     at_once(before.description != after.description, format!("pool {name} has another description"));
     let aliases =
         |pool: &DeclaredPool| pool.instances.iter().map(|one| one.alias.clone()).collect::<Vec<_>>();

@@ -76,8 +76,7 @@ fn pool(pool: &Pool) -> String {
     };
     let spares = match spares {
         0 => String::new(),
-        1 => ", 1 spare".to_owned(),
-        _ => format!(", {spares} spares"),
+        _ => format!(", {}", count(*spares, "spare")),
     };
     let (instances, leased) = (count(*instances, "instance"), count_of(*leased, *slots, "slot"));
     format!("{INDENT}pool {name}  {instances}, {leased} leased{spares}, {waiting} waiting{drained}\n")

@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Crash, Lost,
+    Crash, Lost, plural,
     port::{StoppedDownloads, human},
 };
 
@@ -103,11 +103,12 @@ impl fmt::Display for Note {
                 )
             }
             Self::DownloadsStopped(StoppedDownloads { count, bytes_max }) => {
-                let downloads =
-                    if *count == 1 { "1 download was" } else { &format!("{count} downloads were") };
+                let count = usize::try_from(*count).unwrap_or(usize::MAX);
+                let downloads = plural::count(count, "download");
+                let were = plural::verb(count, "was", "were");
                 write!(
                     f,
-                    "{downloads} stopped: the files of a session may take {bytes_max} bytes (sessions.disk_bytes_max), and this one can download no more; its pages and cookies are as they were, a new session starts with no files"
+                    "{downloads} {were} stopped: the files of a session may take {bytes_max} bytes (sessions.disk_bytes_max), and this one can download no more; its pages and cookies are as they were, a new session starts with no files"
                 )
             }
             Self::HeldUp { tool, waited } => {

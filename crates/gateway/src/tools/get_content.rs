@@ -1,6 +1,6 @@
 //! `get_content`: a page snapshot, or the text of another answer, that was kept: whole, in part, or what is new.
 
-use greenroom_core::plural::{count_of, is};
+use greenroom_core::plural::{count_of, is, verb};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -55,7 +55,7 @@ fn said(content: Content, ask: &Ask) -> Said {
         notes.push(format!("no line of {total_lines} has \"{searched}\""));
     } else if let Some(next) = next {
         let matches = matches
-            .map(|matches| if matches == 1 { ", 1 matches".to_owned() } else { format!(", {matches} match") })
+            .map(|matches| format!(", {matches} {}", verb(matches, "matches", "match")))
             .unwrap_or_default();
         notes.push(format!("{}{matches}; next: offset {next}", count_of(lines, total_lines, "line")));
     } else if let (true, Some(since)) = (total_lines == 0, &ask.since) {
