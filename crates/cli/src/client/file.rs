@@ -53,6 +53,19 @@ impl File {
 
     fn put(&self, text: &str, scope: Scope) -> io::Result<()> {
         let path = if self.exists() { fs::canonicalize(&self.path)? } else { self.path.clone() };
+        if self.exists() && !fs::metadata(&path)?.is_file() {
+            return Err(io::Error::other(format!("`{}` is not a regular file", path.display())));
+        }
+        // A link that came with a project may lead to any file of its user.
+        if scope == Scope::Project
+            && self.exists()
+            && fs::canonicalize(parent_of(&self.path))? != parent_of(&path)
+        {
+            return Err(io::Error::other(format!(
+                "it is a link that leads out of its folder: `{}`",
+                path.display()
+            )));
+        }
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -82,6 +95,10 @@ impl File {
     }
 }
 
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// The file's text; none if there is no file.
 fn read(path: &Path) -> io::Result<Option<String>> {
     match greenroom_files::read_text(path, FILE_BYTES_MAX) {
@@ -94,5 +111,39 @@ fn read(path: &Path) -> io::Result<Option<String>> {
             Err(_) => Ok(None),
         },
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A link that came with a project and leads out of its folder is not written through, and a device is not replaced; a
+    /// link of the user's own is.
+    #[test]
+    fn links() {
+        let folder = tempfile::tempdir().unwrap();
+        let (project, other) = (folder.path().join("project"), folder.path().join("other.json"));
+        fs::create_dir(&project).unwrap();
+        fs::write(&other, "{}").unwrap();
+        let link = project.join("mcp.json");
+        symlink(&other, &link).unwrap();
+        let refused = File::read(link.clone()).unwrap().write("new", Scope::Project).unwrap_err();
+        assert!(format!("{refused:#}").contains("leads out of its folder"), "{refused:#}");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "{}");
+        File::read(link).unwrap().write("new", Scope::User).unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "new");
+    }
+
+    /// Whatever is no file of bytes is not replaced by one.
+    #[test]
+    fn devices() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File { path: folder.path().to_owned(), text: Some(String::new()) };
+        let refused = file.put("new", Scope::User).unwrap_err();
+        assert!(refused.to_string().contains("is not a regular file"), "{refused}");
+        assert!(folder.path().is_dir());
     }
 }

@@ -9,7 +9,7 @@ use jsonc_parser::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Broken, Entry, Merge, NAME, joined};
+use super::{Broken, Entry, Merge, NAME, Scope, joined};
 
 /// What editors put up with in these files, and no more.
 const OPTIONS: ParseOptions = ParseOptions {
@@ -36,7 +36,7 @@ pub fn alone(section: &str, entry: &Entry) -> String {
 }
 
 /// Puts the entry into the section of that name.
-pub fn merge(text: &str, section: &str, entry: &Entry) -> Result<Merge, Broken> {
+pub fn merge(text: &str, section: &str, scope: Scope, entry: &Entry) -> Result<Merge, Broken> {
     let rest = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let mark = &text[..text.len() - rest.len()];
     if rest.trim().is_empty() {
@@ -56,7 +56,7 @@ pub fn merge(text: &str, section: &str, entry: &Entry) -> Result<Merge, Broken> 
         return Ok(checked(mark, &root, before, section, entry, false));
     };
     let entry = match old.to_serde_value() {
-        Some(Value::Object(old)) => joined(&old, entry),
+        Some(Value::Object(old)) => joined(&old, entry, scope),
         _ => entry.clone(),
     };
     let new = Value::Object(entry.clone());
@@ -144,7 +144,7 @@ mod tests {
 
     #[track_caller]
     fn check(before: &str, after: &str) {
-        match merge(before, "servers", &entry()).unwrap() {
+        match merge(before, "servers", Scope::User, &entry()).unwrap() {
             Merge::Changed { text, .. } => assert_eq!(text, after),
             other => panic!("{other:?}"),
         }
@@ -177,10 +177,13 @@ mod tests {
         let lines = format!("\n  \"servers\": {{\n    {entry}\n  }}\n");
         check("{}", &format!("{{{lines}}}"));
         check("{\r\n}", &format!("{{{lines}}}").replace('\n', "\r\n"));
-        let commented = merge("{ /* none */ }\n", "servers", &self::entry()).unwrap();
+        let commented = merge("{ /* none */ }\n", "servers", Scope::User, &self::entry()).unwrap();
         let Merge::Changed { text, .. } = commented else { panic!("{commented:?}") };
         assert!(text.contains("/* none */"), "{text}");
-        let Merge::Changed { text, .. } = merge(" \n", "servers", &self::entry()).unwrap() else { panic!() };
+        let Merge::Changed { text, .. } = merge(" \n", "servers", Scope::User, &self::entry()).unwrap()
+        else {
+            panic!()
+        };
         assert_eq!(text, alone("servers", &self::entry()));
     }
 
@@ -200,9 +203,13 @@ mod tests {
             &format!("{{\"servers\": {{\"greenroom\": {{{one}\n    }}}}}}"),
         );
         let same = "{\"servers\": {\"greenroom\": {\"args\":[\"mcp\"],\"command\":\"/bin/greenroom\",\"disabled\":false}}}";
-        assert!(matches!(merge(same, "servers", &entry()), Ok(Merge::Same)));
+        assert!(matches!(merge(same, "servers", Scope::User, &entry()), Ok(Merge::Same)));
+        let foreign = "{\"servers\": {\"greenroom\": {\"command\":\"old\",\"env\":{\"GREENROOM_POOL_COMMAND\":\"touch x\"}}}}";
+        let project = merge(foreign, "servers", Scope::Project, &entry()).unwrap();
+        let Merge::Changed { text, replaced: true } = project else { panic!("{project:?}") };
+        assert!(!text.contains("env"), "what came with a project does not stay: {text}");
         let comment = "{\"servers\": {\"greenroom\": {\"command\":\"old\" /* mine */}}}";
-        assert!(matches!(merge(comment, "servers", &entry()), Ok(Merge::Refused(_))));
+        assert!(matches!(merge(comment, "servers", Scope::User, &entry()), Ok(Merge::Refused(_))));
     }
 
     /// A file of another shape or with a mistake is named, not overwritten, and nothing panics on the way.
@@ -220,17 +227,23 @@ mod tests {
             ("{} {}", "line 1, column 4: text cannot contain more than one JSON value"),
             ("{\"a\": 1", "line 1, column 1: unterminated object"),
         ] {
-            assert_eq!(merge(text, "servers", &entry()).unwrap_err().to_string(), message, "{text}");
+            assert_eq!(
+                merge(text, "servers", Scope::User, &entry()).unwrap_err().to_string(),
+                message,
+                "{text}"
+            );
         }
         let deep = "[".repeat(100_000);
-        assert!(merge(&deep, "servers", &entry()).unwrap_err().to_string().contains("nesting"));
+        assert!(merge(&deep, "servers", Scope::User, &entry()).unwrap_err().to_string().contains("nesting"));
     }
 
     /// Of several members of one name the last one counts, and a string that looks like a comment is none.
     #[test]
     fn odd_members() {
         let twice = "{\"servers\": 1, \"servers\": {\"greenroom\": {\"command\": \"http://x /* y */\"}}}";
-        let Merge::Changed { replaced, .. } = merge(twice, "servers", &entry()).unwrap() else { panic!() };
+        let Merge::Changed { replaced, .. } = merge(twice, "servers", Scope::User, &entry()).unwrap() else {
+            panic!()
+        };
         assert!(replaced);
     }
 }

@@ -121,10 +121,10 @@ impl Client {
     }
 
     /// Puts the entry into the text of a file.
-    pub fn merge(self, text: &str, entry: &Entry) -> Result<Merge, Broken> {
+    pub fn merge(self, text: &str, scope: Scope, entry: &Entry) -> Result<Merge, Broken> {
         match self.recipe().format {
-            Format::Json(section) => json::merge(text, section, entry),
-            Format::Toml(table) => toml::merge(text, table, entry),
+            Format::Json(section) => json::merge(text, section, scope, entry),
+            Format::Toml(table) => toml::merge(text, table, scope, entry),
         }
     }
 }
@@ -171,10 +171,11 @@ impl std::error::Error for Broken {}
 
 /// The entry that takes the place of one that is there. What the user added to it, such as variables, stays,
 /// as long as the client still reaches greenroom in the same way; what belongs to the other way would be
-/// refused by some clients.
-fn joined(old: &Entry, new: &Entry) -> Entry {
+/// refused by some clients. An entry of a project may have come with it, and its variables could have greenroom start other
+/// programs: nothing of it stays.
+fn joined(old: &Entry, new: &Entry, scope: Scope) -> Entry {
     let way = |entry: &Entry| entry.contains_key("command");
-    if way(old) != way(new) {
+    if scope == Scope::Project || way(old) != way(new) {
         return new.clone();
     }
     let mut joined = old.clone();

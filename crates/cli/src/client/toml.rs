@@ -5,7 +5,7 @@
 use serde_json::Value as Json;
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value, value};
 
-use super::{Broken, Entry, Merge, NAME, joined};
+use super::{Broken, Entry, Merge, NAME, Scope, joined};
 
 /// What a file would be that has nothing but the entry.
 pub fn alone(section: &str, entry: &Entry) -> String {
@@ -19,7 +19,7 @@ pub fn alone(section: &str, entry: &Entry) -> String {
 }
 
 /// Puts the entry into the table of that name.
-pub fn merge(text: &str, section: &str, entry: &Entry) -> Result<Merge, Broken> {
+pub fn merge(text: &str, section: &str, scope: Scope, entry: &Entry) -> Result<Merge, Broken> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Ok(Merge::Changed { text: alone(section, entry), replaced: false });
     }
@@ -39,7 +39,7 @@ pub fn merge(text: &str, section: &str, entry: &Entry) -> Result<Merge, Broken> 
         }
         Some(old) => {
             let was = to_json(old);
-            let entry = was.as_object().map_or_else(|| entry.clone(), |was| joined(was, entry));
+            let entry = was.as_object().map_or_else(|| entry.clone(), |was| joined(was, entry, scope));
             if was == Json::Object(entry.clone()) {
                 return Ok(Merge::Same);
             }
@@ -155,7 +155,7 @@ mod tests {
 
     #[track_caller]
     fn check(before: &str, after: &str) {
-        match merge(before, "mcp_servers", &entry()).unwrap() {
+        match merge(before, "mcp_servers", Scope::User, &entry()).unwrap() {
             Merge::Changed { text, .. } => assert_eq!(text, after),
             other => panic!("{other:?}"),
         }
@@ -195,15 +195,15 @@ mod tests {
         );
         check("[mcp_servers.greenroom]\nurl = \"http://x/mcp\"\n", LINES);
         let same = format!("{LINES}enabled = true\n");
-        assert!(matches!(merge(&same, "mcp_servers", &entry()), Ok(Merge::Same)));
+        assert!(matches!(merge(&same, "mcp_servers", Scope::User, &entry()), Ok(Merge::Same)));
         let comment = "[mcp_servers.greenroom]\n# mine\ncommand = 'old'\n";
-        assert!(matches!(merge(comment, "mcp_servers", &entry()), Ok(Merge::Refused(_))));
+        assert!(matches!(merge(comment, "mcp_servers", Scope::User, &entry()), Ok(Merge::Refused(_))));
     }
 
     /// A file that is broken or of another shape is named, not overwritten.
     #[test]
     fn broken() {
-        let message = |text| merge(text, "mcp_servers", &entry()).unwrap_err().to_string();
+        let message = |text| merge(text, "mcp_servers", Scope::User, &entry()).unwrap_err().to_string();
         assert!(message("a = 1\nb = \n").starts_with("line 2, column 5: "), "{}", message("a = 1\nb = \n"));
         assert!(message("mcp_servers = 3").contains("`mcp_servers` is not a table of servers"));
     }

@@ -232,7 +232,7 @@ fn write(order: &Order, yes: bool) -> anyhow::Result<Outcome> {
     let Order { client, scope, entry, path, .. } = order;
     let file = File::read(path.clone())?;
     let shown = path.display();
-    let merge = client.merge(file.text(), entry).map_err(|broken| {
+    let merge = client.merge(file.text(), *scope, entry).map_err(|broken| {
         Hinted::failure(format!("cannot read `{shown}`: {broken}")).hint("correct it; nothing was written")
     })?;
     let (text, replaced) = match merge {

@@ -149,6 +149,13 @@ impl Filter {
 
     /// An event within the limits of what an engine hears of a page, or what happens instead of it.
     fn limit(&mut self, name: &str, text: Text, now: Instant) -> Result<Text, Vec<Out>> {
+        if self.own_contexts.is_some()
+            && long_events::names_long_address(name, &text)
+            && let Some(end) =
+                self.network.named_long_address(session_of(&text).unwrap_or_default(), &mut self.ids)
+        {
+            return Err(vec![end]);
+        }
         let text = long_events::shortened(name, text).ok_or_else(Vec::new)?;
         match name {
             "Target.attachedToTarget" => {

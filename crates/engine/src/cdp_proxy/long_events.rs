@@ -26,9 +26,32 @@ const BINDING_BYTES_MAX: usize = 16 << 20;
 /// Stands at the end of what was cut. It is no part of an address, and no digit of base64.
 const ELLIPSIS: char = '…';
 
-/// The domains whose events are shortened. Those of `Runtime` have limits of their own ([`super::console_limit`]), and those
+/// The domains whose events are shortened. Others of `Runtime` have limits of their own ([`super::console_limit`]), and those
 /// of `Tracing`, `HeapProfiler` and the like are what an agent asked for.
 const DOMAINS: [&str; 6] = ["Audits.", "Browser.", "Log.", "Network.", "Page.", "Target."];
+
+/// The event of a document or worker that can run scripts, which names its address.
+const SCRIPTS: &str = "Runtime.executionContextCreated";
+
+/// Events that name the address of a frame or worker. The browser copies it several times for each of them.
+const ADDRESSED: [&str; 8] = [
+    "Page.frameNavigated",
+    "Page.frameRequestedNavigation",
+    "Page.frameStartedNavigating",
+    "Page.navigatedWithinDocument",
+    SCRIPTS,
+    "Target.attachedToTarget",
+    "Target.targetCreated",
+    "Target.targetInfoChanged",
+];
+
+/// From this length on such an address is long. Documents and workers have addresses of some hundred letters.
+const LONG_ADDRESS_BYTES: usize = 256 << 10;
+
+/// Whether an event names a long address of a frame or worker.
+pub(super) fn names_long_address(name: &str, text: &str) -> bool {
+    text.len() > LONG_ADDRESS_BYTES && ADDRESSED.contains(&name)
+}
 
 /// A picture of the page, which cannot be cut. Its size is that of the page.
 const PICTURE: &str = "Page.screencastFrame";
@@ -40,7 +63,7 @@ pub(super) fn shortened(name: &str, text: Text) -> Option<Text> {
     }
     if text.len() <= STRING_BYTES_MAX
         || name == PICTURE
-        || !DOMAINS.iter().any(|domain| name.starts_with(domain))
+        || !(name == SCRIPTS || DOMAINS.iter().any(|domain| name.starts_with(domain)))
     {
         return Some(text);
     }
