@@ -1,5 +1,6 @@
 //! What a page can make the engine keep of its requests. One Node serves all seats of a browser.
 
+use greenroom_testkit::eventually;
 use serde_json::json;
 
 use super::{Kind, SharedBrowser, SharedSeat};
@@ -74,6 +75,29 @@ async fn requests_without_end() {
     hostile.evaluate("() => fetch('/title?t=again').then(() => {})").await;
     let requests = hostile.requests().await;
     assert!(requests.len() == 2 && requests[1].contains("t=again"), "{requests:?}");
+    for seat in [hostile, neighbour] {
+        seat.seat.close().await;
+    }
+    browser.end().await;
+}
+
+/// A page starts workers with addresses of 2 MB without end, each of which keeps the whole browser busy: it loses its process,
+/// which is told, and a neighbour's page goes on.
+#[tokio::test]
+async fn workers_with_long_addresses() {
+    const FLOOD: &str = "() => { const address = 'data:text/javascript,/*' + 'x'.repeat(2e6) + '*/close()'; \
+                         let started = 0; setInterval(() => { if (started++ < 400) new Worker(address); }, 70); }";
+    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+    for (seat, title) in [(&mut hostile, "hostile"), (&mut neighbour, "neighbour")] {
+        let url = browser.site.url(&format!("/title?t={title}"));
+        seat.call("browser_navigate", json!({ "url": url })).await;
+    }
+    hostile.evaluate(FLOOD).await;
+    eventually("the page loses its process", || hostile.seat.take_crashes().pop()).await;
+    assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
+    let again = hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=again") })).await;
+    assert!(again.contains("again"), "{again}");
     for seat in [hostile, neighbour] {
         seat.seat.close().await;
     }
