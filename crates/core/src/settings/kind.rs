@@ -178,6 +178,51 @@ impl Kind for Text {
     }
 }
 
+/// What is logged: a level, or levels by module.
+pub(super) struct LogFilter;
+
+impl LogFilter {
+    /// Whether a part of a filter means something. A word that is neither a level nor a module of greenroom's is a level
+    /// mistyped, which would silence everything else.
+    fn is_part(part: &str) -> bool {
+        let is_level = |word: &str| {
+            ["off", "error", "warn", "info", "debug", "trace"]
+                .iter()
+                .any(|level| word.eq_ignore_ascii_case(level))
+        };
+        match part.trim().rsplit_once('=') {
+            Some((module, level)) => !module.is_empty() && is_level(level),
+            None => is_level(part.trim()) || part.trim().starts_with("greenroom"),
+        }
+    }
+}
+
+impl Kind for LogFilter {
+    type Value = String;
+
+    fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
+        match given.text() {
+            Some(text) if text.split(',').all(Self::is_part) && !text.contains(char::is_control) => {
+                Ok(text.to_owned())
+            }
+            _ => Err(Wrong(None)),
+        }
+    }
+
+    fn show(&self, value: &String) -> String {
+        value.clone()
+    }
+
+    fn allowed(&self) -> String {
+        "a level (`off`, `error`, `warn`, `info`, `debug`, `trace`), or a filter such as `info,greenroom_fleet=debug`"
+            .to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("FILTER".to_owned())
+    }
+}
+
 /// A value that may be absent, and the word for that. Empty text says the same, so that `NAME=` in a compose file
 /// unsets what a lower source has set.
 pub(super) struct Or<K>(pub &'static str, pub K);
@@ -245,6 +290,20 @@ pub(super) mod tests {
         assert_eq!(toml(&Switch, "true"), Ok(true));
         assert_eq!(toml(&Switch, "\"true\""), Err(Wrong(None)));
         assert_eq!(toml(&Switch, "1"), Err(Wrong(None)));
+    }
+
+    /// Levels and filters are taken; a mistyped level is not taken for a module's name, which would silence the log.
+    #[test]
+    fn log_filters() {
+        for filter in
+            ["warn", "OFF", "info,greenroom_fleet=debug", "greenroom_mcp", "hyper::client=trace, error"]
+        {
+            assert_eq!(text(&LogFilter, filter), Ok(filter.to_owned()));
+        }
+        for odd in ["inffo", "verbose", "nonsense=,,", "info,", "", "=info", "info,greenroom=loud", "info\n"]
+        {
+            assert_eq!(text(&LogFilter, odd), Err(Wrong(None)), "{odd}");
+        }
     }
 
     /// Both ends of a range are exact; signs, fractions and TOML strings are no whole numbers.

@@ -128,7 +128,7 @@ fn wrong_values() {
     assert_eq!(
         problems(&sources),
         [
-            "`log` cannot be `1` (from /project/greenroom.toml): expected one line of text",
+            "`log` cannot be `1` (from /project/greenroom.toml): expected a level (`off`, `error`, `warn`, `info`, `debug`, `trace`), or a filter such as `info,greenroom_fleet=debug`",
             "`pool` cannot be `3` (from /project/greenroom.toml): expected a table, `[pool]`",
             "`sessions.idle_timeout` cannot be `\"5 parsecs\"` (from /project/greenroom.toml): expected a duration above zero such as `250ms`, `30s`, `5m` or `1h`, at most 365 days",
             "`pool.slots` cannot be `0` (from GREENROOM_POOL_SLOTS in /project/.env): expected a whole number from 1 to 256",

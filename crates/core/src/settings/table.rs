@@ -27,7 +27,7 @@ use super::{
     },
     duration::Span,
     emulation::{Geolocation, Locale, Position, Scale, ScaleFactor, TimeZone},
-    kind::{Kind, Or, Switch, Text, Whole},
+    kind::{Kind, LogFilter, Or, Switch, Text, Whole},
     list::{Argv, Globs, Many},
     path::{Place, Program},
     pools::DeclaredPool,
@@ -45,7 +45,7 @@ settings! {
         /// Where the engine, caches, profiles, records and run files live.
         "data_dir" data_dir: PathBuf = data_dir => Place, Guarded;
         /// What is logged to stderr: a level, or a filter such as `info,greenroom_fleet=debug`.
-        "log" log: String = "warn".to_owned() => Text("FILTER"), Open;
+        "log" log: String = "warn".to_owned() => LogFilter, Open;
         /// What an agent gets of an answer: `inline` has it whole, linked snapshots included, up to `inline_tokens`;
         /// `refs` only what it came to and a `ref_id`, to ask for the rest with `get_content`; `raw` has the engine's
         /// answer byte for byte. A call may ask for another with `mode`.
@@ -80,9 +80,9 @@ settings! {
         /// A session older than this is closed even while it is used.
         "sessions.max_lifetime" max_lifetime: Option<Duration> = None => Or("off", Span::POSITIVE), Limit;
         /// How much disk space the files of a session may take: downloads, and what its tools write. Over it the session's
-        /// downloads are stopped and tools that write files are refused. Traces, and videos while they are recorded, do
-        /// not count. Pages may store as much again in a temporary profile. A profile that stays has the browser's own
-        /// quota.
+        /// downloads are stopped, it can download no more, and tools that write files are refused. Traces, and videos while
+        /// they are recorded, do not count. Pages may store as much again in a temporary profile. A profile that stays has
+        /// the browser's own quota.
         "sessions.disk_bytes_max" disk_bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
     }
 

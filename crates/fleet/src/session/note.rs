@@ -108,7 +108,7 @@ impl fmt::Display for Note {
                 let were = plural::verb(count, "was", "were");
                 write!(
                     f,
-                    "{downloads} {were} stopped: the files of a session may take {bytes_max} bytes (sessions.disk_bytes_max), and this one can download no more; its pages and cookies are as they were, a new session starts with no files"
+                    "{downloads} {were} stopped: the files of this session would take more than {bytes_max} bytes (sessions.disk_bytes_max). It can download no more, and goes on otherwise; another sessionId starts without files"
                 )
             }
             Self::HeldUp { tool, waited } => {

@@ -142,7 +142,7 @@ async fn stopped_downloads_are_told() {
     assert_eq!((said.seat, said.restarted(), said.notes.len()), (1, None, 1));
     assert_eq!(
         said.notes[0].to_string(),
-        "1 download was stopped: the files of a session may take 1073741824 bytes (sessions.disk_bytes_max), and this one can download no more; its pages and cookies are as they were, a new session starts with no files"
+        "1 download was stopped: the files of this session would take more than 1073741824 bytes (sessions.disk_bytes_max). It can download no more, and goes on otherwise; another sessionId starts without files"
     );
     assert_eq!(stage.call("a", "click").await.unwrap().notes, [], "said once");
 
