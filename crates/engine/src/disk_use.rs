@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// How often a session's folder is looked at, beside the look at each call that writes files.
+/// How often greenroom measures a session's folder, besides before each call that writes files.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// How many files and folders of a session are looked at. One that has more may write no more of them.

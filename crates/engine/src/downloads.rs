@@ -1,8 +1,8 @@
-//! How much the downloads of each context take, and what the browser is told when that is too much.
+//! Counts what the downloads of each browser context take, and makes the CDP calls that stop them over the quota.
 //!
 //! A page can start downloads in a loop, or one that never ends. Each browser context has an account of its downloads and
-//! of the other files of its session. When the account is over the quota, the browser is told to cancel what runs, which
-//! removes the partial files, and to deny all further downloads of that context, before they write anything.
+//! of the other files of its session. Over the quota greenroom has the browser cancel what runs, which removes the partial
+//! files, and deny all further downloads of that context, before they write anything.
 //!
 //! This is pure: events come in, calls to the browser go out. [`crate::cdp_proxy`] feeds it where sessions are contexts,
 //! [`crate::observer`] where a browser is one session's.
@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 /// What a file takes at least: a page could also fill the disk with empty ones.
 const FILE_BYTES_MIN: u64 = 4096;
 
-/// How many of the downloads that were stopped as they began an account remembers. Each beginning is told twice, by the page
-/// and by the browser, and a few others may begin in between.
+/// How many stopped downloads an account remembers. The page's session and the browser's session both announce each download,
+/// and others may begin in between.
 const STOPPED_MAX: usize = 64;
 
 /// Whose downloads: those of a context by its id, or of the browser's default one.

@@ -98,7 +98,7 @@ pub(crate) struct CdpProxy {
 }
 
 impl CdpProxy {
-    /// Listens for engines that are to drive a browser. Their downloads are counted, if somebody wants them to be.
+    /// Listens for engines that are to drive a browser. `downloads` counts what they download; `None` counts nothing.
     pub(crate) async fn open(
         debugger: Debugger,
         targets: Targets,

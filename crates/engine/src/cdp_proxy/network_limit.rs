@@ -40,10 +40,10 @@ const REQUESTS_FORGIVEN: u64 = 1;
 const BYTES_FORGIVEN: u64 = 8 << 10;
 const FORGIVEN_MAX: u64 = 20_000;
 
-/// Navigations are told for longer, since the engine waits for documents by them: until there are so many times as much.
+/// The engine waits for documents by the events of navigations, so these pass until the context has this many times the limit.
 const NAVIGATIONS_FACTOR: u32 = 2;
 
-/// What passes in each [`SECOND`] of a page's events of progress.
+/// How many events of progress of a page pass in each [`SECOND`], and how many bytes of them.
 const PROGRESS_EVENTS_MAX: u32 = 1_000;
 const PROGRESS_BYTES_MAX: usize = 4 << 20;
 const SECOND: Duration = Duration::from_secs(1);
@@ -395,7 +395,7 @@ mod tests {
         }
     }
 
-    /// What the engine is told of a full context, once: a warning in the page's console.
+    /// The warning in the page's console by which an engine hears once that a context is full.
     fn is_notice(verdict: &Verdict, session: &str) -> bool {
         let Verdict::Instead(out) = verdict else { return false };
         let [Out::ToEngine(text)] = &out[..] else { return false };

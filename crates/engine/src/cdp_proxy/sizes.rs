@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::rules::Params;
 
-/// The most pixels of a picture: those of the largest page. One of 1,280 pixels may be 26,000 long. The browser answers nobody
-/// while it compresses a picture, up to 2 s for this one.
+/// The most pixels of a picture, as many as the largest page has: a page 1,280 pixels wide may be 26,000 high. Chromium answers
+/// no session while it compresses a picture, up to 2 s for this one.
 const PICTURE_PIXELS_MAX: u32 = PIXELS_MAX;
 
-/// A picture of more pixels than a screen has is compressed in haste. Of a page of noise that takes half the time.
+/// Chromium compresses a picture of more pixels than a screen has with less effort, which takes half the time for noise.
 const HASTE_PIXELS: f64 = 4_194_304.0;
 
 /// The longest side of a picture: a page of that length has more than a thousand screens.

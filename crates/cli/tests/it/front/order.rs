@@ -46,8 +46,7 @@ async fn calls_of_a_session_run_in_order() {
     }
 }
 
-/// A call with large arguments, which is looked through beside the others, is not overtaken by those behind it, and can be
-/// cancelled.
+/// Calls behind one with large arguments do not overtake it, and a client can cancel it.
 #[tokio::test]
 async fn large_calls_keep_their_place() {
     let stage = Stage::new();
