@@ -3,7 +3,7 @@
 //! fill the disk, outside of every account. They are found by their files, and cancelled.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -17,6 +17,9 @@ use crate::{disk_use::LOOK_EVERY, downloads::Downloads};
 /// How many files of the folder one look takes up. The next look takes up others, since these are removed.
 const FILES_MAX: usize = 1024;
 
+/// In how many looks in a row a download must be in no account. On a busy machine its event may come seconds after its file.
+const LOOKS_MIN: u32 = 4;
+
 /// What a file is called while it is being written, after its name.
 const UNFINISHED: &str = ".crdownload";
 
@@ -24,19 +27,22 @@ impl Shared {
     /// Removes them for as long as the instance lives.
     pub(super) async fn remove_unannounced_downloads(self: Arc<Self>) {
         let Some(downloads) = &self.downloads else { return };
-        let mut before = HashSet::new();
+        let mut looks: HashMap<Unknown, u32> = HashMap::new();
         loop {
             sleep(LOOK_EVERY).await;
             let known = downloads.clone();
             let looked = tokio::task::spawn_blocking(move || unknown_in(known.folders(), &known));
             let Ok(found) = looked.await else { continue };
-            // One that is told just now may have a file already.
-            for unknown in found.intersection(&before) {
+            let counted = found.into_iter().map(|unknown| {
+                let before = looks.get(&unknown).copied().unwrap_or_default();
+                (unknown, before + 1)
+            });
+            looks = counted.collect();
+            for (unknown, _) in looks.iter().filter(|(_, count)| **count >= LOOKS_MIN) {
                 tracing::warn!(guid = unknown.guid, "removing a download that the browser did not announce");
                 self.observer.cancel_download(&unknown.guid).await;
                 unknown.remove().await;
             }
-            before = found;
         }
     }
 }
