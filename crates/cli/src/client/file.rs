@@ -58,13 +58,11 @@ impl File {
         }
         // A link that came with a project may lead to any file of its user.
         if scope == Scope::Project
-            && self.exists()
-            && fs::canonicalize(parent_of(&self.path))? != parent_of(&path)
+            && [Some(&*self.path), own_folder(&self.path)].into_iter().flatten().any(is_link)
         {
-            return Err(io::Error::other(format!(
-                "it is a link that leads out of its folder: `{}`",
-                path.display()
-            )));
+            return Err(io::Error::other(
+                "it is a link, or lies in a folder that is one, which may lead out of the project",
+            ));
         }
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;
@@ -95,8 +93,14 @@ impl File {
     }
 }
 
-fn parent_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// The folder of a client's own in a project, as `.cursor` is.
+fn own_folder(path: &Path) -> Option<&Path> {
+    let folder = path.parent()?;
+    folder.file_name()?.to_string_lossy().starts_with('.').then_some(folder)
+}
+
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
 /// The file's text; none if there is no file.
@@ -131,7 +135,16 @@ mod tests {
         let link = project.join("mcp.json");
         symlink(&other, &link).unwrap();
         let refused = File::read(link.clone()).unwrap().write("new", Scope::Project).unwrap_err();
-        assert!(format!("{refused:#}").contains("leads out of its folder"), "{refused:#}");
+        assert!(format!("{refused:#}").contains("may lead out of the project"), "{refused:#}");
+        let (home, own) = (folder.path().join("home"), project.join(".cursor"));
+        fs::create_dir(&home).unwrap();
+        symlink(&home, &own).unwrap();
+        for text in [None, Some("{}")] {
+            text.map(|text| fs::write(home.join("mcp.json"), text).unwrap());
+            let refused = File::read(own.join("mcp.json")).unwrap().write("new", Scope::Project).unwrap_err();
+            assert!(format!("{refused:#}").contains("may lead out of the project"), "{refused:#}");
+            assert_eq!(fs::read_to_string(home.join("mcp.json")).ok().as_deref(), text);
+        }
         assert_eq!(fs::read_to_string(&other).unwrap(), "{}");
         File::read(link).unwrap().write("new", Scope::User).unwrap();
         assert_eq!(fs::read_to_string(&other).unwrap(), "new");

@@ -59,7 +59,8 @@ impl Secrets {
             return Known::default();
         };
         known.used = now;
-        known.clone()
+        let values = Arc::new(SecretValues::clone(&known.values));
+        Known { values, ..known.clone() }
     }
 
     /// The page has these fields now, if it was seen, and these secrets were given to it.
