@@ -140,7 +140,9 @@ mod tests {
         fs::create_dir(&home).unwrap();
         symlink(&home, &own).unwrap();
         for text in [None, Some("{}")] {
-            text.map(|text| fs::write(home.join("mcp.json"), text).unwrap());
+            if let Some(text) = text {
+                fs::write(home.join("mcp.json"), text).unwrap();
+            }
             let refused = File::read(own.join("mcp.json")).unwrap().write("new", Scope::Project).unwrap_err();
             assert!(format!("{refused:#}").contains("may lead out of the project"), "{refused:#}");
             assert_eq!(fs::read_to_string(home.join("mcp.json")).ok().as_deref(), text);
