@@ -87,7 +87,7 @@ impl Pool {
 
     /// Notes what an instance answered: one that did not is withheld, one that did lends again. Not if another instance
     /// has taken its place meanwhile.
-    fn judge(&self, place: &Place, instance: &Arc<dyn Instance>, outcome: Result<(), String>) {
+    pub(super) fn judge(&self, place: &Place, instance: &Arc<dyn Instance>, outcome: Result<(), String>) {
         if !place.instance().is_some_and(|now| Arc::ptr_eq(&now, instance)) {
             return;
         }
