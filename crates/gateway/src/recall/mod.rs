@@ -14,6 +14,7 @@ mod redact;
 pub(crate) mod result;
 mod running;
 mod script;
+mod secret_values;
 mod secrets;
 mod ticket;
 pub(crate) mod tokens;

@@ -13,7 +13,7 @@ use std::{
 use greenroom_core::Owner;
 use greenroom_fleet::Whose;
 
-use super::redact::SecretValues;
+use super::secret_values::SecretValues;
 
 /// How many sessions are remembered: several times what a machine can run at once.
 const SESSIONS_MAX: usize = 4_096;

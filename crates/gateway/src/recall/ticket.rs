@@ -27,9 +27,10 @@ use uuid::Uuid;
 
 use super::{
     kept::Kept,
-    redact::{Clues, REDACTED, Redacted, SecretValues, looks_secret, redact},
+    redact::{Clues, Redacted, looks_secret, redact},
     result::{Embedded, embedded, message_of, name_instead, replace, text_of},
     running::Mark,
+    secret_values::{REDACTED, SecretValues},
 };
 
 /// How long a call waits for its record. Usual are some ten microseconds; a disk that takes this long is broken, and the
