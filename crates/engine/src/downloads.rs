@@ -177,7 +177,7 @@ impl Downloads {
         self.stop_if_over(&mut state, context)
     }
 
-    /// A download goes on, or has ended. One of whose beginning nobody heard is somebody else's.
+    /// The browser reports that a download goes on or has ended. One that no account has is left alone.
     fn progress(&self, progress: &Progress) -> Vec<Order> {
         let mut state = self.state();
         let State { accounts, downloads, .. } = &mut *state;
@@ -241,8 +241,8 @@ impl Downloads {
         (count > 0).then_some(StoppedDownloads { count, bytes_max: self.bytes_max })
     }
 
-    /// A context is gone, and with it its downloads. The default context goes on with another session, which begins with
-    /// nothing, in the same folder unless the browser is told another.
+    /// Closes the account of a context that is gone. The default context goes on with another session: it gets an empty account,
+    /// and the same folder until the engine names another.
     pub(crate) fn forget(&self, context: &ContextId) {
         let mut state = self.state();
         state.downloads.retain(|_, download| download.context != *context);
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(downloads.take_stopped(&b), None);
     }
 
-    /// What is told of a context that is gone has no effect, and leaves nothing behind. The default context begins anew.
+    /// Events of a context that is gone change nothing and leave nothing behind. The default context begins anew.
     #[test]
     fn forgotten_contexts() {
         let downloads = downloads();

@@ -32,6 +32,27 @@ use greenroom_testkit::{PATIENCE, Site, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+/// A page downloads a mebibyte every few milliseconds, for ever.
+const DOWNLOADS_IN_A_LOOP: &str = "() => { setInterval(() => {
+    const link = document.createElement('a');
+    link.download = 'x.bin';
+    link.href = URL.createObjectURL(new Blob([new Uint8Array(1 << 20)]));
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 5000);
+}, 10); }";
+
+/// A page starts a download without end in a frame that it removes before the download begins: the browser announces it to
+/// nobody.
+const UNANNOUNCED_DOWNLOAD: &str = "() => { const frame = document.createElement('iframe');
+    document.body.append(frame);
+    const link = frame.contentDocument.createElement('a');
+    link.download = 'x.bin';
+    link.href = '/download?name=x.bin&kind=application/octet-stream&endless=1&ms=1000';
+    frame.contentDocument.body.append(link);
+    link.click();
+    setTimeout(() => frame.remove(), 200);
+}";
+
 /// How long an instance may take to end by itself, as the fleet has it.
 const GRACE: Duration = Duration::from_secs(2);
 

@@ -7,7 +7,8 @@ use greenroom_engine::browser::{Kind, Wanted};
 use greenroom_testkit::{PATIENCE, eventually, within};
 use serde_json::json;
 
-use super::{super::text, Room};
+use super::Room;
+use crate::real::{DOWNLOADS_IN_A_LOOP, UNANNOUNCED_DOWNLOAD, text};
 
 const QUOTA: u64 = 8 << 20;
 
@@ -28,14 +29,7 @@ async fn downloads_in_a_loop_are_stopped() {
         let room = room(kind).await;
         let mut sitter = room.sit().await;
         sitter.navigate(&room.site.url("/title?t=hostile")).await;
-        let download = "() => { setInterval(() => {
-            const link = document.createElement('a');
-            link.download = 'x.bin';
-            link.href = URL.createObjectURL(new Blob([new Uint8Array(1 << 20)]));
-            link.click();
-            setTimeout(() => URL.revokeObjectURL(link.href), 5000);
-        }, 10); }";
-        sitter.evaluate(download).await;
+        sitter.evaluate(DOWNLOADS_IN_A_LOOP).await;
         let mut stopped = 0;
         eventually("many stopped downloads", || {
             stopped += sitter.seat.take_stopped_downloads().map_or(0, |stopped| stopped.count);
@@ -64,16 +58,7 @@ async fn an_unannounced_download_ends_the_seat() {
     let room = room(Kind::HeadlessShell).await;
     let mut sitter = room.sit().await;
     sitter.navigate(&room.site.url("/title?t=hostile")).await;
-    let hides = "() => { const frame = document.createElement('iframe');
-        document.body.append(frame);
-        const link = frame.contentDocument.createElement('a');
-        link.download = 'x.bin';
-        link.href = '/download?name=x.bin&kind=application/octet-stream&endless=1&ms=1000';
-        frame.contentDocument.body.append(link);
-        link.click();
-        setTimeout(() => frame.remove(), 200);
-    }";
-    sitter.evaluate(hides).await;
+    sitter.evaluate(UNANNOUNCED_DOWNLOAD).await;
     let mut lost = sitter.seat.lost();
     let lost = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
     assert!(matches!(&lost, Lost::Unwell(why) if why.contains("sessions.disk_bytes_max")), "{lost}");

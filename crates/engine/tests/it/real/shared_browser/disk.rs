@@ -7,19 +7,10 @@ use greenroom_testkit::{PATIENCE, eventually, within};
 use serde_json::json;
 
 use super::{BROWSERS, SharedBrowser, SharedSeat, text};
-use crate::real::files;
+use crate::real::{DOWNLOADS_IN_A_LOOP, UNANNOUNCED_DOWNLOAD, files};
 
 /// How much disk space the files of a session may take here.
 const QUOTA: u64 = 8 << 20;
-
-/// The site has the browser download a mebibyte every few milliseconds, for ever.
-const LOOP: &str = "() => { setInterval(() => {
-    const link = document.createElement('a');
-    link.download = 'x.bin';
-    link.href = URL.createObjectURL(new Blob([new Uint8Array(1 << 20)]));
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 5000);
-}, 10); }";
 
 /// A page that downloads in a loop is stopped and leaves no half a file, its session goes on and hears of it, a neighbour's
 /// downloads work, and who stays below the quota notices nothing.
@@ -30,7 +21,7 @@ async fn downloads_in_a_loop_are_stopped() {
         // The engine keeps the downloads of all in the folder of whoever came first.
         let (mut neighbour, mut hostile) = (browser.seat().await, browser.seat().await);
         hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
-        hostile.evaluate(LOOP).await;
+        hostile.evaluate(DOWNLOADS_IN_A_LOOP).await;
         let mut stopped = 0;
         eventually("many stopped downloads", || {
             if let Some(StoppedDownloads { count, bytes_max }) = hostile.seat.take_stopped_downloads() {
@@ -125,16 +116,7 @@ async fn unannounced_downloads_are_removed() {
         let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
         download(&browser, &mut neighbour).await;
         hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
-        let hides = "() => { const frame = document.createElement('iframe');
-            document.body.append(frame);
-            const link = frame.contentDocument.createElement('a');
-            link.download = 'x.bin';
-            link.href = '/download?name=x.bin&kind=application/octet-stream&endless=1&ms=1000';
-            frame.contentDocument.body.append(link);
-            link.click();
-            setTimeout(() => frame.remove(), 200);
-        }";
-        hostile.evaluate(hides).await;
+        hostile.evaluate(UNANNOUNCED_DOWNLOAD).await;
         let large = || all_files(browser.data.path()).iter().any(|(_, bytes)| *bytes >= 1 << 20);
         eventually("the download", || large().then_some(())).await;
         eventually("its end", || (!large()).then_some(())).await;
