@@ -87,6 +87,13 @@ impl Reply {
         }
     }
 
+    /// How many bytes it has to look through.
+    pub fn bytes(&self) -> usize {
+        let (Ok(body) | Err(body)) = &self.body;
+        let console = self.console.iter().map(|line| line.message.len());
+        body.get().len() + self.snapshot_text().map_or(0, |text| text.len()) + console.sum::<usize>()
+    }
+
     /// Whether the engine says that it failed: a JSON-RPC error, or a result marked as one.
     pub fn is_failure(&self) -> bool {
         match &self.body {

@@ -31,6 +31,6 @@ pub use connection_names::ConnectionNames;
 pub use error::{FleetError, LeaseTimeout};
 pub use fleet::{Fleet, FleetSettings, SessionState, SessionStatus, Whose};
 pub use pool::{InstanceSettings, PoolSettings, Readiness, Retry, Size};
-pub use session::{Answer, Bulk, BulkAnswer, Ended, NewTab, Note, Ran};
+pub use session::{Answer, Answers, Bulk, Ended, NewTab, Note, Ran};
 pub use status::{Check, Health, InstanceStatus, PoolStatus};
 pub use target::{Scaled, Target, Watcher};

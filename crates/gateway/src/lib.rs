@@ -1,20 +1,23 @@
 //! The gateway: an MCP server in front of the fleet.
 //!
-//! A call walks front → [`route`] → permit → fleet → [`shape`]; whatever goes wrong on the way becomes an answer
-//! in [`rescue`]. Engine tools are read from the engine ([`catalog`]); greenroom's own are in [`tools`], one file
+//! [`call`] is the walk of a call: a front → [`route`] → permit → fleet → [`outcome`]; what goes wrong on the way becomes
+//! an answer in [`rescue`]. Engine tools are read from the engine ([`catalog`]); greenroom's own are in [`tools`], one file
 //! each. Programs ask and command over [`rest`], and whoever owns the process looks in through [`control`].
 
 mod attach;
 mod beside;
 mod browsers;
 mod call;
+mod caller;
 pub mod catalog;
+mod check;
 mod connection;
 pub mod control;
 pub mod front;
 mod instructions;
 mod metrics;
 mod offload;
+mod outcome;
 mod outlet;
 pub mod pools;
 mod progress;

@@ -12,7 +12,12 @@ use greenroom_fleet::{FleetError, LeaseTimeout, NotChosen};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 use serde_json::json;
 
-use crate::{Gateway, catalog::Invalid, recall::pages::PageError, route::Unroutable};
+use crate::{
+    Gateway,
+    catalog::Invalid,
+    recall::{pages::PageError, wants::Unwanted},
+    route::Unroutable,
+};
 
 /// How many of those who hold browsers are named: enough to find one that can be closed.
 const HOLDERS_MAX: usize = 5;
@@ -418,6 +423,7 @@ pub(crate) fn unroutable(error: Unroutable) -> Result<Failure, RpcError> {
         Unroutable::PoolType => Ok(Failure::new("no_such_pool", error.to_string())),
         Unroutable::InstanceType => Ok(Failure::new("no_such_instance", error.to_string())),
         Unroutable::BrowserType => Ok(Failure::new("browser_index", error.to_string())),
+        Unroutable::Wants(Unwanted::Page(error)) => Ok(error.into()),
         Unroutable::Wants(unwanted) => Ok(Failure::new("invalid_arguments", unwanted.to_string())),
     }
 }

@@ -1,7 +1,9 @@
 //! Takes a `tools/call` apart: which tool, which session, which pool and instance, and the parameters for the engine,
 //! with greenroom's own selectors removed and everything else untouched.
 
-use greenroom_core::{Fields, InvalidSessionId, Raw, SessionId, UnreadableArgument, raw::encode};
+use std::sync::Arc;
+
+use greenroom_core::{Fields, InvalidSessionId, Raw, RefId, SessionId, UnreadableArgument, raw::encode};
 use greenroom_fleet::Target;
 use serde_json::value::RawValue;
 
@@ -10,20 +12,17 @@ use crate::{
     recall::wants::{Unwanted, Wants},
 };
 
-/// A call as the front received it.
+/// A call as the front received it, and where it belongs as its client says.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) tool: String,
-    params: Fields,
-    arguments: Option<Raw>,
-}
-
-/// Where a call belongs, as its agent says.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Selected {
+    pub(crate) tool: Arc<str>,
     pub(crate) session: Option<SessionId>,
     pub(crate) target: Target,
     pub(crate) wants: Wants,
+    /// The name that the client chose for the call's record, so that the call is made once however often it is sent.
+    pub(crate) ref_id: Option<RefId>,
+    params: Fields,
+    arguments: Option<Raw>,
 }
 
 /// Why a `tools/call` cannot be understood.
@@ -50,26 +49,38 @@ pub(crate) enum Unroutable {
 impl Request {
     pub(crate) fn parse(params: Option<&RawValue>) -> Result<Self, Unroutable> {
         let params = params.and_then(|params| Fields::open(params).ok()).ok_or(Unroutable::NoName)?;
-        let tool = params.read("name").ok().flatten().ok_or(Unroutable::NoName)?;
+        let tool: String = params.read("name").ok().flatten().ok_or(Unroutable::NoName)?;
         let arguments = params.get("arguments").filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
         if arguments.as_deref().is_some_and(|arguments| !arguments.get().starts_with('{')) {
             return Err(Unroutable::Arguments);
         }
-        Ok(Self { tool, params, arguments })
+        Ok(Self {
+            tool: tool.into(),
+            session: None,
+            target: Target::default(),
+            wants: Wants::default(),
+            ref_id: None,
+            params,
+            arguments,
+        })
     }
 
-    /// A call of a program's.
-    pub(crate) fn of(tool: &str, arguments: Option<Raw>) -> Result<Self, Unroutable> {
+    /// A call of this tool with these arguments, by a client that speaks no MCP or on behalf of another call.
+    pub(crate) fn of(tool: &str, arguments: Option<Raw>, meta: Option<Raw>) -> Result<Self, Unroutable> {
         let mut params = Fields::default();
         params.set("name", encode(tool));
         if let Some(arguments) = arguments {
             params.set("arguments", arguments);
         }
+        if let Some(meta) = meta {
+            params.set("_meta", meta);
+        }
         Self::parse(Some(&params.to_raw()))
     }
 
-    /// Takes the selectors out of the arguments, as far as they are greenroom's.
-    pub(crate) fn take_selectors(&mut self, takes: Takes) -> Result<Selected, Unroutable> {
+    /// Takes the selectors out of the arguments, as far as they are greenroom's. A session that they name replaces the one
+    /// that the request was made for.
+    pub(crate) fn take_selectors(&mut self, takes: Takes) -> Result<(), Unroutable> {
         // Most calls name none: do not take apart what stays whole. A name may be spelt with escapes (`session\u0049d`),
         // which the text does not show.
         let names = [
@@ -82,7 +93,7 @@ impl Request {
             let selects = names.iter().any(|(name, own)| *own && raw.get().contains(name));
             selects || takes.wants.any_in(raw.get()) || raw.get().contains("\\u")
         };
-        let Some(raw) = self.arguments.as_deref().filter(any) else { return Ok(Selected::default()) };
+        let Some(raw) = self.arguments.as_deref().filter(any) else { return Ok(()) };
         let mut arguments = Fields::open(raw).map_err(|_| Unroutable::Arguments)?;
         let text = |name: &str, own: bool| if own { arguments.guarded(name) } else { Ok(None) };
         let session: Option<String> =
@@ -95,13 +106,25 @@ impl Request {
         for (name, _) in names.iter().filter(|(_, own)| *own) {
             arguments.remove(name);
         }
-        let wants = takes.wants.take_from(&mut arguments)?;
+        self.wants = takes.wants.take_from(&mut arguments)?;
         self.arguments = Some(arguments.to_raw());
-        Ok(Selected {
-            session: session.map(|id| SessionId::new(&id)).transpose()?,
-            wants,
-            target: Target { pool, instance, browser },
-        })
+        if let Some(id) = session {
+            self.session = Some(SessionId::new(&id)?);
+        }
+        self.target = Target { pool, instance, browser };
+        Ok(())
+    }
+
+    /// The selector that the request has, by its name: of a session, or of where to run.
+    pub(crate) fn selector(&self) -> Option<&'static str> {
+        let Target { pool, instance, browser } = &self.target;
+        let given = [
+            (SESSION_ID, self.session.is_some()),
+            (BROWSER, browser.is_some()),
+            (POOL, pool.is_some()),
+            (INSTANCE, instance.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
     /// What the client calls this call's progress by, if it wants to hear of it.
@@ -162,18 +185,18 @@ mod tests {
     fn selectors_are_taken_out() {
         let params = r#"{"x-new":1.50,"name":"t","arguments":{"a":1e2,"sessionId":"s","browser_pool":"P","b":[ ],"browser_instance":"main"},"_meta":{"progressToken":7}}"#;
         let mut whole = request(params).unwrap();
-        let selected = whole.take_selectors(Takes::ALL).unwrap();
-        assert_eq!(selected.session.unwrap().as_str(), "s");
+        whole.take_selectors(Takes::ALL).unwrap();
+        assert_eq!(whole.session.as_ref().unwrap().as_str(), "s");
         let target = Target { pool: Some("P".to_owned()), instance: Some("main".to_owned()), browser: None };
-        assert_eq!(selected.target, target);
+        assert_eq!(whole.target, target);
         assert_eq!(whole.progress_token().unwrap().get(), "7");
         assert_eq!(
             whole.into_params().get(),
             r#"{"x-new":1.50,"name":"t","arguments":{"a":1e2,"b":[ ]},"_meta":{"progressToken":7}}"#
         );
         let mut own = request(params).unwrap();
-        let selected = own.take_selectors(Takes { pool: false, ..Takes::ALL }).unwrap();
-        assert_eq!(selected.target.pool, None);
+        own.take_selectors(Takes { pool: false, ..Takes::ALL }).unwrap();
+        assert_eq!(own.target.pool, None);
         assert!(own.arguments().unwrap().get().contains(r#""browser_pool":"P""#));
     }
 
@@ -182,8 +205,8 @@ mod tests {
     fn names_with_escapes() {
         for name in [r"session\u0049d", r"\u0073essionId", "sessionId"] {
             let mut request = request(&format!(r#"{{"name":"t","arguments":{{"{name}":"s"}}}}"#)).unwrap();
-            let selected = request.take_selectors(Takes::ALL).unwrap();
-            assert_eq!(selected.session.map(|id| id.to_string()).as_deref(), Some("s"), "{name}");
+            request.take_selectors(Takes::ALL).unwrap();
+            assert_eq!(request.session.as_ref().map(|id| id.to_string()).as_deref(), Some("s"), "{name}");
             assert_eq!(request.arguments().unwrap().get(), "{}");
         }
     }
@@ -210,7 +233,10 @@ mod tests {
                 continue;
             }
             let mut request = Request::parse(Some(&raw)).unwrap();
-            let Ok(Selected { session, target, .. }) = request.take_selectors(Takes::ALL) else { continue };
+            if request.take_selectors(Takes::ALL).is_err() {
+                continue;
+            }
+            let (session, target) = (request.session.take(), std::mem::take(&mut request.target));
             passed += 1;
             let read = NodeValue::parse(&params);
             let sent_on = NodeValue::parse(request.into_params().get());
@@ -256,7 +282,8 @@ mod tests {
     fn places() {
         let place = |name: &str, json: &str| {
             let params = format!(r#"{{"name":"t","arguments":{{"{name}":{json}}}}}"#);
-            request(&params).unwrap().take_selectors(Takes::ALL).map(|selected| selected.target)
+            let mut request = request(&params).unwrap();
+            request.take_selectors(Takes::ALL).map(|()| request.target)
         };
         let instance = |json| place("browser_instance", json).map(|target| target.instance);
         assert_eq!(instance("0").unwrap().as_deref(), Some("0"));
@@ -277,7 +304,7 @@ mod tests {
         let id = |json: &str| {
             let mut request =
                 request(&format!(r#"{{"name":"t","arguments":{{"sessionId":{json}}}}}"#)).unwrap();
-            request.take_selectors(Takes::ALL).map(|selected| selected.session)
+            request.take_selectors(Takes::ALL).map(|()| request.session)
         };
         assert_eq!(id("1").unwrap_err(), Unroutable::SessionIdType);
         assert_eq!(id(r#""""#).unwrap_err(), Unroutable::SessionId(InvalidSessionId::Empty));

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    Gateway,
-    call::{self, Caller},
+    Gateway, call,
+    caller::Caller,
     front::list_tools,
     progress::{self, Waiting},
     testing::{self, BUILT_IN, DAY, Pool},

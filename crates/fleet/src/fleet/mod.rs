@@ -27,7 +27,7 @@ use crate::{
     error::FleetError,
     pool::{Pool, PoolSettings},
     registry::{Key, Registry},
-    session::{Answer, Bulk, BulkAnswer, Ended, Flight, Job, Work},
+    session::{Answer, Answers, Bulk, Ended, Job},
     target::{Target, Watcher},
 };
 
@@ -114,12 +114,9 @@ impl Fleet {
         call: Call,
         agent: Arc<dyn Agent>,
     ) -> Result<Answer, FleetError> {
-        let mut call = call;
-        let work = |session: Option<&SessionRef>, asker| {
-            let begun = call.begin(session);
-            Work::Call(call, begun, asker)
-        };
-        self.run(permit.owner(), whose, &target, agent, work).await
+        let alone = Bulk::uncounted(vec![call]);
+        let Answers { mut answers, lost } = self.bulk(permit, whose, target, alone, agent).await?;
+        answers.pop().ok_or_else(|| lost.unwrap_or_else(|| self.0.why_unanswered()))
     }
 
     /// Runs several calls, one after the other under one lease, with nobody else's between them. Dropping the future
@@ -131,22 +128,11 @@ impl Fleet {
         target: Target,
         bulk: Bulk,
         agent: Arc<dyn Agent>,
-    ) -> Result<BulkAnswer, FleetError> {
-        self.run(permit.owner(), whose, &target, agent, |_, asker| Work::Bulk(bulk, asker)).await
-    }
-
-    async fn run<T>(
-        &self,
-        owner: &Owner,
-        whose: Whose,
-        target: &Target,
-        agent: Arc<dyn Agent>,
-        work: impl FnOnce(Option<&SessionRef>, oneshot::Sender<Result<T, FleetError>>) -> Work,
-    ) -> Result<T, FleetError> {
-        let (asker, answer) = oneshot::channel();
-        let job = |flight: Flight| Job::new(work(flight.session(), asker), agent, flight);
-        self.0.submit(owner, whose, target, job)?;
-        answer.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
+    ) -> Result<Answers, FleetError> {
+        let (reply, answers) = oneshot::channel();
+        let job = |flight| Job::new(bulk, agent, flight, reply);
+        self.0.submit(permit.owner(), whose, &target, job)?;
+        answers.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
     }
 
     /// Makes a session and opens its browser; says what records call it. An id that is in use is an error.
@@ -158,7 +144,7 @@ impl Fleet {
         agent: Arc<dyn Agent>,
     ) -> Result<Option<SessionRef>, FleetError> {
         self.0.check_open()?;
-        let (asker, opened) = oneshot::channel();
+        let (reply, opened) = oneshot::channel();
         let session = {
             // A place that is named is there until the session has begun in it.
             let mut registry = self.0.lock();
@@ -169,8 +155,8 @@ impl Fleet {
             }
             // Asked for by name, an empty browser is no surprise.
             registry.take_epitaph(&key);
-            let work = Work::Open(asker);
-            self.0.submit_to(&mut registry, &key, home, |flight| Job::new(work, agent, flight))?;
+            let job = |flight| Job::new(Bulk::uncounted(Vec::new()), agent, flight, reply);
+            self.0.submit_to(&mut registry, &key, home, job)?;
             registry.sessions.get(&key).and_then(|handle| handle.shared.session.clone())
         };
         opened.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))?;

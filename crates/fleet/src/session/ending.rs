@@ -2,7 +2,7 @@
 
 use greenroom_core::Lost;
 
-use super::{Answer, Asker, BulkAnswer, Job, Note};
+use super::{Answers, Job, Note, ReplySender};
 use crate::error::FleetError;
 
 /// How a session came to its end.
@@ -32,39 +32,17 @@ impl From<End> for Ending {
 }
 
 /// What a job came to, still to be said.
-pub(super) enum Finish {
-    Call(Asker<Answer>, Result<Answer, FleetError>),
-    Bulk(Asker<BulkAnswer>, Result<BulkAnswer, FleetError>),
-    Open(Asker<()>),
-    /// Nobody waits for it.
-    Nothing,
+pub(super) struct Finish {
+    pub(super) reply: ReplySender,
+    pub(super) outcome: Result<Answers, FleetError>,
 }
 
 impl Finish {
-    /// Whether its caller left before it was done.
-    pub(super) fn is_abandoned(&self) -> bool {
-        match self {
-            Self::Call(asker, _) => asker.is_closed(),
-            Self::Bulk(asker, _) => asker.is_closed(),
-            Self::Open(_) | Self::Nothing => false,
-        }
-    }
-
     /// Says it. Returns notes that nobody heard.
-    pub(super) fn say(self) -> Option<Vec<Note>> {
-        match self {
-            Self::Call(asker, outcome) => {
-                asker.send(outcome).err().and_then(Result::ok).map(|unheard| unheard.notes)
-            }
-            Self::Bulk(asker, outcome) => {
-                asker.send(outcome).err().and_then(Result::ok).map(|unheard| unheard.notes)
-            }
-            Self::Open(asker) => {
-                // Whoever left meanwhile hears nothing, which is what it wanted.
-                let _ = asker.send(Ok(()));
-                None
-            }
-            Self::Nothing => None,
+    pub(super) fn say(self) -> Vec<Note> {
+        match self.reply.send(self.outcome) {
+            Err(Ok(unheard)) => unheard.answers.into_iter().flat_map(|answer| answer.notes).collect(),
+            Err(Err(_)) | Ok(()) => Vec::new(),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Agent, BoxFuture, Call, InstanceId, Lost, Reply, Seat, StartError, View,
+    Agent, Call, InstanceId, Lost, Reply, Seat, StartError, View,
     port::{CRASHES_TOLD_MAX, StoppedDownloads},
 };
 use tokio::{
@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, Asker, Bulk, BulkAnswer, Ended, Home, Job, Note, Ran, Shared, Work,
+    Answer, Answers, Ended, Home, Job, Note, Ran, Shared,
     ending::{End, Ending, Finish, NoReply},
     panicked,
 };
@@ -163,7 +163,7 @@ impl Life {
                 () = self.stop.cancelled() => return Err(End::Closed),
                 // A request whose caller has left must not open a browser, also if its slot comes in this very
                 // moment: so this is looked at before the slot is.
-                () = job.abandoned() => {
+                () = job.reply.closed() => {
                     let unsaid = self.unsaid();
                     match self.fleet.next_or_forget(&self.key, &self.shared, unsaid, &mut self.jobs) {
                         Some(next) => *job = next,
@@ -188,7 +188,8 @@ impl Life {
                     self.home.pool.seat_not_kept(owner.clone(), lease, seat.as_ref());
                 }
                 // What nobody heard is said again with the next one.
-                let unheard = finish.say().unwrap_or_default().into_iter().chain(self.notes.drain(..));
+                let unheard = finish.map(Finish::say).unwrap_or_default();
+                let unheard = unheard.into_iter().chain(self.notes.drain(..));
                 for note in unheard {
                     if let Note::NewTab(note) = note {
                         self.home.pool.unheard(owner.clone(), note);
@@ -224,8 +225,9 @@ impl Life {
                 match self.job(job, instance, seat, &mut lost).await {
                     // Notes that nobody heard are said again with the next answer, but those about that very call.
                     Ok(finish) => {
-                        let unheard = finish.say().unwrap_or_default().into_iter();
-                        self.notes.extend(unheard.filter(|note| !matches!(note, Note::HeldUp { .. })));
+                        let unheard = finish.map(Finish::say).unwrap_or_default();
+                        self.notes
+                            .extend(unheard.into_iter().filter(|note| !matches!(note, Note::HeldUp { .. })));
                     }
                     Err(ending) => return ending,
                 }
@@ -250,15 +252,17 @@ impl Life {
         }
     }
 
+    /// Runs the calls of a job, one after the other. A caller that leaves ends it after the one that runs; `None` where it
+    /// has left already.
     async fn job(
         &mut self,
         job: Job,
         instance: InstanceId,
         seat: &mut dyn Seat,
         lost: &mut watch::Receiver<Option<Lost>>,
-    ) -> Result<Finish, Ending> {
-        if job.is_abandoned() {
-            return Ok(Finish::Nothing);
+    ) -> Result<Option<Finish>, Ending> {
+        if job.reply.is_closed() {
+            return Ok(None);
         }
         if self.stop.is_cancelled() {
             return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
@@ -267,34 +271,56 @@ impl Life {
         let held_up = self.held_up(&job);
         self.notes.extend(held_up);
         let tool = job.tool();
-        let Job { work, agent, flight, .. } = job;
-        let (pool, session) = (self.home.pool.name.clone(), self.shared.session.clone());
-        let ran = Ran { pool, instance, session };
-        let outcome = match work {
-            Work::Open(asker) => Ok(Finish::Open(asker)),
-            Work::Call(call, begun, asker) => {
-                match self.one(call, begun, agent, instance, seat, lost).await {
-                    Ok((reply, view)) => {
-                        Ok(Finish::Call(asker, Ok(Answer { reply, notes: self.notes_now(), ran, view })))
-                    }
-                    Err(NoReply::Lost(lost)) => {
-                        Err((End::LostUnder(lost.clone()), Finish::Call(asker, Err(FleetError::Lost(lost)))))
-                    }
-                    Err(NoReply::Stopped) => {
-                        Err((End::Closed, Finish::Call(asker, Err(self.fleet.why_closed(&self.home)))))
+        let Job { calls, begun, agent, flight, reply, .. } = job;
+        let mut begun = Some(begun);
+        let ran = Ran { pool: self.home.pool.name.clone(), instance, session: self.shared.session.clone() };
+        let mut answers = Vec::with_capacity(calls.calls.len());
+        let mut no_reply = None;
+        for mut call in calls.calls {
+            match begun.take() {
+                Some(begun) => begun.await,
+                None if reply.is_closed() => break,
+                None => call.begin(ran.session.as_ref()).await,
+            }
+            match self.one(call, agent.clone(), instance, seat, lost).await {
+                Ok((reply, view)) => {
+                    let failed = reply.is_failure();
+                    let ended = std::time::Instant::now();
+                    answers.push(Answer { reply, notes: Vec::new(), ran: ran.clone(), view, ended });
+                    (calls.progress)(answers.len());
+                    if failed && calls.stop_on_error {
+                        break;
                     }
                 }
+                Err(why) => {
+                    no_reply = Some(why);
+                    break;
+                }
             }
-            Work::Bulk(bulk, asker) => self.bulk(bulk, asker, agent, ran, seat, lost).await,
-        };
+        }
+        if let Some(last) = answers.last_mut() {
+            last.notes = self.notes_now();
+        }
         self.shared.used();
         drop(flight);
-        if let (Ok(finish), Some(tool)) = (&outcome, tool)
-            && finish.is_abandoned()
+        let (end, outcome) = match no_reply {
+            None => (None, Ok(Answers { answers, lost: None })),
+            Some(NoReply::Lost(lost)) => {
+                let error = Some(FleetError::Lost(lost.clone()));
+                (Some(End::LostUnder(lost)), Ok(Answers { answers, lost: error }))
+            }
+            Some(NoReply::Stopped) => (Some(End::Closed), Err(self.fleet.why_closed(&self.home))),
+        };
+        if let (None, Some(tool)) = (&end, tool)
+            && reply.is_closed()
         {
             self.abandoned = Some((tool, Instant::now()));
         }
-        outcome.map_err(|(end, last)| Ending { end, last: Some(last), unserved: None })
+        let finish = Finish { reply, outcome };
+        match end {
+            None => Ok(Some(finish)),
+            Some(end) => Err(Ending { end, last: Some(finish), unserved: None }),
+        }
     }
 
     /// What a call hears that waited for one whose caller had left.
@@ -307,13 +333,11 @@ impl Life {
     async fn one(
         &mut self,
         call: Call,
-        begun: BoxFuture<'static, ()>,
         agent: Arc<dyn Agent>,
         instance: InstanceId,
         seat: &mut dyn Seat,
         lost: &mut watch::Receiver<Option<Lost>>,
     ) -> Result<(Reply, View), NoReply> {
-        begun.await;
         let deadline = self.home.pool.call_timeout(instance).saturating_add(seat.own_wait(&call));
         // The engine is never told of a cancellation: it would not stop, and its answer is the only sign that
         // the page is free again. So the seat stays busy, answered or not.
@@ -339,44 +363,6 @@ impl Life {
         }
         let view = seat.view().borrow().clone();
         Ok((reply, view))
-    }
-
-    /// Several calls, one after the other. A caller that leaves ends it after the one that runs.
-    async fn bulk(
-        &mut self,
-        bulk: Bulk,
-        asker: Asker<BulkAnswer>,
-        agent: Arc<dyn Agent>,
-        ran: Ran,
-        seat: &mut dyn Seat,
-        lost: &mut watch::Receiver<Option<Lost>>,
-    ) -> Result<Finish, (End, Finish)> {
-        let mut replies = Vec::with_capacity(bulk.calls.len());
-        for mut call in bulk.calls {
-            if asker.is_closed() {
-                break;
-            }
-            let begun = call.begin(ran.session.as_ref());
-            match self.one(call, begun, agent.clone(), ran.instance, seat, lost).await {
-                Ok((reply, view)) => {
-                    let failed = reply.is_failure();
-                    replies.push((reply, view, std::time::Instant::now()));
-                    (bulk.progress)(replies.len());
-                    if failed && bulk.stop_on_error {
-                        break;
-                    }
-                }
-                Err(NoReply::Lost(lost)) => {
-                    let error = Some(FleetError::Lost(lost.clone()));
-                    let answer = BulkAnswer { replies, lost: error, notes: self.notes_now(), ran };
-                    return Err((End::LostUnder(lost), Finish::Bulk(asker, Ok(answer))));
-                }
-                Err(NoReply::Stopped) => {
-                    return Err((End::Closed, Finish::Bulk(asker, Err(self.fleet.why_closed(&self.home)))));
-                }
-            }
-        }
-        Ok(Finish::Bulk(asker, Ok(BulkAnswer { replies, lost: None, notes: self.notes_now(), ran })))
     }
 
     fn notes_now(&mut self) -> Vec<Note> {

@@ -35,10 +35,13 @@ pub(crate) const QUEUE: usize = 64;
 #[derive(Debug)]
 pub struct Answer {
     pub reply: Reply,
+    /// What the session's agent must hear. Of several calls, the last one's answer has it.
     pub notes: Vec<Note>,
     pub ran: Ran,
     /// The page after the call.
     pub view: View,
+    /// When the engine answered.
+    pub ended: std::time::Instant,
 }
 
 /// Where a call ran.
@@ -59,15 +62,20 @@ pub struct Bulk {
     pub progress: Arc<dyn Fn(usize) + Send + Sync>,
 }
 
+impl Bulk {
+    /// Calls that nobody counts.
+    pub(crate) fn uncounted(calls: Vec<Call>) -> Self {
+        Self { calls, stop_on_error: true, progress: Arc::new(|_| {}) }
+    }
+}
+
 /// What several calls came to.
 #[derive(Debug)]
-pub struct BulkAnswer {
-    /// In order, as far as it came, each with the page after it and when that was.
-    pub replies: Vec<(Reply, View, std::time::Instant)>,
-    /// Why the call after these has no reply: the browser was lost under it.
+pub struct Answers {
+    /// In order, as far as it came.
+    pub answers: Vec<Answer>,
+    /// Why the call after these has no answer: the browser was lost under it.
     pub lost: Option<FleetError>,
-    pub notes: Vec<Note>,
-    pub ran: Ran,
 }
 
 /// What the caller of a call hears, and those after it, when the session's task panicked.
@@ -75,70 +83,44 @@ pub(crate) fn panicked() -> Lost {
     Lost::Protocol("its adapter panicked".into())
 }
 
-/// What the task is asked to do, and by whom.
+/// What the task is asked to do, and by whom: calls to run one after the other. Without any it only opens the browser.
 pub(crate) struct Job {
-    pub(crate) work: Work,
+    pub(crate) calls: Bulk,
+    /// Resolves when the first call may run.
+    pub(crate) begun: BoxFuture<'static, ()>,
     pub(crate) agent: Arc<dyn Agent>,
     pub(crate) flight: Flight,
     /// Since when it waits.
     pub(crate) queued: Instant,
+    pub(crate) reply: ReplySender,
 }
 
-pub(crate) enum Work {
-    /// With what has to be done before it runs.
-    Call(Call, BoxFuture<'static, ()>, Asker<Answer>),
-    Bulk(Bulk, Asker<BulkAnswer>),
-    /// Only open the browser.
-    Open(Asker<()>),
-}
-
-/// Where an answer goes. A caller that leaves drops its end.
-pub(crate) type Asker<T> = oneshot::Sender<Result<T, FleetError>>;
+/// Where the answers go. A caller that leaves drops its end.
+pub(crate) type ReplySender = oneshot::Sender<Result<Answers, FleetError>>;
 
 impl Job {
-    pub(crate) fn new(work: Work, agent: Arc<dyn Agent>, flight: Flight) -> Self {
-        Self { work, agent, flight, queued: Instant::now() }
+    /// Has the first call recorded: its session is known now. The others follow when it is their turn.
+    pub(crate) fn new(mut calls: Bulk, agent: Arc<dyn Agent>, flight: Flight, reply: ReplySender) -> Self {
+        let begun = match calls.calls.first_mut() {
+            Some(first) => first.begin(flight.session()),
+            None => Box::pin(std::future::ready(())),
+        };
+        Self { calls, begun, agent, flight, queued: Instant::now(), reply }
     }
 
     /// The tool that it calls; the first of several.
     fn tool(&self) -> Option<Arc<str>> {
-        match &self.work {
-            Work::Call(call, ..) => Some(call.tool.clone()),
-            Work::Bulk(bulk, _) => bulk.calls.first().map(|call| call.tool.clone()),
-            Work::Open(_) => None,
-        }
+        self.calls.calls.first().map(|call| call.tool.clone())
     }
 
-    /// Nobody waits for it any more.
-    fn is_abandoned(&self) -> bool {
-        match &self.work {
-            Work::Call(_, _, reply) => reply.is_closed(),
-            Work::Bulk(_, reply) => reply.is_closed(),
-            Work::Open(reply) => reply.is_closed(),
-        }
-    }
-
-    /// Resolves when nobody waits for it any more.
-    async fn abandoned(&mut self) {
-        match &mut self.work {
-            Work::Call(_, _, reply) => reply.closed().await,
-            Work::Bulk(_, reply) => reply.closed().await,
-            Work::Open(reply) => reply.closed().await,
-        }
-    }
-
-    /// The same call, queued in another session.
+    /// The same calls, queued in another session.
     pub(crate) fn moved(self, flight: Flight) -> Self {
         Self { flight, ..self }
     }
 
     /// A caller that left meanwhile hears nothing, which is what it wanted.
     pub(crate) fn fail(self, error: FleetError) {
-        match self.work {
-            Work::Call(_, _, reply) => drop(reply.send(Err(error))),
-            Work::Bulk(_, reply) => drop(reply.send(Err(error))),
-            Work::Open(reply) => drop(reply.send(Err(error))),
-        }
+        let _ = self.reply.send(Err(error));
     }
 }
 

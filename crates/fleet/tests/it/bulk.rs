@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use greenroom_core::Owner;
-use greenroom_fleet::{Bulk, BulkAnswer, FleetError, Target, Whose};
+use greenroom_fleet::{Answers, Bulk, FleetError, Target, Whose};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -20,7 +20,7 @@ async fn begin(
     whose: Whose,
     tools: &[&str],
     stop_on_error: bool,
-) -> (JoinHandle<Result<BulkAnswer, FleetError>>, Progress) {
+) -> (JoinHandle<Result<Answers, FleetError>>, Progress) {
     let progress = Progress::default();
     let calls = tools.iter().map(|tool| call(tool, "{}")).collect();
     let told = progress.clone();
@@ -34,7 +34,7 @@ async fn begin(
     (task, progress)
 }
 
-async fn run(stage: &Stage, whose: Whose, tools: &[&str], stop_on_error: bool) -> BulkAnswer {
+async fn run(stage: &Stage, whose: Whose, tools: &[&str], stop_on_error: bool) -> Answers {
     begin(stage, whose, tools, stop_on_error).await.0.await.unwrap().unwrap()
 }
 
@@ -47,7 +47,7 @@ async fn three_commands_one_seat() {
         let leased = stage.watcher.told().leased;
         let (task, progress) = begin(&stage, whose, &["navigate", "click", "snapshot"], true).await;
         let answer = task.await.unwrap().unwrap();
-        assert_eq!((answer.replies.len(), answer.lost.is_none()), (3, true));
+        assert_eq!((answer.answers.len(), answer.lost.is_none()), (3, true));
         let log = stage.world.log().split_off(before);
         assert_eq!(
             log.iter().map(|(_, tool)| tool.as_str()).collect::<Vec<_>>(),
@@ -68,7 +68,7 @@ async fn nobody_comes_between() {
         let (task, _) = begin(&stage, whose.clone(), &["one", "hold two", "three"], true).await;
         let others = [stage.begin_at(whose, at("", ""), "other").await];
         stage.world.held().await.answer();
-        assert_eq!(task.await.unwrap().unwrap().replies.len(), 3);
+        assert_eq!(task.await.unwrap().unwrap().answers.len(), 3);
         for other in others {
             other.await.unwrap().unwrap();
         }
@@ -86,9 +86,9 @@ async fn failures() {
         for bad in ["fail", "refuse"] {
             let tools = ["one", bad, "three"];
             let stopped = run(&stage, whose.clone(), &tools, true).await;
-            assert_eq!((stopped.replies.len(), stopped.replies[1].0.is_failure()), (2, true), "{bad}");
+            assert_eq!((stopped.answers.len(), stopped.answers[1].reply.is_failure()), (2, true), "{bad}");
             let all = run(&stage, whose.clone(), &tools, false).await;
-            let failed: Vec<_> = all.replies.iter().map(|(reply, ..)| reply.is_failure()).collect();
+            let failed: Vec<_> = all.answers.iter().map(|answer| answer.reply.is_failure()).collect();
             assert_eq!(failed, [false, true, false], "{bad}");
         }
     }
@@ -141,7 +141,7 @@ async fn lost_in_the_middle() {
         let behind = stage.begin_at(whose.clone(), at("", ""), "behind").await;
         stage.world.lose_seat(held.seat, crash());
         let answer = task.await.unwrap().unwrap();
-        assert_eq!((answer.replies.len(), progress.lock().unwrap().len()), (1, 1));
+        assert_eq!((answer.answers.len(), progress.lock().unwrap().len()), (1, 1));
         assert!(matches!(answer.lost, Some(FleetError::Lost(_))), "{:?}", answer.lost);
         match behind.await.unwrap() {
             // It relied on the session's page.

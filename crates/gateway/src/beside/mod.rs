@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    Gateway, call::Caller, offload::offload_if_large, rescue::Failure, resources, shape, turn::Turn,
+    Gateway, caller::Caller, offload::offload_if_large, rescue::Failure, resources, shape, turn::Turn,
     whose::notes,
 };
 

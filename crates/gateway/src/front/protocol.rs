@@ -19,7 +19,8 @@ use super::stateless;
 use crate::{
     Gateway,
     beside::{self, Beside, Method},
-    call::{self, Caller},
+    call,
+    caller::Caller,
     connection::{ConnectedAgent, Connection, NotBegun},
     instructions,
     offload::{offload_if_large, offloadable},

@@ -35,7 +35,7 @@ use tokio::time::timeout;
 
 pub(crate) use kept::Kept;
 use ticket::WRITE;
-pub(crate) use ticket::{Claimed, Order, Ticket};
+pub(crate) use ticket::{Claimed, Ticket};
 pub(crate) use wants::Mode;
 
 /// What every call is kept by, and how much of its answer is sent.

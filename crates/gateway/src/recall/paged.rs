@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     Recall,
-    pages::{self, Asked, PageError, Query, cache::Kept},
+    pages::{self, PageError, Query, cache::Kept},
 };
 
 /// How many queries run at a time. Each may take some hundred megabytes and a core for some seconds.
@@ -23,14 +23,12 @@ pub(crate) struct Said {
     pub(crate) ref_id: Option<RefId>,
 }
 
-/// A later page of an answer that was given before.
-pub(crate) fn next(recall: &Recall, owner: &Owner, key: &str, asked: &Asked) -> Result<Said, PageError> {
-    let mut query = asked.check()?;
-    let kept = recall.pages.find(owner, key, asked)?;
-    if asked.limit.is_none() {
-        query.limit = kept.limit;
-    }
-    Ok(say(&kept, key, &query))
+/// A later page of an answer that was given before, if the query has the key of one.
+pub(crate) fn next(recall: &Recall, owner: &Owner, query: &Query) -> Result<Option<Said>, PageError> {
+    let Some(key) = &query.asked.cache_key else { return Ok(None) };
+    let kept = recall.pages.find(owner, key, &query.asked)?;
+    let limit = if query.asked.limit.is_some() { query.limit } else { kept.limit };
+    Ok(Some(say(&kept, key, query, limit)))
 }
 
 /// The first page of an answer; `None` when there is no data in it. Big answers take some ten milliseconds, which no
@@ -44,7 +42,7 @@ pub(crate) async fn first(
 ) -> Result<Option<Said>, PageError> {
     let Ok(result) = reply.body.clone() else { return Ok(None) };
     let snapshot = reply.snapshot_text().cloned();
-    let (name, flatten, expression) = (tool.clone(), query.flatten, query.jmespath_query.clone());
+    let (name, flatten, expression) = (tool.clone(), query.flatten, query.asked.jmespath_query.clone());
     let _turn = QUERIES.acquire().await.map_err(|_| PageError::Failed)?;
     let prepared = tokio::task::spawn_blocking(move || {
         let data = engine.data(&name, result.get(), snapshot.as_deref())?;
@@ -55,16 +53,16 @@ pub(crate) async fn first(
     let kept = Kept {
         ref_id: ref_id.cloned(),
         flatten: query.flatten,
-        jmespath_query: query.jmespath_query.clone(),
+        jmespath_query: query.asked.jmespath_query.clone(),
         limit: query.limit,
         value: Arc::new(value),
     };
     let key = recall.pages.keep(owner, kept.clone());
-    Ok(Some(say(&kept, &key, query)))
+    Ok(Some(say(&kept, &key, query, query.limit)))
 }
 
-fn say(kept: &Kept, key: &str, query: &Query) -> Said {
-    let page = pages::page(&kept.value, query.offset, query.limit);
+fn say(kept: &Kept, key: &str, query: &Query, limit: usize) -> Said {
+    let page = pages::page(&kept.value, query.offset, limit);
     let mut said = Map::new();
     said.insert("cache_key".to_owned(), json!(key));
     said.insert("total".to_owned(), json!(page.total));
@@ -82,6 +80,7 @@ fn say(kept: &Kept, key: &str, query: &Query) -> Said {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recall::pages::Asked;
 
     /// Later pages are as long as the first one was, unless they are asked to be otherwise.
     #[test]
@@ -97,7 +96,8 @@ mod tests {
         let key = recall.pages.keep(&Owner::local(), kept);
         for (limit, count) in [(None, 3), (Some(2), 2)] {
             let asked = Asked { cache_key: Some(key.clone()), offset: Some(3), limit, ..Asked::default() };
-            let said = next(&recall, &Owner::local(), &key, &asked).expect("it is kept");
+            let query = asked.check().expect("it is right");
+            let said = next(&recall, &Owner::local(), &query).expect("it is kept").expect("it has a key");
             assert!(said.text.contains(&format!("count: {count}")), "{}", said.text);
         }
     }

@@ -26,7 +26,7 @@ pub(crate) fn message_of(error: &RawValue) -> String {
 }
 
 /// Bytes that stand in a result.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Embedded {
     /// The part of the content that they are in.
     pub(crate) part: usize,

@@ -13,17 +13,19 @@ use std::{
 };
 
 use greenroom_core::{
-    BoxFuture, Engine, Owner, Records, RefId, Reply, Scribe, View,
+    BoxFuture, Engine, Owner, Records, RefId, Reply, Scribe,
     port::Content,
     raw::encode,
     record::{
         BlobRef, Claim, ConsoleLine, Level, NotRecorded, Record, Request, Response, SessionRef, Status,
     },
 };
-use greenroom_fleet::{Ran, Whose};
+use greenroom_fleet::{Answer, Whose};
 use serde_json::{json, value::RawValue};
 use tokio::time::{error::Elapsed, timeout};
 use uuid::Uuid;
+
+use crate::route;
 
 use super::{
     kept::Kept,
@@ -63,40 +65,45 @@ struct Entry {
     not_begun: Arc<OnceLock<Arc<str>>>,
 }
 
-/// A call that is let through.
-#[derive(Clone, Copy)]
-pub(crate) struct Order<'a> {
-    pub(crate) owner: &'a Owner,
-    /// `None` when it is not clear which session it is for: then it does not run.
-    pub(crate) whose: Option<&'a Whose>,
-    pub(crate) tool: &'a Arc<str>,
-    pub(crate) arguments: Option<&'a RawValue>,
-}
-
 /// What a given name turned out to be.
 pub(crate) enum Claimed {
     Ticket(Ticket),
     Repeat(Box<Record>),
     /// The call of this name has no end, and will have none.
-    Interrupted,
-    Taken,
+    Interrupted(RefId),
+    Taken(RefId),
     /// Nobody knows, for this reason: then nothing may run.
     Undecided(Arc<str>),
 }
 
 impl Ticket {
-    /// A ticket for a call of this tool with these arguments.
-    pub(crate) fn take(recall: &super::Recall, order: Order<'_>) -> Self {
+    /// A ticket for a call under a new name. `whose` is `None` when it is not clear which session the call is for: then it
+    /// does not run.
+    pub(crate) fn take(
+        recall: &super::Recall,
+        owner: &Owner,
+        whose: Option<&Whose>,
+        call: &route::Request,
+    ) -> Self {
         let at = SystemTime::now();
         let ref_id = RefId::new(at, Uuid::new_v4().into_bytes());
-        let runs = recall.running.try_enter(order.owner, &ref_id).ok();
-        Self::named(recall, order, (at, ref_id), runs)
+        let runs = recall.running.try_enter(owner, &ref_id).ok();
+        Self::named(recall, (owner, whose), call, (at, ref_id), runs)
     }
 
-    /// A ticket under a name that was given, unless that has been used. Waits for the end of a call that runs under it.
-    pub(crate) async fn claim(recall: &super::Recall, order: Order<'_>, ref_id: RefId) -> Claimed {
-        let runs = recall.running.enter(order.owner, &ref_id).await;
-        let ticket = Self::named(recall, order, (SystemTime::now(), ref_id), Some(runs));
+    /// A ticket under the name that the call has, unless that has been used. Waits for the end of a call that runs under it.
+    pub(crate) async fn claim(
+        recall: &super::Recall,
+        owner: &Owner,
+        whose: Option<&Whose>,
+        call: &route::Request,
+    ) -> Claimed {
+        let Some(ref_id) = call.ref_id.clone() else {
+            return Claimed::Ticket(Self::take(recall, owner, whose, call));
+        };
+        let runs = recall.running.enter(owner, &ref_id).await;
+        let named = (SystemTime::now(), ref_id.clone());
+        let ticket = Self::named(recall, (owner, whose), call, named, Some(runs));
         let Some(entry) = &ticket.kept_by else { return Claimed::Ticket(ticket) };
         entry.is_begun.store(true, Ordering::Relaxed);
         let mut claiming =
@@ -108,27 +115,33 @@ impl Ticket {
         match decided {
             Ok(Ok(Claim::New)) => Claimed::Ticket(ticket),
             Ok(Ok(Claim::Repeat(record))) if record.summary.outcome.is_none() => {
-                ticket.void(Claimed::Interrupted)
+                ticket.void(Claimed::Interrupted(ref_id))
             }
             Ok(Ok(Claim::Repeat(record))) => ticket.void(Claimed::Repeat(record)),
-            Ok(Ok(Claim::Taken)) => ticket.void(Claimed::Taken),
+            Ok(Ok(Claim::Taken)) => ticket.void(Claimed::Taken(ref_id)),
             Ok(Err(NotRecorded(why))) => ticket.void(Claimed::Undecided(why)),
             Err(_) => ticket.void(Claimed::Undecided("writing it down took too long".into())),
         }
     }
 
-    fn void(mut self, claimed: Claimed) -> Claimed {
-        self.is_ended = true;
+    fn void(self, claimed: Claimed) -> Claimed {
+        self.discard();
         claimed
+    }
+
+    /// Its record belongs to another call, or to none.
+    fn discard(mut self) {
+        self.is_ended = true;
     }
 
     fn named(
         recall: &super::Recall,
-        order: Order<'_>,
+        (owner, whose): (&Owner, Option<&Whose>),
+        call: &route::Request,
         (at, ref_id): (SystemTime, RefId),
         runs: Option<Mark>,
     ) -> Self {
-        let Order { owner, whose, tool, arguments } = order;
+        let (tool, arguments) = (&call.tool, call.arguments());
         let kept_by = recall.records.clone().map(|records| {
             let known = whose.map(|whose| recall.secrets.of(owner, whose)).unwrap_or_default();
             let clues = Clues { tool, names: &recall.redact, fields: &known.fields, known: &known.values };
@@ -177,7 +190,8 @@ impl Ticket {
     }
 
     /// The call has an answer.
-    pub(crate) async fn answered(mut self, reply: &Reply, ran: &Ran, view: &View, ended: Instant) -> Kept {
+    pub(crate) async fn answered(mut self, answer: &Answer) -> Kept {
+        let Answer { reply, ran, view, ended, .. } = answer;
         self.is_ended = true;
         let mut kept = self.ending(match &reply.body {
             _ if !reply.is_failure() => None,
@@ -276,7 +290,7 @@ impl Drop for Claiming {
             if matches!(claim.await, Ok(Claim::New)) {
                 ticket.failed(None, "it was not made: writing it down took too long").await;
             } else {
-                drop(ticket.void(Claimed::Taken));
+                ticket.discard();
             }
         });
     }
@@ -469,9 +483,8 @@ mod tests {
     }
 
     fn take(recall: &Recall, arguments: &RawValue) -> Ticket {
-        let (owner, whose, tool) = (Owner::local(), Whose::NoOne, Arc::from("t"));
-        let order = Order { owner: &owner, whose: Some(&whose), tool: &tool, arguments: Some(arguments) };
-        Ticket::take(recall, order)
+        let call = route::Request::of("t", Some(arguments.to_owned()), None).unwrap();
+        Ticket::take(recall, &Owner::local(), Some(&Whose::NoOne), &call)
     }
 
     /// What a call brings is known to its session before it runs, so that it is kept out of later records even if the call is

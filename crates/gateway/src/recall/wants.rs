@@ -31,7 +31,7 @@ impl Mode {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Wants {
     pub(crate) mode: Option<Mode>,
-    pub(crate) page: Option<pages::Asked>,
+    pub(crate) page: Option<pages::Query>,
 }
 
 /// Why that cannot be had. Names the parameter.
@@ -40,7 +40,9 @@ pub(crate) enum Unwanted {
     #[error("`{0}` must be one of diff, inline, refs, raw")]
     Mode(&'static str),
     #[error("`{0}` {1}")]
-    Page(&'static str, &'static str),
+    Type(&'static str, &'static str),
+    #[error(transparent)]
+    Page(#[from] pages::PageError),
 }
 
 /// Which of the parameters are greenroom's in a tool.
@@ -69,11 +71,14 @@ impl Takes {
             }
         }
         if self.pages {
+            let mut asked = pages::Asked::default();
             for name in pages::NAMES {
                 if let Some(given) = arguments.remove(name).filter(is_given) {
-                    let page = wants.page.get_or_insert_default();
-                    page.set(name, given.get()).map_err(|must| Unwanted::Page(name, must))?;
+                    asked.set(name, given.get()).map_err(|must| Unwanted::Type(name, must))?;
                 }
+            }
+            if asked != pages::Asked::default() {
+                wants.page = Some(asked.check()?);
             }
         }
         Ok(wants)
@@ -123,10 +128,7 @@ mod tests {
             .unwrap()
             .page
             .unwrap();
-        assert_eq!(
-            (page.limit, page.offset, page.flatten, page.cache_key),
-            (Some(2), Some(4), Some(true), None)
-        );
+        assert_eq!((page.limit, page.offset, page.flatten, page.asked.cache_key), (2, 4, true, None));
         assert_eq!(taken(r#"{"url": "x", "limit": null}"#), Ok(Wants::default()));
     }
 }

@@ -19,12 +19,15 @@ use super::{
     record::{Call, CallDetail, Calls, Console, Made, OfLevel, OwnCall, Shown},
 };
 use crate::{
-    call::{self, ProgramCall, Told},
+    call::{self, NotRun},
     catalog::SESSION_ID,
+    offload::{offload_if_large, offloadable},
+    outcome::Outcome,
     recall::content::{self, Ask},
     rescue::Failure,
     route::Request,
     tools::{self, OwnTool},
+    turn::Turns,
 };
 
 /// How many calls a list has unless it is asked for more or fewer: about what people look through at once.
@@ -80,33 +83,40 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
         return own_tool(&desk, tool, new).await;
     }
     desk.records()?;
-    let call = ProgramCall {
-        session: match &new.session_id {
-            Some(given) => Some(session(given)?),
-            None => None,
-        },
-        ref_id: new.request_id.as_deref().map(ref_id).transpose()?,
-        arguments: new.params,
-        tool: new.tool.clone(),
-    };
-    let told = match call.ref_id {
-        Some(_) => {
-            let told = call::to_its_end(&desk.gateway, &desk.owner, call).await;
-            told.ok_or_else(Problem::failed)?
+    let refused = |failure: &Failure| Problem::not_run(failure, &new.tool, None);
+    let mut request = Request::of(&new.tool, new.params, None).map_err(|error| refused(&error.into()))?;
+    request.session = new.session_id.as_deref().map(session).transpose()?;
+    request.ref_id = new.request_id.as_deref().map(ref_id).transpose()?;
+    match make_call(&desk, request).await? {
+        Ok(Outcome { reply: Err(failure), record, .. }) if !failure.may_have_run() => {
+            Err(Problem::not_run(&failure, &new.tool, record.record()))
         }
-        None => call::for_program(&desk.gateway, &desk.owner, call).await,
-    };
-    match told {
-        Ok(Told::Ended { failure: Some(failure), kept, .. }) if !failure.may_have_run() => {
-            Err(Problem::not_run(&failure, &new.tool, kept.record()))
+        Ok(Outcome { record, notes, .. }) => {
+            let ref_id = record.ref_id.as_ref().ok_or_else(Problem::records_off)?;
+            Ok(Json(Made::Recorded(Box::new(Call::ended(ref_id, &record, notes)))))
         }
-        Ok(Told::Ended { kept, notes, .. }) => {
-            let ref_id = kept.ref_id.as_ref().ok_or_else(Problem::records_off)?;
-            Ok(Json(Made::Recorded(Box::new(Call::ended(ref_id, &kept, notes)))))
-        }
-        Ok(Told::Repeat(record)) => Ok(Json(Made::Recorded(Box::new(Call::from(&record.summary))))),
-        Err(failure) => Err(Problem::not_run(&failure, &new.tool, None)),
+        Err(NotRun::Repeat(record)) => Ok(Json(Made::Recorded(Box::new(Call::from(&record.summary))))),
+        Err(NotRun::Failure(failure)) => Err(refused(&failure)),
+        Err(NotRun::Rpc(error)) => Err(refused(&Failure::not_let_through(error.message))),
+        Err(NotRun::Page(_)) => Err(refused(&Failure::for_agents(false))),
     }
+}
+
+/// Makes a call. One with a name is made to its end even when its client leaves: the client may ask for it again.
+async fn make_call(desk: &Desk, request: Request) -> Result<Result<Outcome, NotRun>, Problem> {
+    let (gateway, caller) = (desk.gateway.clone(), desk.program());
+    let is_named = request.ref_id.is_some();
+    let unanswered = gateway.answering.token();
+    let made = async move {
+        let _unanswered = unanswered;
+        let arguments = request.arguments().map_or(0, |arguments| arguments.get().len());
+        let _guard = offload_if_large(arguments).await;
+        call::make(&gateway, &caller, request, Turns::default().take()).await
+    };
+    if !is_named {
+        return Ok(made.await);
+    }
+    tokio::spawn(offloadable(made)).await.map_err(|_| Problem::failed())
 }
 
 /// Runs a tool of greenroom's own. It leaves no record, so no name can be given to one.
@@ -128,7 +138,8 @@ async fn own_tool(desk: &Desk, tool: &OwnTool, new: NewCall) -> Result<Json<Made
     if let Some(given) = &new.session_id {
         arguments.set(SESSION_ID, raw::encode(&session(given)?));
     }
-    let request = Request::of(tool.name, Some(arguments.to_raw())).map_err(|error| refused(error.into()))?;
+    let request =
+        Request::of(tool.name, Some(arguments.to_raw()), None).map_err(|error| refused(error.into()))?;
     let _unanswered = gateway.answering.token();
     match tool.run(gateway, &caller, request).await {
         Ok(said) => {

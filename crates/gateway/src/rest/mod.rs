@@ -28,7 +28,7 @@ use axum::{
 };
 use greenroom_core::{Owner, Records};
 
-use crate::{Gateway, call::Caller, offload::offloadable};
+use crate::{Gateway, caller::Caller, offload::offloadable};
 
 pub(crate) use body::whole;
 pub use openapi::document;

@@ -93,8 +93,8 @@ async fn run(context: Context<'_>) -> Result<Said, Failure> {
     if let Some(tag) = &arguments.browser_tag {
         return tagged::run(&context, &listed, &arguments, tag).await;
     }
-    let whose = whose::whose(gateway, caller, context.selected.session.clone()).await?;
-    let place = Place { whose: &whose, target: &context.selected.target };
+    let whose = whose::whose(gateway, caller, context.request.session.clone()).await?;
+    let place = Place { whose: &whose, target: &context.request.target };
     let steps = steps::check(&context, &listed, &arguments.commands, place).await?;
     let progress = teller(&context, steps.len());
     let unnamed = Unnamed::begin(caller, &whose);

@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{BARE, OwnTool};
-use crate::{Gateway, call::Caller, rescue::Failure};
+use crate::{Gateway, caller::Caller, rescue::Failure};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "create_new_session",
@@ -16,7 +16,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     places: true,
     run: |context| {
         Box::pin(async move {
-            let (id, target) = (context.selected.session.clone(), context.selected.target.clone());
+            let (id, target) = (context.request.session.clone(), context.request.target.clone());
             let opened = open(context.gateway, context.caller, context.permit, id, target).await?;
             let mut said = json!({ "sessionId": opened.id });
             if let Some(session) = opened.session {

@@ -14,7 +14,10 @@ mod session_close;
 mod session_list;
 mod session_renew;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use greenroom_core::{Agent, BoxFuture, Fields, Owner, Permit, Raw, Records, raw::encode, settings::Scope};
 use greenroom_fleet::{BrowserStatus, Whose};
@@ -23,11 +26,13 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Gateway,
-    call::Caller,
+    caller::Caller,
     catalog::{Browsers, Checker, Invalid, SESSION_ID, Shown, TAG, Takes, with_session_required},
+    offload::offload_if_large,
     rescue::{self, Failure},
-    route::{Request, Selected},
+    route::Request,
     shape,
+    turn::Turn,
     whose::named,
 };
 
@@ -52,7 +57,7 @@ pub(crate) struct OwnTool {
     schema: fn() -> Value,
     read_only: bool,
     /// Whether it runs tools of engines, and needs their list.
-    pub(crate) runs_others: bool,
+    runs_others: bool,
     /// Whether it is worth its tokens under this configuration, to somebody who is this user on this machine, or is not.
     usable: fn(&Gateway, bool) -> bool,
     run: Run,
@@ -116,11 +121,6 @@ impl Said {
         Self { text: text.into(), structured: None, notes: Vec::new(), failed: false }
     }
 
-    /// How much it says.
-    pub(crate) fn bytes(&self) -> usize {
-        self.text.len()
-    }
-
     pub(crate) fn to_result(&self) -> Raw {
         let mut result = Fields::default();
         result.set("content", encode(&json!([{ "type": "text", "text": self.text }])));
@@ -139,7 +139,6 @@ pub(crate) struct Context<'a> {
     gateway: &'a Gateway,
     caller: &'a Caller,
     permit: Permit,
-    selected: Selected,
     /// As it came, selectors taken out, arguments checked.
     request: Request,
 }
@@ -176,13 +175,13 @@ impl Context<'_> {
 
     /// The attached browser that is meant: with one it must not be named, with several it must.
     fn browser(&self) -> Result<BrowserStatus, Failure> {
-        let chosen = self.gateway.fleet.chosen_browser(self.selected.target.browser.as_deref());
+        let chosen = self.gateway.fleet.chosen_browser(self.request.target.browser.as_deref());
         chosen.map_err(|error| Failure::of(self.gateway, &error))
     }
 
     /// The session that is meant: the named one, or where connections have one, this connection's.
     async fn whose(&self) -> Result<Whose, Failure> {
-        match (&self.selected.session, self.gateway.scope, &self.caller.connection) {
+        match (&self.request.session, self.gateway.scope, &self.caller.connection) {
             (Some(id), _, _) => named(self.gateway, self.caller, id.clone()).await,
             (None, Scope::Connection, Some(connection)) => Ok(Whose::Connection(connection.id)),
             (None, _, _) => Err(Failure::which_session()),
@@ -254,6 +253,25 @@ impl OwnTool {
         Fields::open(&encode(&(self.schema)())).unwrap_or_default()
     }
 
+    /// Runs it in its turn, and makes the result for an MCP client.
+    pub(crate) async fn answer(
+        &self,
+        gateway: &Gateway,
+        caller: &Caller,
+        request: Request,
+        turn: Turn,
+    ) -> Raw {
+        if self.runs_others {
+            // In its turn, so that what comes behind does not overtake it meanwhile. A failure is told by the tool.
+            let _ = gateway.catalog.list().await;
+        }
+        let began = Instant::now();
+        let outcome = turn.first_step(self.run(gateway, caller, request)).await;
+        gateway.metrics.call(self.name, outcome.as_ref().is_ok_and(|said| !said.failed), began.elapsed());
+        let _guard = offload_if_large(outcome.as_ref().map_or(0, |said| said.text.len())).await;
+        outcome.map_or_else(|failure| failure.to_result(), |said| said.to_result())
+    }
+
     pub(crate) async fn run(
         &self,
         gateway: &Gateway,
@@ -269,12 +287,12 @@ impl OwnTool {
             browser: places || self.browser,
             wants: Default::default(),
         };
-        let selected = request.take_selectors(takes).map_err(|error| match rescue::unroutable(error) {
+        request.take_selectors(takes).map_err(|error| match rescue::unroutable(error) {
             Ok(failure) => failure,
             Err(_) => Failure::invalid_arguments(self.name, &Invalid::NotAnObject),
         })?;
         self.check(&request, gateway)?;
-        (self.run)(Context { gateway, caller, permit, selected, request }).await
+        (self.run)(Context { gateway, caller, permit, request }).await
     }
 
     /// What is left of the arguments must be what the schema says.

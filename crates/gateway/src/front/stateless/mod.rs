@@ -18,7 +18,8 @@ use super::protocol::{list_tools, one_page, server_capabilities, server_info};
 use crate::{
     Gateway,
     beside::{self, Beside},
-    call::{self, Caller},
+    call,
+    caller::Caller,
     connection::Connection,
     instructions,
     offload::{offload_if_large, offloadable},

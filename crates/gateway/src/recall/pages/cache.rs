@@ -164,7 +164,7 @@ mod tests {
         let (cache, _) = cache();
         let key = cache.keep(&Owner::local(), kept(json!([1, 2, 3])));
         let asked = Asked { cache_key: Some(key.clone()), offset: Some(2), ..Asked::default() };
-        let query = asked.check().expect("it is right");
+        let query = asked.clone().check().expect("it is right");
         let found = cache.find(&Owner::local(), &key, &asked).expect("it is kept");
         let page = super::super::page(&found.value, query.offset, query.limit);
         assert_eq!((page.value, page.total, page.has_more), (json!([3]), 3, false));

@@ -71,15 +71,22 @@ pub(crate) struct Asked {
 /// What a call asks for, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Query {
+    pub(crate) asked: Asked,
     /// Whether the answer is a page at all: made flat, by a query, by a key, or just written in a format.
     pub(crate) is_page: bool,
     pub(crate) flatten: bool,
-    pub(crate) jmespath_query: Option<String>,
     pub(crate) offset: usize,
     pub(crate) limit: usize,
     pub(crate) output_format: Format,
     /// The answer is the page's figures without its items.
     pub(crate) silent_mode: bool,
+}
+
+impl Query {
+    /// Nothing of the answer is wanted but that it is kept.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent_mode && !self.is_page
+    }
 }
 
 /// Why there is no page.
@@ -148,7 +155,7 @@ impl Asked {
     }
 
     /// What is asked for, or what is wrong with it.
-    pub(crate) fn check(&self) -> Result<Query, PageError> {
+    pub(crate) fn check(self) -> Result<Query, PageError> {
         let flatten = self.flatten.unwrap_or_default();
         let has_items = flatten || self.jmespath_query.is_some() || self.cache_key.is_some();
         if let Some(limit) = self.limit.filter(|limit| !LIMITS.contains(limit)) {
@@ -166,11 +173,11 @@ impl Asked {
         Ok(Query {
             is_page: has_items || self.output_format.is_some(),
             flatten,
-            jmespath_query: self.jmespath_query.clone(),
             offset: self.offset.map_or(Ok(0), number)?,
             limit: self.limit.map_or(Ok(LIMIT), number)?,
             output_format: self.output_format.unwrap_or_default(),
             silent_mode: self.silent_mode.unwrap_or_default(),
+            asked: self,
         })
     }
 }

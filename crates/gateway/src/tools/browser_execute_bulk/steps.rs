@@ -2,24 +2,31 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Call, Fields, Raw, Reply, raw::encode, record::SessionRef, settings::Responses};
-use greenroom_fleet::{Bulk, BulkAnswer, FleetError, Note, Ran, Target, Whose};
+use greenroom_core::{
+    Call, Raw,
+    raw::encode,
+    record::{BlobRef, SessionRef},
+    settings::Responses,
+};
+use greenroom_fleet::{Answers, Bulk, FleetError, Note, Target, Whose};
 use serde::Serialize;
 use serde_json::json;
 
 use super::{Arguments, Command, NAME};
 use crate::{
     Gateway,
-    call::{Caller, comparable, fits, formed, place_of, suggestion},
-    catalog::{BROWSER, INSTANCE, Invalid, Listed, POOL, SESSION_ID},
+    caller::Caller,
+    catalog::Listed,
+    check::{check_arguments, check_mode, pool_of, suggestion},
     offload::stop_if_aborted,
+    outcome::Outcome,
     recall::{
-        Kept, Mode, Order, Ticket, paged,
-        pages::{Asked, Query},
-        result::{message_of, replace, text_of},
+        Mode, Ticket,
+        result::{Embedded, message_of, replace, text_of},
+        wants::Wants,
     },
     rescue::Failure,
-    route::Unroutable,
+    route::Request,
     shape,
     tools::{self, Context},
 };
@@ -35,14 +42,12 @@ pub(super) struct Place<'a> {
 pub(super) struct Step {
     call: Call,
     ticket: Ticket,
-    mode: Option<Mode>,
-    /// Its answer is wanted as data, this page of it.
-    page: Option<Query>,
+    wants: Wants,
 }
 
 /// Commands that have run.
 pub(super) struct Done {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: BulkResult,
     pub(super) notes: Vec<Note>,
     /// What to say if one of them was not kept.
     pub(super) not_recorded: Option<String>,
@@ -50,7 +55,7 @@ pub(super) struct Done {
 
 /// What several commands came to. Both lists have a place for every command.
 #[derive(Debug, Serialize)]
-pub(super) struct Outcome {
+pub(super) struct BulkResult {
     pub(super) success: bool,
     /// How many commands ran.
     executed_count: usize,
@@ -72,7 +77,7 @@ pub(super) async fn check(
     let (gateway, caller) = (context.gateway, context.caller);
     let known = commands.iter().filter_map(|command| listed.get(&command.tool));
     let matters = known.into_iter().any(|(_, entry)| listed.differs(entry));
-    let place = matters.then(|| place_of(gateway, caller, at.whose, at.target)).transpose();
+    let pool = matters.then(|| pool_of(gateway, caller, at.whose, at.target)).transpose();
     let meta = context.request.meta();
     let step = |Command { tool, args, .. }: &Command| {
         if tools::find(tool).is_some() {
@@ -83,52 +88,31 @@ pub(super) async fn check(
             return Err(Failure::unknown_tool(tool, suggestion(gateway, caller, listed, tool).as_deref()));
         };
         gateway.policy.permit(&caller.owner, name)?;
-        let takes = entry.takes;
-        let selectors = [
-            (SESSION_ID, takes.session),
-            (POOL, takes.pool),
-            (INSTANCE, takes.instance),
-            (BROWSER, takes.browser),
-        ];
         // `null` is as good as nothing.
-        let args = args.as_ref().filter(|args| args.get() != "null");
-        let mut given = match args {
-            Some(args) => {
-                Fields::open(args).map_err(|_| Failure::invalid_arguments(name, &Invalid::NotAnObject))?
-            }
-            None => Fields::default(),
-        };
-        if let Some((name, _)) = selectors.iter().find(|(name, own)| *own && given.get(name).is_some()) {
+        let args = args.clone().filter(|args| args.get() != "null").unwrap_or_else(|| encode(&json!({})));
+        let mut request = Request::of(tool, Some(args), meta.clone())?;
+        request.take_selectors(entry.takes)?;
+        if let Some(name) = request.selector() {
             let message = format!("`{name}` belongs beside `commands`: all of them run in one browser");
             return Err(Failure::not_in_bulk(message));
         }
-        let wants = takes.wants.take_from(&mut given).map_err(Unroutable::from)?;
-        if wants.page.as_ref().is_some_and(|asked| asked.cache_key.is_some()) {
+        let wants = std::mem::take(&mut request.wants);
+        if wants.page.as_ref().is_some_and(|query| query.asked.cache_key.is_some()) {
             let message = "a page by its `cache_key` needs no browser; call it by itself";
             return Err(Failure::not_in_bulk(message));
         }
-        let page = wants.page.as_ref().map(Asked::check).transpose()?;
-        comparable(at.whose, wants.mode)?;
-        let args = if wants.mode.is_some() || page.is_some() { Some(given.to_raw()) } else { args.cloned() };
-        if let Ok(place) = &place {
-            fits(listed, (name, entry), place.as_deref(), args.as_deref())?;
+        check_mode(at.whose, wants.mode)?;
+        if let Ok(pool) = &pool {
+            check_arguments(listed, &request, pool.as_deref())?;
         }
-        let order =
-            Order { owner: &caller.owner, whose: Some(at.whose), tool: name, arguments: args.as_deref() };
-        let ticket = Ticket::take(&gateway.recall, order);
-        let mut params = Fields::default();
-        params.set("name", encode(&**name));
-        params.set("arguments", args.unwrap_or_else(|| encode(&json!({}))));
-        if let Some(meta) = &meta {
-            params.set("_meta", meta.clone());
-        }
-        let call = Call { scribe: ticket.scribe(), ..Call::new(name.clone(), params.to_raw()) };
-        Ok(Step { call, ticket, mode: wants.mode, page })
+        let ticket = Ticket::take(&gateway.recall, &caller.owner, Some(at.whose), &request);
+        let call = Call { scribe: ticket.scribe(), ..Call::new(name.clone(), request.into_params()) };
+        Ok(Step { call, ticket, wants })
     };
     let steps = commands.iter().enumerate();
     let steps: Result<Vec<_>, _> =
         steps.map(|(index, command)| step(command).map_err(|failure| failure.in_command(index))).collect();
-    match place {
+    match pool {
         Ok(_) => steps,
         // A place that cannot be had is kept as the first command's failure, as if it had been found out on the way.
         Err(failure) => {
@@ -154,8 +138,8 @@ pub(super) async fn run(
     let (whose, target) = (at.whose.clone(), at.target.clone());
     stop_if_aborted().await;
     let answer = gateway.fleet.bulk(permit, whose, target, bulk, caller.agent.clone()).await;
-    let BulkAnswer { replies, lost, notes, ran } = match answer {
-        Ok(answer) => answer,
+    let Answers { answers, lost } = match answer {
+        Ok(answers) => answers,
         Err(error) => {
             let failure = Failure::of(gateway, &error);
             not_run(steps, session_of(gateway, caller, at), &failure.text()).await;
@@ -163,24 +147,22 @@ pub(super) async fn run(
         }
     };
     let mut steps = steps.into_iter();
-    let mut ended = Vec::with_capacity(replies.len());
-    let mut not_recorded = None;
-    for ((reply, view, ended_at), step) in replies.into_iter().zip(steps.by_ref()) {
-        let fine = !reply.is_failure();
-        gateway.metrics.command(&step.call.tool, fine);
-        gateway.metrics.ran(&ran, fine);
-        step.ticket.teach(&gateway.recall, at.whose, &reply, gateway.catalog.engine(&ran.pool).as_deref());
-        let kept = step.ticket.answered(&reply, &ran, &view, ended_at).await;
-        not_recorded = not_recorded.or_else(|| kept.not_recorded.clone());
-        let wanted = (step.mode, step.page.as_ref());
-        ended.push(Ended::of(gateway, caller, reply, &kept, wanted, &ran).await);
+    let mut results = Vec::with_capacity(answers.len());
+    let (mut notes, mut not_recorded) = (Vec::new(), None);
+    for (mut answer, step) in answers.into_iter().zip(steps.by_ref()) {
+        gateway.metrics.command(&step.call.tool, !answer.reply.is_failure());
+        notes.append(&mut answer.notes);
+        let outcome = Outcome::answered(gateway, step.ticket, at.whose, answer, step.wants).await;
+        not_recorded = not_recorded.or_else(|| outcome.record.not_recorded.clone());
+        results.push(command_result(gateway, caller, outcome).await);
     }
     if let Some(error) = &lost {
-        not_run(steps, ran.session.clone(), &error.to_string()).await;
+        // The first of them is recorded with its session already.
+        not_run(steps, None, &error.to_string()).await;
     } else {
         steps.for_each(|step| step.ticket.tear_up());
     }
-    let outcome = Outcome::new(arguments, ended, lost.as_ref());
+    let outcome = BulkResult::new(arguments, results, lost.as_ref());
     Ok(Done { outcome, notes, not_recorded: not_recorded.map(|why| shape::not_recorded(&why)) })
 }
 
@@ -199,72 +181,42 @@ fn session_of(gateway: &Gateway, caller: &Caller, at: Place<'_>) -> Option<Sessi
 }
 
 /// What became of a command: its result, or what it says of its failure.
-struct Ended(Result<Raw, String>);
-
-impl Ended {
-    async fn of(
-        gateway: &Gateway,
-        caller: &Caller,
-        reply: Reply,
-        kept: &Kept,
-        (wanted, page): (Option<Mode>, Option<&Query>),
-        ran: &Ran,
-    ) -> Self {
-        let failed = reply.is_failure();
-        let mode = match (gateway.recall.mode(wanted, Some(&ran.pool)), page) {
-            _ if failed => Mode::As(Responses::Inline),
-            (_, Some(query)) if query.silent_mode && !query.is_page => Mode::As(Responses::Refs),
-            (_, Some(query)) => return Self::page(gateway, caller, &reply, kept, query, ran).await,
-            (mode, None) => mode,
-        };
-        Self(match formed(gateway, &caller.owner, reply, kept, mode, &[]).await {
-            Ok(result) if failed => Err(text_of(&result)),
-            Ok(result) => Ok(without_bytes(result, kept, mode)),
-            Err(error) => Err(message_of(&error)),
-        })
+async fn command_result(gateway: &Gateway, caller: &Caller, outcome: Outcome) -> Result<Raw, String> {
+    let owner = &caller.owner;
+    if let Some(page) = outcome.page(gateway, owner).await {
+        // Its cache key is good for later pages, in a call of their own.
+        let page = page.map_err(|why| format!("no page: {why}"))?;
+        return Ok(shape::said(&page.text, page.ref_id.as_ref(), &[]));
     }
-}
-
-impl Ended {
-    /// The answer as data. Its cache key is good for later pages, in a call of their own.
-    async fn page(
-        gateway: &Gateway,
-        caller: &Caller,
-        reply: &Reply,
-        kept: &Kept,
-        query: &Query,
-        ran: &Ran,
-    ) -> Self {
-        let Some(engine) = gateway.catalog.engine(&ran.pool) else {
-            return Self(Err("no page: its pool is gone".to_owned()));
-        };
-        let of = (&kept.tool, reply, kept.record());
-        Self(match paged::first(&gateway.recall, engine, &caller.owner, of, query).await {
-            Ok(Some(said)) => Ok(shape::said(&said.text, kept.record(), &[])),
-            Ok(None) => Err("no page: there is no data in this answer to make pages of".to_owned()),
-            Err(error) => Err(format!("no page: {error}; {}", error.hint())),
-        })
+    if outcome.is_failure() {
+        let failed = outcome.in_mode(gateway, owner, Mode::As(Responses::Inline)).await;
+        return Err(failed.map_or_else(|error| message_of(&error), |result| text_of(&result)));
     }
+    let mode = outcome.mode(gateway);
+    let is_kept = outcome.record.record().is_some() && mode != Mode::As(Responses::Refs);
+    let (embedded, blobs) = (outcome.record.embedded.clone(), outcome.record.blobs.clone());
+    let result = outcome.in_mode(gateway, owner, mode).await.map_err(|error| message_of(&error))?;
+    Ok(if is_kept { without_bytes(result, &embedded, &blobs) } else { result })
 }
 
 /// All results become one text, in which an image is no image but many letters: its blob's name takes its place.
-fn without_bytes(result: Raw, kept: &Kept, mode: Mode) -> Raw {
-    if kept.record().is_none() || kept.embedded.is_empty() || mode == Mode::As(Responses::Refs) {
+fn without_bytes(result: Raw, embedded: &[Embedded], blobs: &[BlobRef]) -> Raw {
+    if embedded.is_empty() {
         return result;
     }
-    replace(&result, &kept.embedded, |_, number| {
-        let blob = kept.blobs.get(number)?;
+    replace(&result, embedded, |_, number| {
+        let blob = blobs.get(number)?;
         let text = format!("{}, {} bytes: greenroom://blobs/{}", blob.mime, blob.bytes, blob.id);
         Some(encode(&json!({ "type": "text", "text": text })))
     })
 }
 
-impl Outcome {
-    fn new(arguments: &Arguments, ended: Vec<Ended>, lost: Option<&FleetError>) -> Self {
+impl BulkResult {
+    fn new(arguments: &Arguments, ended: Vec<Result<Raw, String>>, lost: Option<&FleetError>) -> Self {
         let Arguments { commands, stop_on_error, return_all_results, .. } = arguments;
         let total = commands.len();
         let (mut results, mut errors) = (Vec::with_capacity(total), Vec::with_capacity(total));
-        for (command, Ended(ended)) in commands.iter().zip(ended) {
+        for (command, ended) in commands.iter().zip(ended) {
             let (result, error) = match ended {
                 Ok(result) => ((*return_all_results || command.return_result).then_some(result), None),
                 Err(error) => (None, Some(error)),
@@ -309,8 +261,9 @@ mod tests {
     /// happened has not.
     #[test]
     fn a_lost_browser_ends_it() {
-        let fine = || Ended(Ok(encode(&json!({ "content": [] }))));
-        let lost = |error: FleetError| Outcome::new(&arguments(4, false), vec![fine(), fine()], Some(&error));
+        let fine = || Ok(encode(&json!({ "content": [] })));
+        let lost =
+            |error: FleetError| BulkResult::new(&arguments(4, false), vec![fine(), fine()], Some(&error));
         let under = lost(FleetError::Lost(Lost::Page("gone".into())));
         assert_eq!((under.success, under.executed_count, under.stopped_at), (false, 3, Some(2)));
         assert_eq!(

@@ -10,13 +10,12 @@ use serde::Serialize;
 
 use super::{
     Arguments,
-    steps::{self, Done, Outcome, Place},
+    steps::{self, BulkResult, Done, Place},
     teller,
 };
 use crate::{
-    catalog::{BROWSER, INSTANCE, Listed, POOL, SESSION_ID},
+    catalog::Listed,
     rescue::Failure,
-    route::Selected,
     tools::{Context, Said},
     whose,
 };
@@ -43,7 +42,7 @@ struct There {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum CameTo {
-    Outcome(Outcome),
+    Outcome(BulkResult),
     /// Nothing ran there.
     Failed {
         success: bool,
@@ -57,7 +56,7 @@ pub(super) async fn run(
     arguments: &Arguments,
     tag: &str,
 ) -> Result<Said, Failure> {
-    if let Some(place) = named(&context.selected) {
+    if let Some(place) = context.request.selector() {
         return Err(Failure::tag_and_place(place));
     }
     let all = context.gateway.fleet.browsers();
@@ -115,18 +114,6 @@ pub(super) async fn run(
 
 fn has(browser: &BrowserStatus, tag: &str) -> bool {
     browser.tags.iter().any(|own| own == tag)
-}
-
-/// A place or a session that is named beside the tag.
-fn named(selected: &Selected) -> Option<&'static str> {
-    let Target { pool, instance, browser } = &selected.target;
-    let named = [
-        (SESSION_ID, selected.session.is_some()),
-        (BROWSER, browser.is_some()),
-        (POOL, pool.is_some()),
-        (INSTANCE, instance.is_some()),
-    ];
-    named.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
 }
 
 impl There {

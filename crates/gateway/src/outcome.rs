@@ -1,0 +1,130 @@
+//! What a call came to: the engine's reply, its record, and what else there is to say; and the body that an MCP client
+//! is sent of it.
+
+use std::sync::Arc;
+
+use greenroom_core::{Owner, Raw, Reply, record::SessionRef, settings::Responses};
+use greenroom_fleet::{Answer, Whose};
+
+use crate::{
+    Gateway,
+    caller::Caller,
+    offload::offload_if_large,
+    recall::{Kept, Mode, Ticket, paged, pages::PageError, wants::Wants},
+    rescue::Failure,
+    shape::{self, Form},
+};
+
+/// What a call came to, well or not.
+pub(crate) struct Outcome {
+    /// The engine's reply, or why there is none.
+    pub(crate) reply: Result<Reply, Failure>,
+    pub(crate) record: Kept,
+    /// What an agent reads below the answer: that its session was restarted, that it ends soon.
+    pub(crate) notes: Vec<String>,
+    /// What the client wants of the answer.
+    wants: Wants,
+    /// Where the call ran.
+    pool: Option<Arc<str>>,
+}
+
+impl Outcome {
+    /// The engine answered: what it said is recorded. The notes of the answer are the caller's to pass on.
+    pub(crate) async fn answered(
+        gateway: &Gateway,
+        ticket: Ticket,
+        whose: &Whose,
+        answer: Answer,
+        wants: Wants,
+    ) -> Self {
+        gateway.metrics.ran(&answer.ran, !answer.reply.is_failure());
+        let engine = gateway.catalog.engine(&answer.ran.pool);
+        ticket.teach(&gateway.recall, whose, &answer.reply, engine.as_deref());
+        let record = ticket.answered(&answer).await;
+        Self { reply: Ok(answer.reply), record, notes: Vec::new(), wants, pool: Some(answer.ran.pool) }
+    }
+
+    /// greenroom has to answer itself, since the call did not run or its browser was lost under it.
+    pub(crate) async fn failed(
+        ticket: Ticket,
+        session: Option<SessionRef>,
+        failure: Failure,
+        wants: Wants,
+    ) -> Self {
+        let record = ticket.failed(session, &failure.text()).await;
+        Self { reply: Err(failure), record, notes: Vec::new(), wants, pool: None }
+    }
+
+    /// Whether the call failed, in the engine or before.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.reply.as_ref().map_or(true, Reply::is_failure)
+    }
+
+    /// How much of the reply the client is sent.
+    pub(crate) fn mode(&self, gateway: &Gateway) -> Mode {
+        match &self.wants.page {
+            Some(query) if query.is_silent() && !self.is_failure() => Mode::As(Responses::Refs),
+            _ => gateway.recall.mode(self.wants.mode, self.pool.as_deref()),
+        }
+    }
+
+    /// The page of the reply that is wanted. `None` where none is, or the call failed.
+    pub(crate) async fn page(&self, gateway: &Gateway, owner: &Owner) -> Option<Result<paged::Said, NoPage>> {
+        let query = self.wants.page.as_ref().filter(|query| !query.is_silent())?;
+        let reply = self.reply.as_ref().ok().filter(|reply| !reply.is_failure())?;
+        let Some(engine) = self.pool.as_deref().and_then(|pool| gateway.catalog.engine(pool)) else {
+            return Some(Err(NoPage::PoolGone));
+        };
+        let of = (&self.record.tool, reply, self.record.record());
+        Some(match paged::first(&gateway.recall, engine, owner, of, query).await {
+            Ok(page) => page.ok_or(NoPage::NoData),
+            Err(error) => Err(error.into()),
+        })
+    }
+
+    /// The body for an MCP client: a page, or the reply as far as it is wanted.
+    pub(crate) async fn into_body(mut self, gateway: &Gateway, caller: &Caller) -> Result<Raw, Raw> {
+        let _guard = offload_if_large(self.reply.as_ref().map_or(0, Reply::bytes)).await;
+        match self.page(gateway, &caller.owner).await {
+            None | Some(Err(NoPage::PoolGone)) => {}
+            Some(Ok(page)) => {
+                let lost = self.record.not_recorded.as_ref().map(|why| shape::not_recorded(why));
+                self.notes.extend(lost);
+                return Ok(shape::said(&page.text, page.ref_id.as_ref(), &self.notes));
+            }
+            Some(Err(no_data @ NoPage::NoData)) => self.notes.push(no_data.to_string()),
+            // The whole answer instead of a few values of it could be thousands of tokens that nobody asked for. It is
+            // kept, and the failure says where.
+            Some(Err(NoPage::Query(error))) => self.reply = Err(Failure::from(error)),
+        }
+        let mode = self.mode(gateway);
+        self.in_mode(gateway, &caller.owner, mode).await
+    }
+
+    /// The body with as much of the reply as this mode sends.
+    pub(crate) async fn in_mode(self, gateway: &Gateway, owner: &Owner, mode: Mode) -> Result<Raw, Raw> {
+        let Self { reply, record, notes, .. } = self;
+        let reply = reply.unwrap_or_else(|failure| Ok(failure.to_result()).into());
+        let recall = &gateway.recall;
+        let before = match (mode, record.record(), &recall.records) {
+            (Mode::Diff, Some(ref_id), Some(records)) if record.has_snapshot => {
+                // Without it the agent gets the whole, which is never wrong.
+                records.snapshot_before(owner, ref_id).await.ok().flatten()
+            }
+            _ => None,
+        };
+        let (inline_tokens, site) = (recall.inline_tokens, recall.site.get().map(String::as_str));
+        shape::answer(reply, &notes, &Form { mode, kept: &record, inline_tokens, before, site })
+    }
+}
+
+/// Why a reply has no page.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoPage {
+    #[error("its pool is gone")]
+    PoolGone,
+    #[error("there is no data in this answer to make pages of")]
+    NoData,
+    #[error("{0}; {hint}", hint = .0.hint())]
+    Query(#[from] PageError),
+}
