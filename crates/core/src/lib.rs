@@ -5,6 +5,7 @@
 //! or a socket.
 
 pub mod excerpt;
+pub mod file_uri;
 pub mod id;
 pub mod json_check;
 pub mod lease;

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, Fields, Introduction, Raw, StartError, port::human, raw::encode};
+use greenroom_core::{Agent, Fields, Introduction, Raw, StartError, file_uri, port::human, raw::encode};
 use greenroom_mcp::{
     Gone, Id, Inbound, Peer, Revision, RpcError,
     error::INTERNAL,
@@ -103,7 +103,8 @@ impl Upstream {
             had: Arc::default(),
             introduction: Arc::default(),
         });
-        let roots = encode(&json!({ "roots": [{ "uri": file_uri(folder), "name": "session" }] }));
+        let root = file_uri::uri(folder).map(|uri| json!({ "uri": uri, "name": "session" }));
+        let roots = encode(&json!({ "roots": root.as_slice() }));
         let task = Pump {
             peer: peer.clone(),
             agent: current.clone(),
@@ -362,20 +363,6 @@ fn cancelled(params: Option<&Raw>) -> Option<Id> {
     Fields::open(params?).ok()?.get("requestId").and_then(Id::from_raw)
 }
 
-/// A path as a `file:` URI: everything but unreserved characters and slashes is escaped.
-fn file_uri(path: &Path) -> String {
-    let mut uri = String::from("file://");
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                uri.push(char::from(*byte));
-            }
-            other => uri.push_str(&format!("%{other:02X}")),
-        }
-    }
-    uri
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -390,11 +377,5 @@ mod tests {
         let listed = crate::tool_list::list_tools(&peer).await.map(|_| ()).map_err(StartError::from);
         assert_eq!(initialized.unwrap_err().message, "the engine did not answer `initialize` within 20 s");
         assert_eq!(listed.unwrap_err().message, "the engine did not answer `tools/list` within 20 s");
-    }
-
-    /// Blanks and other odd bytes of a path survive the way through a URI.
-    #[test]
-    fn paths_as_uris() {
-        assert_eq!(file_uri(Path::new("/a b/ü#1")), "file:///a%20b/%C3%BC%231");
     }
 }

@@ -13,7 +13,9 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, BoxFuture, ConnectionId, Fields, NoAnswer, Owner, Queued, Raw, raw::encode};
+use greenroom_core::{
+    Agent, BoxFuture, ConnectionId, Fields, NoAnswer, Owner, Queued, Raw, file_uri, raw::encode,
+};
 use greenroom_fleet::Whose;
 use greenroom_mcp::{Id, message};
 use serde_json::json;
@@ -234,7 +236,7 @@ impl ConnectedAgent {
         }
         let answer = tokio::time::timeout(ROOTS, self.question("roots/list", None)).await.ok()?.ok()?.ok()?;
         let Roots { roots } = serde_json::from_str(answer.get()).ok()?;
-        Some(roots.iter().filter_map(|root| path_of(&root.uri)).collect())
+        Some(roots.iter().filter_map(|root| file_uri::path(&root.uri)).collect())
     }
 }
 
@@ -252,24 +254,6 @@ impl Drop for OpenQuestion<'_> {
             self.agent.outlet.try_send(message::notification("notifications/cancelled", Some(&params)));
         }
     }
-}
-
-/// The path of a `file:` URI of this machine.
-fn path_of(uri: &str) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStringExt;
-    let rest = uri.strip_prefix("file://")?;
-    let path = rest.strip_prefix("localhost").unwrap_or(rest);
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits = [rest.next()?, rest.next()?];
-        bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
-    }
-    bytes.starts_with(b"/").then(|| PathBuf::from(std::ffi::OsString::from_vec(bytes)))
 }
 
 impl Agent for ConnectedAgent {
@@ -370,15 +354,5 @@ mod tests {
         connection.end_all();
         assert_eq!(begin(1), Ok(()));
         assert_eq!(connection.calls_in_flight(), 0, "nothing begins any more");
-    }
-
-    /// Roots are paths of this machine; anything else is none.
-    #[test]
-    fn roots_are_paths() {
-        assert_eq!(path_of("file:///a%20b/%C3%BC"), Some(PathBuf::from("/a b/ü")));
-        assert_eq!(path_of("file://localhost/a"), Some(PathBuf::from("/a")));
-        for odd in ["https://a/b", "file://elsewhere/a", "file:///a%2", "file:///%zz", "a"] {
-            assert_eq!(path_of(odd), None, "{odd}");
-        }
     }
 }

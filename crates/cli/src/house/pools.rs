@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use greenroom_core::{
     InstanceId,
     lease::Strategy,
-    settings::{Browser, DeclaredPool, EngineKind, LeaseStrategy, Pool, Responses, Settings},
+    settings::{Browser, DeclaredPool, EngineKind, Pool, Responses, Settings},
 };
 use greenroom_fleet::{InstanceSettings, PoolSettings, Retry, Size};
 use greenroom_gateway::{Facts, Source, control::Kind};
@@ -80,7 +80,7 @@ fn built_in(kind: Kind, all: &Arc<Settings>, engines: &Engines) -> PoolSettings 
         is_default: true,
         size: Size::Elastic { instances_max: pool.instances_max, idle: pool.instance_idle },
         instance: Arc::new(move |id| instance(&settings, &engines, &name, &settings.pool, None, id)),
-        strategy: pool.lease_strategy.map_or(Strategy::Fill, strategy),
+        strategy: pool.lease_strategy.unwrap_or(Strategy::Fill),
         lease_timeout: pool.lease_timeout,
         warm,
         spare_pause: SPARE_PAUSE,
@@ -102,7 +102,7 @@ fn declared(pool: &DeclaredPool, all: &Arc<Settings>, engines: &Engines) -> Pool
             Some(own) => instance(&settings, &engines, &name, &own.pool, own.alias.clone(), id),
             None => instance(&settings, &engines, &name, &common, None, id),
         }),
-        strategy: pool.common.lease_strategy.map_or(Strategy::Fifo, strategy),
+        strategy: pool.common.lease_strategy.unwrap_or(Strategy::Fifo),
         lease_timeout: pool.common.lease_timeout,
         warm: pool.common.warm.unwrap_or(0),
         spare_pause: SPARE_PAUSE,
@@ -141,14 +141,5 @@ pub(super) fn browser(pool: &Pool) -> &'static str {
         (EngineKind::Devtools, other) => other.as_str(),
         (EngineKind::Playwright, Browser::Auto | Browser::HeadlessShell) => Browser::Chromium.as_str(),
         (EngineKind::Playwright, other) => other.as_str(),
-    }
-}
-
-fn strategy(strategy: LeaseStrategy) -> Strategy {
-    match strategy {
-        LeaseStrategy::Fifo => Strategy::Fifo,
-        LeaseStrategy::RoundRobin => Strategy::RoundRobin,
-        LeaseStrategy::LeastUsed => Strategy::LeastUsed,
-        LeaseStrategy::Sticky => Strategy::Sticky,
     }
 }

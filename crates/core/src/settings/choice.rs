@@ -3,6 +3,7 @@
 use std::{fmt, marker::PhantomData};
 
 use super::kind::{Given, Kind, Shape, Wrong};
+use crate::lease::Strategy;
 
 /// An enum with a word for each variant.
 pub(super) trait Words: Copy + 'static {
@@ -163,18 +164,6 @@ words! {
         LocalFonts = "local-fonts",
     }
 
-    /// Which free instance a caller gets who named none.
-    LeaseStrategy {
-        /// The one that was given back first.
-        Fifo = "fifo",
-        /// The next one in turn.
-        RoundRobin = "round_robin",
-        /// One of the instance with the fewest leases.
-        LeastUsed = "least_used",
-        /// The one that the same session or owner had last.
-        Sticky = "sticky",
-    }
-
     /// A further group of the engine's tools.
     Cap elsewhere [
         "tracing" => "its tools are in `devtools`",
@@ -207,6 +196,21 @@ impl Cap {
     /// cookies do too; but whoever adds them wants just that.
     pub(super) fn reaches_all_tabs(self) -> bool {
         matches!(self, Self::Network | Self::Devtools)
+    }
+}
+
+impl Words for Strategy {
+    /// The built-in pool's own strategy has no word: it is what `auto` is there.
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("fifo", Self::Fifo),
+        ("round_robin", Self::RoundRobin),
+        ("least_used", Self::LeastUsed),
+        ("sticky", Self::Sticky),
+    ];
+    const ELSEWHERE: &'static [(&'static str, &'static str)] = &[];
+
+    fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, strategy)| *strategy == self).map_or("auto", |(word, _)| word)
     }
 }
 

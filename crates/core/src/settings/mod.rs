@@ -53,8 +53,7 @@ pub use browsers::{
     browser_tags, browser_url,
 };
 pub use choice::{
-    Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, LeaseStrategy, Permission, Responses,
-    Scope, When,
+    Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Responses, Scope, When,
 };
 pub use declare::{Guard, Reach, Section, Setting};
 pub use duration::parse_duration;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use proptest::prelude::*;
 
 use super::{
-    LeaseStrategy, Origin, SETTINGS, Scope, Sources,
+    Origin, SETTINGS, Scope, Sources,
     key::Key,
     resolve,
     resolve::{
@@ -40,7 +40,10 @@ fn global_names_without_pools() {
     let resolved = resolve(&with(&variables)).unwrap();
     let pool = &resolved.settings.pool;
     assert_eq!((pool.headless, pool.timeout, pool.instances_max), (false, Duration::from_secs(45), 2));
-    assert_eq!((pool.lease_strategy, pool.slots, pool.isolated), (Some(LeaseStrategy::Sticky), 16, true));
+    assert_eq!(
+        (pool.lease_strategy, pool.slots, pool.isolated),
+        (Some(crate::lease::Strategy::Sticky), 16, true)
+    );
     assert_eq!(*resolved.origin("pool.headless"), Origin::Env("PW_MCP_PROXY_HEADLESS".into()));
     assert_eq!((resolved.settings.pools.len(), resolved.settings.sessions.scope), (0, Scope::Connection));
 }

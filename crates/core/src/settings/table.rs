@@ -18,8 +18,8 @@ use super::{
     browsers::AttachedBrowser,
     bytes::Bytes,
     choice::{
-        Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, LeaseStrategy, Permission,
-        Responses, Scope, When,
+        Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Responses, Scope,
+        When,
     },
     declare::{
         Guard::{Guarded, Limit, LimitWith, Open},
@@ -35,7 +35,7 @@ use super::{
     viewport::{Size, Viewport},
     web::{Origins, ProxyUrl},
 };
-use crate::lease::{INSTANCES_MAX, SLOTS_MAX};
+use crate::lease::{INSTANCES_MAX, SLOTS_MAX, Strategy};
 
 settings! {
     defaults(data_dir: PathBuf)
@@ -173,8 +173,8 @@ settings! {
         /// Which free instance a caller gets who named none: `fifo` the one given back first, `round_robin` the next
         /// in turn, `least_used` the one with the fewest leases, `sticky` the one that the same session or owner had
         /// last. `auto` is `fifo` in declared pools; otherwise it fills one instance before the next.
-        "pool.lease_strategy" lease_strategy: Option<LeaseStrategy> = None
-            => Or("auto", Choice::<LeaseStrategy>::ANY), Open, reach = Reach::Pool;
+        "pool.lease_strategy" lease_strategy: Option<Strategy> = None
+            => Or("auto", Choice::<Strategy>::ANY), Open, reach = Reach::Pool;
         /// How often each instance is asked for a sign of life.
         "pool.health_interval" health_interval: Duration = Duration::from_secs(20) => Span::POSITIVE, Open;
         /// How long an instance may take to give one.
