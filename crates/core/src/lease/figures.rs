@@ -1,9 +1,10 @@
 //! What can be seen of a ledger from outside. Nothing is changed here.
 
+use std::collections::BTreeSet;
+
 use super::{
     Figures, Ledger, Lent, WaiterId,
     ledger::{index, number},
-    line::Line,
     place::{Phase, Place, Slot},
 };
 use crate::id::InstanceId;
@@ -91,14 +92,13 @@ impl Ledger {
 
     /// Where somebody stands who waits: 1 is served next. Those count who could be served before.
     pub fn place_in_line(&self, waiter: WaiterId) -> Option<usize> {
-        let earlier = |line: &Line| line.iter().filter(|other| *other < waiter).count();
-        let contains = |line: &Line| line.contains(waiter);
+        let earlier = |line: &BTreeSet<WaiterId>| line.range(..waiter).count();
         match waiter.key {
             Some(id) => {
                 let own = &self.place(id)?.line;
-                contains(own).then(|| 1 + earlier(own) + earlier(&self.line))
+                own.contains(&waiter).then(|| 1 + earlier(own) + earlier(&self.line))
             }
-            None => contains(&self.line).then(|| {
+            None => self.line.contains(&waiter).then(|| {
                 let keyed = self.places.iter().flatten().map(|place| earlier(&place.line));
                 1 + earlier(&self.line) + keyed.sum::<usize>()
             }),

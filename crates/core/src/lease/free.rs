@@ -1,93 +1,98 @@
-//! The slots that can be lent now, kept in every order that somebody may ask for. Whatever the strategy, finding the
-//! next slot, taking one and putting one back cost the same however many instances there are.
+//! The slots that can be lent now, kept in every order that a strategy asks for. Finding the next slot, taking one and
+//! putting one back cost about the same however many instances there are.
 
-use super::{Strategy, bits::Bits, lists::Lists};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The most slots an instance can have, so that a slot's number in its pool follows from its instance's.
+use super::Strategy;
+
+/// The most slots an instance can have.
 pub const SLOTS_MAX: usize = 256;
-
-/// The one list of [`Free::order`].
-const ALL: usize = 0;
 
 #[derive(Debug, Default)]
 pub(super) struct Free {
+    /// Numbers what happens: the lower number was earlier.
+    clock: u64,
+    /// When each free slot of each instance came back.
+    since: HashMap<(usize, usize), u64>,
     /// Every free slot, the one returned first before the others.
-    order: Lists,
-    /// The same, a list per instance.
-    own: Lists,
-    /// Instances with a free slot.
-    room: Bits,
-    /// Instances with a free slot, a list per number of slots that are lent; in it, those first that came to it first.
-    loads: Lists,
-    /// Which of those lists are not empty.
-    load_used: Bits,
+    order: BTreeMap<u64, (usize, usize)>,
+    /// The same for each instance that has one.
+    own: BTreeMap<usize, BTreeMap<u64, usize>>,
+    /// Instances with a free slot: those with the fewest slots lent first, and of these the one first that came to it first.
+    loads: BTreeSet<(usize, u64, usize)>,
+    /// Where each instance stands among them.
+    load_of: HashMap<usize, (usize, u64)>,
     /// Where the round goes on.
     next: usize,
 }
 
 impl Free {
     pub(super) fn put(&mut self, instance: usize, slot: usize) {
-        let node = instance * SLOTS_MAX + slot;
-        self.order.push(ALL, node);
-        self.own.push(instance, node);
-        self.room.insert(instance);
+        self.take(instance, slot);
+        let now = self.tick();
+        self.since.insert((instance, slot), now);
+        self.order.insert(now, (instance, slot));
+        self.own.entry(instance).or_default().insert(now, slot);
     }
 
     /// Takes a slot out. Says whether it was free.
     pub(super) fn take(&mut self, instance: usize, slot: usize) -> bool {
-        let node = instance * SLOTS_MAX + slot;
-        let was_free = self.order.contains(node);
-        self.order.remove(node);
-        self.own.remove(node);
-        if self.own.first(instance).is_none() {
-            self.room.remove(instance);
+        let Some(since) = self.since.remove(&(instance, slot)) else { return false };
+        self.order.remove(&since);
+        if let Some(own) = self.own.get_mut(&instance) {
+            own.remove(&since);
+            if own.is_empty() {
+                self.own.remove(&instance);
+            }
         }
-        was_free
+        true
     }
 
     /// Notes how many slots of an instance are lent; `None` when it has no room.
-    pub(super) fn set_load(&mut self, instance: usize, before: usize, load: Option<usize>) {
-        self.loads.remove(instance);
-        if self.loads.first(before).is_none() {
-            self.load_used.remove(before);
+    pub(super) fn set_load(&mut self, instance: usize, load: Option<usize>) {
+        if let Some((load, since)) = self.load_of.remove(&instance) {
+            self.loads.remove(&(load, since, instance));
         }
         if let Some(load) = load {
-            self.loads.push(load, instance);
-            self.load_used.insert(load);
+            let now = self.tick();
+            self.load_of.insert(instance, (load, now));
+            self.loads.insert((load, now, instance));
         }
     }
 
     /// The slot that the strategy would lend next.
     pub(super) fn next(&mut self, strategy: Strategy) -> Option<(usize, usize)> {
         let instance = match strategy {
-            Strategy::Fifo | Strategy::Sticky => return self.order.first(ALL).map(split),
-            Strategy::Fill => self.room.first()?,
+            Strategy::Fifo | Strategy::Sticky => return self.iter().next(),
+            Strategy::Fill => *self.own.first_key_value()?.0,
             Strategy::RoundRobin => {
-                let instance = self.room.next_from(self.next)?;
+                let later = self.own.range(self.next..).next();
+                let instance = *later.or_else(|| self.own.first_key_value())?.0;
                 self.next = instance + 1;
                 instance
             }
-            Strategy::LeastUsed => self.loads.first(self.load_used.first()?)?,
+            Strategy::LeastUsed => self.loads.first()?.2,
         };
         self.first_of(instance).map(|slot| (instance, slot))
     }
 
     /// The instance's slot that was returned first.
     pub(super) fn first_of(&self, instance: usize) -> Option<usize> {
-        self.own.first(instance).map(|node| split(node).1)
+        self.of(instance).next()
     }
 
     /// The instance's free slots, the one returned first before the others.
     pub(super) fn of(&self, instance: usize) -> impl Iterator<Item = usize> {
-        self.own.iter(instance).map(|node| split(node).1)
+        self.own.get(&instance).into_iter().flat_map(|own| own.values().copied())
     }
 
     /// All free slots, the one returned first before the others.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.order.iter(ALL).map(split)
+        self.order.values().copied()
     }
-}
 
-fn split(node: usize) -> (usize, usize) {
-    (node / SLOTS_MAX, node % SLOTS_MAX)
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
 }

@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use super::{
     Asked, Grant, Lent, Refused, Spared, Strategy, WaiterId, Want,
     free::Free,
-    line::Line,
     place::{Phase, Place, Slot, To},
 };
 use crate::id::InstanceId;
@@ -20,7 +19,7 @@ pub struct Ledger {
     pub(super) places: Vec<Option<Place>>,
     pub(super) free: Free,
     /// Those who take any slot.
-    pub(super) line: Line,
+    pub(super) line: BTreeSet<WaiterId>,
     /// How many wait in all lines.
     pub(super) waiting: usize,
     /// Numbers waiters and leases.
@@ -40,7 +39,7 @@ impl Ledger {
             strategy,
             places: Vec::new(),
             free: Free::default(),
-            line: Line::default(),
+            line: BTreeSet::new(),
             waiting: 0,
             next_ticket: 0,
             cold: BTreeSet::new(),
@@ -65,7 +64,7 @@ impl Ledger {
         }
         let waiter = WaiterId { ticket: self.next_ticket, key: want.key };
         self.next_ticket += 1;
-        self.wait(waiter, Line::join);
+        self.wait(waiter);
         Asked::Wait(waiter)
     }
 
@@ -77,7 +76,7 @@ impl Ledger {
         if let Some((instance, slot)) = self.choose(Want { key: waiter.key, ..Want::default() }) {
             return Asked::Lent(self.lend(instance, slot, None));
         }
-        self.wait(waiter, Line::rejoin);
+        self.wait(waiter);
         Asked::Wait(waiter)
     }
 
@@ -146,15 +145,15 @@ impl Ledger {
             return None;
         }
         self.free.put(at, lent.slot);
-        self.free.set_load(at, before, Some(before - 1));
+        self.free.set_load(at, Some(before - 1));
         self.serve_one(at)
     }
 
     /// A waiter gave up.
     pub fn forget(&mut self, waiter: WaiterId) {
         let left = match waiter.key {
-            None => self.line.leave(waiter),
-            Some(id) => self.place_mut(id).is_some_and(|place| place.line.leave(waiter)),
+            None => self.line.remove(&waiter),
+            Some(id) => self.place_mut(id).is_some_and(|place| place.line.remove(&waiter)),
         };
         if left {
             self.waiting -= 1;
@@ -168,9 +167,9 @@ impl Ledger {
 
     /// Nobody can be served by starting something: those who wait for any slot hear so now.
     pub fn refuse_all(&mut self) -> Vec<WaiterId> {
-        let refused: Vec<_> = std::iter::from_fn(|| self.line.serve_first()).collect();
+        let refused = std::mem::take(&mut self.line);
         self.waiting -= refused.len();
-        refused
+        refused.into_iter().collect()
     }
 
     pub(super) fn place(&self, id: InstanceId) -> Option<&Place> {
@@ -240,18 +239,18 @@ impl Ledger {
             }
             let has_room = place.phase == Phase::Open && place.out() < place.slots.len();
             let load = has_room.then_some(before + 1);
-            self.free.set_load(at, before, load);
+            self.free.set_load(at, load);
         }
         Lent { instance: id, slot, serial }
     }
 
-    pub(super) fn wait(&mut self, waiter: WaiterId, join: fn(&mut Line, WaiterId)) {
+    pub(super) fn wait(&mut self, waiter: WaiterId) {
         self.waiting += 1;
         match waiter.key {
-            None => join(&mut self.line, waiter),
+            None => drop(self.line.insert(waiter)),
             Some(id) => {
                 if let Some(place) = self.place_mut(id) {
-                    join(&mut place.line, waiter);
+                    place.line.insert(waiter);
                     if place.phase == Phase::Cold {
                         self.enter(id, Phase::Starting);
                         self.to_start.push_back(id);
@@ -268,9 +267,9 @@ impl Ledger {
         let slot = self.free.first_of(at)?;
         let place = self.places.get_mut(at)?.as_mut()?;
         let waiter = match (self.line.first(), place.line.first()) {
-            (Some(any), Some(keyed)) if any < keyed => self.line.serve_first(),
-            (_, Some(_)) => place.line.serve_first(),
-            (Some(_), None) => self.line.serve_first(),
+            (Some(any), Some(keyed)) if any < keyed => self.line.pop_first(),
+            (_, Some(_)) => place.line.pop_first(),
+            (Some(_), None) => self.line.pop_first(),
             (None, None) => None,
         }?;
         self.waiting -= 1;

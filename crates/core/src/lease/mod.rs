@@ -5,14 +5,11 @@
 //! Nobody overtakes. Only an instance that runs lends; one that is gone takes its leases with it, and what is still
 //! returned to it is void. Instances that are not needed yet are cold, and the ledger says when one is to be started.
 //!
-//! Asking, returning and giving up cost the same however many instances there are and however many wait.
+//! Asking, returning and giving up cost about the same however many instances there are and however many wait.
 
-mod bits;
 mod figures;
 mod free;
 mod ledger;
-mod line;
-mod lists;
 mod phases;
 mod place;
 #[cfg(test)]
@@ -26,8 +23,6 @@ pub use self::{free::SLOTS_MAX, ledger::Ledger};
 
 /// The most instances a pool can have.
 pub const INSTANCES_MAX: usize = 1024;
-
-const _: () = assert!(INSTANCES_MAX <= bits::Bits::MAX && SLOTS_MAX < bits::Bits::MAX);
 
 /// Which free slot is lent to somebody who takes any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,7 +40,7 @@ pub enum Strategy {
     Fill,
 }
 
-/// A place in the line.
+/// A place in the line: whoever asked earlier has the lesser one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaiterId {
     ticket: u64,

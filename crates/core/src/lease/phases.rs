@@ -1,10 +1,11 @@
 //! The lives of instances: they are added, started, lost, drained and removed, and those who wait are told what it means
 //! to them.
 
+use std::collections::BTreeSet;
+
 use super::{
     Changes, Hope, INSTANCES_MAX, Ledger, Refused, SLOTS_MAX, WaiterId,
     ledger::{index, number},
-    line::Line,
     place::{Phase, Place, Slot},
 };
 use crate::id::InstanceId;
@@ -21,7 +22,7 @@ impl Ledger {
             slots: vec![Slot::Free; slots],
             lent: 0,
             upkeep: 0,
-            line: Line::default(),
+            line: BTreeSet::new(),
         };
         if at == self.places.len() {
             self.places.push(None);
@@ -66,7 +67,7 @@ impl Ledger {
         let Some(place) = self.place_mut(id) else { return Changes::default() };
         let slots = place.slots.len();
         (0..slots).for_each(|slot| self.free.put(at, slot));
-        self.free.set_load(at, 0, Some(0));
+        self.free.set_load(at, Some(0));
         let granted = std::iter::from_fn(|| self.serve_one(at)).collect();
         // Its slots may have gone to those who wanted no other.
         self.start_if_short();
@@ -132,7 +133,7 @@ impl Ledger {
         let free: Vec<_> = place.slots.iter().enumerate().filter_map(is_free).collect();
         self.enter(id, Phase::Open);
         free.iter().for_each(|slot| self.free.put(at, *slot));
-        self.free.set_load(at, out, (!free.is_empty()).then_some(out));
+        self.free.set_load(at, (!free.is_empty()).then_some(out));
         let granted = std::iter::from_fn(|| self.serve_one(at)).collect();
         self.start_if_short();
         Changes { granted, refused: Vec::new() }
@@ -209,19 +210,18 @@ impl Ledger {
     /// Takes the instance's free slots out of what can be lent.
     pub(super) fn clear_free(&mut self, id: InstanceId) {
         let Some(place) = self.place(id) else { return };
-        let (slots, out) = (place.slots.len(), place.out());
+        let slots = place.slots.len();
         for slot in 0..slots {
             self.free.take(index(id), slot);
         }
-        self.free.set_load(index(id), out, None);
+        self.free.set_load(index(id), None);
     }
 
     pub(super) fn refuse_keyed(&mut self, id: InstanceId, why: Refused) -> Vec<(WaiterId, Refused)> {
         let Some(place) = self.place_mut(id) else { return Vec::new() };
-        let refused: Vec<_> =
-            std::iter::from_fn(|| place.line.serve_first()).map(|waiter| (waiter, why)).collect();
+        let refused = std::mem::take(&mut place.line);
         self.waiting -= refused.len();
-        refused
+        refused.into_iter().map(|waiter| (waiter, why)).collect()
     }
 
     pub(super) fn refuse_the_hopeless(&mut self) -> Vec<(WaiterId, Refused)> {

@@ -1,6 +1,8 @@
 //! What the ledger knows of an instance: whether it lends, who has which of its slots, and who waits for it alone.
 
-use super::line::Line;
+use std::collections::BTreeSet;
+
+use super::WaiterId;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -42,7 +44,7 @@ pub(super) struct Place {
     pub(super) lent: usize,
     pub(super) upkeep: usize,
     /// Those who want this instance and no other.
-    pub(super) line: Line,
+    pub(super) line: BTreeSet<WaiterId>,
 }
 
 impl Place {
