@@ -26,8 +26,8 @@ pub mod web_address;
 pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId, SessionUid};
 pub use policy::{Permit, Policy, Refused};
 pub use port::{
-    Agent, Artifact, ArtifactKind, BoxFuture, Call, Crash, Engine, Instance, Introduction, Lost, NoAnswer,
-    Nobody, OpenError, Queued, Reply, Scribe, Seat, StartError, Tool, Toolset, Unwell, View,
+    Agent, Artifact, ArtifactKind, BoxFuture, Call, Crash, Engine, EngineFormat, Instance, Introduction,
+    Lost, NoAnswer, Nobody, OpenError, Queued, Reply, Scribe, Seat, StartError, Tool, Toolset, Unwell, View,
 };
 pub use raw::{Argument, Fields, Raw, UnreadableArgument};
 pub use record::{BlobId, Records, RefId};

@@ -8,8 +8,8 @@
 mod attached;
 mod command;
 mod console;
-mod data;
 pub(crate) mod files;
+mod format;
 mod options;
 mod seat;
 mod shape;
@@ -19,7 +19,7 @@ mod tree;
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Agent, BoxFuture, Engine, Instance, InstanceId, Seat, StartError, Toolset, port::Field,
+    Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceId, Seat, StartError, Toolset,
 };
 
 use crate::{
@@ -36,6 +36,7 @@ use crate::{
     tool_list::{self, ToolsChanged},
 };
 
+use format::DevtoolsFormat;
 pub use options::DevtoolsOptions;
 use seat::DevtoolsSeat;
 
@@ -118,20 +119,8 @@ impl Engine for DevtoolsEngine {
         BTreeSet::new()
     }
 
-    fn gives_snapshots(&self, tool: &str) -> bool {
-        text::gives_snapshots(tool)
-    }
-
-    fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
-        tree::fields(snapshot, is_such)
-    }
-
-    fn gives_data(&self, tool: &str) -> bool {
-        data::gives_data(tool)
-    }
-
-    fn data(&self, tool: &str, result: &str, snapshot: Option<&str>) -> Option<serde_json::Value> {
-        data::data(tool, result, snapshot)
+    fn format(&self) -> &'static dyn EngineFormat {
+        &DevtoolsFormat
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {

@@ -10,9 +10,9 @@ mod caps;
 mod command;
 mod console;
 mod context;
-mod data;
 mod emulation;
 pub(crate) mod files;
+mod format;
 mod instance;
 mod launched;
 mod linked;
@@ -32,7 +32,7 @@ mod window;
 
 use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError, Toolset, port::Field};
+use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceId, StartError, Toolset};
 
 use crate::{
     browser::{self, Wanted},
@@ -50,6 +50,7 @@ use crate::{
 };
 
 pub use emulation::Emulation;
+use format::PlaywrightFormat;
 use instance::PlaywrightInstance;
 pub use options::{PlaywrightBrowser, PlaywrightOptions, check_init_scripts, check_secrets};
 
@@ -169,25 +170,13 @@ impl Engine for PlaywrightEngine {
         BTreeSet::from(["browser_run_code_unsafe", "browser_annotate"])
     }
 
-    fn gives_snapshots(&self, tool: &str) -> bool {
-        data::gives_snapshots(tool)
-    }
-
     fn missing_cap(&self, tool: &str) -> Option<&'static str> {
         let cap = caps::of_tool(tool)?;
         self.options.caps.iter().all(|own| own != cap).then_some(cap)
     }
 
-    fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
-        tree::fields(snapshot, is_such)
-    }
-
-    fn gives_data(&self, tool: &str) -> bool {
-        data::gives_data(tool)
-    }
-
-    fn data(&self, tool: &str, result: &str, snapshot: Option<&str>) -> Option<serde_json::Value> {
-        data::data(tool, result, snapshot)
+    fn format(&self) -> &'static dyn EngineFormat {
+        &PlaywrightFormat
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {

@@ -54,7 +54,7 @@ impl Listed {
         let (mut tools, mut unknown) = (IndexMap::<Arc<str>, Entry>::new(), Vec::new());
         let places = sources.iter().map(|known| (known.source.pool.clone(), known.place.clone())).collect();
         for Known { source, set, .. } in sources {
-            let (pool, engine) = (&source.pool, &source.engine);
+            let (pool, format) = (&source.pool, source.engine.format());
             let Some(set) = set else {
                 unknown.push(pool.clone());
                 continue;
@@ -62,7 +62,7 @@ impl Listed {
             for tool in &set.tools {
                 let entry = tools.entry(tool.name.clone()).or_insert_with(|| {
                     let (snapshots, data) =
-                        (engine.gives_snapshots(&tool.name), engine.gives_data(&tool.name));
+                        (format.gives_snapshots(&tool.name), format.gives_data(&tool.name));
                     let (shown, takes) = shown.add_to(&tool.definition, Gives { snapshots, data });
                     Entry { shown, takes, variants: Vec::new() }
                 });

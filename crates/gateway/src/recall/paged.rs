@@ -45,7 +45,7 @@ pub(crate) async fn first(
     let (name, flatten, expression) = (tool.clone(), query.flatten, query.asked.jmespath_query.clone());
     let _turn = QUERIES.acquire().await.map_err(|_| PageError::Failed)?;
     let prepared = tokio::task::spawn_blocking(move || {
-        let data = engine.data(&name, result.get(), snapshot.as_deref())?;
+        let data = engine.format().data(&name, result.get(), snapshot.as_deref())?;
         Some(pages::prepare(data, flatten, expression.as_deref()))
     });
     let prepared = prepared.await.map_err(|_| PageError::Failed)?;

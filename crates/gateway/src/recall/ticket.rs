@@ -168,7 +168,8 @@ impl Ticket {
     ) {
         let Some(entry) = &self.kept_by else { return };
         let such = |name: &str| looks_secret(name, &recall.redact);
-        let fields = reply.snapshot_text().zip(engine).map(|(text, engine)| engine.fields(text, &such));
+        let fields =
+            reply.snapshot_text().zip(engine).map(|(text, engine)| engine.format().fields(text, &such));
         let owner = &entry.request.owner;
         // A field may have been named in a way that says nothing; what was typed there is seen on the page at the latest.
         let shown = fields.iter().flatten().filter_map(|field| field.value.clone());

@@ -25,7 +25,7 @@ async fn trees_are_the_engines_own() {
     let mut room = Room::open(&[]).await;
     room.show(PAGE).await;
     let reply = room.call("browser_snapshot", json!({})).await;
-    let tree = room.engine.data("browser_snapshot", body(&reply), Some(snapshot(&reply))).unwrap();
+    let tree = room.engine.format().data("browser_snapshot", body(&reply), Some(snapshot(&reply))).unwrap();
     // An undocumented argument has the engine answer with its tree.
     let own = room.call("browser_snapshot", json!({ "_meta": { "json": true } })).await;
     let own: Value = serde_json::from_str(&text(&own)).unwrap();
@@ -44,7 +44,8 @@ async fn trees_are_the_engines_own() {
         assert!(shown.contains(part), "no {part}: {shown}");
     }
     let navigated = room.navigate("/title?t=now").await;
-    let tree = room.engine.data("browser_navigate", body(&navigated), Some(snapshot(&navigated))).unwrap();
+    let tree =
+        room.engine.format().data("browser_navigate", body(&navigated), Some(snapshot(&navigated))).unwrap();
     assert!(tree.to_string().contains(r#""name":"now""#), "{tree}");
     room.end().await;
 }
@@ -89,11 +90,11 @@ async fn evaluations() {
         ("() => []", json!([])),
     ] {
         let reply = room.evaluate(function).await;
-        let data = room.engine.data("browser_evaluate", body(&reply), None);
+        let data = room.engine.format().data("browser_evaluate", body(&reply), None);
         assert_eq!(data, Some(value), "{function}");
     }
     let named = room.call("browser_evaluate", json!({ "function": "() => 7", "filename": "a.json" })).await;
-    assert_eq!(room.engine.data("browser_evaluate", body(&named), None), None);
+    assert_eq!(room.engine.format().data("browser_evaluate", body(&named), None), None);
     room.end().await;
 }
 
@@ -108,8 +109,8 @@ async fn tools_are_the_engines_own() {
     let giving = |gives: &dyn Fn(&str) -> bool| -> BTreeSet<String> {
         tools.iter().filter(|tool| gives(&tool.name)).map(|tool| tool.name.to_string()).collect()
     };
-    assert_eq!(giving(&|tool| engine.gives_snapshots(tool)).len(), 16, "one of them is not there");
-    assert_eq!(giving(&|tool| engine.gives_data(tool)).len(), 3, "one of them is not there");
+    assert_eq!(giving(&|tool| engine.format().gives_snapshots(tool)).len(), 16, "one of them is not there");
+    assert_eq!(giving(&|tool| engine.format().gives_data(tool)).len(), 3, "one of them is not there");
     let none_missing = |tool: &str| engine.missing_cap(tool).is_none();
     assert!(tools.iter().all(|tool| none_missing(&tool.name)));
     drop(engine);
@@ -150,7 +151,7 @@ async fn tools_are_the_engines_own() {
         ("browser_tabs", json!({ "action": "new", "url": url })),
     ] {
         let reply = room.call(tool, arguments).await;
-        assert!(room.engine.gives_snapshots(tool) && !snapshot(&reply).is_empty(), "{tool}");
+        assert!(room.engine.format().gives_snapshots(tool) && !snapshot(&reply).is_empty(), "{tool}");
     }
     for (tool, arguments) in [
         ("browser_resize", json!({ "width": 800, "height": 600 })),

@@ -80,7 +80,7 @@ async fn snapshots() {
     assert!(body(&shot).contains(r#""type":"image""#), "{shot:?}");
     let snapshot = shown.snapshot_text().unwrap().clone();
     assert!(snapshot.contains(r#"heading "C:\ "x"" level="1""#), "{snapshot}");
-    let tree = room.engine.data("take_snapshot", "", Some(&snapshot)).unwrap();
+    let tree = room.engine.format().data("take_snapshot", "", Some(&snapshot)).unwrap();
     assert_eq!(tree[0]["children"][0]["name"], "C:\\ \"x\"");
 
     let asked = json!({ "pageId": 1, "uid": uid(&snapshot, "heading"), "includeSnapshot": true });
@@ -96,7 +96,7 @@ async fn snapshots() {
 
     sitter.navigate(&room.site.url("/form")).await;
     let page = sitter.snapshot().await;
-    let fields = room.engine.fields(&page, &|name| name.contains("Password"));
+    let fields = room.engine.format().fields(&page, &|name| name.contains("Password"));
     assert!(
         fields.iter().any(|field| page.contains(&format!("uid={} textbox \"Password", field.reference))),
         "{page}"
@@ -126,7 +126,7 @@ async fn console_lines_and_values() {
 
     let script = json!({ "pageId": 1, "function": "() => ({ a: [1, null] })" });
     let reply = sitter.call("evaluate_script", script).await;
-    let value = room.engine.data("evaluate_script", reply.body.unwrap().get(), None);
+    let value = room.engine.format().data("evaluate_script", reply.body.unwrap().get(), None);
     assert_eq!(value, Some(json!({ "a": [1, null] })));
     room.end().await;
 }

@@ -1,23 +1,36 @@
-//! Answers of the devtools engine as data: the tree of a snapshot, the value of a script.
+//! What the devtools engine's answers mean: snapshots with their fields, and data, which is the tree of a snapshot or the
+//! value of a script.
 
+use greenroom_core::{EngineFormat, port::Field};
 use serde_json::Value;
 
-use super::tree;
+use super::{text, tree};
 use crate::answer::first_text;
 
 const EVALUATE: &str = "evaluate_script";
 const SNAPSHOT: &str = "take_snapshot";
 
-pub(super) fn gives_data(tool: &str) -> bool {
-    [EVALUATE, SNAPSHOT].contains(&tool)
-}
+pub(super) struct DevtoolsFormat;
 
-/// What the tool's answer is as data, with the snapshot that came with it.
-pub(super) fn data(tool: &str, result: &str, snapshot: Option<&str>) -> Option<Value> {
-    match tool {
-        EVALUATE => value(&first_text(result)?),
-        SNAPSHOT => snapshot.map(tree::parse),
-        _ => None,
+impl EngineFormat for DevtoolsFormat {
+    fn gives_snapshots(&self, tool: &str) -> bool {
+        text::gives_snapshots(tool)
+    }
+
+    fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
+        tree::fields(snapshot, is_such)
+    }
+
+    fn gives_data(&self, tool: &str) -> bool {
+        [EVALUATE, SNAPSHOT].contains(&tool)
+    }
+
+    fn data(&self, tool: &str, result: &str, snapshot: Option<&str>) -> Option<Value> {
+        match tool {
+            EVALUATE => value(&first_text(result)?),
+            SNAPSHOT => snapshot.map(tree::parse),
+            _ => None,
+        }
     }
 }
 
@@ -36,7 +49,11 @@ mod tests {
     use super::*;
 
     fn evaluated(text: &str) -> Option<Value> {
-        data(EVALUATE, &json!({ "content": [{ "type": "text", "text": text }] }).to_string(), None)
+        DevtoolsFormat.data(
+            EVALUATE,
+            &json!({ "content": [{ "type": "text", "text": text }] }).to_string(),
+            None,
+        )
     }
 
     /// Recorded from the engine, version 1.11.0: values, what has none, and what else an answer may say around them.
@@ -60,8 +77,8 @@ mod tests {
     /// A snapshot is a tree; tools that show the page beside something else give no data.
     #[test]
     fn trees() {
-        let tree = data(SNAPSHOT, "{}", Some("uid=1_0 button \"Go\""));
+        let tree = DevtoolsFormat.data(SNAPSHOT, "{}", Some("uid=1_0 button \"Go\""));
         assert_eq!(tree, Some(json!([{ "role": "button", "name": "Go", "ref": "1_0" }])));
-        assert_eq!(data("click", "{}", Some("uid=1_0 button")), None);
+        assert_eq!(DevtoolsFormat.data("click", "{}", Some("uid=1_0 button")), None);
     }
 }

@@ -1,6 +1,7 @@
-//! Answers of the playwright engine as data: the tree of a snapshot, the value of an evaluation. And which tools give
-//! what; their names are known in this adapter only.
+//! What the playwright engine's answers mean: snapshots with their fields, and data, which is the tree of a snapshot or the
+//! value of an evaluation. And which tools give what; their names are known in this adapter only.
 
+use greenroom_core::{EngineFormat, port::Field};
 use serde_json::Value;
 
 use super::tree;
@@ -32,20 +33,27 @@ const EVALUATE: &str = "browser_evaluate";
 /// Tools whose answers are data.
 const DATA: [&str; 3] = ["browser_navigate", "browser_snapshot", EVALUATE];
 
-pub(super) fn gives_snapshots(tool: &str) -> bool {
-    SNAPSHOTS.contains(&tool)
-}
+pub(super) struct PlaywrightFormat;
 
-pub(super) fn gives_data(tool: &str) -> bool {
-    DATA.contains(&tool)
-}
+impl EngineFormat for PlaywrightFormat {
+    fn gives_snapshots(&self, tool: &str) -> bool {
+        SNAPSHOTS.contains(&tool)
+    }
 
-/// What the tool's answer is as data, with the snapshot that came with it.
-pub(super) fn data(tool: &str, result: &str, snapshot: Option<&str>) -> Option<Value> {
-    match tool {
-        EVALUATE => value(&first_text(result)?),
-        _ if gives_data(tool) => snapshot.map(tree::parse),
-        _ => None,
+    fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
+        tree::fields(snapshot, is_such)
+    }
+
+    fn gives_data(&self, tool: &str) -> bool {
+        DATA.contains(&tool)
+    }
+
+    fn data(&self, tool: &str, result: &str, snapshot: Option<&str>) -> Option<Value> {
+        match tool {
+            EVALUATE => value(&first_text(result)?),
+            _ if self.gives_data(tool) => snapshot.map(tree::parse),
+            _ => None,
+        }
     }
 }
 
@@ -67,7 +75,7 @@ mod tests {
     fn evaluated(text: &str) -> Option<Value> {
         let text = format!("{text}\n### Ran Playwright code\n```js\nawait page.evaluate('() => 1');\n```");
         let result = json!({ "content": [{ "type": "text", "text": text }] });
-        data(EVALUATE, &result.to_string(), None)
+        PlaywrightFormat.data(EVALUATE, &result.to_string(), None)
     }
 
     /// Values as the engine was recorded to print them, version 0.0.83.
@@ -95,16 +103,19 @@ mod tests {
         ] {
             assert_eq!(evaluated(none), None, "{none}");
         }
-        assert_eq!(data(EVALUATE, "{", None), None);
+        assert_eq!(PlaywrightFormat.data(EVALUATE, "{", None), None);
     }
 
     /// Snapshots are trees, whatever the answer's text is; other tools give no data.
     #[test]
     fn trees() {
         let tree = Some(json!([{ "role": "button", "name": "Go" }]));
-        assert_eq!(data("browser_navigate", "{}", Some("- button \"Go\"")), tree);
-        assert_eq!(data("browser_snapshot", "{}", None), None);
-        assert_eq!(data("browser_click", "{}", Some("- button \"Go\"")), None);
-        assert!(DATA.iter().all(|tool| gives_data(tool)) && gives_snapshots("browser_click"));
+        assert_eq!(PlaywrightFormat.data("browser_navigate", "{}", Some("- button \"Go\"")), tree);
+        assert_eq!(PlaywrightFormat.data("browser_snapshot", "{}", None), None);
+        assert_eq!(PlaywrightFormat.data("browser_click", "{}", Some("- button \"Go\"")), None);
+        assert!(
+            DATA.iter().all(|tool| PlaywrightFormat.gives_data(tool))
+                && PlaywrightFormat.gives_snapshots("browser_click")
+        );
     }
 }

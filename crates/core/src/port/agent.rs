@@ -1,0 +1,78 @@
+//! Whoever is behind a call: hears from the engine, and answers its questions.
+
+use std::path::PathBuf;
+
+use super::BoxFuture;
+use crate::raw::Raw;
+
+/// Why a question to an agent has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    #[error("the agent's client does not support `{0}`")]
+    Unsupported(String),
+    #[error("the agent is gone")]
+    Gone,
+}
+
+/// Whoever is behind a call.
+pub trait Agent: Send + Sync {
+    /// Passes on a notification (method and parameters). Bounded; never blocks.
+    fn tell(&self, method: &str, params: Option<Raw>);
+    /// Passes on a question and its answer: `Ok(Ok)` a result, `Ok(Err)` the client's JSON-RPC error object.
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>>;
+    /// The client's MCP capabilities, as it sent them.
+    fn capabilities(&self) -> Option<Raw>;
+    /// The folders whose files this agent may hand to a browser or receive from one.
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>>;
+    /// The level last asked for with `logging/setLevel`.
+    fn log_level(&self) -> Option<String>;
+    /// Whether it wants to hear where its call stands in the queue for a slot.
+    fn follows_queue(&self) -> bool {
+        false
+    }
+    /// Hears where its call stands, when that has changed. Bounded; never blocks.
+    fn queued(&self, _: Queued<'_>) {}
+}
+
+/// The agent of a seat that has none yet, and of whoever drives a browser without being one: it hears nothing,
+/// offers nothing and answers nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Nobody;
+
+impl Agent for Nobody {
+    fn tell(&self, _: &str, _: Option<Raw>) {}
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        _: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        None
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Where a caller stands that waits for a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queued<'a> {
+    pub pool: &'a str,
+    /// 1 is served next.
+    pub place: usize,
+    /// How many wait, this one too.
+    pub waiting: usize,
+}

@@ -1,0 +1,134 @@
+//! A call on its way to a seat, and what comes back.
+
+use std::{ops::Range, path::PathBuf, sync::Arc};
+
+use super::BoxFuture;
+use crate::{
+    raw::{Fields, Raw},
+    record::{ConsoleLine, SessionRef},
+};
+
+/// The method of calls of tools.
+pub const TOOLS_CALL: &str = "tools/call";
+
+/// One tool call on its way to a seat. `params` are the MCP parameters without greenroom's own selectors.
+#[derive(Clone)]
+pub struct Call {
+    pub tool: Arc<str>,
+    /// The MCP method: `tools/call`, or what else an engine that is a server is asked for.
+    pub method: &'static str,
+    pub params: Raw,
+    /// Who writes it down before it runs.
+    pub scribe: Option<Arc<dyn Scribe>>,
+}
+
+impl Call {
+    pub fn new(tool: impl Into<Arc<str>>, params: Raw) -> Self {
+        Self { tool: tool.into(), method: TOOLS_CALL, params, scribe: None }
+    }
+
+    /// Has it written down, now that its session is known. It must not run before that is done.
+    pub fn begin(&mut self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
+        match self.scribe.take() {
+            Some(scribe) => scribe.begin(session),
+            None => Box::pin(std::future::ready(())),
+        }
+    }
+}
+
+/// Writes a call down.
+pub trait Scribe: Send + Sync {
+    /// The call has found its session, or needs none, and is about to run there. What this returns resolves when that
+    /// is written down, or cannot be; putting it in order happens at once and never blocks.
+    fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()>;
+}
+
+/// What an engine answered. The body is untouched: `Ok` is a JSON-RPC result, `Err` a JSON-RPC error object.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub body: Result<Raw, Raw>,
+    /// What the engine's adapter found in the answer or in the files it links to, in the order of their places.
+    pub artifacts: Vec<Artifact>,
+    /// Console lines that came with the answer, in order.
+    pub console: Vec<ConsoleLine>,
+    /// The session's folder, where the engine named files relative to it.
+    pub folder: Option<PathBuf>,
+}
+
+impl From<Result<Raw, Raw>> for Reply {
+    /// An answer in which nothing was found.
+    fn from(body: Result<Raw, Raw>) -> Self {
+        Self { body, artifacts: Vec::new(), console: Vec::new(), folder: None }
+    }
+}
+
+impl Reply {
+    /// The page snapshot, if the answer has one or links to one.
+    pub fn snapshot(&self) -> Option<&Artifact> {
+        self.artifacts.iter().find(|artifact| matches!(artifact.kind, ArtifactKind::Snapshot))
+    }
+
+    /// Its own text.
+    pub fn snapshot_text(&self) -> Option<&Arc<str>> {
+        match &self.snapshot()?.content {
+            Content::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// How many bytes it has to look through.
+    pub fn bytes(&self) -> usize {
+        let (Ok(body) | Err(body)) = &self.body;
+        let console = self.console.iter().map(|line| line.message.len());
+        body.get().len() + self.snapshot_text().map_or(0, |text| text.len()) + console.sum::<usize>()
+    }
+
+    /// Whether the engine says that it failed: a JSON-RPC error, or a result marked as one.
+    pub fn is_failure(&self) -> bool {
+        match &self.body {
+            Err(_) => true,
+            // Most answers do not have the word: then nothing is taken apart.
+            Ok(result) => {
+                result.get().contains("isError")
+                    && Fields::open(result).ok().and_then(|fields| fields.read("isError").ok().flatten())
+                        == Some(true)
+            }
+        }
+    }
+}
+
+/// Something in an answer that stands for more, or for something else, than its letters.
+#[derive(Debug, Clone)]
+pub struct Artifact {
+    pub kind: ArtifactKind,
+    /// Where it stands in the JSON text of [`Reply::body`], in bytes. Empty where it does not stand there: a file that the
+    /// answer does not name, or a snapshot that was written to a file of the agent's.
+    pub place: Range<usize>,
+    /// What belongs there instead, as plain text. `None` when the answer has it already.
+    pub instead: Option<String>,
+    /// What there is to keep of it.
+    pub content: Content,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArtifactKind {
+    /// A page snapshot, or a link to a file with one. What is kept is the snapshot's own text, without a fence around it.
+    Snapshot,
+    /// New console lines that the engine wrote to a file; see [`Reply::console`].
+    Console,
+    /// A file: its path means something to the engine only; the text is what the agent can use.
+    Path,
+}
+
+/// What there is to keep of an artifact.
+#[derive(Debug, Clone)]
+pub enum Content {
+    Nothing,
+    Text(Arc<str>),
+    /// A file, by the name that the engine or the agent gave it.
+    File {
+        name: String,
+        mime: &'static str,
+        data: Vec<u8>,
+    },
+}

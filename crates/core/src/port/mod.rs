@@ -1,0 +1,23 @@
+//! The ports: how the fleet sees engines, and how an engine sees the agent behind a call.
+//!
+//! An [`Engine`] starts [`Instance`]s, an instance opens [`Seat`]s, a seat takes [`Call`]s one at a time
+//! (`&mut self` makes "calls of a session run in order" a type). Everything the fleet knows of a browser it
+//! knows through these traits, so it is tested against fakes. What the answers of an engine mean, its
+//! [`EngineFormat`] says.
+
+mod agent;
+mod call;
+mod engine;
+mod format;
+mod loss;
+
+use std::{future::Future, pin::Pin};
+
+pub use agent::{Agent, NoAnswer, Nobody, Queued};
+pub use call::{Artifact, ArtifactKind, Call, Content, Reply, Scribe, TOOLS_CALL};
+pub use engine::{Engine, Instance, Introduction, OpenError, Seat, StartError, Tool, Toolset, Unwell, View};
+pub use format::{EngineFormat, Field, PlainFormat};
+pub use loss::{CRASHES_TOLD_MAX, Crash, Lost, StoppedDownloads, human, last_words};
+
+/// A boxed future: what an object-safe async method returns.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
