@@ -1,5 +1,7 @@
-//! How the end of a process explains what went wrong. A broken connection or an unanswered handshake says little;
-//! the exit that caused it says more, and comes a moment later.
+//! What is lost, and why: an instance, a seat, a browser. What is said first stays.
+//!
+//! And how the end of a process explains what went wrong. A broken connection or an unanswered handshake says little; the
+//! exit that caused it says more, and comes a moment later.
 
 use std::time::Duration;
 
@@ -14,6 +16,72 @@ const EXIT: Duration = Duration::from_millis(500);
 
 /// How long after a broken connection a loss may be noticed. A browser takes longer to end than its connections.
 const SETTLE: Duration = Duration::from_secs(2);
+
+/// Whether something is lost, and why. Clones are of the same thing.
+#[derive(Clone, Default)]
+pub(crate) struct Loss(watch::Sender<Option<Lost>>);
+
+impl Loss {
+    /// That of a process: declared when it ends, unless another loss is declared first.
+    pub(crate) fn of(process: &Process) -> Self {
+        let (loss, mut exit, tail) = (Self::default(), process.exit(), process.tail());
+        let declared = loss.clone();
+        // Ends with the process, which does not outlive its owner.
+        tokio::spawn(async move {
+            let status = exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone());
+            declared.declare(Lost::Process {
+                status: status.unwrap_or_default(),
+                stderr_tail: tail.text().into(),
+            });
+        });
+        loss
+    }
+
+    /// Declares it lost. What was said first stays.
+    pub(crate) fn declare(&self, why: Lost) {
+        self.0.send_if_modified(|known| {
+            let news = known.is_none();
+            known.get_or_insert(why);
+            news
+        });
+    }
+
+    /// Becomes `Some` once.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Lost>> {
+        self.0.subscribe()
+    }
+
+    /// Why it is lost, as far as that is known.
+    pub(crate) fn known(&self) -> Option<Lost> {
+        self.0.borrow().clone()
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn check(&self) -> Result<(), Lost> {
+        self.known().map_or(Ok(()), Err)
+    }
+
+    /// Resolves when it is lost.
+    pub(crate) async fn declared(&self) -> Lost {
+        let mut lost = self.subscribe();
+        match lost.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(lost)) => lost.clone(),
+            Ok(None) | Err(_) => Lost::Shutdown,
+        }
+    }
+
+    /// Does something for as long as nothing is lost, and gives it up then.
+    pub(crate) async fn unless_declared<T, E: Into<StartError>>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, StartError> {
+        tokio::select! {
+            biased;
+            lost = self.declared() => Err(StartError::new(lost.to_string())),
+            done = work => done.map_err(Into::into),
+        }
+    }
+}
 
 /// Says how the process ended when a handshake failed because it did. An answer that was no good is told as it is:
 /// the process may well end now, because nobody talks to it any more.
@@ -38,28 +106,6 @@ pub(crate) async fn explain<T, E: Into<Failed>>(
 fn died(process: &Process, status: &str) -> StartError {
     let lost = Lost::Process { status: status.into(), stderr_tail: process.last_words() };
     StartError::new(format!("`{}`: {lost}", process.name()))
-}
-
-/// Declares something lost. What was said first stays.
-pub(crate) fn declare(lost: &watch::Sender<Option<Lost>>, why: Lost) {
-    lost.send_if_modified(|known| {
-        let news = known.is_none();
-        known.get_or_insert(why);
-        news
-    });
-}
-
-/// A watch that becomes `Some` when the process ends, unless another loss is declared first.
-pub(crate) fn lost_with(process: &Process) -> watch::Sender<Option<Lost>> {
-    let lost = watch::Sender::new(None);
-    let (sender, mut exit, tail) = (lost.clone(), process.exit(), process.tail());
-    // Ends with the process, which does not outlive its owner.
-    tokio::spawn(async move {
-        let status = exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone());
-        let status = status.unwrap_or_default();
-        declare(&sender, Lost::Process { status, stderr_tail: tail.text().into() });
-    });
-    lost
 }
 
 /// A connection that closed usually means a process that is just ending: its exit tells more.

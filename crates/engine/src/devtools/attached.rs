@@ -13,12 +13,15 @@ use tokio::time::timeout;
 use super::{DevtoolsEngine, command, seat::DevtoolsSeat};
 use crate::{
     answer::{failure, first_text},
-    cdp_proxy::CdpProxy,
+    cdp_proxy::{CdpProxy, Targets},
+    driven::Driven,
     endpoint::Endpoint,
+    loss::Loss,
+    observed_browser::ObservedBrowser,
     own_tabs,
     run_folder::{Scratch, unwritable},
     seat_folder::SeatFolder,
-    stdio::{Base, Connection, Kind, ProcessSeat, Processes, SeatBrowser},
+    stdio::{Connection, Kind, ProcessSeat, Processes, SeatBrowser},
     upstream::Upstream,
 };
 
@@ -31,7 +34,7 @@ const FIRST: &str = "about:blank#greenroom";
 
 struct Attached {
     engine: DevtoolsEngine,
-    base: Arc<Base>,
+    browser: Arc<ObservedBrowser>,
     /// The list of own tabs, and what Node must know and nobody else.
     folder: Scratch,
 }
@@ -43,13 +46,15 @@ pub(super) async fn start(
 ) -> Result<Arc<dyn Instance>, StartError> {
     let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
     command::write_keeper(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
-    let base = Arc::new(Base::attach(&endpoint, &engine.run, &engine.ports).await?);
-    Processes::start(Box::new(Attached { engine, base, folder }), 1).await
+    let DevtoolsEngine { run, ports, .. } = &engine;
+    let driven = Driven::attach(&endpoint, run, ports, Targets::responsive(), None).await?;
+    let browser = Arc::new(ObservedBrowser::new(driven, Loss::default()));
+    Processes::start(Box::new(Attached { engine, browser, folder }), 1).await
 }
 
 impl Attached {
     fn cdp_proxy(&self) -> &Arc<CdpProxy> {
-        &self.base.driven().cdp_proxy
+        &self.browser.driven().cdp_proxy
     }
 }
 
@@ -60,7 +65,7 @@ impl Kind for Attached {
 
     fn browser<'a>(&'a self, _: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(async move {
-            let browser = SeatBrowser::among(self.base.clone(), self.folder.path(), FIRST).await?;
+            let browser = SeatBrowser::among(self.browser.clone(), self.folder.path(), FIRST).await?;
             Ok(Some(browser))
         })
     }
@@ -75,7 +80,7 @@ impl Kind for Attached {
             let tab = tab.ok_or_else(|| StartError::new("there is no tab for the seat"))?;
             let spec = command::attached(&self.engine.options, folder)?;
             let spec = command::keep(spec, &self.engine.options, self.folder.path(), tab)?;
-            let spec = command::configure(spec, self.base.driven().address(), self.folder.path())?;
+            let spec = command::configure(spec, self.browser.driven().address(), self.folder.path())?;
             self.engine.start_node(spec).await.map(Into::into)
         })
     }
@@ -106,7 +111,7 @@ impl Kind for Attached {
     }
 
     fn ended(&self) -> BoxFuture<'_, Lost> {
-        let mut lost = self.base.lost();
+        let mut lost = self.browser.lost();
         Box::pin(async move {
             let why = lost.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
             why.unwrap_or(Lost::Shutdown)
@@ -114,15 +119,15 @@ impl Kind for Attached {
     }
 
     fn gone(&self) -> BoxFuture<'_, Option<Lost>> {
-        Box::pin(self.base.gone())
+        Box::pin(self.browser.gone())
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
-        Box::pin(self.base.ping())
+        Box::pin(self.browser.ping())
     }
 
     fn silent(&self) -> Option<Arc<str>> {
-        self.base.silent()
+        self.browser.silent()
     }
 
     fn folder(&self) -> Result<SeatFolder, StartError> {
@@ -139,13 +144,13 @@ impl Kind for Attached {
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            own_tabs::leave(self.base.observer(), &self.engine.run, self.folder.path()).await;
+            own_tabs::leave(self.browser.observer(), &self.engine.run, self.folder.path()).await;
             self.folder.clear().await;
         })
     }
 
     fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
-        let is_here = self.base.observer().local_port().is_some();
+        let is_here = self.browser.observer().local_port().is_some();
         Box::new(DevtoolsSeat::new(seat, self.engine.options.clone()).attached(is_here))
     }
 }

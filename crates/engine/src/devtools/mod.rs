@@ -24,15 +24,19 @@ use greenroom_core::{
 
 use crate::{
     browser,
+    cdp_proxy::Targets,
     chromium::{ChromiumSpec, OwnContext},
     downloads::Downloads,
+    driven::Driven,
     install::DEVTOOLS,
     launcher::{Launcher, Spec},
+    loss::Loss,
+    observed_browser::ObservedBrowser,
     ports::Ports,
     process::{Listen, Pipes, Process, Tells},
     run_folder::RunFolder,
     seat_folder::SeatFolder,
-    stdio::{Base, Connection, Kind, ProcessSeat, Processes, SeatBrowser},
+    stdio::{Connection, Kind, ProcessSeat, Processes, SeatBrowser},
     tool_list::{self, ToolsChanged},
 };
 
@@ -161,9 +165,12 @@ impl Kind for DevtoolsEngine {
     fn browser<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(async move {
             let (spec, downloads) = (self.chromium()?, folder.join(files::DOWNLOADS));
-            let base = Base::start(&self.launcher, &self.run, &self.ports, &spec).await?;
+            let Self { launcher, run, ports, .. } = self;
+            // All of the browser is its seat's.
+            let driven = Driven::start(launcher, run, ports, &spec, Targets::All, None).await?;
+            let browser = ObservedBrowser::new(driven, Loss::default());
             let counted = Arc::new(Downloads::new(self.options.disk_bytes_max));
-            SeatBrowser::whole(base, &spec, &downloads, counted).await.map(Some)
+            SeatBrowser::whole(browser, &spec, &downloads, counted).await.map(Some)
         })
     }
 

@@ -87,9 +87,9 @@ impl Shared {
             return self.new_tabs(making, upstream, agent).await;
         }
         let gone = || StartError::new("the browser is gone, or does not answer");
-        let before = self.observer.sync().await.ok_or_else(gone)?;
+        let before = self.observer().sync().await.ok_or_else(gone)?;
         self.list_tabs(making, upstream, agent.clone()).await?;
-        let after = self.observer.sync().await.ok_or_else(gone)?;
+        let after = self.observer().sync().await.ok_or_else(gone)?;
         let new: BTreeSet<_> = after.made.difference(&before.made).collect();
         let context = match (new.first(), new.len()) {
             (None, 0) if !self.engine.options.isolated => after.default.ok_or_else(|| {
@@ -111,7 +111,7 @@ impl Shared {
             }
         };
         let context = Scope::Context(context);
-        let watched = self.observer.watch(&context).await.ok_or_else(gone)?;
+        let watched = self.observer().watch(&context).await.ok_or_else(gone)?;
         Ok((Context::Whole(context), watched))
     }
 
@@ -123,9 +123,9 @@ impl Shared {
         agent: Arc<dyn Agent>,
     ) -> Result<(Context, Watched), StartError> {
         let (own, tab) =
-            OwnTabs::open(&self.observer, self.folder.path(), "about:blank", TabPlace::Behind).await?;
-        self.browser.opened(&tab);
-        let watched = self.observer.watch(&own.scope()).await;
+            OwnTabs::open(self.observer(), self.folder.path(), "about:blank", TabPlace::Behind).await?;
+        self.driven().opened(&tab);
+        let watched = self.observer().watch(&own.scope()).await;
         let watched = watched.ok_or_else(|| StartError::new("the browser is gone"))?;
         let kept = match self.list_tabs(making, upstream, agent).await {
             Ok(()) if !own.is_kept(&tab).await => {
@@ -152,7 +152,7 @@ impl Shared {
         agent: Arc<dyn Agent>,
     ) -> Result<(), StartError> {
         let (instance, upstream) = (self.clone(), upstream.clone());
-        let mut listed = making.spawn(&self.tasks, async move {
+        let mut listed = making.spawn(&self.base.tasks, async move {
             let list = encode(&json!({ "name": "browser_tabs", "arguments": { "action": "list" } }));
             instance.ask_engine(&upstream, &list, agent).await
         });
@@ -176,7 +176,7 @@ impl Shared {
             |url: &str| encode(&json!({ "name": "browser_navigate", "arguments": { "url": url } }));
         let mark = format!("about:blank#{}", uuid::Uuid::new_v4().simple());
         self.ask_engine(upstream, &navigate(&mark), agent.clone()).await?;
-        let context = self.observer.context_showing(&mark).await;
+        let context = self.observer().context_showing(&mark).await;
         self.ask_engine(upstream, &navigate("about:blank"), agent).await?;
         Ok(context)
     }
@@ -190,8 +190,8 @@ impl Shared {
     ) -> Result<(), StartError> {
         let answer =
             async { upstream.call(call, agent).await.map_err(|gone| StartError::new(gone.to_string())) };
-        failure(&self.unless_lost(answer).await?).map_err(|text| {
-            let text = self.browser.cdp_proxy.without_secret(text);
+        failure(&self.base.loss.unless_declared(answer).await?).map_err(|text| {
+            let text = self.driven().cdp_proxy.without_secret(text);
             StartError::new(format!("the engine cannot make a context: {text}"))
         })
     }
@@ -219,26 +219,26 @@ impl Shared {
     async fn close_context(&self, context: Context) {
         let scope = match context {
             Context::Whole(Scope::Context(id)) if self.engine.options.isolated => {
-                return self.observer.dispose(&id).await;
+                return self.observer().dispose(&id).await;
             }
             Context::Whole(scope) => {
                 let leave = if self.engine.options.headless { Leave::Nothing } else { Leave::Tab };
-                self.close_tabs(self.observer.close_tabs(&scope, leave)).await;
+                self.close_tabs(self.observer().close_tabs(&scope, leave)).await;
                 scope
             }
             Context::Tabs(mut own) => {
-                self.close_tabs(own.close(&self.observer)).await;
+                self.close_tabs(own.close(self.observer())).await;
                 own.scope()
             }
         };
-        self.observer.forget(&scope).await;
+        self.observer().forget(&scope).await;
     }
 
     /// Waits until tabs are closed.
     pub(super) async fn close_tabs(&self, closed: impl Future<Output = Result<(), greenroom_cdp::Error>>) {
         if !matches!(timeout(TABS, closed).await, Ok(Ok(()))) {
             // The next seat must not find the tabs of this one.
-            self.lose(Lost::Hung(TABS));
+            self.base.loss.declare(Lost::Hung(TABS));
         }
     }
 }

@@ -13,7 +13,7 @@ use greenroom_core::{Nobody, Unwell};
 use greenroom_mcp::link::http::Endpoint;
 use tokio::sync::Mutex;
 
-use crate::{observer::Observer, upstream::Upstream};
+use crate::{observed_browser::ObservedBrowser, unanswered::Unanswered, upstream::Upstream};
 
 const ENGINE: &str = "the engine";
 const BROWSER: &str = "the browser";
@@ -24,16 +24,7 @@ pub(super) struct Pulse {
     session: Mutex<Option<Upstream>>,
     /// Sessions of seats that have a Node of their own, with its process id.
     seats: Plain<Vec<(u32, Weak<Upstream>)>>,
-    waited_for: Plain<Vec<&'static str>>,
-}
-
-/// Takes a name off the list once it was heard of. What is dropped unheard stays on it.
-struct Waiting<'a>(&'a Pulse, &'static str);
-
-impl Waiting<'_> {
-    fn heard(self) {
-        self.0.waited_for.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| *name != self.1);
-    }
+    engine: Unanswered,
 }
 
 impl Pulse {
@@ -55,33 +46,28 @@ impl Pulse {
     }
 
     /// Whom the last question did not hear of.
-    pub(super) fn silent(&self) -> Option<Arc<str>> {
-        let waited_for = self.waited_for.lock().unwrap_or_else(PoisonError::into_inner);
-        (!waited_for.is_empty()).then(|| format!("{} did not answer", waited_for.join(" and ")).into())
+    pub(super) fn silent(&self, browser: &ObservedBrowser) -> Option<Arc<str>> {
+        let asked = [(ENGINE, self.engine.is_so()), (BROWSER, browser.is_silent())];
+        let silent: Vec<_> =
+            asked.into_iter().filter_map(|(who, is_silent)| is_silent.then_some(who)).collect();
+        (!silent.is_empty()).then(|| format!("{} did not answer", silent.join(" and ")).into())
     }
 
     /// Asks both at once; both must answer.
     pub(super) async fn take(
         &self,
         node: Option<&Endpoint>,
-        observer: &Observer,
+        browser: &ObservedBrowser,
         folder: &Path,
     ) -> Result<(), Unwell> {
-        *self.waited_for.lock().unwrap_or_else(PoisonError::into_inner) = vec![ENGINE, BROWSER];
-        let engine = async {
-            let engine = Waiting(self, ENGINE);
+        let engine = self.engine.until(async {
             match node {
-                Some(endpoint) => self.ask(endpoint, folder).await?,
-                None => self.ask_seats().await?,
+                Some(endpoint) => self.ask(endpoint, folder).await,
+                None => self.ask_seats().await,
             }
-            engine.heard();
-            Ok(())
-        };
+        });
         let browser = async {
-            let browser = Waiting(self, BROWSER);
-            observer.ping().await.map_err(|error| Unwell(format!("{BROWSER} is unwell: {error}").into()))?;
-            browser.heard();
-            Ok(())
+            browser.answer().await.map_err(|error| Unwell(format!("{BROWSER} is unwell: {error}").into()))
         };
         tokio::try_join!(engine, browser).map(|_| ())
     }

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     disk_use::{self, DiskUse, LOOK_EVERY},
     downloads::{ContextId, Downloads},
-    loss::settle,
+    loss::{Loss, settle},
     observer::{Crashes, Watched},
     process::Process,
     seat_folder::SeatFolder,
@@ -123,8 +123,8 @@ impl PlaywrightSeat {
     }
 
     fn follow_processes(&mut self) {
-        let (lost, mut instance) = (self.lost.clone(), self.instance.lost.subscribe());
-        let mut process = self.process.as_ref().map(|process| crate::loss::lost_with(process).subscribe());
+        let (lost, mut instance) = (self.lost.clone(), self.instance.base.loss.subscribe());
+        let mut process = self.process.as_ref().map(|process| Loss::of(process).subscribe());
         self.watchers.spawn(async move {
             let process_lost = async {
                 match &mut process {
@@ -152,7 +152,7 @@ impl PlaywrightSeat {
         let (deliver, made) = oneshot::channel();
         let (instance, upstream, making) =
             (self.instance.clone(), self.upstream.clone(), self.making.clone());
-        self.making.spawn(&self.instance.tasks, async move {
+        self.making.spawn(&self.instance.base.tasks, async move {
             let made = instance.new_context(&making, &upstream, agent).await;
             if let Err(Ok((unwanted, _))) = deliver.send(made) {
                 instance.give_up(unwanted).await;
@@ -167,7 +167,7 @@ impl PlaywrightSeat {
 
     /// Has the engine close a context that it made too late, of which only the engine knows which it is.
     async fn close_late_context(&self) {
-        if self.making.was_late() && !self.instance.browser.is_attached() {
+        if self.making.was_late() && !self.instance.driven().is_attached() {
             let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
             let _ = timeout(FAREWELL, self.upstream.call(&close, Arc::new(Nobody))).await;
         }
@@ -241,11 +241,11 @@ impl PlaywrightSeat {
             answer = self.upstream.call(&call.params, agent) => answer,
         };
         let body = match body {
-            Ok(body) => self.instance.browser.cdp_proxy.answer_without_secret(body),
+            Ok(body) => self.instance.driven().cdp_proxy.answer_without_secret(body),
             Err(gone) => return Err(settle(&mut lost, gone).await),
         };
         if let Some(Context::Tabs(own)) = &mut self.context {
-            own.look(&self.instance.observer).await;
+            own.look(self.instance.observer()).await;
         }
         if failure(&body).is_err() {
             // The engine reports a dead browser as an ordinary failure. Ask the browser whether it was; with that all
@@ -260,7 +260,7 @@ impl PlaywrightSeat {
             self.disk_look.account = None;
             self.view.send_replace(View::default());
         } else {
-            self.instance.observer.refresh().await;
+            self.instance.observer().refresh().await;
         }
         Ok(shape(&call.tool, body, outgoing, self.folder.path(), &mut self.snapshots).await)
     }
@@ -268,7 +268,7 @@ impl PlaywrightSeat {
     /// Answers calls that must not reach the engine of an attached browser: one would take leave of the browser, the other
     /// shows the way to it.
     async fn answer_here(&mut self, call: &Call) -> Option<Reply> {
-        if !self.instance.browser.is_attached() {
+        if !self.instance.driven().is_attached() {
             return None;
         }
         if &*call.tool == CONFIG {
@@ -276,7 +276,7 @@ impl PlaywrightSeat {
         }
         match &mut self.context {
             Some(Context::Tabs(own)) if &*call.tool == CLOSE => {
-                self.instance.close_tabs(own.close(&self.instance.observer)).await;
+                self.instance.close_tabs(own.close(self.instance.observer())).await;
                 Some(Ok(own_tabs::closed()).into())
             }
             _ => None,
@@ -298,7 +298,7 @@ impl PlaywrightSeat {
             {
                 instance.give_up(tabs).await;
             }
-            let is_theirs = instance.browser.is_attached();
+            let is_theirs = instance.driven().is_attached();
             if context.is_some() || (making.was_late() && !is_theirs) {
                 let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
                 // What the engine does not close in time, the browser is told to close below.
@@ -313,7 +313,7 @@ impl PlaywrightSeat {
         };
         tokio::select! {
             biased;
-            _ = instance.until_lost() => {}
+            _ = instance.base.loss.declared() => {}
             () = goodbye => {}
         }
         drop(upstream);
@@ -361,7 +361,7 @@ impl Seat for PlaywrightSeat {
 
     /// Closing goes on when nobody waits for it any more.
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
-        let tasks = self.instance.tasks.clone();
+        let tasks = self.instance.base.tasks.clone();
         let closing = tasks.spawn(self.give_back());
         Box::pin(async move {
             let _ = closing.await;

@@ -40,7 +40,7 @@ impl Shared {
             looks = counted.collect();
             for (unknown, _) in looks.iter().filter(|(_, count)| **count >= LOOKS_MIN) {
                 tracing::warn!(guid = unknown.guid, "removing a download that the browser did not announce");
-                self.observer.cancel_download(&unknown.guid).await;
+                self.observer().cancel_download(&unknown.guid).await;
                 unknown.remove().await;
             }
         }

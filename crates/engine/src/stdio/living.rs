@@ -23,9 +23,10 @@ use super::{CLOSE, SeatBrowser};
 use crate::{
     disk_use::{self, DiskUse, LOOK_EVERY},
     downloads::Downloads,
-    loss::{declare, lost_with},
+    loss::Loss,
     process::Process,
     seat_folder::SeatFolder,
+    unanswered::Unanswered,
     upstream::Upstream,
 };
 
@@ -46,14 +47,13 @@ pub(crate) struct Living {
     pub(super) folder: SeatFolder,
     pub(super) browser: Option<SeatBrowser>,
     /// What was said first: how the process or its browser ended, or why they are to.
-    lost: watch::Sender<Option<Lost>>,
+    pub(super) loss: Loss,
     has_close: bool,
     /// Whether a call runs.
     pub(super) busy: watch::Sender<bool>,
     /// Whether its end was asked for.
     dismissed: AtomicBool,
-    /// Whether a ping has not been answered.
-    unanswered: AtomicBool,
+    ping: Unanswered,
     /// Follows the browser.
     _watcher: JoinSet<()>,
 }
@@ -99,30 +99,30 @@ impl Living {
         browser: Option<SeatBrowser>,
         has_close: bool,
     ) -> Self {
-        let (dismissed, unanswered) = (AtomicBool::new(false), AtomicBool::new(false));
-        let lost = process.as_ref().map_or_else(|| watch::Sender::new(None), lost_with);
+        let (dismissed, ping) = (AtomicBool::new(false), Unanswered::default());
+        let loss = process.as_ref().map(Loss::of).unwrap_or_default();
         let busy = watch::Sender::new(false);
         let mut watcher = JoinSet::new();
         if process.is_none() {
-            let (lost, closed) = (lost.clone(), upstream.closed());
+            let (loss, closed) = (loss.clone(), upstream.closed());
             watcher.spawn(async move {
                 closed.await;
-                declare(&lost, Lost::Protocol(Gone::Closed.to_string().into()));
+                loss.declare(Lost::Protocol(Gone::Closed.to_string().into()));
             });
         }
         if let Some(gone) = browser.as_ref().map(SeatBrowser::lost) {
-            let lost = lost.clone();
-            watcher.spawn(async move { declare(&lost, gone.await) });
+            let loss = loss.clone();
+            watcher.spawn(async move { loss.declare(gone.await) });
         }
         if let Some(resets) = browser.as_ref().map(SeatBrowser::reset_crashed) {
             watcher.spawn(resets);
         }
         if let Some(downloads) = browser.as_ref().and_then(SeatBrowser::downloads) {
-            let (lost, folder, downloads) = (lost.clone(), folder.path().to_owned(), downloads.clone());
-            watcher.spawn(async move { declare(&lost, disk_overrun(&folder, &downloads).await) });
+            let (loss, folder, downloads) = (loss.clone(), folder.path().to_owned(), downloads.clone());
+            watcher.spawn(async move { loss.declare(disk_overrun(&folder, &downloads).await) });
         }
         let _watcher = watcher;
-        Self { process, upstream, folder, browser, lost, has_close, busy, dismissed, unanswered, _watcher }
+        Self { process, upstream, folder, browser, loss, has_close, busy, dismissed, ping, _watcher }
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
@@ -152,24 +152,24 @@ impl Living {
     /// A session without a process is lost with its connection; nothing else will tell.
     pub(super) fn connection_broke(&self, gone: &Gone) {
         if self.process.is_none() {
-            declare(&self.lost, Lost::Protocol(gone.to_string().into()));
+            self.loss.declare(Lost::Protocol(gone.to_string().into()));
         }
     }
 
     /// Whether nothing is known to be wrong with it.
     pub(super) fn is_well(&self) -> bool {
-        self.lost.borrow().is_none()
+        self.loss.known().is_none()
     }
 
     /// Becomes `Some` when the process or its browser has ended, or is condemned.
     pub(super) fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        self.lost.subscribe()
+        self.loss.subscribe()
     }
 
     /// Gives the process up, before it is ended: its seat hears the reason in the place of the kill.
     pub(super) fn condemn(&self, why: Lost) {
         self.dismissed.store(true, Ordering::Relaxed);
-        declare(&self.lost, why);
+        self.loss.declare(why);
     }
 
     pub(super) fn is_dismissed(&self) -> bool {
@@ -185,15 +185,15 @@ impl Living {
                 std::future::pending::<()>().await;
             }
         };
-        self.unanswered.store(true, Ordering::Relaxed);
-        let answer = tokio::select! {
-            biased;
-            () = busy => Ok(()),
-            answer = self.upstream.ping() => answer,
-        };
-        self.unanswered.store(false, Ordering::Relaxed);
+        let answer = self.ping.until(async {
+            tokio::select! {
+                biased;
+                () = busy => Ok(()),
+                answer = self.upstream.ping() => answer,
+            }
+        });
         let unwell = |gone| Unwell(format!("the engine is unwell: {gone}{}", self.which()).into());
-        let answer = match (answer, &self.browser) {
+        let answer = match (answer.await, &self.browser) {
             (Ok(()), Some(browser)) => browser.ping().await,
             (answer, _) => answer.map_err(unwell),
         };
@@ -202,8 +202,7 @@ impl Living {
     }
 
     pub(super) fn silent(&self) -> Option<Arc<str>> {
-        let unanswered = self.unanswered.load(Ordering::Relaxed);
-        let engine = unanswered.then(|| format!("the engine did not answer{}", self.which()).into());
+        let engine = self.ping.is_so().then(|| format!("the engine did not answer{}", self.which()).into());
         engine.or_else(|| self.browser.as_ref()?.silent())
     }
 

@@ -23,20 +23,20 @@ use greenroom_mcp::{
     link::{child, http},
 };
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     task::JoinSet,
 };
-use tokio_util::task::TaskTracker;
 
 use crate::{
-    loss::{declare, explain},
+    instance_base::InstanceBase,
+    loss::explain,
     process::{Pipes, Process},
     seat_folder::SeatFolder,
     tool_list::ToolsChanged,
     upstream::{Failed, Upstream},
 };
 
-pub(crate) use browser::{Base, SeatBrowser};
+pub(crate) use browser::SeatBrowser;
 pub(crate) use living::Living;
 pub(crate) use seat::ProcessSeat;
 
@@ -144,15 +144,13 @@ struct Shared {
     kind: Box<dyn Kind>,
     /// Whether the instance is its process.
     is_process: bool,
-    lost: watch::Sender<Option<Lost>>,
+    base: InstanceBase,
     /// Set by the first process that was looked at. A command can mean another program than it did when its tool list
     /// was kept, so the first process of an instance is asked.
     has_close: OnceLock<bool>,
     /// With one slot: the process that was started with the instance, until its first seat takes it.
     ready: Mutex<Option<Arc<Living>>>,
     living: Mutex<Vec<Weak<Living>>>,
-    /// Seats that are being opened, and those who follow the processes to their ends.
-    tasks: TaskTracker,
 }
 
 impl Processes {
@@ -161,11 +159,10 @@ impl Processes {
         let shared = Arc::new(Shared {
             kind,
             is_process,
-            lost: watch::Sender::new(None),
+            base: InstanceBase::default(),
             has_close: OnceLock::new(),
             ready: Mutex::default(),
             living: Mutex::default(),
-            tasks: TaskTracker::new(),
         });
         if is_process {
             let ready = shared.bring_up(Arc::new(Nobody)).await?;
@@ -173,7 +170,7 @@ impl Processes {
         }
         let mut watcher = JoinSet::new();
         let watched = shared.clone();
-        watcher.spawn(async move { watched.lose(watched.kind.ended().await) });
+        watcher.spawn(async move { watched.base.loss.declare(watched.kind.ended().await) });
         Ok(Arc::new(Self { shared, _watcher: watcher }))
     }
 }
@@ -202,9 +199,9 @@ impl Shared {
                     self.kind.has_close().unwrap_or_else(|| listed.iter().any(|name| &**name == CLOSE));
                 let _ = self.has_close.set(has_close);
             }
-            Ok((upstream, process))
+            Ok::<_, StartError>((upstream, process))
         };
-        let (upstream, process) = match self.unless_lost(connected).await {
+        let (upstream, process) = match self.base.loss.unless_declared(connected).await {
             Ok(connected) => connected,
             Err(error) => {
                 if let Some(browser) = browser {
@@ -220,7 +217,7 @@ impl Shared {
         all.retain(|living| living.strong_count() > 0);
         all.push(Arc::downgrade(&living));
         drop(all);
-        self.tasks.spawn(follow(Arc::downgrade(self), living.lost(), Arc::downgrade(&living)));
+        self.base.tasks.spawn(follow(Arc::downgrade(self), living.lost(), Arc::downgrade(&living)));
         Ok(living)
     }
 
@@ -228,19 +225,7 @@ impl Shared {
     /// would stay, so that this is not given up half-way. Each step of it has its own limit.
     async fn browser(&self, folder: &Path) -> Result<Option<SeatBrowser>, StartError> {
         let browser = self.kind.browser(folder);
-        if self.kind.is_process() { self.unless_lost(browser).await } else { browser.await }
-    }
-
-    /// Gives something up when the instance is lost.
-    async fn unless_lost<T>(
-        &self,
-        work: impl Future<Output = Result<T, StartError>>,
-    ) -> Result<T, StartError> {
-        tokio::select! {
-            biased;
-            lost = self.until_lost() => Err(StartError::new(lost.to_string())),
-            done = work => done,
-        }
+        if self.kind.is_process() { self.base.loss.unless_declared(browser).await } else { browser.await }
     }
 
     /// A seat, whole: whoever wants it may be gone meanwhile, and then it has to be closed.
@@ -248,7 +233,7 @@ impl Shared {
         let served = self.serve(agent).await;
         // A seat that fails on a lost instance fails because of it; and a loss did not find a process that was just
         // about to be listed.
-        let lost = self.lost.borrow().clone();
+        let lost = self.base.loss.known();
         match (served, lost) {
             (Ok(living), None) => Ok(self.kind.seat(ProcessSeat::new(living))),
             (Ok(living), Some(lost)) => {
@@ -273,7 +258,7 @@ impl Shared {
             // The instance is its process: without one it is no more, and another may do.
             Err(error) if self.is_process => {
                 let lost = Lost::Unwell(error.message.into());
-                self.lose(lost.clone());
+                self.base.loss.declare(lost.clone());
                 Err(lost.into())
             }
             // A seat that fails on a dying instance fails because of it.
@@ -282,20 +267,6 @@ impl Shared {
                 None => Err(error.into()),
             },
         }
-    }
-
-    /// Resolves when the instance is lost.
-    async fn until_lost(&self) -> Lost {
-        let mut lost = self.lost.subscribe();
-        match lost.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(lost)) => lost.clone(),
-            Ok(None) | Err(_) => Lost::Shutdown,
-        }
-    }
-
-    /// Declares the instance lost. What was said first stays.
-    fn lose(&self, lost: Lost) {
-        declare(&self.lost, lost);
     }
 
     fn living(&self) -> Vec<Arc<Living>> {
@@ -313,34 +284,21 @@ async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>,
     tracing::warn!(engine = living.name(), pid = living.pid(), %why, "ended unasked");
     let is_page = matches!(why, Lost::Page(_));
     if let Some(instance) = instance.upgrade().filter(|instance| instance.is_process && !is_page) {
-        instance.lose(why);
+        instance.base.loss.declare(why);
     }
 }
 
 impl Instance for Processes {
     fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
         Box::pin(async move {
-            let lost = self.shared.lost.borrow().clone();
-            if let Some(lost) = lost {
-                return Err(lost.into());
-            }
-            let (deliver, opened) = oneshot::channel();
+            self.shared.base.loss.check()?;
             let shared = self.shared.clone();
-            // Whoever stops the instance waits until this is over.
-            self.shared.tasks.spawn(async move {
-                if let Err(Ok(unwanted)) = deliver.send(shared.open(agent).await) {
-                    unwanted.close().await;
-                }
-            });
-            match opened.await {
-                Ok(opened) => opened,
-                Err(_) => Err(StartError::new("the engine's adapter panicked").into()),
-            }
+            self.shared.base.open(async move { shared.open(agent).await }).await
         })
     }
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        self.shared.lost.subscribe()
+        self.shared.base.loss.subscribe()
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
@@ -362,7 +320,7 @@ impl Instance for Processes {
     }
 
     fn condemn(&self, why: Lost) {
-        self.shared.lose(why.clone());
+        self.shared.base.loss.declare(why.clone());
         for living in self.shared.living() {
             living.condemn(why.clone());
         }
@@ -376,7 +334,7 @@ impl Instance for Processes {
 
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            self.shared.lose(Lost::Shutdown);
+            self.shared.base.loss.declare(Lost::Shutdown);
             // Held until the end: dropped here, it would be killed.
             let _ready = self.shared.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut ends = JoinSet::new();
@@ -384,8 +342,7 @@ impl Instance for Processes {
                 ends.spawn(async move { living.stop(grace).await });
             }
             ends.join_all().await;
-            self.shared.tasks.close();
-            self.shared.tasks.wait().await;
+            self.shared.base.ended().await;
             self.shared.kind.stopped().await;
         })
     }

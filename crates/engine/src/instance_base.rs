@@ -1,0 +1,78 @@
+//! What every instance has, whatever its engine: a loss that is declared once, and seats that are opened to the end, also if
+//! nobody waits for them any more. Half a seat would belong to nobody.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use greenroom_core::{OpenError, Seat, StartError};
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+
+use crate::loss::Loss;
+
+#[derive(Default)]
+pub(crate) struct InstanceBase {
+    pub(crate) loss: Loss,
+    /// Seats that are being opened or closed, and those who follow processes to their ends. Whoever stops the instance waits
+    /// until that is over.
+    pub(crate) tasks: TaskTracker,
+    /// How many seats are being opened that nobody waits for any more.
+    late: Arc<AtomicUsize>,
+}
+
+type Opened = Result<Box<dyn Seat>, OpenError>;
+
+impl InstanceBase {
+    /// Opens a seat to the end. One that nobody waits for any more is closed as soon as it is open.
+    pub(crate) async fn open(&self, opening: impl Future<Output = Opened> + Send + 'static) -> Opened {
+        let (mut deliver, opened) = oneshot::channel();
+        let late = self.late.clone();
+        self.tasks.spawn(async move {
+            let (mut opening, mut _late) = (pin!(opening), None);
+            let opened = tokio::select! {
+                biased;
+                opened = &mut opening => opened,
+                () = deliver.closed() => {
+                    _late = Some(Late::one_more(&late));
+                    opening.await
+                }
+            };
+            if let Err(Ok(unwanted)) = deliver.send(opened) {
+                unwanted.close().await;
+            }
+        });
+        opened.await.unwrap_or_else(|_| Err(StartError::new("the engine's adapter panicked").into()))
+    }
+
+    /// How many seats are being opened that nobody waits for any more.
+    pub(crate) fn late(&self) -> usize {
+        self.late.load(Ordering::Relaxed)
+    }
+
+    /// Returns when no seat is being opened or closed any more.
+    pub(crate) async fn ended(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// Counts a seat that nobody waits for any more.
+struct Late<'a>(&'a AtomicUsize);
+
+impl<'a> Late<'a> {
+    fn one_more(late: &'a AtomicUsize) -> Self {
+        late.fetch_add(1, Ordering::Relaxed);
+        Self(late)
+    }
+}
+
+impl Drop for Late<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

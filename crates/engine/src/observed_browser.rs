@@ -1,0 +1,120 @@
+//! A browser with greenroom's own connection to it. Its end, and that of a process that it needs, are noticed by exit and
+//! observer, never by what the engine says.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::{Lost, Unwell};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
+
+use crate::{
+    driven::{Driven, EXIT},
+    loss::Loss,
+    observer::Observer,
+    process::Process,
+    unanswered::Unanswered,
+    vital_processes::VitalProcesses,
+};
+
+pub(crate) struct ObservedBrowser {
+    shared: Arc<Shared>,
+    /// Waits for the end of the browser.
+    _watcher: JoinSet<()>,
+}
+
+struct Shared {
+    driven: Driven,
+    observer: Observer,
+    vital: VitalProcesses,
+    /// How the browser ended.
+    loss: Loss,
+    ping: Unanswered,
+}
+
+impl ObservedBrowser {
+    /// The end of the browser is declared as this loss, which may be that of an instance.
+    pub(crate) fn new((driven, observer): (Driven, Observer), loss: Loss) -> Self {
+        let (vital, ping) = (VitalProcesses::default(), Unanswered::default());
+        let shared = Arc::new(Shared { driven, observer, vital, loss, ping });
+        let mut watcher = JoinSet::new();
+        let watched = shared.clone();
+        watcher.spawn(async move {
+            let Shared { driven, observer, vital, .. } = &*watched;
+            let lost = tokio::select! {
+                lost = driven.ended(observer) => lost,
+                lost = vital.lost(driven, observer) => lost,
+            };
+            // What a browser last said may be a page's words, so no agent hears it; the log does. One that lost a
+            // process that it needs still runs.
+            if let Some(process) = watched.driven.process()
+                && watched.loss.known().is_none()
+                && matches!(lost, Lost::Browser { .. })
+            {
+                tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
+            }
+            watched.loss.declare(lost);
+        });
+        Self { shared, _watcher: watcher }
+    }
+
+    pub(crate) fn driven(&self) -> &Driven {
+        &self.shared.driven
+    }
+
+    pub(crate) fn observer(&self) -> &Observer {
+        &self.shared.observer
+    }
+
+    /// Becomes `Some` when the browser has ended, or can no longer be observed.
+    pub(crate) fn lost(&self) -> watch::Receiver<Option<Lost>> {
+        self.shared.loss.subscribe()
+    }
+
+    /// Why it is gone, if it is: asks the browser itself, since its end may not have been seen yet.
+    pub(crate) async fn gone(&self) -> Option<Lost> {
+        let mut lost = self.lost();
+        if !self.observer().is_gone().await {
+            return lost.borrow().clone();
+        }
+        // Whoever watches over it takes up to `EXIT` itself.
+        match timeout(2 * EXIT, lost.wait_for(Option::is_some)).await {
+            Ok(Ok(lost)) => lost.clone(),
+            Ok(Err(_)) | Err(_) => Some(Lost::Protocol("the browser's debugger is gone".into())),
+        }
+    }
+
+    /// Waits for a sign of life.
+    pub(crate) async fn ping(&self) -> Result<(), Unwell> {
+        let unwell = |error| Unwell(format!("the browser is unwell: {error}{}", self.which()).into());
+        self.answer().await.map_err(unwell)
+    }
+
+    /// The same, for whoever says by himself which browser it is.
+    pub(crate) async fn answer(&self) -> Result<(), greenroom_cdp::Error> {
+        self.shared.vital.look_again();
+        self.shared.ping.until(self.observer().ping()).await
+    }
+
+    pub(crate) fn silent(&self) -> Option<Arc<str>> {
+        self.is_silent().then(|| format!("the browser did not answer{}", self.which()).into())
+    }
+
+    /// Whether the last question was not answered.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.shared.ping.is_so()
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.driven().process().map(Process::pid)
+    }
+
+    /// For messages: which process it is.
+    fn which(&self) -> String {
+        self.pid().map(|pid| format!(": process {pid}")).unwrap_or_default()
+    }
+
+    /// Ends the browser if it is ours: politely within `grace`, then by force.
+    pub(crate) async fn stop(&self, grace: Duration) {
+        self.shared.loss.declare(Lost::Shutdown);
+        self.driven().stop(grace).await;
+    }
+}

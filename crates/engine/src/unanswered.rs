@@ -1,0 +1,20 @@
+//! Whether somebody was asked for a sign of life and has not answered, for whoever has given up waiting.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Default)]
+pub(crate) struct Unanswered(AtomicBool);
+
+impl Unanswered {
+    /// Waits for an answer. A wait that is broken off leaves the question unanswered.
+    pub(crate) async fn until<T>(&self, answer: impl Future<Output = T>) -> T {
+        self.0.store(true, Ordering::Relaxed);
+        let answer = answer.await;
+        self.0.store(false, Ordering::Relaxed);
+        answer
+    }
+
+    pub(crate) fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
