@@ -38,6 +38,7 @@ mod priority;
 pub mod process;
 mod process_tree;
 mod profile;
+mod refused_call;
 pub mod run_folder;
 mod seat_folder;
 mod size_limits;

@@ -6,11 +6,11 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{BoxFuture, Instance, Lost, Nobody, Seat, StartError, Unwell, port::human, raw::encode};
+use greenroom_core::{BoxFuture, Instance, Lost, Nobody, StartError, Unwell, port::human, raw::encode};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{DevtoolsEngine, command, seat::DevtoolsSeat};
+use super::{DevtoolsEngine, calls::DevtoolsCalls, command};
 use crate::{
     answer::{failure, first_text},
     cdp_proxy::{CdpProxy, Targets},
@@ -21,7 +21,7 @@ use crate::{
     own_tabs,
     run_folder::{Scratch, unwritable},
     seat_folder::SeatFolder,
-    stdio::{Connection, Kind, ProcessSeat, Processes, SeatBrowser},
+    stdio::{CallAdapter, Connection, Kind, Processes, SeatBrowser},
     upstream::Upstream,
 };
 
@@ -149,8 +149,8 @@ impl Kind for Attached {
         })
     }
 
-    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
+    fn adapter(&self) -> Box<dyn CallAdapter> {
         let is_here = self.browser.observer().local_port().is_some();
-        Box::new(DevtoolsSeat::new(seat, self.engine.options.clone()).attached(is_here))
+        Box::new(DevtoolsCalls::new(self.engine.options.clone(), is_here))
     }
 }

@@ -6,21 +6,19 @@
 //! update checks, the addresses of pages.
 
 mod attached;
+mod calls;
 mod command;
 mod console;
 pub(crate) mod files;
 mod format;
 mod options;
-mod seat;
 mod shape;
 mod text;
 mod tree;
 
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{
-    Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceId, Seat, StartError, Toolset,
-};
+use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceId, StartError, Toolset};
 
 use crate::{
     browser,
@@ -36,13 +34,13 @@ use crate::{
     process::{Listen, Pipes, Process, Tells},
     run_folder::RunFolder,
     seat_folder::SeatFolder,
-    stdio::{Connection, Kind, ProcessSeat, Processes, SeatBrowser},
+    stdio::{CallAdapter, Connection, Kind, Processes, SeatBrowser},
     tool_list::{self, ToolsChanged},
 };
 
+use calls::DevtoolsCalls;
 use format::DevtoolsFormat;
 pub use options::DevtoolsOptions;
-use seat::DevtoolsSeat;
 
 /// How long Node may take to end by itself when it was only asked for its tools.
 const STOP_GRACE: Duration = Duration::from_millis(500);
@@ -199,8 +197,8 @@ impl Kind for DevtoolsEngine {
         true
     }
 
-    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
-        Box::new(DevtoolsSeat::new(seat, self.options.clone()))
+    fn adapter(&self) -> Box<dyn CallAdapter> {
+        Box::new(DevtoolsCalls::new(self.options.clone(), true))
     }
 }
 

@@ -10,8 +10,10 @@ use super::selectors;
 pub(super) use crate::workspace::{Place, Refused};
 use crate::{
     arguments::Arguments,
+    disk_use::DiskUse,
     file_copies::Budget,
     page_url,
+    refused_call::{self, RefusedCall},
     workspace::{Roots, Target},
 };
 
@@ -35,7 +37,7 @@ const WRITE: &[&str] = &[
 
 /// Whether a call brings files into the session's folder: a result, or what the agent hands over. Snapshots that the engine
 /// links to are few, and go by themselves.
-pub(super) fn writes(call: &Call) -> bool {
+fn writes(call: &Call) -> bool {
     let is_named = || match Arguments::open(call) {
         Ok(Some(arguments)) => ["filename", "paths"].iter().any(|name| arguments.fields.get(name).is_some()),
         Ok(None) => false,
@@ -53,6 +55,18 @@ pub(crate) struct Outgoing {
     pub(super) agent_name: String,
     /// Where that is.
     pub(super) target: Target,
+}
+
+/// Checks a call, its files and what disk space is left for them, and then [`bring_in`].
+pub(super) async fn check_and_bring_in(
+    call: &mut Call,
+    place: &Place<'_>,
+    disk_used: impl Future<Output = DiskUse>,
+    bytes_max: u64,
+    agent: &dyn Agent,
+) -> Result<Option<Outgoing>, RefusedCall> {
+    refused_call::check(call, writes(call), disk_used, bytes_max).await?;
+    Ok(bring_in(call, place, agent).await?)
 }
 
 /// Rewrites a call so that it speaks of the session's folder only, and of pages of the web. Returns what has to be copied

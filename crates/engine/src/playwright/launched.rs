@@ -7,25 +7,21 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{
-    Agent, BoxFuture, Call, Crash, Instance, Lost, Reply, Seat, StartError, View, port::StoppedDownloads,
-};
-use tokio::sync::watch;
+use greenroom_core::{Agent, BoxFuture, Call, Instance, Lost, Reply, StartError};
 
 use super::{
-    PlaywrightEngine,
+    PlaywrightEngine, PlaywrightOptions,
     files::{self, Place},
     linked::SnapshotFiles,
     settle,
-    shape::{failed, own_wait, shape},
+    shape::{own_wait, shape},
     start_node, with_temp,
 };
 use crate::{
     profile::{Profile, unusable},
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
-    size_limits::{self, SIZE_REFUSED},
-    stdio::{Connection, Kind, ProcessSeat, Processes, SeatBrowser},
+    stdio::{CallAdapter, Connection, Kind, Living, Processes, SeatBrowser},
     tool_list::ToolsChanged,
 };
 
@@ -101,70 +97,44 @@ impl Kind for Launched {
         })
     }
 
-    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
-        Box::new(LaunchedSeat {
-            seat: Box::new(seat),
-            engine: self.engine.clone(),
-            snapshots: SnapshotFiles::default(),
-        })
+    fn adapter(&self) -> Box<dyn CallAdapter> {
+        let (options, snapshots) = (self.engine.options.clone(), SnapshotFiles::default());
+        Box::new(LaunchedCalls { options, snapshots })
     }
 }
 
-/// A seat whose files are those of its session, as everywhere.
-struct LaunchedSeat {
-    seat: Box<ProcessSeat>,
-    engine: PlaywrightEngine,
+/// The calls of a seat whose files are those of its session, as everywhere.
+struct LaunchedCalls {
+    options: Arc<PlaywrightOptions>,
     snapshots: SnapshotFiles,
 }
 
-impl LaunchedSeat {
-    async fn run(&mut self, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
-        if let Err(refused) = size_limits::check(&call) {
-            return Ok(failed(SIZE_REFUSED, &refused.to_string()));
-        }
-        let bytes_max = self.engine.options.disk_bytes_max;
-        if files::writes(&call)
-            && let Err(refused) = self.seat.disk_used().await.check(bytes_max)
-        {
-            return Ok(failed(refused.code(), &refused.to_string()));
-        }
-        let place = Place { folder: self.seat.folder(), data: &self.engine.options.data_folder };
-        let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
-            Ok(outgoing) => outgoing,
-            Err(refused) => return Ok(failed(refused.code(), &refused.to_string())),
-        };
+impl LaunchedCalls {
+    async fn run(&mut self, process: &Living, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
+        let place = Place { folder: process.folder(), data: &self.options.data_folder };
+        let (used, bytes_max) = (process.disk_used(), self.options.disk_bytes_max);
+        let outgoing =
+            match files::check_and_bring_in(&mut call, &place, used, bytes_max, agent.as_ref()).await {
+                Ok(outgoing) => outgoing,
+                Err(refused) => return Ok(refused.into()),
+            };
         let tool = call.tool.clone();
-        let reply = self.seat.call(call, agent).await?;
-        Ok(shape(&tool, reply.body, outgoing, self.seat.folder(), &mut self.snapshots).await)
+        let reply = process.pass_on(call, agent).await?;
+        Ok(shape(&tool, reply.body, outgoing, process.folder(), &mut self.snapshots).await)
     }
 }
 
-impl Seat for LaunchedSeat {
-    fn call<'a>(&'a mut self, call: Call, agent: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
-        Box::pin(self.run(call, agent))
+impl CallAdapter for LaunchedCalls {
+    fn run<'a>(
+        &'a mut self,
+        process: &'a Living,
+        call: Call,
+        agent: Arc<dyn Agent>,
+    ) -> BoxFuture<'a, Result<Reply, Lost>> {
+        Box::pin(self.run(process, call, agent))
     }
 
     fn own_wait(&self, call: &Call) -> Duration {
         own_wait(call)
-    }
-
-    fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        self.seat.lost()
-    }
-
-    fn take_crashes(&mut self) -> Vec<Crash> {
-        self.seat.take_crashes()
-    }
-
-    fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
-        self.seat.take_stopped_downloads()
-    }
-
-    fn view(&self) -> watch::Receiver<View> {
-        self.seat.view()
-    }
-
-    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
-        self.seat.close()
     }
 }

@@ -31,7 +31,6 @@ use crate::{
     observer::{Crashes, Watched},
     process::Process,
     seat_folder::SeatFolder,
-    size_limits::{self, SIZE_REFUSED},
     upstream::Upstream,
 };
 
@@ -208,20 +207,14 @@ impl PlaywrightSeat {
             let message = format!("method not found: `{}`", call.method);
             return Ok(Err(encode(&json!({ "code": METHOD_NOT_FOUND, "message": message }))).into());
         }
-        if let Err(refused) = size_limits::check(&call) {
-            return Ok(failed(SIZE_REFUSED, &refused.to_string()));
-        }
-        let place = Place { folder: self.folder.path(), data: &self.instance.engine.options.data_folder };
-        if files::writes(&call)
-            && let Err(refused) =
-                self.disk_look.used().await.check(self.instance.engine.options.disk_bytes_max)
-        {
-            return Ok(failed(refused.code(), &refused.to_string()));
-        }
-        let outgoing = match files::bring_in(&mut call, &place, agent.as_ref()).await {
-            Ok(outgoing) => outgoing,
-            Err(refused) => return Ok(failed(refused.code(), &refused.to_string())),
-        };
+        let options = &self.instance.engine.options;
+        let place = Place { folder: self.folder.path(), data: &options.data_folder };
+        let (used, bytes_max) = (self.disk_look.used(), options.disk_bytes_max);
+        let outgoing =
+            match files::check_and_bring_in(&mut call, &place, used, bytes_max, agent.as_ref()).await {
+                Ok(outgoing) => outgoing,
+                Err(refused) => return Ok(refused.into()),
+            };
         if self.context.is_none()
             && &*call.tool != CLOSE
             && let Err(error) = self.make_context(agent.clone()).await

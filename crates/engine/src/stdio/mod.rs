@@ -38,7 +38,8 @@ use crate::{
 
 pub(crate) use browser::SeatBrowser;
 pub(crate) use living::Living;
-pub(crate) use seat::ProcessSeat;
+use seat::ProcessSeat;
+pub(crate) use seat::{CallAdapter, Unchanged};
 
 /// The tool that closes a browser, where an engine has one of that name.
 pub(crate) const CLOSE: &str = "browser_close";
@@ -127,9 +128,9 @@ pub(crate) trait Kind: Send + Sync + 'static {
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
-    /// A seat in this engine's manner.
-    fn seat(&self, seat: ProcessSeat) -> Box<dyn Seat> {
-        Box::new(seat)
+    /// How the calls of a seat are passed on.
+    fn adapter(&self) -> Box<dyn CallAdapter> {
+        Box::new(Unchanged)
     }
 }
 
@@ -235,7 +236,7 @@ impl Shared {
         // about to be listed.
         let lost = self.base.loss.known();
         match (served, lost) {
-            (Ok(living), None) => Ok(self.kind.seat(ProcessSeat::new(living))),
+            (Ok(living), None) => Ok(Box::new(ProcessSeat::new(living, self.kind.adapter()))),
             (Ok(living), Some(lost)) => {
                 living.end().await;
                 Err(lost.into())

@@ -1,5 +1,5 @@
-//! A seat that is a process: calls are passed on, and closing it ends the process, and the browser that was started for
-//! it.
+//! A seat that is a process: calls are passed on, in its engine's manner, and closing it ends the process, and the browser
+//! that was started for it.
 
 use std::{path::Path, pin::pin, sync::Arc, time::Duration};
 
@@ -12,8 +12,39 @@ use crate::{answer::failure, disk_use::DiskUse, loss::settle};
 /// How long what a process said before it ended may take to be read. It is in a pipe of this machine.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-pub(crate) struct ProcessSeat {
+/// How the calls of an engine are passed on to the process of a seat, and its answers returned.
+pub(crate) trait CallAdapter: Send {
+    fn run<'a>(
+        &'a mut self,
+        process: &'a Living,
+        call: Call,
+        agent: Arc<dyn Agent>,
+    ) -> BoxFuture<'a, Result<Reply, Lost>>;
+    /// How much longer than the usual deadline this call asks to wait, by its own arguments.
+    fn own_wait(&self, call: &Call) -> Duration;
+}
+
+/// Passes calls and answers on as they are.
+pub(crate) struct Unchanged;
+
+impl CallAdapter for Unchanged {
+    fn run<'a>(
+        &'a mut self,
+        process: &'a Living,
+        call: Call,
+        agent: Arc<dyn Agent>,
+    ) -> BoxFuture<'a, Result<Reply, Lost>> {
+        Box::pin(process.pass_on(call, agent))
+    }
+
+    fn own_wait(&self, _: &Call) -> Duration {
+        Duration::ZERO
+    }
+}
+
+pub(super) struct ProcessSeat {
     living: Arc<Living>,
+    adapter: Box<dyn CallAdapter>,
     /// Always empty where there is nothing to observe.
     view: watch::Receiver<View>,
     /// How many crashes of its tabs were told.
@@ -30,31 +61,33 @@ impl Drop for Busy<'_> {
 }
 
 impl ProcessSeat {
-    pub(super) fn new(living: Arc<Living>) -> Self {
+    pub(super) fn new(living: Arc<Living>, adapter: Box<dyn CallAdapter>) -> Self {
         let view = living.browser.as_ref().map(SeatBrowser::view);
         let view = view.unwrap_or_else(|| watch::Sender::new(View::default()).subscribe());
-        Self { living, view, crashes_told: 0 }
+        Self { living, adapter, view, crashes_told: 0 }
     }
+}
 
+impl Living {
     /// The seat's private folder, which the engine knows as its root.
     pub(crate) fn folder(&self) -> &Path {
-        self.living.folder.path()
+        self.folder.path()
     }
 
     /// How much disk space the files of the seat take, with what its browser downloads.
     pub(crate) async fn disk_used(&self) -> DiskUse {
-        let downloads = self.living.browser.as_ref().and_then(SeatBrowser::downloads);
-        disk_used(self.folder(), downloads).await
+        disk_used(self.folder(), self.browser.as_ref().and_then(SeatBrowser::downloads)).await
     }
 
-    async fn pass_on(&mut self, call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
-        if let Some(browser) = &self.living.browser {
+    /// Asks the engine, and the browser where that explains a failure.
+    pub(crate) async fn pass_on(&self, call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
+        if let Some(browser) = &self.browser {
             browser.until_reset().await;
         }
-        self.living.busy.send_replace(true);
-        let _busy = Busy(&self.living.busy);
-        let mut lost = self.living.lost();
-        let mut answer = pin!(self.living.upstream.ask(call.method, &call.params, agent));
+        self.busy.send_replace(true);
+        let _busy = Busy(&self.busy);
+        let mut lost = self.lost();
+        let mut answer = pin!(self.upstream.ask(call.method, &call.params, agent));
         let ended = async { lost.wait_for(Option::is_some).await.ok().and_then(|lost| lost.clone()) };
         let first = tokio::select! {
             biased;
@@ -69,7 +102,7 @@ impl ProcessSeat {
                 Err(_) => return Err(lost),
             },
         };
-        let browser = self.living.browser.as_ref();
+        let browser = self.browser.as_ref();
         let answer = answer.map(|body| match browser {
             Some(browser) => browser.answer_without_secret(body),
             None => body,
@@ -86,18 +119,18 @@ impl ProcessSeat {
             },
             Err(gone) => gone,
         };
-        self.living.connection_broke(&gone);
+        self.connection_broke(&gone);
         Err(settle(&mut lost, gone).await)
     }
 }
 
 impl Seat for ProcessSeat {
     fn call<'a>(&'a mut self, call: Call, agent: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
-        Box::pin(self.pass_on(call, agent))
+        self.adapter.run(&self.living, call, agent)
     }
 
-    fn own_wait(&self, _: &Call) -> Duration {
-        Duration::ZERO
+    fn own_wait(&self, call: &Call) -> Duration {
+        self.adapter.own_wait(call)
     }
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {

@@ -1,15 +1,14 @@
-//! A seat of the devtools engine: its files are those of its session, and its answers are looked into.
+//! The calls of a seat of the devtools engine: its files are those of its session, and its answers are looked into.
 
 use std::{
     collections::{HashMap, HashSet},
     ffi::OsString,
-    path::PathBuf,
+    path::Path,
     sync::Arc,
     time::Duration,
 };
 
-use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View, port::StoppedDownloads};
-use tokio::sync::watch;
+use greenroom_core::{Agent, BoxFuture, Call, Lost, Reply};
 
 use super::{
     DevtoolsOptions,
@@ -19,8 +18,8 @@ use super::{
 };
 use crate::{
     answer::{OWN_WAIT_MAX, failed},
-    size_limits::{self, SIZE_REFUSED},
-    stdio::ProcessSeat,
+    refused_call::{self, RefusedCall},
+    stdio::{CallAdapter, Living},
     workspace::Place,
 };
 
@@ -34,8 +33,7 @@ const ENDS: &str = "screencast_stop";
 /// looks at all of it.
 const AUDIT: (&str, Duration) = ("lighthouse_audit", Duration::from_secs(60));
 
-pub(super) struct DevtoolsSeat {
-    seat: Box<ProcessSeat>,
+pub(super) struct DevtoolsCalls {
     options: Arc<DevtoolsOptions>,
     /// How many calls there were.
     serial: u64,
@@ -47,42 +45,38 @@ pub(super) struct DevtoolsSeat {
     is_here: bool,
 }
 
-impl DevtoolsSeat {
-    pub(super) fn new(seat: ProcessSeat, options: Arc<DevtoolsOptions>) -> Self {
+impl DevtoolsCalls {
+    pub(super) fn new(options: Arc<DevtoolsOptions>, is_here: bool) -> Self {
         let (recordings, downloaded) = (HashMap::new(), HashSet::new());
-        Self { seat: Box::new(seat), options, serial: 0, recordings, downloaded, is_here: true }
+        Self { options, serial: 0, recordings, downloaded, is_here }
     }
 
-    /// The same in somebody else's browser.
-    pub(super) fn attached(self, is_here: bool) -> Self {
-        Self { is_here, ..self }
+    /// Checks a call and its files, and brings these in.
+    async fn bring_in(
+        &self,
+        process: &Living,
+        folder: &Path,
+        call: &mut Call,
+        agent: &dyn Agent,
+    ) -> Result<Vec<Outgoing>, RefusedCall> {
+        let (writes, bytes_max) = (files::writes(call), self.options.disk_bytes_max);
+        refused_call::check(call, writes, process.disk_used(), bytes_max).await?;
+        let place = Place { folder, data: &self.options.data_folder };
+        Ok(files::bring_in(call, &place, self.serial, agent).await?)
     }
 
-    /// The seat's folder by its real path, which is how the engine names what is in it.
-    async fn folder(&self) -> PathBuf {
-        let folder = self.seat.folder();
-        tokio::fs::canonicalize(folder).await.unwrap_or_else(|_| folder.to_owned())
-    }
-
-    async fn run(&mut self, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
+    async fn run(&mut self, process: &Living, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
         self.serial += 1;
         if &*call.tool == UPLOAD && !self.is_here {
             let why = "files of this machine cannot be handed to a browser on another one";
             return Ok(failed("file_refused", why));
         }
-        if let Err(refused) = size_limits::check(&call) {
-            return Ok(failed(SIZE_REFUSED, &refused.to_string()));
-        }
-        if files::writes(&call)
-            && let Err(refused) = self.seat.disk_used().await.check(self.options.disk_bytes_max)
-        {
-            return Ok(failed(refused.code(), &refused.to_string()));
-        }
-        let folder = self.folder().await;
-        let place = Place { folder: &folder, data: &self.options.data_folder };
-        let mut outgoing = match files::bring_in(&mut call, &place, self.serial, agent.as_ref()).await {
+        // By its real path, which is how the engine names what is in it.
+        let folder = process.folder();
+        let folder = tokio::fs::canonicalize(folder).await.unwrap_or_else(|_| folder.to_owned());
+        let mut outgoing = match self.bring_in(process, &folder, &mut call, agent.as_ref()).await {
             Ok(outgoing) => outgoing,
-            Err(refused) => return Ok(failed(refused.code(), &refused.to_string())),
+            Err(refused) => return Ok(refused.into()),
         };
         let tool = call.tool.clone();
         let arguments = files::arguments_of(&call);
@@ -94,7 +88,7 @@ impl DevtoolsSeat {
             let begun = if self.recordings.contains_key(&page) { Some(page.clone()) } else { only };
             outgoing = begun.and_then(|page| self.recordings.remove(&page)).unwrap_or_default();
         }
-        let reply = self.seat.call(call, agent).await?;
+        let reply = process.pass_on(call, agent).await?;
         let downloads = files::downloads(&folder, &mut self.downloaded).await;
         let answer = Answer {
             tool: &tool,
@@ -111,33 +105,18 @@ impl DevtoolsSeat {
     }
 }
 
-impl Seat for DevtoolsSeat {
-    fn call<'a>(&'a mut self, call: Call, agent: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
-        Box::pin(self.run(call, agent))
+impl CallAdapter for DevtoolsCalls {
+    fn run<'a>(
+        &'a mut self,
+        process: &'a Living,
+        call: Call,
+        agent: Arc<dyn Agent>,
+    ) -> BoxFuture<'a, Result<Reply, Lost>> {
+        Box::pin(self.run(process, call, agent))
     }
 
     fn own_wait(&self, call: &Call) -> Duration {
         own_wait(call)
-    }
-
-    fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        self.seat.lost()
-    }
-
-    fn take_crashes(&mut self) -> Vec<Crash> {
-        self.seat.take_crashes()
-    }
-
-    fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
-        self.seat.take_stopped_downloads()
-    }
-
-    fn view(&self) -> watch::Receiver<View> {
-        self.seat.view()
-    }
-
-    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
-        self.seat.close()
     }
 }
 
