@@ -18,6 +18,7 @@ mod disk_use;
 mod downloads;
 mod driven;
 mod endpoint;
+mod engine_base;
 pub mod errand;
 mod file_copies;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub mod process;
 mod process_tree;
 mod profile;
 mod refused_call;
+pub mod registry;
 pub mod run_folder;
 mod seat_folder;
 mod size_limits;
@@ -51,10 +53,10 @@ mod vital_processes;
 mod workspace;
 
 pub use custom::{CustomEngine, CustomServer};
-pub use devtools::{DevtoolsEngine, DevtoolsOptions};
+pub use devtools::DevtoolsEngine;
 pub use endpoint::Endpoint;
-pub use playwright::{
-    Emulation, PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions, check_init_scripts, check_secrets,
-};
+pub use engine_base::{EngineBase, EngineOptions};
+pub use playwright::PlaywrightEngine;
+pub use registry::EngineEntry;
 pub use start_command::StartCommand;
 pub use tool_list::{Offer, ToolsChanged};

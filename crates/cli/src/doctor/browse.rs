@@ -3,8 +3,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use greenroom_core::{Call, Fields, Nobody, Owner, Policy, SessionId, raw::encode, settings::EngineKind};
-use greenroom_engine::chromium::DOCTOR_HINT;
+use greenroom_core::{Call, Fields, Nobody, Owner, Policy, SessionId, raw::encode};
+use greenroom_engine::{chromium::DOCTOR_HINT, registry};
 use greenroom_fleet::{FleetError, Target, Whose};
 use serde_json::json;
 
@@ -24,11 +24,11 @@ pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
     if !well {
         return Verdict::skipped("mend what failed first");
     }
-    let tool = match patient.resolved.settings.default_pool().map(|pool| pool.engine) {
-        Some(EngineKind::Playwright) => "browser_navigate",
-        Some(EngineKind::Devtools) => "new_page",
-        Some(EngineKind::Custom) => return Verdict::skipped("the custom engine's tools are its own"),
-        None => return Verdict::skipped("no browser is started, and those that run belong to somebody"),
+    let Some(pool) = patient.resolved.settings.default_pool() else {
+        return Verdict::skipped("no browser is started, and those that run belong to somebody");
+    };
+    let Some(tool) = registry::entry(pool.engine).page_tool else {
+        return Verdict::skipped(format!("the {} engine's tools are its own", pool.engine));
     };
     let house = match House::build(Kind::Stdio, &patient.resolved.settings, &patient.surroundings).await {
         Ok(house) => house,

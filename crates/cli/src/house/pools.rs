@@ -34,9 +34,10 @@ pub fn settings(kind: Kind, settings: &Settings, engines: &Engines) -> Vec<PoolS
 
 /// The pools as far as tools are concerned, the default one first.
 pub fn sources(settings: &Settings, engines: &Engines) -> Vec<Source> {
+    let all = Arc::new(settings.clone());
     let source = |name: &str, pool: &Pool, several| {
         let name: Arc<str> = name.into();
-        let engine = engines.make(settings, &name, pool, InstanceId(0));
+        let engine = engines.make(&all, &name, pool, InstanceId(0));
         Source { pool: name, engine, several }
     };
     if let Some(pool) = settings.built_in() {
@@ -111,7 +112,7 @@ fn declared(pool: &DeclaredPool, all: &Arc<Settings>, engines: &Engines) -> Pool
 }
 
 fn instance(
-    settings: &Settings,
+    settings: &Arc<Settings>,
     engines: &Engines,
     name: &Arc<str>,
     pool: &Pool,
@@ -136,10 +137,8 @@ fn instance(
 /// Which browser an instance has, as lists show it.
 pub(super) fn browser(pool: &Pool) -> &'static str {
     match (pool.engine, pool.browser) {
-        (EngineKind::Custom, _) => "custom",
-        (EngineKind::Devtools, Browser::Auto | Browser::HeadlessShell) => Browser::Chromium.as_str(),
-        (EngineKind::Devtools, other) => other.as_str(),
-        (EngineKind::Playwright, Browser::Auto | Browser::HeadlessShell) => Browser::Chromium.as_str(),
-        (EngineKind::Playwright, other) => other.as_str(),
+        (EngineKind::Custom, _) => EngineKind::Custom.as_str(),
+        (_, Browser::Auto | Browser::HeadlessShell) => Browser::Chromium.as_str(),
+        (_, other) => other.as_str(),
     }
 }

@@ -194,7 +194,7 @@ words! {
 impl Cap {
     /// Whether its tools reach every tab of a context: routes, offline mode, recordings, traces and videos do. Those for
     /// cookies do too; but whoever adds them wants just that.
-    pub(super) fn reaches_all_tabs(self) -> bool {
+    pub fn reaches_all_tabs(self) -> bool {
         matches!(self, Self::Network | Self::Devtools)
     }
 }

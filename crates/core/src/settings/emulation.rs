@@ -72,6 +72,15 @@ pub struct Geolocation {
 }
 
 impl Geolocation {
+    /// A place by its degrees, if there is one.
+    pub fn new(latitude: f64, longitude: f64) -> Option<Self> {
+        let millionths = |degrees: f64, max: f64| {
+            #[allow(clippy::cast_possible_truncation, reason = "180 million fits")]
+            (degrees.abs() <= max).then(|| (degrees * 1e6).round() as i32)
+        };
+        Some(Self { latitude: millionths(latitude, 90.0)?, longitude: millionths(longitude, 180.0)? })
+    }
+
     pub fn latitude(self) -> f64 {
         f64::from(self.latitude) / 1e6
     }
@@ -93,16 +102,11 @@ impl Kind for Position {
     type Value = Geolocation;
 
     fn parse(&self, given: Given<'_>) -> Result<Geolocation, Wrong> {
-        let degrees = |text: &str, max: f64| {
-            let degrees: f64 = text.trim().parse().ok().filter(|degrees: &f64| degrees.abs() <= max)?;
-            #[allow(clippy::cast_possible_truncation, reason = "180 million fits")]
-            Some((degrees * 1e6).round() as i32)
-        };
-        let (latitude, longitude) = given.text().and_then(|text| text.split_once(',')).ok_or(Wrong(None))?;
-        match (degrees(latitude, 90.0), degrees(longitude, 180.0)) {
-            (Some(latitude), Some(longitude)) => Ok(Geolocation { latitude, longitude }),
-            _ => Err(Wrong(None)),
-        }
+        let degrees = |text: &str| text.trim().parse().ok();
+        let place = given.text().and_then(|text| text.split_once(','));
+        let place =
+            place.and_then(|(latitude, longitude)| Geolocation::new(degrees(latitude)?, degrees(longitude)?));
+        place.ok_or(Wrong(None))
     }
 
     fn show(&self, value: &Geolocation) -> String {
@@ -123,6 +127,12 @@ impl Kind for Position {
 pub struct Scale(u32);
 
 impl Scale {
+    /// A factor, if it is one that pages may have.
+    pub fn new(factor: f64) -> Option<Self> {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 100 and 8000")]
+        (0.1..=f64::from(SCALE_MAX)).contains(&factor).then(|| Self((factor * 1e3).round() as u32))
+    }
+
     pub fn factor(self) -> f64 {
         f64::from(self.0) / 1e3
     }
@@ -145,9 +155,7 @@ impl Kind for ScaleFactor {
             Written::Toml(value) => value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64)),
             Written::Text(text) => text.parse().ok(),
         };
-        let fits = |factor: &f64| (0.1..=f64::from(SCALE_MAX)).contains(factor);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 100 and 8000")]
-        factor.filter(fits).map(|factor| Scale((factor * 1e3).round() as u32)).ok_or(Wrong(None))
+        factor.and_then(Scale::new).ok_or(Wrong(None))
     }
 
     fn show(&self, value: &Scale) -> String {

@@ -16,6 +16,7 @@ use greenroom_core::{Agent, BoxFuture, Engine, Instance, InstanceId, StartError,
 use sha2::{Digest, Sha256};
 
 use crate::{
+    EngineBase, EngineEntry,
     launcher::Launcher,
     ports::Ports,
     run_folder::RunFolder,
@@ -27,6 +28,13 @@ use crate::{
 
 use command::Command;
 use remote::Remote;
+
+pub(crate) static ENTRY: EngineEntry = EngineEntry {
+    make: |base| Arc::new(CustomEngine::new(base)),
+    package: None,
+    page_tool: None,
+    check: |_| Ok(()),
+};
 
 /// A server to be started, or to be reached.
 #[derive(Clone)]
@@ -94,6 +102,19 @@ impl Engine for CustomEngine {
 }
 
 impl CustomEngine {
+    /// The settings are checked to have a command or an address.
+    fn new(base: EngineBase) -> Self {
+        let EngineBase { options, launcher, run, ports, tools_changed, .. } = base;
+        let server = match (&options.pool.url, options.pool.command.split_first()) {
+            (Some(url), _) => CustomServer::Url(url.clone()),
+            (None, Some((program, args))) => {
+                CustomServer::Command { program: PathBuf::from(program), args: args.to_vec() }
+            }
+            (None, None) => CustomServer::Command { program: PathBuf::new(), args: Vec::new() },
+        };
+        Self { server, slots: options.pool.slots, launcher, run, ports, tools_changed }
+    }
+
     fn way(&self) -> Result<Way, StartError> {
         Ok(match &self.server {
             CustomServer::Command { program, args } => {

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::{DevtoolsEngine, calls::DevtoolsCalls, command};
 use crate::{
+    EngineBase,
     answer::{failure, first_text},
     cdp_proxy::{CdpProxy, Targets},
     driven::Driven,
@@ -46,7 +47,7 @@ pub(super) async fn start(
 ) -> Result<Arc<dyn Instance>, StartError> {
     let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
     command::write_keeper(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
-    let DevtoolsEngine { run, ports, .. } = &engine;
+    let EngineBase { run, ports, .. } = &engine.0;
     let driven = Driven::attach(&endpoint, run, ports, Targets::responsive(), None).await?;
     let browser = Arc::new(ObservedBrowser::new(driven, Loss::default()));
     Processes::start(Box::new(Attached { engine, browser, folder }), 1).await
@@ -131,7 +132,7 @@ impl Kind for Attached {
     }
 
     fn folder(&self) -> Result<SeatFolder, StartError> {
-        self.engine.folder()
+        self.engine.seat_folder()
     }
 
     fn has_close(&self) -> Option<bool> {

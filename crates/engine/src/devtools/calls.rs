@@ -11,12 +11,12 @@ use std::{
 use greenroom_core::{Agent, BoxFuture, Call, Lost, Reply};
 
 use super::{
-    DevtoolsOptions,
     files::{self, Outgoing},
     shape::{self, Answer},
     text,
 };
 use crate::{
+    EngineOptions,
     answer::{OWN_WAIT_MAX, failed},
     refused_call::{self, RefusedCall},
     stdio::{CallAdapter, Living},
@@ -34,7 +34,7 @@ const ENDS: &str = "screencast_stop";
 const AUDIT: (&str, Duration) = ("lighthouse_audit", Duration::from_secs(60));
 
 pub(super) struct DevtoolsCalls {
-    options: Arc<DevtoolsOptions>,
+    options: Arc<EngineOptions>,
     /// How many calls there were.
     serial: u64,
     /// Recordings that run, by the page that each is of.
@@ -46,7 +46,7 @@ pub(super) struct DevtoolsCalls {
 }
 
 impl DevtoolsCalls {
-    pub(super) fn new(options: Arc<DevtoolsOptions>, is_here: bool) -> Self {
+    pub(super) fn new(options: Arc<EngineOptions>, is_here: bool) -> Self {
         let (recordings, downloaded) = (HashMap::new(), HashSet::new());
         Self { options, serial: 0, recordings, downloaded, is_here }
     }
@@ -59,9 +59,9 @@ impl DevtoolsCalls {
         call: &mut Call,
         agent: &dyn Agent,
     ) -> Result<Vec<Outgoing>, RefusedCall> {
-        let (writes, bytes_max) = (files::writes(call), self.options.disk_bytes_max);
+        let (writes, bytes_max) = (files::writes(call), self.options.disk_bytes_max());
         refused_call::check(call, writes, process.disk_used(), bytes_max).await?;
-        let place = Place { folder, data: &self.options.data_folder };
+        let place = Place { folder, data: &self.options.settings.data_dir };
         Ok(files::bring_in(call, &place, self.serial, agent).await?)
     }
 

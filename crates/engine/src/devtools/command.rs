@@ -10,8 +10,7 @@ use std::{
 use greenroom_core::StartError;
 use serde_json::json;
 
-use super::DevtoolsOptions;
-use crate::{install::DEVTOOLS, launcher::Spec, left_tabs::LIST, node, run_folder::write_whole};
+use crate::{EngineOptions, install::DEVTOOLS, launcher::Spec, left_tabs::LIST, run_folder::write_whole};
 
 /// Flags of every start.
 const FLAGS: [&str; 4] = [
@@ -48,25 +47,24 @@ const PAGE_ID: &str = include_str!("page_id.mjs");
 const TOOLS: &str = "tools/ToolDefinition.js";
 
 /// The engine without a browser: it has tools to tell of, and none of them works.
-pub(super) fn plain(options: &DevtoolsOptions) -> Result<Spec, StartError> {
-    let cli = DEVTOOLS.locate(&options.data_folder)?.cli;
-    let node = node::locate(options.node.as_deref(), &options.places.search_path)?;
-    let tools = beside(&cli, TOOLS);
-    let mut spec = node::run(node, cli).args(FLAGS).env("GREENROOM_TOOLS", tools);
+pub(super) fn plain(options: &EngineOptions) -> Result<Spec, StartError> {
+    let cli = DEVTOOLS.locate(&options.settings.data_dir)?.cli;
+    let mut spec = options.node(&DEVTOOLS)?.args(FLAGS).env("GREENROOM_TOOLS", beside(&cli, TOOLS));
     spec.args.insert(0, imported(PAGE_ID).into());
     Ok(VARIABLES.into_iter().fold(spec, |spec, name| spec.env(name, "1")))
 }
 
 /// The engine for a seat, without a browser yet.
-pub(super) fn attached(options: &DevtoolsOptions, folder: &Path) -> Result<Spec, StartError> {
+pub(super) fn attached(options: &EngineOptions, folder: &Path) -> Result<Spec, StartError> {
     let temporary = folder.join(TEMPORARY);
     std::fs::create_dir_all(&temporary).map_err(|error| {
         StartError::new(format!("cannot make a folder for the engine: {error}: `{}`", temporary.display()))
     })?;
     let mut spec = plain(options)?;
-    for (flag, origins) in
-        [("--allowedUrlPattern", &options.allowed_origins), ("--blockedUrlPattern", &options.blocked_origins)]
-    {
+    for (flag, origins) in [
+        ("--allowedUrlPattern", &options.pool.allowed_origins),
+        ("--blockedUrlPattern", &options.pool.blocked_origins),
+    ] {
         for origin in origins {
             spec = spec.arg(flag).arg(pattern(origin));
         }
@@ -99,11 +97,11 @@ pub(super) fn write_keeper(instance: &Path) -> io::Result<()> {
 /// Has the engine load it, before all else.
 pub(super) fn keep(
     mut spec: Spec,
-    options: &DevtoolsOptions,
+    options: &EngineOptions,
     instance: &Path,
     tab: &str,
 ) -> Result<Spec, StartError> {
-    let cli = DEVTOOLS.locate(&options.data_folder)?.cli;
+    let cli = DEVTOOLS.locate(&options.settings.data_dir)?.cli;
     let context = beside(&cli, CONTEXT);
     let mut script = OsString::from("--import=");
     script.push(instance.join(KEEPER.0));
@@ -147,7 +145,7 @@ mod tests {
     use crate::browser::{Places, System};
 
     /// A machine with the engine and a Node, and options for it.
-    fn machine() -> (tempfile::TempDir, DevtoolsOptions) {
+    fn machine() -> (tempfile::TempDir, EngineOptions) {
         let data = tempfile::tempdir().unwrap();
         let module = DEVTOOLS.target(data.path()).join("node_modules/chrome-devtools-mcp");
         let manifest = format!(r#"{{"version":"{}"}}"#, DEVTOOLS.version());
@@ -161,8 +159,8 @@ mod tests {
         }
         let root = data.path().to_owned();
         let places = Places { system: System::Linux, root, home: None, search_path: OsString::new() };
-        let mut options = DevtoolsOptions::new(data.path().to_owned(), places);
-        options.node = Some("/bin/sh".into());
+        let mut options = EngineOptions::new(data.path().to_owned(), places);
+        options.settings_mut().node = Some("/bin/sh".into());
         (data, options)
     }
 

@@ -16,82 +16,56 @@ mod shape;
 mod text;
 mod tree;
 
-use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::Deref, path::Path, sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceId, StartError, Toolset};
 
 use crate::{
-    browser,
+    EngineBase, EngineEntry,
     cdp_proxy::Targets,
-    chromium::{ChromiumSpec, OwnContext},
     downloads::Downloads,
     driven::Driven,
     install::DEVTOOLS,
-    launcher::{Launcher, Spec},
+    launcher::Spec,
     loss::Loss,
     observed_browser::ObservedBrowser,
-    ports::Ports,
     process::{Listen, Pipes, Process, Tells},
-    run_folder::RunFolder,
     seat_folder::SeatFolder,
     stdio::{CallAdapter, Connection, Kind, Processes, SeatBrowser},
-    tool_list::{self, ToolsChanged},
+    tool_list,
 };
 
 use calls::DevtoolsCalls;
 use format::DevtoolsFormat;
-pub use options::DevtoolsOptions;
 
 /// How long Node may take to end by itself when it was only asked for its tools.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-/// The engine with all it needs to start instances. Cheap to clone.
+/// What its process is called.
+const NAME: &str = "devtools";
+
+pub(crate) static ENTRY: EngineEntry = EngineEntry {
+    make: |base| Arc::new(DevtoolsEngine(base)),
+    package: Some(&DEVTOOLS),
+    page_tool: Some("new_page"),
+    check: |_| Ok(()),
+};
+
+/// The engine. Cheap to clone.
 #[derive(Clone)]
-pub struct DevtoolsEngine {
-    pub options: Arc<DevtoolsOptions>,
-    pub launcher: Launcher,
-    pub run: Arc<RunFolder>,
-    pub ports: Ports,
-    /// The egress proxy that every browser goes through.
-    pub proxy: SocketAddr,
-    pub tools_changed: ToolsChanged,
+pub struct DevtoolsEngine(pub EngineBase);
+
+impl Deref for DevtoolsEngine {
+    type Target = EngineBase;
+
+    fn deref(&self) -> &EngineBase {
+        &self.0
+    }
 }
 
 impl DevtoolsEngine {
-    fn chromium(&self) -> Result<ChromiumSpec, StartError> {
-        let options = &self.options;
-        let explicit = options.executable_path.as_deref();
-        let browser = browser::find(&options.places, options.headless, options.browser, explicit)?;
-        let profile = match (options.isolated, &options.user_data_dir) {
-            (true, _) => None,
-            (false, Some(profile)) => Some(profile.clone()),
-            (false, None) => {
-                return Err(StartError::new("a browser whose profile is kept needs a folder for it")
-                    .hint("set `user_data_dir`, or `isolated` to true"));
-            }
-        };
-        Ok(ChromiumSpec {
-            browser,
-            headless: options.headless,
-            no_sandbox: options.no_sandbox,
-            window: options.viewport,
-            proxy: self.proxy,
-            own: Some(OwnContext {
-                profile,
-                user_agent: options.user_agent.clone(),
-                ignore_certificate_errors: options.ignore_https_errors,
-            }),
-            args: options.browser_args.clone(),
-            storage_bytes_max: options.disk_bytes_max,
-        })
-    }
-
     async fn start_node(&self, spec: Spec) -> Result<(Process, Pipes), StartError> {
-        let node = spec.program.clone();
-        let (process, pipes, _) = Process::start(&self.launcher, "devtools", spec.pipes(), LISTEN)
-            .await
-            .map_err(|error| StartError::new(format!("cannot start Node: {error}: `{}`", node.display())))?;
-        let pipes = pipes.ok_or_else(|| StartError::new("Node has no pipes"))?;
+        let (process, pipes, _) = self.0.start_node(NAME, spec, LISTEN).await?;
         Ok((process, pipes))
     }
 }
@@ -134,23 +108,18 @@ impl Engine for DevtoolsEngine {
 
     fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
         Box::pin(async move {
-            self.options.check()?;
+            options::check(&self.options)?;
             // Whatever is missing is named before anything is started.
             command::plain(&self.options)?;
             match &self.options.attach {
                 Some(endpoint) => attached::start(self.clone(), endpoint.clone()).await,
-                None => Processes::start(Box::new(self.clone()), self.options.slots).await,
+                None => Processes::start(Box::new(self.clone()), self.options.pool.slots).await,
             }
         })
     }
 
     fn revive(&self) -> BoxFuture<'_, Result<bool, StartError>> {
-        Box::pin(async move {
-            match &self.options.attach {
-                Some(endpoint) => endpoint.revive(&self.launcher, &self.run).await,
-                None => Ok(false),
-            }
-        })
+        Box::pin(self.0.revive())
     }
 
     /// This engine asks its client nothing, so it is the same for every agent.
@@ -162,12 +131,13 @@ impl Engine for DevtoolsEngine {
 impl Kind for DevtoolsEngine {
     fn browser<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(async move {
-            let (spec, downloads) = (self.chromium()?, folder.join(files::DOWNLOADS));
-            let Self { launcher, run, ports, .. } = self;
+            let (spec, downloads) =
+                (self.chromium(Some(self.options.own_context()?))?, folder.join(files::DOWNLOADS));
+            let EngineBase { launcher, run, ports, .. } = &self.0;
             // All of the browser is its seat's.
             let driven = Driven::start(launcher, run, ports, &spec, Targets::All, None).await?;
             let browser = ObservedBrowser::new(driven, Loss::default());
-            let counted = Arc::new(Downloads::new(self.options.disk_bytes_max));
+            let counted = Arc::new(Downloads::new(self.options.disk_bytes_max()));
             SeatBrowser::whole(browser, &spec, &downloads, counted).await.map(Some)
         })
     }
@@ -185,7 +155,7 @@ impl Kind for DevtoolsEngine {
     }
 
     fn folder(&self) -> Result<SeatFolder, StartError> {
-        SeatFolder::make(&self.run, self.options.output_dir.as_deref())
+        self.seat_folder()
     }
 
     /// Its browser is greenroom's to end.

@@ -10,16 +10,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use greenroom_core::StartError;
-
-use super::{PlaywrightBrowser, PlaywrightOptions};
-use crate::{
-    browser::{Kind, Wanted},
-    driven::Driven,
-    install,
-    launcher::Spec,
-    node,
+use greenroom_core::{
+    StartError,
+    settings::{Browser, Codegen, ImageResponses, Viewport},
 };
+
+use crate::{EngineOptions, driven::Driven, install, launcher::Spec, node};
 
 /// The engine would take the address on its command line too, but refuses to emulate a device there.
 const CDP_ENDPOINT: &str = "PLAYWRIGHT_MCP_CDP_ENDPOINT";
@@ -34,9 +30,9 @@ const WINDOWS_DRIVE: &str = "/mnt/c";
 const CMD_SPECIAL: [char; 9] = ['&', '|', '<', '>', '^', '%', '"', '\n', '\r'];
 
 /// The engine for a Chromium that greenroom starts; [`attach`] tells it which.
-pub(super) fn attached(options: &PlaywrightOptions) -> Result<Spec, StartError> {
-    let mut spec = node(options)?.args(["--idle-timeout", "0"]);
-    if options.isolated {
+pub(super) fn attached(options: &EngineOptions) -> Result<Spec, StartError> {
+    let mut spec = options.node(&install::PLAYWRIGHT)?.args(["--idle-timeout", "0"]);
+    if options.pool.isolated {
         spec = context(spec.arg("--isolated"), options);
     }
     Ok(shared(spec, options))
@@ -48,49 +44,43 @@ pub(super) fn attach(spec: Spec, browser: &Driven) -> Spec {
 }
 
 /// The engine that starts its browser itself, with everything that goes out through `proxy`.
-pub(super) fn starting(options: &PlaywrightOptions, proxy: SocketAddr) -> Result<Spec, StartError> {
-    let mut spec = if options.wsl_windows { windows(options)? } else { node(options)? };
+pub(super) fn starting(options: &EngineOptions, proxy: SocketAddr) -> Result<Spec, StartError> {
+    let mut spec =
+        if options.pool.wsl_windows { windows(options)? } else { options.node(&install::PLAYWRIGHT)? };
     spec = spec.args(["--idle-timeout", "0"]);
-    if let Some(name) = browser_name(options.browser) {
+    if let Some(name) = browser_name(options.pool.browser) {
         spec = spec.args(["--browser", name]);
     }
-    if options.extension {
+    if options.pool.extension {
         // The user's own browser: it has its windows, its profile and its way to the network already.
         spec = spec.arg("--extension");
-        if let Some(folder) = &options.user_data_dir {
+        if let Some(folder) = &options.profile {
             spec = spec.arg("--user-data-dir").arg(folder);
         }
     } else {
-        if options.headless {
+        if options.pool.headless {
             spec = spec.arg("--headless");
         }
-        if options.no_sandbox == Some(true) {
+        if options.pool.no_sandbox == Some(true) {
             spec = spec.arg("--no-sandbox");
         }
-        if options.isolated {
+        if options.pool.isolated {
             spec = spec.arg("--isolated");
-        } else if let Some(folder) = &options.user_data_dir {
+        } else if let Some(folder) = &options.profile {
             spec = spec.arg("--user-data-dir").arg(folder);
         }
         // The engine sends loopback through the proxy as well, unless told otherwise.
         spec = context(spec.arg("--proxy-server").arg(format!("http://{proxy}")), options);
     }
-    if let Some(path) = &options.executable_path {
+    if let Some(path) = &options.pool.executable_path {
         spec = spec.arg("--executable-path").arg(path);
     }
     let spec = shared(spec, options);
-    if options.wsl_windows { for_cmd(spec) } else { Ok(spec) }
-}
-
-/// `node cli.js`.
-fn node(options: &PlaywrightOptions) -> Result<Spec, StartError> {
-    let cli = install::PLAYWRIGHT.locate(&options.data_folder)?.cli;
-    let node = node::locate(options.node.as_deref(), &options.places.search_path)?;
-    Ok(node::run(node, cli))
+    if options.pool.wsl_windows { for_cmd(spec) } else { Ok(spec) }
 }
 
 /// The same version from npm, on Windows.
-fn windows(options: &PlaywrightOptions) -> Result<Spec, StartError> {
+fn windows(options: &EngineOptions) -> Result<Spec, StartError> {
     let cmd = node::on_path(CMD, &options.places.search_path).ok_or_else(|| {
         StartError::new(format!("Windows cannot be reached: no `{CMD}` on the search path"))
             .hint("`wsl_windows` works in the Windows Subsystem for Linux only, with `appendWindowsPath` and interop on")
@@ -110,86 +100,87 @@ fn for_cmd(spec: Spec) -> Result<Spec, StartError> {
     }
 }
 
-fn browser_name(browser: PlaywrightBrowser) -> Option<&'static str> {
+fn browser_name(browser: Browser) -> Option<&'static str> {
     match browser {
-        PlaywrightBrowser::Firefox => Some("firefox"),
-        PlaywrightBrowser::Webkit => Some("webkit"),
-        PlaywrightBrowser::Chromium(Wanted::Any) => None,
-        PlaywrightBrowser::Chromium(Wanted::Only(kind)) => Some(match kind {
-            Kind::HeadlessShell | Kind::Chromium => "chromium",
-            Kind::Chrome => "chrome",
-            Kind::Edge => "msedge",
-        }),
+        Browser::Auto => None,
+        Browser::HeadlessShell | Browser::Chromium => Some("chromium"),
+        Browser::Chrome => Some("chrome"),
+        Browser::Msedge => Some("msedge"),
+        Browser::Firefox => Some("firefox"),
+        Browser::Webkit => Some("webkit"),
     }
 }
 
 /// What the engine sets on a context that it makes.
-fn context(mut spec: Spec, options: &PlaywrightOptions) -> Spec {
-    let (width, height) = options.viewport;
-    match &options.device {
+fn context(mut spec: Spec, options: &EngineOptions) -> Spec {
+    let Viewport { width, height } = options.pool.viewport_size;
+    match &options.pool.device {
         Some(device) => spec = spec.arg("--device").arg(device),
         None => spec = spec.arg("--viewport-size").arg(format!("{width}x{height}")),
     }
-    if let Some(user_agent) = &options.user_agent {
+    if let Some(user_agent) = &options.pool.user_agent {
         spec = spec.arg("--user-agent").arg(user_agent);
     }
-    if options.ignore_https_errors {
+    if options.pool.ignore_https_errors {
         spec = spec.arg("--ignore-https-errors");
     }
-    if let Some(path) = options.storage_state.as_ref().filter(|_| options.isolated) {
+    if let Some(path) = options.pool.storage_state.as_ref().filter(|_| options.pool.isolated) {
         spec = spec.arg("--storage-state").arg(absolute(path, options));
     }
     spec
 }
 
 /// The engine's working directory is another than greenroom's.
-fn absolute(path: &Path, options: &PlaywrightOptions) -> PathBuf {
-    if options.wsl_windows {
+fn absolute(path: &Path, options: &EngineOptions) -> PathBuf {
+    if options.pool.wsl_windows {
         return path.to_owned();
     }
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// What is the same wherever the browser comes from.
-fn shared(mut spec: Spec, options: &PlaywrightOptions) -> Spec {
-    for (flag, value) in
-        [("--timeout-action", options.timeout_action), ("--timeout-navigation", options.timeout_navigation)]
-    {
+fn shared(mut spec: Spec, options: &EngineOptions) -> Spec {
+    for (flag, value) in [
+        ("--timeout-action", options.pool.timeout_action),
+        ("--timeout-navigation", options.pool.timeout_navigation),
+    ] {
         if let Some(value) = value {
             spec = spec.arg(flag).arg(value.as_millis().to_string());
         }
     }
+    let caps: Vec<String> = options.pool.caps.iter().map(ToString::to_string).collect();
     for (flag, values, between) in [
-        ("--caps", &options.caps, ","),
-        ("--allowed-origins", &options.allowed_origins, ";"),
-        ("--blocked-origins", &options.blocked_origins, ";"),
+        ("--caps", &caps, ","),
+        ("--allowed-origins", &options.pool.allowed_origins, ";"),
+        ("--blocked-origins", &options.pool.blocked_origins, ";"),
     ] {
         if !values.is_empty() {
             spec = spec.arg(flag).arg(values.join(between));
         }
     }
-    for script in &options.init_scripts {
+    for script in &options.pool.init_script {
         spec = spec.arg("--init-script").arg(absolute(script, options));
     }
-    if let Some(mode) = &options.image_responses {
-        spec = spec.arg("--image-responses").arg(mode);
+    // What is the engine's own default need not be said.
+    if options.pool.image_responses != ImageResponses::Allow {
+        spec = spec.arg("--image-responses").arg(options.pool.image_responses.as_str());
     }
-    if options.save_session {
+    if options.pool.save_session {
         spec = spec.arg("--save-session");
     }
-    if let Some(name) = &options.test_id_attribute {
+    if let Some(name) = &options.pool.test_id_attribute {
         spec = spec.arg("--test-id-attribute").arg(name);
     }
-    if options.snapshot_boxes {
+    if options.pool.snapshot_boxes {
         spec = spec.arg("--snapshot-boxes");
     }
-    if let Some(language) = &options.codegen {
-        spec = spec.arg("--codegen").arg(language);
+    if options.pool.codegen != Codegen::Typescript {
+        spec = spec.arg("--codegen").arg(options.pool.codegen.as_str());
     }
-    if let Some(path) = &options.secrets_file {
+    if let Some(path) = &options.pool.secrets_file {
         spec = spec.arg("--secrets").arg(absolute(path, options));
     }
-    if !options.webmcp {
+    if !options.settings.tools.webmcp {
         spec = spec.arg("--no-webmcp");
     }
     // All levels are written down and kept; of these, agents are shown what the engine would show by itself.

@@ -92,12 +92,12 @@ impl Shared {
         let after = self.observer().sync().await.ok_or_else(gone)?;
         let new: BTreeSet<_> = after.made.difference(&before.made).collect();
         let context = match (new.first(), new.len()) {
-            (None, 0) if !self.engine.options.isolated => after.default.ok_or_else(|| {
+            (None, 0) if !self.engine.options.pool.isolated => after.default.ok_or_else(|| {
                 StartError::new("the browser does not say which its own context is")
                     .hint("use a newer browser, or set `isolated` to true")
             })?,
-            (Some(context), 1) if self.engine.options.isolated => (*context).clone(),
-            (Some(_), _) if self.engine.options.isolated => {
+            (Some(context), 1) if self.engine.options.pool.isolated => (*context).clone(),
+            (Some(_), _) if self.engine.options.pool.isolated => {
                 let shown = self.shown_context(upstream, agent).await?;
                 let shown = shown.filter(|context| new.contains(context));
                 shown
@@ -199,7 +199,7 @@ impl Shared {
     /// In which account the downloads of a seat are. There is none for tabs of its own among somebody else's.
     pub(super) fn download_account(&self, context: &Context) -> Option<ContextId> {
         match context {
-            Context::Whole(Scope::Context(id)) => Some(self.engine.options.isolated.then(|| id.clone())),
+            Context::Whole(Scope::Context(id)) => Some(self.engine.options.pool.isolated.then(|| id.clone())),
             Context::Whole(_) => Some(None),
             Context::Tabs(_) => None,
         }
@@ -218,11 +218,11 @@ impl Shared {
 
     async fn close_context(&self, context: Context) {
         let scope = match context {
-            Context::Whole(Scope::Context(id)) if self.engine.options.isolated => {
+            Context::Whole(Scope::Context(id)) if self.engine.options.pool.isolated => {
                 return self.observer().dispose(&id).await;
             }
             Context::Whole(scope) => {
-                let leave = if self.engine.options.headless { Leave::Nothing } else { Leave::Tab };
+                let leave = if self.engine.options.pool.headless { Leave::Nothing } else { Leave::Tab };
                 self.close_tabs(self.observer().close_tabs(&scope, leave)).await;
                 scope
             }

@@ -3,6 +3,7 @@
 
 use std::{io, path::Path};
 
+use greenroom_core::settings::{Geolocation, Pool};
 use serde_json::{Map, Value, json};
 
 use crate::launcher::Spec;
@@ -10,74 +11,61 @@ use crate::launcher::Spec;
 /// Below an instance's folder.
 const CONFIG: &str = "context.json";
 
-/// What contexts that the engine makes are made with; nothing by default.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Emulation {
-    pub locale: Option<String>,
-    pub timezone: Option<String>,
-    /// Latitude and longitude in degrees.
-    pub geolocation: Option<(f64, f64)>,
-    /// By the engine's names for them.
-    pub permissions: Vec<String>,
-    /// `light`, `dark` or `no-preference`.
-    pub color_scheme: Option<String>,
-    pub device_scale_factor: Option<f64>,
-    pub bypass_csp: bool,
+/// What the engine is to find in its file, if there is anything.
+fn config(pool: &Pool) -> Option<Value> {
+    let mut context = Map::new();
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            context.insert(name.to_owned(), value);
+        }
+    };
+    set("locale", pool.locale.clone().map(Value::from));
+    set("timezoneId", pool.timezone.clone().map(Value::from));
+    let place = |place: Geolocation| json!({ "latitude": place.latitude(), "longitude": place.longitude() });
+    set("geolocation", pool.geolocation.map(place));
+    let permissions: Vec<_> = pool.permissions.iter().map(|permission| permission.as_str()).collect();
+    set("permissions", (!permissions.is_empty()).then(|| json!(permissions)));
+    set("colorScheme", pool.color_scheme.map(|scheme| scheme.as_str().into()));
+    set("deviceScaleFactor", pool.device_scale_factor.map(|scale| scale.factor().into()));
+    set("bypassCSP", pool.bypass_csp.then_some(Value::Bool(true)));
+    (!context.is_empty()).then(|| json!({ "browser": { "contextOptions": context } }))
 }
 
-impl Emulation {
-    /// What the engine is to find in its file, if there is anything.
-    fn config(&self) -> Option<Value> {
-        let mut context = Map::new();
-        let mut set = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                context.insert(name.to_owned(), value);
-            }
-        };
-        set("locale", self.locale.clone().map(Value::from));
-        set("timezoneId", self.timezone.clone().map(Value::from));
-        let place = |(latitude, longitude)| json!({ "latitude": latitude, "longitude": longitude });
-        set("geolocation", self.geolocation.map(place));
-        set("permissions", (!self.permissions.is_empty()).then(|| json!(self.permissions)));
-        set("colorScheme", self.color_scheme.clone().map(Value::from));
-        set("deviceScaleFactor", self.device_scale_factor.map(Value::from));
-        set("bypassCSP", self.bypass_csp.then_some(Value::Bool(true)));
-        (!context.is_empty()).then(|| json!({ "browser": { "contextOptions": context } }))
+/// Writes the engine's file into an instance's folder, if there is anything to write.
+pub(super) fn write(pool: &Pool, instance: &Path) -> io::Result<()> {
+    match config(pool) {
+        Some(config) => std::fs::write(instance.join(CONFIG), config.to_string()),
+        None => Ok(()),
     }
+}
 
-    /// Writes the engine's file into an instance's folder, if there is anything to write.
-    pub(super) fn write(&self, instance: &Path) -> io::Result<()> {
-        match self.config() {
-            Some(config) => std::fs::write(instance.join(CONFIG), config.to_string()),
-            None => Ok(()),
-        }
-    }
-
-    /// Has the engine read what was written.
-    pub(super) fn configure(&self, spec: Spec, instance: &Path) -> Spec {
-        match self.config() {
-            Some(_) => spec.arg("--config").arg(instance.join(CONFIG)),
-            None => spec,
-        }
+/// Has the engine read what was written.
+pub(super) fn configure(spec: Spec, pool: &Pool, instance: &Path) -> Spec {
+    match config(pool) {
+        Some(_) => spec.arg("--config").arg(instance.join(CONFIG)),
+        None => spec,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use greenroom_core::settings::{ColorScheme, Permission, Scale};
+
     use super::*;
 
     /// What is set stands in the engine's file, by its names; without anything there is no file.
     #[test]
     fn what_the_engine_reads() {
-        assert_eq!(Emulation::default().config(), None);
-        let all = Emulation {
+        assert_eq!(config(&Pool::declared_defaults()), None);
+        let all = Pool {
             locale: Some("de-CH".into()),
             timezone: Some("Europe/Zurich".into()),
-            geolocation: Some((47.5, -8.5)),
-            permissions: vec!["geolocation".into()],
-            color_scheme: Some("dark".into()),
-            device_scale_factor: Some(2.0),
+            geolocation: Geolocation::new(47.5, -8.5),
+            permissions: vec![Permission::Geolocation],
+            color_scheme: Some(ColorScheme::Dark),
+            device_scale_factor: Scale::new(2.0),
             bypass_csp: true,
+            ..Pool::declared_defaults()
         };
         let context = json!({
             "locale": "de-CH",
@@ -88,6 +76,6 @@ mod tests {
             "deviceScaleFactor": 2.0,
             "bypassCSP": true,
         });
-        assert_eq!(all.config(), Some(json!({ "browser": { "contextOptions": context } })));
+        assert_eq!(config(&all), Some(json!({ "browser": { "contextOptions": context } })));
     }
 }

@@ -11,11 +11,10 @@ use tokio::{
 };
 
 use super::{
-    PlaywrightEngine, STOP_GRACE, artifacts::Artifacts, command, own_tabs, preload, pulse::Pulse,
-    seat::PlaywrightSeat, server::Server, settle, start_node, window, with_temp,
+    LISTEN, NAME, PlaywrightEngine, STOP_GRACE, artifacts::Artifacts, command, emulation, own_tabs, preload,
+    pulse::Pulse, seat::PlaywrightSeat, server::Server, settle, window, with_temp,
 };
 use crate::{
-    browser::Wanted,
     downloads::Downloads,
     driven::Driven,
     instance_base::InstanceBase,
@@ -63,14 +62,14 @@ pub(super) struct Shared {
 }
 
 impl PlaywrightInstance {
-    pub(super) async fn start(engine: PlaywrightEngine, wanted: Wanted) -> Result<Self, StartError> {
+    pub(super) async fn start(engine: PlaywrightEngine) -> Result<Self, StartError> {
         // Everything that can be missing is looked for before anything is started.
         let spec = engine.command()?;
         let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
         write_scripts(&engine, folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
         let downloads = engine.downloads();
-        let (driven, observer) = engine.browser(wanted, downloads.clone()).await?;
-        let node = if engine.options.own_node {
+        let (driven, observer) = engine.browser(downloads.clone()).await?;
+        let node = if engine.options.settings.tools.r#unsafe {
             None
         } else {
             let spec = in_folder(&engine, spec, folder.path());
@@ -85,7 +84,7 @@ impl PlaywrightInstance {
         let base = InstanceBase::default();
         // The instance is lost with its browser.
         let browser = ObservedBrowser::new((driven, observer), base.loss.clone());
-        let turns = (!engine.options.isolated).then(|| Arc::new(Semaphore::new(1)));
+        let turns = (!engine.options.pool.isolated).then(|| Arc::new(Semaphore::new(1)));
         let shared = Arc::new(Shared {
             engine,
             base,
@@ -184,9 +183,9 @@ impl Shared {
             let handshake = Upstream::open(peer, inbound, folder, agent, changed);
             return Ok((Arc::new(self.base.loss.unless_declared(handshake).await?), None));
         }
-        let spec = in_folder(&self.engine, self.engine.command()?, self.folder.path()).pipes();
+        let spec = in_folder(&self.engine, self.engine.command()?, self.folder.path());
         let spec = command::attach(spec, self.driven());
-        let (process, pipes, _) = start_node(&self.engine.launcher, spec).await?;
+        let (process, pipes, _) = self.engine.start_node(NAME, spec, LISTEN).await?;
         let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
         let upstream = explain(&process, Upstream::open(peer, inbound, folder, agent, changed)).await?;
         let upstream = Arc::new(upstream);
@@ -200,25 +199,25 @@ impl Shared {
 fn write_scripts(engine: &PlaywrightEngine, folder: &Path) -> io::Result<()> {
     let options = &engine.options;
     preload::write(folder)?;
-    options.emulation.write(folder)?;
-    if options.timeout_settle.is_none() {
+    emulation::write(&options.pool, folder)?;
+    if options.pool.timeout_settle.is_none() {
         settle::write(folder)?;
     }
     match options.has_own_tabs() {
         true => own_tabs::write(folder),
-        false => window::write(folder, options.viewport),
+        false => window::write(folder, options.pool.viewport_size),
     }
 }
 
 /// The engine's command with what it finds and keeps in the instance's folder.
 fn in_folder(engine: &PlaywrightEngine, command: Spec, folder: &Path) -> Spec {
     let options = &engine.options;
-    let command = options.emulation.configure(preload::configure(command, folder), folder);
+    let command = emulation::configure(preload::configure(command, folder), &options.pool, folder);
     if options.has_own_tabs() {
-        return with_temp(own_tabs::configure(command, options.timeout_settle, folder), folder);
+        return with_temp(own_tabs::configure(command, options.pool.timeout_settle, folder), folder);
     }
-    let command = if options.isolated { command } else { window::configure(command, folder) };
-    with_temp(settle::configure(command, options.timeout_settle, folder), folder)
+    let command = if options.pool.isolated { command } else { window::configure(command, folder) };
+    with_temp(settle::configure(command, options.pool.timeout_settle, folder), folder)
 }
 
 impl Instance for PlaywrightInstance {

@@ -10,14 +10,15 @@ use std::{path::Path, sync::Arc, time::Duration};
 use greenroom_core::{Agent, BoxFuture, Call, Instance, Lost, Reply, StartError};
 
 use super::{
-    PlaywrightEngine, PlaywrightOptions,
+    LISTEN, NAME, PlaywrightEngine, emulation,
     files::{self, Place},
     linked::SnapshotFiles,
     settle,
     shape::{own_wait, shape},
-    start_node, with_temp,
+    with_temp,
 };
 use crate::{
+    EngineOptions,
     profile::{Profile, unusable},
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
@@ -38,14 +39,14 @@ pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>,
     let options = &engine.options;
     let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
     settle::write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
-    options.emulation.write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
-    let profile = match &options.user_data_dir {
+    emulation::write(&options.pool, folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
+    let profile = match &options.profile {
         // The user's own browser may well run on it already.
-        Some(path) if options.extension && !options.wsl_windows => {
+        Some(path) if options.pool.extension && !options.pool.wsl_windows => {
             make_private(path).map_err(|error| unusable(path, &error))?;
             None
         }
-        Some(path) if !options.wsl_windows && !options.isolated => Some(Profile::keep(path)?),
+        Some(path) if !options.pool.wsl_windows && !options.pool.isolated => Some(Profile::keep(path)?),
         // A path of Windows means nothing here.
         _ => None,
     };
@@ -60,21 +61,21 @@ impl Kind for Launched {
     ) -> BoxFuture<'a, Result<Connection, StartError>> {
         Box::pin(async move {
             let (options, folder) = (&self.engine.options, self.folder.path());
-            let spec = self.engine.command()?.pipes();
-            let spec = if options.wsl_windows {
+            let spec = self.engine.command()?;
+            let spec = if options.pool.wsl_windows {
                 // Our scripts and folders are not in Windows.
-                settle::fixed(spec, options.timeout_settle)
+                settle::fixed(spec, options.pool.timeout_settle)
             } else {
-                let spec = options.emulation.configure(spec, folder);
-                with_temp(settle::configure(spec, options.timeout_settle, folder), folder)
+                let spec = emulation::configure(spec, &options.pool, folder);
+                with_temp(settle::configure(spec, options.pool.timeout_settle, folder), folder)
             };
-            let (process, pipes, _) = start_node(&self.engine.launcher, spec).await?;
+            let (process, pipes, _) = self.engine.start_node(NAME, spec, LISTEN).await?;
             Ok((process, pipes).into())
         })
     }
 
     fn folder(&self) -> Result<SeatFolder, StartError> {
-        SeatFolder::make(&self.engine.run, self.engine.options.output_dir.as_deref())
+        self.engine.seat_folder()
     }
 
     fn tools_changed(&self) -> Option<ToolsChanged> {
@@ -105,14 +106,14 @@ impl Kind for Launched {
 
 /// The calls of a seat whose files are those of its session, as everywhere.
 struct LaunchedCalls {
-    options: Arc<PlaywrightOptions>,
+    options: Arc<EngineOptions>,
     snapshots: SnapshotFiles,
 }
 
 impl LaunchedCalls {
     async fn run(&mut self, process: &Living, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
-        let place = Place { folder: process.folder(), data: &self.options.data_folder };
-        let (used, bytes_max) = (process.disk_used(), self.options.disk_bytes_max);
+        let place = Place { folder: process.folder(), data: &self.options.settings.data_dir };
+        let (used, bytes_max) = (process.disk_used(), self.options.disk_bytes_max());
         let outgoing =
             match files::check_and_bring_in(&mut call, &place, used, bytes_max, agent.as_ref()).await {
                 Ok(outgoing) => outgoing,

@@ -30,29 +30,24 @@ mod tree;
 mod unannounced_downloads;
 mod window;
 
-use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ffi::OsString, ops::Deref, path::Path, sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceId, StartError, Toolset};
 
 use crate::{
-    browser::{self, Wanted},
+    EngineBase, EngineEntry,
     cdp_proxy::Targets,
-    chromium::{ChromiumSpec, OwnContext},
     downloads::Downloads,
     driven::Driven,
     install,
-    launcher::{Launcher, Spec},
+    launcher::Spec,
     observer::Observer,
-    ports::Ports,
-    process::{Listen, Process},
-    run_folder::RunFolder,
+    process::Listen,
     tool_list::{self, ToolsChanged},
 };
 
-pub use emulation::Emulation;
 use format::PlaywrightFormat;
 use instance::PlaywrightInstance;
-pub use options::{PlaywrightBrowser, PlaywrightOptions, check_init_scripts, check_secrets};
 
 /// How long a Node may take to end by itself once asked that has served nobody: one that was asked for its tools, or whose
 /// instance did not start.
@@ -67,16 +62,26 @@ const CLOSE: &str = "browser_close";
 /// The tool that shows all that Node was told.
 const CONFIG: &str = "browser_get_config";
 
-/// The engine with all it needs to start instances. Cheap to clone.
+/// What its process is called.
+const NAME: &str = "playwright";
+
+pub(crate) static ENTRY: EngineEntry = EngineEntry {
+    make: |base| Arc::new(PlaywrightEngine(base)),
+    package: Some(&install::PLAYWRIGHT),
+    page_tool: Some("browser_navigate"),
+    check: options::check_files,
+};
+
+/// The engine. Cheap to clone.
 #[derive(Clone)]
-pub struct PlaywrightEngine {
-    pub options: Arc<PlaywrightOptions>,
-    pub launcher: Launcher,
-    pub run: Arc<RunFolder>,
-    pub ports: Ports,
-    /// The egress proxy that every browser goes through.
-    pub proxy: SocketAddr,
-    pub tools_changed: ToolsChanged,
+pub struct PlaywrightEngine(pub EngineBase);
+
+impl Deref for PlaywrightEngine {
+    type Target = EngineBase;
+
+    fn deref(&self) -> &EngineBase {
+        &self.0
+    }
 }
 
 impl PlaywrightEngine {
@@ -90,16 +95,14 @@ impl PlaywrightEngine {
     }
 
     /// Starts the browser, or finds it, and observes it.
-    async fn browser(
-        &self,
-        wanted: Wanted,
-        downloads: Option<Arc<Downloads>>,
-    ) -> Result<(Driven, Observer), StartError> {
+    async fn browser(&self, downloads: Option<Arc<Downloads>>) -> Result<(Driven, Observer), StartError> {
         let targets = self.targets();
         match &self.options.attach {
             Some(endpoint) => Driven::attach(endpoint, &self.run, &self.ports, targets, downloads).await,
             None => {
-                let spec = self.chromium(wanted)?;
+                let options = &self.options;
+                let own = (!options.pool.isolated).then(|| options.own_context()).transpose()?;
+                let spec = self.chromium(own)?;
                 Driven::start(&self.launcher, &self.run, &self.ports, &spec, targets, downloads).await
             }
         }
@@ -107,7 +110,7 @@ impl PlaywrightEngine {
 
     /// What of a browser the engine hears of.
     fn targets(&self) -> Targets {
-        match (self.options.isolated, self.options.has_own_tabs()) {
+        match (self.options.pool.isolated, self.options.has_own_tabs()) {
             (true, _) => Targets::OwnContexts,
             (false, true) => Targets::responsive(),
             (false, false) => Targets::All,
@@ -117,51 +120,24 @@ impl PlaywrightEngine {
     /// Counts the downloads of a browser, unless it is somebody else's, whose own downloads are not ours to stop.
     fn downloads(&self) -> Option<Arc<Downloads>> {
         let counted = !self.options.has_own_tabs();
-        counted.then(|| Arc::new(Downloads::new(self.options.disk_bytes_max)))
-    }
-
-    fn chromium(&self, wanted: Wanted) -> Result<ChromiumSpec, StartError> {
-        let options = &self.options;
-        let explicit = options.executable_path.as_deref();
-        let browser = browser::find(&options.places, options.headless, wanted, explicit)?;
-        let own = match (&options.user_data_dir, options.isolated) {
-            (_, true) => None,
-            (Some(profile), false) => Some(OwnContext {
-                profile: Some(profile.clone()),
-                user_agent: options.user_agent.clone(),
-                ignore_certificate_errors: options.ignore_https_errors,
-            }),
-            (None, false) => {
-                return Err(StartError::new("a browser whose profile is kept needs a folder for it")
-                    .hint("set `user_data_dir`, or `isolated` to true"));
-            }
-        };
-        Ok(ChromiumSpec {
-            browser,
-            headless: options.headless,
-            no_sandbox: options.no_sandbox,
-            window: options.viewport,
-            proxy: self.proxy,
-            own,
-            args: options.browser_args.clone(),
-            storage_bytes_max: options.disk_bytes_max,
-        })
+        counted.then(|| Arc::new(Downloads::new(self.options.disk_bytes_max())))
     }
 
     /// Only page-made tools can change the list of an engine whose version and options are fixed; the engine
     /// announces a change with every new session, which says nothing.
     fn tools_changed(&self) -> Option<ToolsChanged> {
-        self.options.webmcp.then(|| self.tools_changed.clone())
+        self.options.settings.tools.webmcp.then(|| self.tools_changed.clone())
     }
 }
 
 impl Engine for PlaywrightEngine {
     fn fingerprint(&self) -> String {
+        let caps: Vec<_> = self.options.pool.caps.iter().map(|cap| cap.as_str()).collect();
         format!(
             "playwright {} caps={} webmcp={}",
             install::PLAYWRIGHT.version(),
-            self.options.caps.join(","),
-            self.options.webmcp
+            caps.join(","),
+            self.options.settings.tools.webmcp
         )
     }
 
@@ -172,7 +148,7 @@ impl Engine for PlaywrightEngine {
 
     fn missing_cap(&self, tool: &str) -> Option<&'static str> {
         let cap = caps::of_tool(tool)?;
-        self.options.caps.iter().all(|own| own != cap).then_some(cap)
+        self.options.pool.caps.iter().all(|own| own.as_str() != cap).then_some(cap)
     }
 
     fn format(&self) -> &'static dyn EngineFormat {
@@ -181,8 +157,7 @@ impl Engine for PlaywrightEngine {
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         Box::pin(async move {
-            let spec = self.command()?.pipes();
-            let (process, pipes, _) = start_node(&self.launcher, spec).await?;
+            let (process, pipes, _) = self.start_node(NAME, self.command()?, LISTEN).await?;
             tool_list::tools_of(process, pipes, STOP_GRACE).await
         })
     }
@@ -190,42 +165,22 @@ impl Engine for PlaywrightEngine {
     fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
         let engine = self.clone();
         Box::pin(async move {
-            engine.options.check()?;
-            let wanted = match engine.options.browser {
-                PlaywrightBrowser::Chromium(wanted) if !engine.options.engine_starts_browser() => wanted,
-                _ => return launched::start(engine).await,
-            };
-            let instance = PlaywrightInstance::start(engine, wanted).await?;
-            Ok(Arc::new(instance) as Arc<dyn Instance>)
+            options::check(&engine.options)?;
+            if engine.options.engine_starts_browser() {
+                return launched::start(engine).await;
+            }
+            Ok(Arc::new(PlaywrightInstance::start(engine).await?) as Arc<dyn Instance>)
         })
     }
 
     fn revive(&self) -> BoxFuture<'_, Result<bool, StartError>> {
-        Box::pin(async move {
-            match &self.options.attach {
-                Some(endpoint) => endpoint.revive(&self.launcher, &self.run).await,
-                None => Ok(false),
-            }
-        })
+        Box::pin(self.0.revive())
     }
 
     /// This engine asks its client nothing, so it is the same for every agent.
     fn spare_suits(&self, _: &dyn Agent) -> bool {
         true
     }
-}
-
-/// Starts Node with pipes.
-async fn start_node(
-    launcher: &Launcher,
-    spec: Spec,
-) -> Result<(Process, crate::process::Pipes, tokio::sync::oneshot::Receiver<String>), StartError> {
-    let node = spec.program.clone();
-    let (process, pipes, ready) = Process::start(launcher, "playwright", spec, LISTEN)
-        .await
-        .map_err(|error| StartError::new(format!("cannot start Node: {error}: `{}`", node.display())))?;
-    let pipes = pipes.ok_or_else(|| StartError::new("Node has no pipes"))?;
-    Ok((process, pipes, ready))
 }
 
 const LISTEN: Listen = Listen { ready: listening, ..Listen::PLAIN };

@@ -94,7 +94,7 @@ impl PlaywrightSeat {
     pub(super) async fn open(instance: Arc<Shared>, agent: Arc<dyn Agent>) -> Result<Self, StartError> {
         let turn = instance.turn().await?;
         let engine = &instance.engine;
-        let folder = SeatFolder::make(&engine.run, engine.options.output_dir.as_deref())?;
+        let folder = engine.seat_folder()?;
         let (upstream, process) = instance.connect(folder.path(), agent.clone()).await?;
         let mut seat = Self {
             instance,
@@ -208,8 +208,8 @@ impl PlaywrightSeat {
             return Ok(Err(encode(&json!({ "code": METHOD_NOT_FOUND, "message": message }))).into());
         }
         let options = &self.instance.engine.options;
-        let place = Place { folder: self.folder.path(), data: &options.data_folder };
-        let (used, bytes_max) = (self.disk_look.used(), options.disk_bytes_max);
+        let place = Place { folder: self.folder.path(), data: &options.settings.data_dir };
+        let (used, bytes_max) = (self.disk_look.used(), options.disk_bytes_max());
         let outgoing =
             match files::check_and_bring_in(&mut call, &place, used, bytes_max, agent.as_ref()).await {
                 Ok(outgoing) => outgoing,

@@ -6,7 +6,7 @@ use greenroom_core::{StartError, port::human};
 use greenroom_mcp::link::http::Endpoint;
 use tokio::time::timeout;
 
-use super::{PlaywrightEngine, command, start_node};
+use super::{LISTEN, NAME, PlaywrightEngine, command};
 use crate::{
     driven::Driven,
     launcher::Spec,
@@ -45,9 +45,8 @@ impl Server {
                 .args(["--host", "127.0.0.1", "--port"])
                 .arg(port.to_string())
                 // The engine would end a session whose pings go unanswered; we watch it ourselves.
-                .env("PLAYWRIGHT_MCP_PING_TIMEOUT_MS", "0")
-                .pipes();
-            let (process, pipes, ready) = start_node(&engine.launcher, spec).await?;
+                .env("PLAYWRIGHT_MCP_PING_TIMEOUT_MS", "0");
+            let (process, pipes, ready) = engine.start_node(NAME, spec, LISTEN).await?;
             let address = explain(&process, async {
                 match timeout(READY, ready).await {
                     Ok(Ok(address)) => Ok(address),

@@ -6,13 +6,15 @@
 
 use std::{io, path::Path};
 
+use greenroom_core::settings::Viewport;
+
 use crate::launcher::Spec;
 
 /// Below an instance's folder.
 const SCRIPT: &str = "window.cjs";
 
 /// Writes the script into an instance's folder.
-pub(super) fn write(instance: &Path, (width, height): (u32, u32)) -> io::Result<()> {
+pub(super) fn write(instance: &Path, Viewport { width, height }: Viewport) -> io::Result<()> {
     // A page that is gone by then needs none.
     let script = format!(
         "exports.default = ({{ page }}) => page.setViewportSize({{ width: {width}, height: {height} }}).catch(() => {{}});\n"

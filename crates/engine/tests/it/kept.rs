@@ -2,9 +2,9 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, sync::Arc, time::Duration};
 
-use greenroom_core::{Engine, InstanceId};
+use greenroom_core::{Engine, InstanceId, settings::Browser};
 use greenroom_engine::{
-    PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions,
+    EngineBase, EngineOptions, PlaywrightEngine,
     browser::{Places, System},
     install,
     ports::Ports,
@@ -29,21 +29,18 @@ fn firefox(stage: &Stage) -> PlaywrightEngine {
     let node = stage.script("node", &format!("exec {}", fake_engine_path().display()));
     let places =
         Places { system: System::Linux, root: stage.path("root"), home: None, search_path: "".into() };
-    let options = PlaywrightOptions {
-        browser: PlaywrightBrowser::Firefox,
-        isolated: false,
-        user_data_dir: Some(stage.path("profile")),
-        node: Some(node),
-        ..PlaywrightOptions::new(stage.path("data"), places)
-    };
-    PlaywrightEngine {
+    let mut options = EngineOptions::new(stage.path("data"), places);
+    (options.pool.browser, options.pool.isolated) = (Browser::Firefox, false);
+    options.profile = Some(stage.path("profile"));
+    options.settings_mut().node = Some(node);
+    PlaywrightEngine(EngineBase {
         options: Arc::new(options),
         launcher: stage.launcher.clone(),
         run: stage.run.clone(),
         ports: Ports::new(&stage.run),
         proxy: "127.0.0.1:4000".parse().unwrap(),
         tools_changed: Arc::new(|_| {}),
-    }
+    })
 }
 
 /// A profile of Firefox is one instance's until that has stopped, and closed to other users.

@@ -2,10 +2,13 @@
 
 use std::{ffi::OsString, net::SocketAddr, sync::Arc, time::Duration};
 
-use greenroom_core::View;
+use greenroom_core::{
+    View,
+    settings::{Browser, Pool},
+};
 use greenroom_engine::{
-    PlaywrightEngine, PlaywrightOptions,
-    browser::{Kind, Places, System, Wanted},
+    EngineBase, EngineOptions, PlaywrightEngine,
+    browser::{Places, System},
     install,
     ports::Ports,
 };
@@ -14,15 +17,17 @@ use serde_json::json;
 
 use super::stage::{Stage, call, open, pid, start};
 
-fn options(stage: &Stage, search_path: OsString) -> PlaywrightOptions {
+fn options(stage: &Stage, search_path: OsString) -> EngineOptions {
     let places = Places { system: System::Linux, root: stage.path("root"), home: None, search_path };
-    PlaywrightOptions {
+    let plain = EngineOptions::new(stage.path("data"), places);
+    let pool = Pool {
         headless: false,
-        browser: Wanted::Only(Kind::Edge).into(),
+        browser: Browser::Msedge,
         timeout_settle: Some(Duration::ZERO),
         wsl_windows: true,
-        ..PlaywrightOptions::new(stage.path("data"), places)
-    }
+        ..plain.pool.clone()
+    };
+    EngineOptions { pool, ..plain }
 }
 
 /// `cmd.exe` is found on the search path and told to start the pinned engine; the seat behind it answers calls and
@@ -41,14 +46,14 @@ async fn a_seat_in_windows() {
     std::fs::create_dir(stage.path("windows")).unwrap();
     stage.script("windows/cmd.exe", &script);
     let proxy: SocketAddr = "127.0.0.1:4000".parse().unwrap();
-    let engine = PlaywrightEngine {
+    let engine = PlaywrightEngine(EngineBase {
         options: Arc::new(options(&stage, stage.path("windows").into())),
         launcher: stage.launcher.clone(),
         run: stage.run.clone(),
         ports: Ports::new(&stage.run),
         proxy,
         tools_changed: Arc::new(|_| {}),
-    };
+    });
     let instance = start(&engine).await;
     let mut seat = open(&instance).await;
     assert_eq!(call(&mut seat, "echo", json!({ "text": "from Windows" })).await, "from Windows");

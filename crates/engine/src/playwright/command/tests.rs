@@ -2,6 +2,8 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
+use greenroom_core::settings::{Cap, Pool};
+
 use super::*;
 use crate::browser::{Places, System};
 
@@ -32,11 +34,11 @@ impl Machine {
     }
 
     /// Everything as it is unless set.
-    fn options(&self) -> PlaywrightOptions {
+    fn options(&self) -> EngineOptions {
         let folder = self.0.path().to_owned();
         let search_path = folder.clone().into_os_string();
         let places = Places { system: System::Linux, root: folder.clone(), home: None, search_path };
-        PlaywrightOptions::new(folder, places)
+        EngineOptions::new(folder, places)
     }
 
     /// The command without the paths of this test, and without what each Node has.
@@ -68,10 +70,10 @@ fn attached_to_a_browser_of_ours() {
     machine
         .check(attached(&plain), "engine --idle-timeout 0 --isolated --viewport-size 1280x720 --no-webmcp");
 
-    let all = PlaywrightOptions {
+    let mut all = plain.clone();
+    all.pool = Pool {
         storage_state: Some("/state.json".into()),
-        caps: vec!["pdf".into(), "vision".into()],
-        webmcp: true,
+        caps: vec![Cap::Pdf, Cap::Vision],
         timeout_action: Some(Duration::from_secs(1)),
         timeout_navigation: Some(Duration::from_millis(2_500)),
         user_agent: Some("an agent".into()),
@@ -79,16 +81,17 @@ fn attached_to_a_browser_of_ours() {
         ignore_https_errors: true,
         allowed_origins: vec!["http://a".into(), "http://b".into()],
         blocked_origins: vec!["http://c".into()],
-        init_scripts: vec!["/one.js".into(), "/two.js".into()],
-        image_responses: Some("omit".into()),
+        init_script: vec!["/one.js".into(), "/two.js".into()],
+        image_responses: ImageResponses::Omit,
         test_id_attribute: Some("data-qa".into()),
         snapshot_boxes: true,
-        codegen: Some("none".into()),
+        codegen: Codegen::None,
         secrets_file: Some("/secrets".into()),
         save_session: true,
         output_dir: Some("/output".into()),
-        ..plain
+        ..plain.pool
     };
+    all.settings_mut().tools.webmcp = true;
     let rest = "--timeout-action 1000 --timeout-navigation 2500 --caps pdf,vision \
                 --allowed-origins http://a;http://b --blocked-origins http://c \
                 --init-script /one.js --init-script /two.js --image-responses omit --save-session \
@@ -96,29 +99,31 @@ fn attached_to_a_browser_of_ours() {
     let context = "--isolated --device iPhone 15 --user-agent an agent --ignore-https-errors \
                    --storage-state /state.json";
     machine.check(attached(&all), &format!("engine --idle-timeout 0 {context} {rest}"));
-    let kept = PlaywrightOptions { isolated: false, user_data_dir: Some("/profile".into()), ..all };
-    machine.check(attached(&kept), &format!("engine --idle-timeout 0 {rest}"));
+    (all.pool.isolated, all.profile) = (false, Some("/profile".into()));
+    machine.check(attached(&all), &format!("engine --idle-timeout 0 {rest}"));
 }
 
 /// Firefox and WebKit are started by the engine, behind the egress proxy, with a fresh profile or one that stays.
 #[test]
 fn browsers_that_the_engine_starts() {
     let machine = Machine::new();
-    let firefox = PlaywrightOptions { browser: PlaywrightBrowser::Firefox, ..machine.options() };
+    let mut firefox = machine.options();
+    firefox.pool.browser = Browser::Firefox;
     let rest = "--proxy-server http://127.0.0.1:4000 --viewport-size 1280x720";
     machine.check(
         starting(&firefox, PROXY),
         &format!("engine --idle-timeout 0 --browser firefox --headless --isolated {rest} --no-webmcp"),
     );
-    let webkit = PlaywrightOptions {
-        browser: PlaywrightBrowser::Webkit,
+    let plain = machine.options();
+    let pool = Pool {
+        browser: Browser::Webkit,
         headless: false,
         isolated: false,
-        user_data_dir: Some("/profiles/0".into()),
         executable_path: Some("/opt/webkit".into()),
         user_agent: Some("x".into()),
-        ..machine.options()
+        ..plain.pool.clone()
     };
+    let webkit = EngineOptions { pool, profile: Some("/profiles/0".into()), ..plain };
     machine.check(
         starting(&webkit, PROXY),
         &format!(
@@ -132,12 +137,8 @@ fn browsers_that_the_engine_starts() {
 #[test]
 fn the_users_own_browser() {
     let machine = Machine::new();
-    let options = PlaywrightOptions {
-        browser: Wanted::Only(Kind::Edge).into(),
-        extension: true,
-        isolated: false,
-        ..machine.options()
-    };
+    let mut options = machine.options();
+    (options.pool.browser, options.pool.extension, options.pool.isolated) = (Browser::Msedge, true, false);
     assert!(options.engine_starts_browser());
     machine
         .check(starting(&options, PROXY), "engine --idle-timeout 0 --browser msedge --extension --no-webmcp");
@@ -147,23 +148,25 @@ fn the_users_own_browser() {
 #[test]
 fn browsers_of_windows() {
     let machine = Machine::new();
-    let options = PlaywrightOptions {
-        browser: Wanted::Only(Kind::Edge).into(),
+    let mut options = machine.options();
+    options.pool = Pool {
+        browser: Browser::Msedge,
         headless: false,
         wsl_windows: true,
-        init_scripts: vec![r"C:\scripts\one.js".into()],
-        ..machine.options()
+        init_script: vec![r"C:\scripts\one.js".into()],
+        ..options.pool
     };
     machine.check(
         starting(&options, PROXY),
         r"cmd.exe /c npx -y @playwright/mcp@VERSION --idle-timeout 0 --browser msedge --isolated --proxy-server http://127.0.0.1:4000 --viewport-size 1280x720 --init-script C:\scripts\one.js --no-webmcp",
     );
-    let special = PlaywrightOptions { user_agent: Some("a & calc.exe".into()), ..options };
-    let refused = starting(&special, PROXY).unwrap_err();
+    options.pool.user_agent = Some("a & calc.exe".into());
+    let refused = starting(&options, PROXY).unwrap_err();
     assert_eq!(refused.message, "`cmd.exe` cannot pass this on: `a & calc.exe`");
 
     fs::remove_file(machine.0.path().join(CMD)).unwrap();
-    let missing = starting(&PlaywrightOptions { user_agent: None, ..special }, PROXY).unwrap_err();
+    options.pool.user_agent = None;
+    let missing = starting(&options, PROXY).unwrap_err();
     assert_eq!(missing.message, "Windows cannot be reached: no `cmd.exe` on the search path");
     assert!(missing.hint.is_some_and(|hint| hint.contains("Windows Subsystem for Linux")));
 }

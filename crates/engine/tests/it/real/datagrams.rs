@@ -6,7 +6,6 @@
 use std::{fs, net::UdpSocket, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
 use greenroom_core::{Engine, InstanceId};
-use greenroom_engine::PlaywrightOptions;
 use greenroom_testkit::Site;
 use serde_json::Value;
 
@@ -94,7 +93,7 @@ async fn check(browser: &str) {
     let port = counter.local_addr().unwrap().port();
     let mut engine = engine(data.path(), site.port(), &[]);
     let executable_path = Some(with_log(browser, folder.path()));
-    engine.options = Arc::new(PlaywrightOptions { executable_path, ..engine.options.as_ref().clone() });
+    Arc::get_mut(&mut engine.0.options).unwrap().pool.executable_path = executable_path;
     let instance = engine.start(InstanceId(0)).await.unwrap();
     let workspace = tempfile::tempdir().unwrap();
     let seat = instance.open(Arc::new(Worker(workspace.path().to_owned()))).await.unwrap();

@@ -116,7 +116,7 @@ async fn as_the_engine_would_start_it() {
     let pid = room.instance.process_ids().pop().unwrap();
     let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
     let ours = flags(line.split('\0'));
-    let folder = room.engine.options.data_folder.join("engines/playwright");
+    let folder = room.engine.options.settings.data_dir.join("engines/playwright");
     let version = fs::read_dir(folder).unwrap().next().unwrap().unwrap();
     let theirs = engine_flags(&version.path());
 

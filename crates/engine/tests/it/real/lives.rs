@@ -3,10 +3,7 @@
 use std::{fs, sync::Arc};
 
 use greenroom_core::{Call, Crash, Engine, Instance, InstanceId, Lost, Nobody, OpenError, Reply, Seat};
-use greenroom_engine::{
-    PlaywrightBrowser, PlaywrightEngine, PlaywrightOptions,
-    browser::{Kind, Wanted},
-};
+use greenroom_engine::{EngineOptions, PlaywrightEngine, browser::Kind};
 use greenroom_testkit::{
     PATIENCE, Site, eventually,
     process::{Signal, children, signal},
@@ -15,7 +12,7 @@ use greenroom_testkit::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{GRACE, data_folder, engine, text};
+use super::{GRACE, browser, data_folder, engine, text};
 
 /// One instance with as many seats as a test opens.
 struct Rooms {
@@ -30,10 +27,10 @@ impl Rooms {
         Self::with(|_| {}).await
     }
 
-    async fn with(change: impl FnOnce(&mut PlaywrightOptions)) -> Self {
+    async fn with(change: impl FnOnce(&mut EngineOptions)) -> Self {
         let (site, data) = (Site::start().await, data_folder());
         let mut engine = engine(data.path(), site.port(), &[]);
-        change(Arc::get_mut(&mut engine.options).unwrap());
+        change(Arc::get_mut(&mut engine.0.options).unwrap());
         let instance = engine.start(InstanceId(0)).await.unwrap();
         Self { site, instance, _engine: engine, _data: data }
     }
@@ -125,7 +122,7 @@ fn busy(workers: usize) -> String {
 async fn pages_run_at_a_lower_priority() {
     for kind in [Kind::HeadlessShell, Kind::Chromium] {
         let rooms = Rooms::with(|options| {
-            options.browser = PlaywrightBrowser::Chromium(Wanted::Only(kind));
+            options.pool.browser = browser(kind);
         })
         .await;
         let mut sitter = rooms.sit().await;
@@ -281,8 +278,7 @@ async fn a_crash_loop_ends() {
 #[tokio::test]
 async fn killed_zygotes() {
     for kind in [Kind::HeadlessShell, Kind::Chromium] {
-        let rooms =
-            Rooms::with(|options| options.browser = PlaywrightBrowser::Chromium(Wanted::Only(kind))).await;
+        let rooms = Rooms::with(|options| options.pool.browser = browser(kind)).await;
         let sitter = rooms.sit().await;
         let zygotes = rooms.below("--type=zygote");
         assert!(!zygotes.is_empty(), "{kind:?}");
@@ -299,8 +295,7 @@ async fn killed_zygotes() {
 #[tokio::test]
 async fn a_killed_network_service() {
     for kind in [Kind::HeadlessShell, Kind::Chromium] {
-        let with =
-            || Rooms::with(|options| options.browser = PlaywrightBrowser::Chromium(Wanted::Only(kind)));
+        let with = || Rooms::with(|options| options.pool.browser = browser(kind));
         let rooms = with().await;
         let mut sitter = rooms.sit().await;
         sitter.navigate(&rooms.site.url("/canary?name=gone")).await;

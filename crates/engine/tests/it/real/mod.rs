@@ -22,10 +22,15 @@ use std::{
 };
 
 use greenroom_core::{
-    Agent, Artifact, BoxFuture, Call, Engine, Instance, InstanceId, NoAnswer, Raw, Reply, Seat, port::Content,
+    Agent, Artifact, BoxFuture, Call, Engine, Instance, InstanceId, NoAnswer, Raw, Reply, Seat,
+    port::Content,
+    settings::{Browser, Cap},
 };
 use greenroom_engine::{
-    PlaywrightEngine, PlaywrightOptions, browser::Places, launcher::Launcher, ports::Ports,
+    EngineBase, EngineOptions, PlaywrightEngine,
+    browser::{Kind, Places},
+    launcher::Launcher,
+    ports::Ports,
     run_folder::RunFolder,
 };
 use greenroom_testkit::{PATIENCE, Site, within};
@@ -125,12 +130,30 @@ fn data_folder() -> TempDir {
 fn engine(data: &Path, proxy: u16, caps: &[&str]) -> PlaywrightEngine {
     let run = Arc::new(RunFolder::claim(data).unwrap());
     let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
-    let options = PlaywrightOptions {
-        timeout_settle: Some(Duration::ZERO),
-        caps: caps.iter().map(|cap| (*cap).to_owned()).collect(),
-        ..PlaywrightOptions::new(data.to_owned(), places)
-    };
-    PlaywrightEngine {
+    let mut options = EngineOptions::new(data.to_owned(), places);
+    options.pool.timeout_settle = Some(Duration::ZERO);
+    options.pool.caps =
+        caps.iter().map(|cap| CAPS.into_iter().find(|known| known.as_str() == *cap).unwrap()).collect();
+    PlaywrightEngine(base(options, run, proxy))
+}
+
+/// All caps.
+const CAPS: [Cap; 7] =
+    [Cap::Config, Cap::Network, Cap::Pdf, Cap::Storage, Cap::Testing, Cap::Vision, Cap::Devtools];
+
+/// The setting for a browser of this kind.
+fn browser(kind: Kind) -> Browser {
+    match kind {
+        Kind::HeadlessShell => Browser::HeadlessShell,
+        Kind::Chromium => Browser::Chromium,
+        Kind::Chrome => Browser::Chrome,
+        Kind::Edge => Browser::Msedge,
+    }
+}
+
+/// What an engine needs, with its browsers behind the proxy at this port.
+fn base(options: EngineOptions, run: Arc<RunFolder>, proxy: u16) -> EngineBase {
+    EngineBase {
         options: Arc::new(options),
         launcher: Launcher::start(run.tag()).unwrap(),
         ports: Ports::new(&run),

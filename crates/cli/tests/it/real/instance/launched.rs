@@ -3,9 +3,12 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use greenroom_core::View;
+use greenroom_core::{
+    View,
+    settings::{Browser, Pool},
+};
 use greenroom_engine::{
-    PlaywrightOptions,
+    EngineOptions,
     browser::{self, Kind, Wanted},
     install, node,
 };
@@ -34,14 +37,14 @@ async fn through_the_same_door() {
     fs::set_permissions(&cmd, fs::Permissions::from_mode(0o755)).unwrap();
     let mut places = plain.places.clone();
     places.search_path = stage.data.path().into();
-    let options = PlaywrightOptions {
-        places,
-        browser: Wanted::Only(Kind::Chromium).into(),
+    let pool = Pool {
+        browser: Browser::Chromium,
         executable_path: Some(chromium.path),
         no_sandbox: Some(true),
         wsl_windows: true,
-        ..plain
+        ..plain.pool.clone()
     };
+    let options = EngineOptions { places, pool, ..plain };
     let instance = stage.start(options).await;
     let mut seat = Stool::open(&instance).await;
     let (_, reply) = seat.answer("browser_navigate", json!({ "url": site.url("/title?t=inside") })).await;

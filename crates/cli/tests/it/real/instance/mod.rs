@@ -12,7 +12,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use greenroom_core::{Call, Engine, Instance, InstanceId, Nobody, Reply, Seat, StartError};
 use greenroom_egress::Proxy;
 use greenroom_engine::{
-    PlaywrightEngine, PlaywrightOptions, browser::Places, launcher::Launcher, ports::Ports,
+    EngineBase, EngineOptions, PlaywrightEngine, browser::Places, launcher::Launcher, ports::Ports,
     run_folder::RunFolder,
 };
 use serde_json::{Value, json};
@@ -44,30 +44,33 @@ impl Backstage {
     }
 
     /// Isolated, headless, one slot, no settling.
-    fn options(&self) -> PlaywrightOptions {
+    fn options(&self) -> EngineOptions {
         let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
-        let plain = PlaywrightOptions::new(self.data.path().to_owned(), places);
-        PlaywrightOptions { timeout_settle: Some(Duration::ZERO), ..plain }
+        let mut options = EngineOptions::new(self.data.path().to_owned(), places);
+        options.pool.timeout_settle = Some(Duration::ZERO);
+        options
     }
 
     /// The options of an instance whose profile stays.
-    fn kept(&self, profile: &Path) -> PlaywrightOptions {
-        PlaywrightOptions { isolated: false, user_data_dir: Some(profile.to_owned()), ..self.options() }
+    fn kept(&self, profile: &Path) -> EngineOptions {
+        let mut options = self.options();
+        (options.pool.isolated, options.profile) = (false, Some(profile.to_owned()));
+        options
     }
 
-    async fn try_start(&self, options: PlaywrightOptions) -> Result<Arc<dyn Instance>, StartError> {
-        let engine = PlaywrightEngine {
+    async fn try_start(&self, options: EngineOptions) -> Result<Arc<dyn Instance>, StartError> {
+        let engine = PlaywrightEngine(EngineBase {
             options: Arc::new(options),
             launcher: self.launcher.clone(),
             run: self.run.clone(),
             ports: self.ports.clone(),
             proxy: self.proxy.address(),
             tools_changed: Arc::new(|_| {}),
-        };
+        });
         engine.start(InstanceId(0)).await
     }
 
-    async fn start(&self, options: PlaywrightOptions) -> Arc<dyn Instance> {
+    async fn start(&self, options: EngineOptions) -> Arc<dyn Instance> {
         self.try_start(options).await.unwrap_or_else(|error| panic!("{error}; hint: {:?}", error.hint))
     }
 }

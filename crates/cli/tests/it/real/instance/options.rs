@@ -2,7 +2,8 @@
 
 use std::{fs, path::PathBuf};
 
-use greenroom_engine::{Emulation, PlaywrightOptions};
+use greenroom_core::settings::{Codegen, ColorScheme, Geolocation, ImageResponses, Permission, Pool};
+use greenroom_engine::EngineOptions;
 use greenroom_testkit::Site;
 use serde_json::json;
 
@@ -22,7 +23,8 @@ async fn a_storage_state_arrives() {
         "origins": [{ "origin": site.base(), "localStorage": [{ "name": "stored", "value": "yes" }] }],
     });
     fs::write(&state, text.to_string()).unwrap();
-    let options = PlaywrightOptions { storage_state: Some(state.clone()), slots: 2, ..stage.options() };
+    let mut options = stage.options();
+    (options.pool.storage_state, options.pool.slots) = (Some(state.clone()), 2);
     let instance = stage.start(options.clone()).await;
     for _ in 0..2 {
         let mut seat = Stool::open(&instance).await;
@@ -57,15 +59,17 @@ async fn scripts_origins_and_output() {
         fs::write(script, format!("window.marks = [...(window.marks ?? []), {n}];")).unwrap();
     }
     let output = stage.path("output");
-    let options = PlaywrightOptions {
-        init_scripts: scripts.clone(),
+    let plain = stage.options();
+    let pool = Pool {
+        init_script: scripts.clone(),
         allowed_origins: vec![site.base(), blocked.base()],
         blocked_origins: vec![blocked.base()],
-        image_responses: Some("omit".into()),
+        image_responses: ImageResponses::Omit,
         save_session: true,
         output_dir: Some(output.clone()),
-        ..stage.options()
+        ..plain.pool.clone()
     };
+    let options = EngineOptions { pool, ..plain };
     let instance = stage.start(options.clone()).await;
     let mut seat = Stool::open(&instance).await;
     seat.navigate(&site.url("/title?t=allowed")).await.unwrap();
@@ -113,25 +117,23 @@ async fn a_device_is_emulated() {
     let (stage, site) = (Backstage::new().await, Site::start().await);
     let secrets = stage.path("secrets");
     fs::write(&secrets, "WORD=rosebud\n").unwrap();
-    let emulation = Emulation {
+    let plain = stage.options();
+    let pool = Pool {
+        device: Some("iPhone 15".into()),
         locale: Some("de-CH".into()),
         timezone: Some("Asia/Tokyo".into()),
-        geolocation: Some((47.5, 8.5)),
-        permissions: vec!["geolocation".into()],
-        color_scheme: Some("dark".into()),
-        device_scale_factor: None,
+        geolocation: Geolocation::new(47.5, 8.5),
+        permissions: vec![Permission::Geolocation],
+        color_scheme: Some(ColorScheme::Dark),
         bypass_csp: true,
-    };
-    let options = PlaywrightOptions {
-        device: Some("iPhone 15".into()),
-        emulation,
         test_id_attribute: Some("data-qa".into()),
         snapshot_boxes: true,
-        codegen: Some("python".into()),
+        codegen: Codegen::Python,
         secrets_file: Some(secrets.clone()),
         browser_args: vec!["--disable-features=Nothing".into(), "--js-flags=--expose-gc".into()],
-        ..stage.options()
+        ..plain.pool.clone()
     };
+    let options = EngineOptions { pool, ..plain };
     let instance = stage.start(options).await;
     let mut seat = Stool::open(&instance).await;
     seat.navigate(&site.url("/title")).await.unwrap();

@@ -2,9 +2,12 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use greenroom_core::View;
+use greenroom_core::{
+    View,
+    settings::{Pool, Viewport},
+};
 use greenroom_engine::{
-    PlaywrightOptions,
+    EngineOptions,
     browser::{self, Kind, Wanted},
 };
 use greenroom_testkit::{Site, eventually};
@@ -142,13 +145,15 @@ async fn the_browsers_own_settings() {
     let places = stage.options().places;
     let chromium = browser::find(&places, false, Wanted::Only(Kind::Chromium), None).unwrap();
     for (name, executable) in [("shell", None), ("chromium", Some(chromium.path))] {
-        let options = PlaywrightOptions {
+        let kept = stage.kept(&stage.path(name));
+        let pool = Pool {
             executable_path: executable,
-            viewport: (900, 500),
+            viewport_size: Viewport { width: 900, height: 500 },
             user_agent: Some("greenroom test agent".into()),
             ignore_https_errors: true,
-            ..stage.kept(&stage.path(name))
+            ..kept.pool.clone()
         };
+        let options = EngineOptions { pool, ..kept };
         let instance = stage.start(options).await;
         let mut seat = Stool::open(&instance).await;
         seat.navigate(&site.url("/title")).await.unwrap();
@@ -166,10 +171,12 @@ async fn the_browsers_own_settings() {
     let agents: Vec<_> = site.requests().into_iter().filter_map(|seen| seen.user_agent).collect();
     assert!(!agents.is_empty() && agents.iter().all(|agent| agent == "greenroom test agent"), "{agents:?}");
 
-    let crowded = PlaywrightOptions { slots: 2, ..stage.kept(&stage.path("crowded")) };
+    let mut crowded = stage.kept(&stage.path("crowded"));
+    crowded.pool.slots = 2;
     let refused = stage.try_start(crowded).await.err().unwrap();
     assert!(refused.message.contains("one slot, not 2") && refused.hint.is_some(), "{refused}");
-    let refused = PlaywrightOptions { device: Some("iPhone 15".into()), ..stage.kept(&stage.path("device")) };
+    let mut refused = stage.kept(&stage.path("device"));
+    refused.pool.device = Some("iPhone 15".into());
     let refused = stage.try_start(refused).await.err().unwrap();
     assert!(refused.message.contains("isolated contexts only") && refused.hint.is_some(), "{refused}");
 }

@@ -4,7 +4,6 @@ use std::{fs, sync::Arc, time::Duration};
 
 use futures_util::{SinkExt, StreamExt};
 use greenroom_core::Instance;
-use greenroom_engine::PlaywrightOptions;
 use greenroom_testkit::{
     Site,
     process::{Signal, alive, signal, wait_gone},
@@ -66,7 +65,9 @@ async fn both_are_asked() {
 #[tokio::test]
 async fn a_node_for_each_seat() {
     let (stage, site) = (Backstage::new().await, Site::start().await);
-    let options = PlaywrightOptions { own_node: true, slots: 2, ..stage.options() };
+    let mut options = stage.options();
+    options.pool.slots = 2;
+    options.settings_mut().tools.r#unsafe = true;
     let instance = stage.start(options).await;
     let [browser] = instance.process_ids()[..] else { panic!("{:?}", instance.process_ids()) };
     instance.ping().await.unwrap();

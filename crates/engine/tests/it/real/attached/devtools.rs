@@ -68,9 +68,11 @@ async fn files() {
 #[tokio::test]
 async fn what_it_cannot_keep_apart_is_refused() {
     let data = data_folder();
-    type Change = fn(&mut greenroom_engine::DevtoolsOptions);
-    let changes: [(&str, Change); 2] =
-        [("`isolated`", |options| options.isolated = true), ("`slots`", |options| options.slots = 2)];
+    type Change = fn(&mut greenroom_engine::EngineOptions);
+    let changes: [(&str, Change); 2] = [
+        ("`isolated`", |options| options.pool.isolated = true),
+        ("`slots`", |options| options.pool.slots = 2),
+    ];
     for (key, change) in changes {
         let house = with_devtools(data.path(), at("http://127.0.0.1:1"), change);
         let refused = house.engine.start(InstanceId(0)).await.err().unwrap();

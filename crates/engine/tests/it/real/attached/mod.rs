@@ -14,8 +14,8 @@ use std::{path::Path, sync::Arc};
 
 use greenroom_core::{Call, Engine, Instance, InstanceId, Lost, Reply, Seat};
 use greenroom_engine::{
-    DevtoolsEngine, DevtoolsOptions, Endpoint, PlaywrightEngine, PlaywrightOptions, StartCommand,
-    launcher::Launcher, ports::Ports, run_folder::RunFolder,
+    DevtoolsEngine, Endpoint, EngineBase, EngineOptions, PlaywrightEngine, StartCommand, launcher::Launcher,
+    ports::Ports, run_folder::RunFolder,
 };
 use greenroom_testkit::{PATIENCE, Theirs, within};
 use serde_json::{Value, json};
@@ -54,20 +54,21 @@ impl Adapter {
 }
 
 /// The playwright engine, with other options if need be.
-fn with_playwright(data: &Path, endpoint: Endpoint, change: impl FnOnce(&mut PlaywrightOptions)) -> Attached {
+fn with_playwright(data: &Path, endpoint: Endpoint, change: impl FnOnce(&mut EngineOptions)) -> Attached {
     let engine = super::engine(data, NO_PROXY, &[]);
     let mut options = (*engine.options).clone();
-    (options.attach, options.isolated, options.timeout_settle) = (Some(Arc::new(endpoint)), false, None);
+    (options.attach, options.pool.isolated, options.pool.timeout_settle) =
+        (Some(Arc::new(endpoint)), false, None);
     change(&mut options);
-    let engine = PlaywrightEngine { options: Arc::new(options), ..engine };
+    let engine = PlaywrightEngine(EngineBase { options: Arc::new(options), ..engine.0 });
     let (launcher, ports, run) = (engine.launcher.clone(), engine.ports.clone(), engine.run.clone());
     Attached { engine: Arc::new(engine), launcher, ports, run }
 }
 
 /// The devtools engine, with other options if need be.
-fn with_devtools(data: &Path, endpoint: Endpoint, change: impl FnOnce(&mut DevtoolsOptions)) -> Attached {
+fn with_devtools(data: &Path, endpoint: Endpoint, change: impl FnOnce(&mut EngineOptions)) -> Attached {
     let engine: DevtoolsEngine = super::devtools::engine(data, NO_PROXY, |options| {
-        (options.attach, options.isolated) = (Some(Arc::new(endpoint)), false);
+        (options.attach, options.pool.isolated) = (Some(Arc::new(endpoint)), false);
         change(options);
     });
     let (launcher, ports, run) = (engine.launcher.clone(), engine.ports.clone(), engine.run.clone());

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Call, InstanceId, Nobody};
-use greenroom_engine::PlaywrightOptions;
+use greenroom_core::{Call, InstanceId, Nobody, settings::Cap};
+use greenroom_engine::EngineOptions;
 use greenroom_testkit::{PATIENCE, Site, Theirs, within};
 use serde_json::json;
 
@@ -131,7 +131,9 @@ async fn guests_come_and_go() {
     let site = Site::start().await;
     let theirs = Theirs::showing(&site.url("/title?t=home")).await;
     let data = data_folder();
-    let house = with_playwright(data.path(), at(theirs.url()), |options| options.own_node = true);
+    let house = with_playwright(data.path(), at(theirs.url()), |options| {
+        options.settings_mut().tools.r#unsafe = true
+    });
     let instance = house.engine.start(InstanceId(0)).await.unwrap();
     for round in 0..3 {
         let url = site.url(&format!("/title?t=round{round}"));
@@ -173,7 +175,7 @@ async fn isolated_guests_see_nothing() {
     theirs.evaluate(&before[0].id, "document.cookie = 'user=ann'").await;
     let data = data_folder();
     let house = with_playwright(data.path(), at(theirs.url()), |options| {
-        (options.isolated, options.slots) = (true, 2);
+        (options.pool.isolated, options.pool.slots) = (true, 2);
     });
     let mut guest = Guest::of(Adapter::Playwright, house, data).await;
     guest.sit().await;
@@ -195,16 +197,16 @@ async fn isolated_guests_see_nothing() {
 #[tokio::test]
 async fn what_would_change_the_browser_is_refused() {
     let (data, nowhere) = (data_folder(), at("http://127.0.0.1:1"));
-    type Change = fn(&mut PlaywrightOptions);
+    type Change = fn(&mut EngineOptions);
     let changes: [(&str, Change); 8] = [
-        ("`user_agent`", |options| options.user_agent = Some("x".to_owned())),
-        ("`ignore_https_errors`", |options| options.ignore_https_errors = true),
-        ("`allowed_origins`", |options| options.allowed_origins.push("http://x".to_owned())),
-        ("`blocked_origins`", |options| options.blocked_origins.push("http://x".to_owned())),
-        ("`init_script`", |options| options.init_scripts.push("/dev/null".into())),
-        ("`caps`", |options| options.caps.push("network".to_owned())),
-        ("`caps`", |options| options.caps.push("devtools".to_owned())),
-        ("`extension`", |options| options.extension = true),
+        ("`user_agent`", |options| options.pool.user_agent = Some("x".to_owned())),
+        ("`ignore_https_errors`", |options| options.pool.ignore_https_errors = true),
+        ("`allowed_origins`", |options| options.pool.allowed_origins.push("http://x".to_owned())),
+        ("`blocked_origins`", |options| options.pool.blocked_origins.push("http://x".to_owned())),
+        ("`init_script`", |options| options.pool.init_script.push("/dev/null".into())),
+        ("`caps`", |options| options.pool.caps.push(Cap::Network)),
+        ("`caps`", |options| options.pool.caps.push(Cap::Devtools)),
+        ("`extension`", |options| options.pool.extension = true),
     ];
     for (key, change) in changes {
         let house = with_playwright(data.path(), nowhere.clone(), change);
@@ -212,7 +214,7 @@ async fn what_would_change_the_browser_is_refused() {
         let all = format!("{} {}", refused.message, refused.hint.unwrap_or_default());
         assert!(all.contains(key), "{all}");
     }
-    let house = with_playwright(data.path(), nowhere, |options| options.slots = 2);
+    let house = with_playwright(data.path(), nowhere, |options| options.pool.slots = 2);
     assert!(house.engine.start(InstanceId(0)).await.err().unwrap().message.contains("one slot"));
 }
 

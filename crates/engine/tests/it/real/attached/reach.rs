@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use greenroom_core::{InstanceId, net::OwnPorts};
+use greenroom_core::{InstanceId, net::OwnPorts, settings::Cap};
 use greenroom_engine::{Endpoint, launcher::TAG};
 use greenroom_testkit::{
     Door, PATIENCE, Site, Theirs, eventually,
@@ -173,8 +173,7 @@ async fn headers_are_sent_and_stay_secret() {
 async fn the_engines_configuration_is_not_shown() {
     let theirs = Theirs::start().await;
     let data = data_folder();
-    let house =
-        with_playwright(data.path(), at(theirs.url()), |options| options.caps.push("config".to_owned()));
+    let house = with_playwright(data.path(), at(theirs.url()), |options| options.pool.caps.push(Cap::Config));
     let mut guest = Guest::of(Adapter::Playwright, house, data).await;
     guest.sit().await;
     let config = guest.try_call("browser_get_config", json!({})).await.unwrap();

@@ -1,6 +1,6 @@
 //! What the engine answers, and what the adapter finds in it.
 
-use greenroom_core::{Engine, record::Level};
+use greenroom_core::{Engine, record::Level, settings::Viewport};
 use greenroom_testkit::Site;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use super::{
 async fn tools_need_no_browser() {
     let (site, data) = (Site::start().await, data_folder());
     let engine =
-        engine(data.path(), site.port(), |options| options.executable_path = Some("/nowhere".into()));
+        engine(data.path(), site.port(), |options| options.pool.executable_path = Some("/nowhere".into()));
     let tools = engine.tools().await.unwrap().tools;
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     assert_eq!(
@@ -135,7 +135,7 @@ async fn console_lines_and_values() {
 /// further contexts too.
 #[tokio::test]
 async fn the_view() {
-    let room = Room::with(|options| options.viewport = (1000, 500)).await;
+    let room = Room::with(|options| options.pool.viewport_size = Viewport { width: 1000, height: 500 }).await;
     let mut sitter = room.sit().await;
     let listed = sitter.call("list_pages", json!({})).await;
     assert_eq!(text(&listed), "## Pages\n1: about:blank [selected]");
@@ -157,8 +157,8 @@ async fn the_view() {
 #[tokio::test]
 async fn settings_of_the_browser() {
     let room = Room::with(|options| {
-        options.user_agent = Some("greenroom-test".to_owned());
-        options.blocked_origins = vec!["http://localhost:*".to_owned()];
+        options.pool.user_agent = Some("greenroom-test".to_owned());
+        options.pool.blocked_origins = vec!["http://localhost:*".to_owned()];
     })
     .await;
     let mut sitter = room.sit().await;

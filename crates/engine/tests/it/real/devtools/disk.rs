@@ -3,12 +3,12 @@
 use std::fs;
 
 use greenroom_core::Lost;
-use greenroom_engine::browser::{Kind, Wanted};
+use greenroom_engine::browser::Kind;
 use greenroom_testkit::{PATIENCE, eventually, within};
 use serde_json::json;
 
 use super::Room;
-use crate::real::{DOWNLOADS_IN_A_LOOP, UNANNOUNCED_DOWNLOAD, text};
+use crate::real::{DOWNLOADS_IN_A_LOOP, UNANNOUNCED_DOWNLOAD, browser, text};
 
 const QUOTA: u64 = 8 << 20;
 
@@ -16,8 +16,8 @@ const BROWSERS: [Kind; 2] = [Kind::HeadlessShell, Kind::Chromium];
 
 async fn room(kind: Kind) -> Room {
     Room::with(|options| {
-        options.disk_bytes_max = QUOTA;
-        options.browser = Wanted::Only(kind);
+        options.settings_mut().sessions.disk_bytes_max = QUOTA;
+        options.pool.browser = browser(kind);
     })
     .await
 }

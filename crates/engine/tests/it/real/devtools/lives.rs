@@ -27,7 +27,7 @@ async fn until_lost(sitter: &Sitter) -> Lost {
 async fn with_one_slot() {
     let (site, data) = (Site::start().await, data_folder());
     let engine =
-        engine(data.path(), site.port(), |options| options.executable_path = Some("/nowhere".into()));
+        engine(data.path(), site.port(), |options| options.pool.executable_path = Some("/nowhere".into()));
     let error = engine.start(InstanceId(0)).await.err().unwrap();
     assert!(error.message.contains("/nowhere"), "{error}");
 
@@ -53,7 +53,7 @@ async fn with_one_slot() {
 /// Seats of one instance share nothing: each has its own browser, cookies and pages, and one that dies is alone in it.
 #[tokio::test]
 async fn seats_are_apart() {
-    let room = Room::with(|options| options.slots = 2).await;
+    let room = Room::with(|options| options.pool.slots = 2).await;
     let (mut one, mut other) = (room.sit().await, room.sit().await);
     one.navigate(&room.site.url("/canary?name=one")).await;
     other.navigate(&room.site.url("/show")).await;
@@ -178,8 +178,8 @@ async fn signs_of_life() {
 async fn a_kept_profile() {
     let profile = tempfile::tempdir().unwrap();
     let room = Room::with(|options| {
-        options.isolated = false;
-        options.user_data_dir = Some(profile.path().join("0"));
+        options.pool.isolated = false;
+        options.profile = Some(profile.path().join("0"));
     })
     .await;
     let mut sitter = room.sit().await;

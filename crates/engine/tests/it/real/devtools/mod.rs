@@ -10,9 +10,7 @@ mod quiet;
 use std::{path::Path, sync::Arc};
 
 use greenroom_core::{Call, Engine, Instance, InstanceId, Lost, Reply, Seat};
-use greenroom_engine::{
-    DevtoolsEngine, DevtoolsOptions, browser::Places, launcher::Launcher, ports::Ports, run_folder::RunFolder,
-};
+use greenroom_engine::{DevtoolsEngine, EngineOptions, browser::Places, run_folder::RunFolder};
 use greenroom_testkit::{PATIENCE, Site, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -30,7 +28,7 @@ pub struct Room {
 
 impl Room {
     /// An instance whose options were changed.
-    async fn with(change: impl FnOnce(&mut DevtoolsOptions)) -> Self {
+    async fn with(change: impl FnOnce(&mut EngineOptions)) -> Self {
         let (site, data) = (Site::start().await, data_folder());
         let engine = engine(data.path(), site.port(), change);
         let instance = engine.start(InstanceId(0)).await.unwrap();
@@ -107,17 +105,10 @@ pub fn uid(snapshot: &str, element: &str) -> String {
 }
 
 #[allow(clippy::disallowed_methods, reason = "a test takes the machine's own search path")]
-pub fn engine(data: &Path, proxy: u16, change: impl FnOnce(&mut DevtoolsOptions)) -> DevtoolsEngine {
+pub fn engine(data: &Path, proxy: u16, change: impl FnOnce(&mut EngineOptions)) -> DevtoolsEngine {
     let run = Arc::new(RunFolder::claim(data).unwrap());
     let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
-    let mut options = DevtoolsOptions::new(data.to_owned(), places);
+    let mut options = EngineOptions::new(data.to_owned(), places);
     change(&mut options);
-    DevtoolsEngine {
-        options: Arc::new(options),
-        launcher: Launcher::start(run.tag()).unwrap(),
-        ports: Ports::new(&run),
-        run,
-        proxy: ([127, 0, 0, 1], proxy).into(),
-        tools_changed: Arc::new(|_| {}),
-    }
+    DevtoolsEngine(super::base(options, run, proxy))
 }

@@ -48,7 +48,7 @@ async fn only_the_debugger() {
     fs::write(&node, script).unwrap();
     fs::set_permissions(&node, fs::Permissions::from_mode(0o755)).unwrap();
 
-    let room = Room::with(|options| options.node = Some(node)).await;
+    let room = Room::with(|options| options.settings_mut().node = Some(node)).await;
     let mut sitter = room.sit().await;
     sitter.navigate(&room.site.url("/title?t=quiet")).await;
     // The engine would look at the source maps that a page names, by itself where the page cannot.

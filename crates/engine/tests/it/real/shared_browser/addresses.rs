@@ -13,7 +13,8 @@ const SECRET: &str = "correct horse battery staple";
 #[tokio::test]
 async fn engines_open_pages_of_the_web_only() {
     for kind in BROWSERS {
-        let browser = SharedBrowser::start_with(kind, |options| options.own_node = true).await;
+        let browser =
+            SharedBrowser::start_with(kind, |options| options.settings_mut().tools.r#unsafe = true).await;
         let mut seat = browser.seat().await;
         let file = browser.data.path().join("secret.txt");
         fs::write(&file, SECRET).unwrap();

@@ -17,7 +17,9 @@ const QUOTA: u64 = 8 << 20;
 #[tokio::test]
 async fn downloads_in_a_loop_are_stopped() {
     for kind in BROWSERS {
-        let browser = SharedBrowser::start_with(kind, |options| options.disk_bytes_max = QUOTA).await;
+        let browser =
+            SharedBrowser::start_with(kind, |options| options.settings_mut().sessions.disk_bytes_max = QUOTA)
+                .await;
         // The engine keeps the downloads of all in the folder of whoever came first.
         let (mut neighbour, mut hostile) = (browser.seat().await, browser.seat().await);
         hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
@@ -53,7 +55,10 @@ async fn downloads_in_a_loop_are_stopped() {
 /// and goes on with everything else. Its neighbour is not refused.
 #[tokio::test]
 async fn tools_that_write_files_are_refused() {
-    let browser = SharedBrowser::start_with(BROWSERS[0], |options| options.disk_bytes_max = 1 << 20).await;
+    let browser = SharedBrowser::start_with(BROWSERS[0], |options| {
+        options.settings_mut().sessions.disk_bytes_max = 1 << 20
+    })
+    .await;
     let (mut neighbour, mut busy) = (browser.seat().await, browser.seat().await);
     for seat in [&mut neighbour, &mut busy] {
         seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=noise") })).await;
@@ -84,7 +89,9 @@ async fn tools_that_write_files_are_refused() {
 #[tokio::test]
 async fn a_download_without_end_is_stopped() {
     for kind in BROWSERS {
-        let browser = SharedBrowser::start_with(kind, |options| options.disk_bytes_max = QUOTA).await;
+        let browser =
+            SharedBrowser::start_with(kind, |options| options.settings_mut().sessions.disk_bytes_max = QUOTA)
+                .await;
         let mut hostile = browser.seat().await;
         hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
         let opens = "() => { const opened = open('/title?t=opened');
@@ -112,7 +119,8 @@ async fn a_download_without_end_is_stopped() {
 #[tokio::test]
 async fn unannounced_downloads_are_removed() {
     for (kind, own_node) in [(BROWSERS[0], false), (BROWSERS[1], false), (BROWSERS[0], true)] {
-        let browser = SharedBrowser::start_with(kind, |options| options.own_node = own_node).await;
+        let browser =
+            SharedBrowser::start_with(kind, |options| options.settings_mut().tools.r#unsafe = own_node).await;
         let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
         download(&browser, &mut neighbour).await;
         hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;

@@ -11,15 +11,12 @@ mod sizes;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use greenroom_core::{Call, Engine, Instance, InstanceId, Reply, Seat};
-use greenroom_engine::{
-    PlaywrightEngine,
-    browser::{Kind, Wanted},
-};
+use greenroom_engine::{EngineBase, PlaywrightEngine, browser::Kind};
 use greenroom_testkit::{PATIENCE, Site, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{GRACE, Worker, data_folder, engine, text};
+use super::{GRACE, Worker, browser, data_folder, engine, text};
 
 /// Both browsers that greenroom starts here.
 const BROWSERS: [Kind; 2] = [Kind::HeadlessShell, Kind::Chromium];
@@ -36,13 +33,13 @@ impl SharedBrowser {
         Self::start_with(kind, |_| {}).await
     }
 
-    async fn start_with(kind: Kind, set: impl FnOnce(&mut greenroom_engine::PlaywrightOptions)) -> Self {
+    async fn start_with(kind: Kind, set: impl FnOnce(&mut greenroom_engine::EngineOptions)) -> Self {
         let (site, data) = (Site::start().await, data_folder());
         let engine = engine(data.path(), site.port(), &[]);
         let mut options = (*engine.options).clone();
-        options.browser = Wanted::Only(kind).into();
+        options.pool.browser = browser(kind);
         set(&mut options);
-        let engine = PlaywrightEngine { options: Arc::new(options), ..engine };
+        let engine = PlaywrightEngine(EngineBase { options: Arc::new(options), ..engine.0 });
         let instance = engine.start(InstanceId(0)).await.unwrap();
         Self { site, instance, data }
     }

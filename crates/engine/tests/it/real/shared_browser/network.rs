@@ -1,5 +1,6 @@
 //! What a page can make the engine keep of its requests. One Node serves all seats of a browser.
 
+use greenroom_core::settings::Cap;
 use greenroom_testkit::eventually;
 use serde_json::json;
 
@@ -43,8 +44,7 @@ async fn long_addresses() {
 /// listed again.
 #[tokio::test]
 async fn requests_without_end() {
-    let network =
-        |options: &mut greenroom_engine::PlaywrightOptions| options.caps = vec!["network".to_owned()];
+    let network = |options: &mut greenroom_engine::EngineOptions| options.pool.caps = vec![Cap::Network];
     let browser = SharedBrowser::start_with(Kind::HeadlessShell, network).await;
     let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
     let page = browser.site.url("/title?t=page");

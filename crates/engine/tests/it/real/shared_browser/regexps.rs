@@ -1,5 +1,6 @@
 //! Regular expressions that backtrack without end, in the engine's process that serves all seats.
 
+use greenroom_core::settings::Cap;
 use serde_json::json;
 
 use super::{Kind, SharedBrowser, text};
@@ -9,7 +10,7 @@ use super::{Kind, SharedBrowser, text};
 #[tokio::test]
 async fn an_endless_expression_costs_its_call() {
     let browser =
-        SharedBrowser::start_with(Kind::HeadlessShell, |options| options.caps = vec!["network".to_owned()])
+        SharedBrowser::start_with(Kind::HeadlessShell, |options| options.pool.caps = vec![Cap::Network])
             .await;
     let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
     let many = "a".repeat(60);

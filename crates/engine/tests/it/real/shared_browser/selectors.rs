@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use greenroom_core::{Call, Reply, raw::parse};
+use greenroom_core::{Call, Reply, raw::parse, settings::Cap};
 use greenroom_testkit::{OddJson, PATIENCE, within};
 use serde_json::json;
 
@@ -122,8 +122,8 @@ async fn raw_call(seat: &mut SharedSeat, tool: &str, params: &str) -> Reply {
 #[tokio::test]
 async fn with_playwright() {
     let browser = SharedBrowser::start_with(Kind::HeadlessShell, |options| {
-        options.caps = ["testing", "devtools", "vision"].map(str::to_owned).into();
-        options.timeout_action = Some(Duration::from_millis(50));
+        options.pool.caps = vec![Cap::Testing, Cap::Devtools, Cap::Vision];
+        options.pool.timeout_action = Some(Duration::from_millis(50));
     })
     .await;
     let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);

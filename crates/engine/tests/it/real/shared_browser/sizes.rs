@@ -94,7 +94,8 @@ async fn tabs_and_titles_are_bounded() {
 /// it can be had. A long page of text is no such picture, and one that is too long for any picture is refused at once.
 #[tokio::test]
 async fn long_pictures() {
-    let patient = |options: &mut greenroom_engine::PlaywrightOptions| options.timeout_action = Some(PATIENCE);
+    let patient =
+        |options: &mut greenroom_engine::EngineOptions| options.pool.timeout_action = Some(PATIENCE);
     let browser = SharedBrowser::start_with(Kind::HeadlessShell, patient).await;
     let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
     for seat in [&mut hostile, &mut neighbour] {

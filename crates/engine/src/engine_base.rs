@@ -1,0 +1,148 @@
+//! What every engine is made with, whatever it is: its settings, and what it starts processes and reaches browsers with.
+//!
+//! Adapters read settings here by the names that they have in the table of settings, so that a new one is used without being
+//! handed on.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use greenroom_core::{
+    StartError,
+    settings::{Pool, Settings},
+};
+use tokio::sync::oneshot;
+
+use crate::{
+    browser::{self, Places, Wanted},
+    chromium::{ChromiumSpec, OwnContext},
+    endpoint::Endpoint,
+    install::Package,
+    launcher::{Launcher, Spec},
+    node,
+    ports::Ports,
+    process::{Listen, Pipes, Process},
+    run_folder::RunFolder,
+    seat_folder::SeatFolder,
+    tool_list::ToolsChanged,
+};
+
+/// What an engine of one pool, instance or attached browser is configured with.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// All settings, for those that are not a pool's.
+    pub settings: Arc<Settings>,
+    /// The settings of its pool or instance.
+    pub pool: Pool,
+    /// Where browsers and Node are looked for.
+    pub places: Places,
+    /// The running browser that is attached to. greenroom then starts none, and what belongs to a start has no meaning.
+    pub attach: Option<Arc<Endpoint>>,
+    /// This instance's profile, which stays. Needed where sessions are not isolated and greenroom starts the browser.
+    pub profile: Option<PathBuf>,
+}
+
+impl EngineOptions {
+    /// What an instance with one slot and nothing configured has: an isolated, headless Chromium.
+    pub fn new(data_folder: PathBuf, places: Places) -> Self {
+        let settings = Arc::new(Settings::defaults(data_folder));
+        let pool = Pool { slots: 1, ..settings.pool.clone() };
+        Self { settings, pool, places, attach: None, profile: None }
+    }
+
+    /// To change settings for this engine alone.
+    pub fn settings_mut(&mut self) -> &mut Settings {
+        Arc::make_mut(&mut self.settings)
+    }
+
+    /// Whether seats share a context with whoever the browser belongs to, and keep to tabs of their own there.
+    pub(crate) fn has_own_tabs(&self) -> bool {
+        self.attach.is_some() && !self.pool.isolated
+    }
+
+    /// Whether the engine starts, or finds, the browser itself. greenroom then does not see into it.
+    pub(crate) fn engine_starts_browser(&self) -> bool {
+        !self.pool.has_chromium()
+    }
+
+    /// How much disk space the files of a seat may take, and what pages store in a profile on disk.
+    pub(crate) fn disk_bytes_max(&self) -> u64 {
+        self.settings.sessions.disk_bytes_max
+    }
+
+    /// `node cli.js` of a pinned engine.
+    pub(crate) fn node(&self, package: &Package) -> Result<Spec, StartError> {
+        let cli = package.locate(&self.settings.data_dir)?.cli;
+        let node = node::locate(self.settings.node.as_deref(), &self.places.search_path)?;
+        Ok(node::run(node, cli))
+    }
+
+    /// The context that a browser has by itself.
+    pub(crate) fn own_context(&self) -> Result<OwnContext, StartError> {
+        if !self.pool.isolated && self.profile.is_none() {
+            return Err(StartError::new("a browser whose profile is kept needs a folder for it")
+                .hint("set `user_data_dir`, or `isolated` to true"));
+        }
+        Ok(OwnContext {
+            profile: self.profile.clone().filter(|_| !self.pool.isolated),
+            user_agent: self.pool.user_agent.clone(),
+            ignore_certificate_errors: self.pool.ignore_https_errors,
+        })
+    }
+}
+
+/// All that an engine needs to start instances. Cheap to clone.
+#[derive(Clone)]
+pub struct EngineBase {
+    pub options: Arc<EngineOptions>,
+    pub launcher: Launcher,
+    pub run: Arc<RunFolder>,
+    pub ports: Ports,
+    /// The egress proxy that every browser goes through.
+    pub proxy: SocketAddr,
+    pub tools_changed: ToolsChanged,
+}
+
+impl EngineBase {
+    /// The Chromium that greenroom starts, with its own context where sessions use that.
+    pub(crate) fn chromium(&self, own: Option<OwnContext>) -> Result<ChromiumSpec, StartError> {
+        let EngineOptions { pool, places, .. } = &*self.options;
+        let explicit = pool.executable_path.as_deref();
+        Ok(ChromiumSpec {
+            browser: browser::find(places, pool.headless, Wanted::from(pool.browser), explicit)?,
+            headless: pool.headless,
+            no_sandbox: pool.no_sandbox,
+            window: (pool.viewport_size.width, pool.viewport_size.height),
+            proxy: self.proxy,
+            own,
+            args: pool.browser_args.clone(),
+            storage_bytes_max: self.options.disk_bytes_max(),
+        })
+    }
+
+    /// Starts Node with pipes. The last one is told the line by which it says that it is ready.
+    pub(crate) async fn start_node(
+        &self,
+        name: &'static str,
+        spec: Spec,
+        listen: Listen,
+    ) -> Result<(Process, Pipes, oneshot::Receiver<String>), StartError> {
+        let node = spec.program.clone();
+        let (process, pipes, ready) = Process::start(&self.launcher, name, spec.pipes(), listen)
+            .await
+            .map_err(|error| StartError::new(format!("cannot start Node: {error}: `{}`", node.display())))?;
+        let pipes = pipes.ok_or_else(|| StartError::new("Node has no pipes"))?;
+        Ok((process, pipes, ready))
+    }
+
+    /// A folder for a seat.
+    pub(crate) fn seat_folder(&self) -> Result<SeatFolder, StartError> {
+        SeatFolder::make(&self.run, self.options.pool.output_dir.as_deref())
+    }
+
+    /// Brings the browser that is attached to back, if its operator said how.
+    pub(crate) async fn revive(&self) -> Result<bool, StartError> {
+        match &self.options.attach {
+            Some(endpoint) => endpoint.revive(&self.launcher, &self.run).await,
+            None => Ok(false),
+        }
+    }
+}
