@@ -15,6 +15,7 @@ use crate::{
     browser::{Browser, Kind, version},
     chromium_log,
     launcher::{Launcher, Spec},
+    overload::machine_memory,
     ports::{PortGuard, Ports},
     priority::lower_pages,
     process::{Listen, Process},
@@ -115,6 +116,8 @@ pub struct ChromiumSpec {
     pub args: Vec<String>,
     /// How much pages may store in the profile. By itself a browser lets them have 80 % of the disk, and one site 60 %.
     pub storage_bytes_max: u64,
+    /// How much memory all its processes may take. `None` for half of what the machine has.
+    pub memory_bytes_max: Option<u64>,
     /// What is the browser's own because an engine sets it only for contexts that it makes.
     pub own: Option<OwnContext>,
 }
@@ -134,6 +137,7 @@ pub struct Chromium {
     /// The WebSocket address of its debugger.
     pub endpoint: String,
     profile: Profile,
+    memory_bytes_max: u64,
     _port: PortGuard,
 }
 
@@ -185,7 +189,8 @@ impl Chromium {
         match held {
             Ok(port) => {
                 version::warn_if_old(&endpoint, &spec.browser.path).await;
-                Ok(Self { process, endpoint, profile, _port: port })
+                let memory_bytes_max = spec.memory_bytes_max.unwrap_or_else(half_of_the_memory);
+                Ok(Self { process, endpoint, profile, memory_bytes_max, _port: port })
             }
             Err(error) => {
                 process.stop(Duration::ZERO).await;
@@ -196,6 +201,11 @@ impl Chromium {
 
     pub fn process(&self) -> &Process {
         &self.process
+    }
+
+    /// How much memory all its processes may take.
+    pub(crate) fn memory_bytes_max(&self) -> u64 {
+        self.memory_bytes_max
     }
 
     /// Ends the browser and removes its profile, if that is not to stay.
@@ -275,6 +285,12 @@ fn add(command: &mut Spec, arg: &str) {
     }
 }
 
+/// Beside a browser with this much there is room for greenroom, the engine and other programs. Without a figure there is no
+/// limit: none would be right.
+fn half_of_the_memory() -> u64 {
+    machine_memory().map_or(u64::MAX, |all| all / 2)
+}
+
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -324,9 +340,18 @@ mod tests {
             let browser = Browser { path: "/b".into(), kind: Kind::Chromium };
             let (window, proxy) = ((800, 600), SocketAddr::from(([127, 0, 0, 1], 1)));
             let (headless, no_sandbox, args) = (true, Some(false), Vec::new());
-            let storage_bytes_max = 7;
-            let spec =
-                ChromiumSpec { browser, headless, no_sandbox, window, proxy, args, storage_bytes_max, own };
+            let (storage_bytes_max, memory_bytes_max) = (7, None);
+            let spec = ChromiumSpec {
+                browser,
+                headless,
+                no_sandbox,
+                window,
+                proxy,
+                args,
+                storage_bytes_max,
+                memory_bytes_max,
+                own,
+            };
             let args = command(&spec, Path::new("/p")).args;
             args.iter().any(|arg| arg.to_string_lossy().contains("StorageQuotaSettings:PoolSizeBytes/7"))
         };

@@ -154,6 +154,14 @@ impl Driven {
         }
     }
 
+    /// How much memory all its processes may take. One that is not ours may take what it wants.
+    pub(crate) fn memory_bytes_max(&self) -> u64 {
+        match &self.browser {
+            Browser::Ours(chromium) => chromium.memory_bytes_max(),
+            Browser::Attached { .. } => u64::MAX,
+        }
+    }
+
     /// Ends it, if it is ours.
     pub(crate) async fn stop(&self, grace: Duration) {
         if let Browser::Ours(chromium) = &self.browser {

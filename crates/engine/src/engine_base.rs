@@ -115,6 +115,7 @@ impl EngineBase {
             own,
             args: pool.browser_args.clone(),
             storage_bytes_max: self.options.disk_bytes_max(),
+            memory_bytes_max: self.options.settings.sessions.memory_bytes_max,
         })
     }
 

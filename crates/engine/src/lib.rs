@@ -31,6 +31,7 @@ mod loss;
 pub mod node;
 mod observed_browser;
 mod observer;
+mod overload;
 mod own_tabs;
 mod page_url;
 pub mod playwright;

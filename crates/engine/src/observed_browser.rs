@@ -10,6 +10,7 @@ use crate::{
     driven::{Driven, EXIT},
     loss::Loss,
     observer::Observer,
+    overload,
     process::Process,
     unanswered::Unanswered,
     vital_processes::VitalProcesses,
@@ -17,7 +18,7 @@ use crate::{
 
 pub(crate) struct ObservedBrowser {
     shared: Arc<Shared>,
-    /// Waits for the end of the browser.
+    /// Waits for the end of the browser, and ends pages that freeze or fill it.
     _watcher: JoinSet<()>,
 }
 
@@ -53,6 +54,8 @@ impl ObservedBrowser {
             }
             watched.loss.declare(lost);
         });
+        let watched = shared.clone();
+        watcher.spawn(async move { overload::watch(&watched.driven, &watched.observer).await });
         Self { shared, _watcher: watcher }
     }
 

@@ -10,7 +10,7 @@
 
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 
-use crate::process_tree::{Descendant, below};
+use crate::process_tree::{Descendant, ZYGOTE, below};
 
 /// How much lower pages run: Chromium's own value for pages in the background. Beside a busy page the browser gets three times
 /// the time that one of the page's threads gets, and beside other programs a page still gets on.
@@ -37,7 +37,7 @@ pub(crate) fn lower_pages(browser: u32) {
 
 /// The other zygote, without a sandbox, forks the GPU process.
 fn forks_renderers(process: &Descendant) -> bool {
-    process.has("--type=zygote") && !process.has("--no-zygote-sandbox")
+    process.has(ZYGOTE) && !process.has("--no-zygote-sandbox")
 }
 
 fn lower(pid: u32) -> rustix::io::Result<()> {

@@ -1,12 +1,15 @@
 //! The processes below a browser, as `/proc` shows them: which of Chromium's helpers is which.
 //!
-//! Read by those who lower the priority of renderers and who watch the processes that a browser needs. Where `/proc` does not say, there
-//! are none, and whoever asks says so in the log.
+//! Read by those who lower the priority of renderers, who watch the processes that a browser needs, and who end pages that use
+//! too much. Where `/proc` does not say, there are none, and whoever asks says so in the log.
 
 use std::{collections::HashSet, fs};
 
 /// No browser has more processes below it than this; a list that is longer is not read to its end.
 const PROCESSES_MAX: usize = 4_096;
+
+/// By this argument Chromium names the process that forks its renderers.
+pub(crate) const ZYGOTE: &str = "--type=zygote";
 
 /// A process below another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +34,24 @@ pub(crate) fn below(pid: u32) -> Vec<Descendant> {
             if found.len() < PROCESSES_MAX && seen.insert(child) {
                 found.push(Descendant { pid: child, command: command(child) });
                 parents.push(child);
+            }
+        }
+    }
+    found
+}
+
+/// The processes of a browser: those that it started, and those that its zygotes forked. Cheaper than [`below`], since only
+/// zygotes are asked for theirs; no other helper of Chromium's starts any.
+pub(crate) fn helpers(browser: u32) -> Vec<Descendant> {
+    let (mut found, mut seen, mut parents) = (Vec::new(), HashSet::new(), vec![browser]);
+    while let Some(parent) = parents.pop() {
+        for child in children(parent) {
+            if found.len() < PROCESSES_MAX && seen.insert(child) {
+                let child = Descendant { pid: child, command: command(child) };
+                if child.has(ZYGOTE) {
+                    parents.push(child.pid);
+                }
+                found.push(child);
             }
         }
     }

@@ -18,12 +18,11 @@ use tokio::{
 use crate::{
     driven::Driven,
     observer::Observer,
-    process_tree::{below, direct},
+    process_tree::{ZYGOTE, below, direct},
 };
 
-/// By these arguments Chromium names the processes.
+/// By this argument Chromium names the process.
 const NETWORK_SERVICE: &str = "--utility-sub-type=network.mojom.NetworkService";
-const ZYGOTE: &str = "--type=zygote";
 
 /// How long after such a process a browser may end that takes it along. One that is killed is gone within milliseconds, one
 /// that closes by itself within some tenths of a second.

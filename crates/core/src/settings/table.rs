@@ -84,6 +84,11 @@ settings! {
         /// they are recorded, do not count. Pages may store as much again in a temporary profile. A profile that stays has
         /// the browser's own quota.
         "sessions.disk_bytes_max" disk_bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
+        /// How much memory a Chromium that greenroom started may take, with all pages of its sessions. Over it the page that
+        /// takes most is ended: it loses its tab, and the other tabs and sessions go on. `auto` is half of the machine's, or
+        /// of the container's.
+        "sessions.memory_bytes_max" memory_bytes_max: Option<u64> = None
+            => Or("auto", Bytes(1 << 28..=1 << 50)), Guarded;
     }
 
     /// What is kept of every call, and for how long.

@@ -15,7 +15,7 @@ use std::{
     collections::BTreeSet,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -74,10 +74,14 @@ pub(crate) struct Watched {
     pub(crate) crashes: watch::Receiver<Crashes>,
 }
 
+/// Why greenroom ends a page's renderer just now, if it does. The browser says only that it was killed.
+type WhyKilled = Arc<Mutex<Option<Arc<str>>>>;
+
 /// A handle to the observer's task, which ends with it.
 pub(crate) struct Observer {
     client: Client,
     commands: mpsc::Sender<Command>,
+    why_killed: WhyKilled,
     next: AtomicU64,
     _task: JoinSet<()>,
 }
@@ -134,8 +138,9 @@ impl Observer {
             .map_err(failed)?;
         let (commands, queue) = mpsc::channel(COMMANDS);
         let mut task = JoinSet::new();
-        task.spawn(Task::new(client.clone(), events).run(queue));
-        Ok(Self { client, commands, next: AtomicU64::new(0), _task: task })
+        let why_killed = WhyKilled::default();
+        task.spawn(Task::new(client.clone(), events, why_killed.clone()).run(queue));
+        Ok(Self { client, commands, why_killed, next: AtomicU64::new(0), _task: task })
     }
 
     /// The debugger's port, if the browser is on this machine.
@@ -161,6 +166,11 @@ impl Observer {
     /// Asks the browser for a sign of life, beside whatever the observer itself waits for.
     pub(crate) async fn ping(&self) -> Result<(), greenroom_cdp::Error> {
         self.client.call("Browser.getVersion", &json!({})).await.map(|_| ())
+    }
+
+    /// From now on, tabs whose renderers were killed were ended by greenroom, for this reason; or else by nobody knows whom.
+    pub(crate) fn tell_why_killed(&self, why: Option<Arc<str>>) {
+        *self.why_killed.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
     /// Resolves when nothing is observed any more: the browser is gone, or does not answer.

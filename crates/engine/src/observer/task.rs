@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, PoisonError},
 };
 
 use greenroom_cdp::{Client, Event, Events};
@@ -16,7 +16,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Contexts, Scope, Watched, crashes::Crashes};
+use super::{Contexts, Scope, Watched, WhyKilled, crashes::Crashes};
 use crate::downloads::{Downloads, Order};
 
 pub(super) enum Command {
@@ -31,6 +31,9 @@ pub(super) enum Command {
     /// Counts the downloads of the browser, all of which are one seat's.
     Count(Arc<Downloads>),
 }
+
+/// How a browser calls the crash of a page whose renderer got a signal to end.
+const KILLED: &str = "killed";
 
 /// What asking the browser came to.
 enum Synced {
@@ -57,6 +60,7 @@ pub(super) struct Task {
     own: HashMap<String, u64>,
     followed: HashMap<Scope, Followed>,
     downloads: Option<Arc<Downloads>>,
+    why_killed: WhyKilled,
     /// Refusals of files, and ends of downloads, that the browser has not answered yet.
     refusals: JoinSet<()>,
 }
@@ -96,7 +100,7 @@ struct AllTargets {
 }
 
 impl Task {
-    pub(super) fn new(client: Client, events: Events) -> Self {
+    pub(super) fn new(client: Client, events: Events, why_killed: WhyKilled) -> Self {
         Self {
             client,
             events,
@@ -104,6 +108,7 @@ impl Task {
             own: HashMap::new(),
             followed: HashMap::new(),
             downloads: None,
+            why_killed,
             refusals: JoinSet::new(),
         }
     }
@@ -341,6 +346,9 @@ impl Task {
 
     fn crashed(&mut self, id: &str, status: &str) {
         let Some(page) = self.pages.get(id) else { return };
+        let why = self.why_killed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let why = why.filter(|_| status == KILLED);
+        let status = why.as_deref().unwrap_or(status);
         for scope in self.scopes(id, page).into_iter().flatten() {
             if let Some(followed) = self.followed.get(&scope) {
                 followed.crashes.send_modify(|crashes| crashes.add(id, &page.url, status, Instant::now()));

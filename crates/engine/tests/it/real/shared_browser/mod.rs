@@ -4,6 +4,7 @@ mod addresses;
 mod clipboard;
 mod disk;
 mod network;
+mod overload;
 mod regexps;
 mod selectors;
 mod sizes;

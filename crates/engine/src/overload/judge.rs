@@ -1,0 +1,320 @@
+//! Decides which renderer of a browser is to end, from what the browser's processes use. Pure: it knows neither processes nor
+//! clocks.
+//!
+//! A page keeps its browser busy by messages, which one thread of its renderer carries. So that thread's processor time tells
+//! who does it; a page whose scripts alone are busy costs itself only, and is left alone. What the browser keeps for its pages
+//! (blobs, say) is in the browser's own memory; while that grows, the growth is put down to whoever uses new memory meanwhile: a
+//! page has to make what it sends.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::usage::{ProcessId, Renderer, Usage};
+
+/// What is older does not count.
+const WITHIN: Duration = Duration::from_secs(8);
+
+/// So much work may a page make a browser do within [`WITHIN`] while the browser owes an answer. One that is well answers within
+/// some milliseconds of work, whatever its pages do.
+const WORK_MAX: Duration = Duration::from_secs(1);
+
+/// A message may make work some time after it was sent.
+const SENT_WITHIN: Duration = Duration::from_millis(1_500);
+
+/// How much work of the browser's between two looks the sending of messages within [`SENT_WITHIN`] explains at most. Of the
+/// pages that keep a browser busy, one that opens frames with addresses of 2 MB makes most work for its sending: 15 times as
+/// much, of which three looks take note. A page that loads while the browser is busy for another reason, such as a large
+/// picture, stops sending as soon as it gets no answers, so this explains less than [`WORK_MAX`] of it.
+const WORK_PER_SENDING: u32 = 5;
+
+/// How long nothing more is ended. The browser first has to clean up after a page, and to give its memory back.
+const PAUSE: Duration = Duration::from_secs(3);
+
+/// A page that takes less than this part of the memory that a browser may take is not ended: that would help nobody.
+const MEMORY_PART_MIN: u64 = 8;
+
+const KEPT_BUSY: &str = "greenroom ended it: it kept the whole browser too busy to answer";
+const TOOK_MEMORY: &str = "greenroom ended it: it took too much memory (sessions.memory_bytes_max)";
+
+/// A renderer that is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) process: ProcessId,
+    /// For the agent whose tab it is.
+    pub(super) why: &'static str,
+}
+
+pub(super) struct Judge {
+    /// How much memory all processes of the browser may take.
+    memory_max: u64,
+    /// What the browser worked since the last look without giving the answer that it owed.
+    owed: Duration,
+    /// What of such work is put down to which renderer, look by look, within [`WITHIN`].
+    work: VecDeque<(Instant, HashMap<ProcessId, Duration>)>,
+    /// What the renderers had used at each look within [`SENT_WITHIN`], oldest first.
+    looks: VecDeque<(Instant, HashMap<ProcessId, Renderer>)>,
+    now: Usage,
+    /// How much of the browser's own memory is put down to each renderer.
+    kept: HashMap<ProcessId, u64>,
+    pause_until: Option<Instant>,
+    /// Whether it was said that there is too much memory in use, and nobody to end for it.
+    has_warned: bool,
+}
+
+impl Judge {
+    pub(super) fn new(memory_max: u64) -> Self {
+        Self {
+            memory_max,
+            owed: Duration::ZERO,
+            work: VecDeque::new(),
+            looks: VecDeque::new(),
+            now: Usage::default(),
+            kept: HashMap::new(),
+            pause_until: None,
+            has_warned: false,
+        }
+    }
+
+    /// The browser did so much work without giving the answer that it owed.
+    pub(super) fn waited(&mut self, work: Duration) {
+        self.owed += work;
+    }
+
+    /// Nobody looked for a while: what was measured says nothing.
+    pub(super) fn forget(&mut self) {
+        self.owed = Duration::ZERO;
+        self.work.clear();
+        self.looks.clear();
+    }
+
+    /// Takes note of what the processes use now.
+    pub(super) fn saw(&mut self, now: Instant, usage: Usage) {
+        while self.work.front().is_some_and(|(at, _)| now.duration_since(*at) > WITHIN) {
+            self.work.pop_front();
+        }
+        // The newest of the old ones is where the time that counts begins.
+        while self.looks.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= SENT_WITHIN) {
+            self.looks.pop_front();
+        }
+        self.put_down_work(now, &usage);
+        self.put_down_memory(&usage);
+        let renderers = usage.renderers.iter().map(|renderer| (renderer.process, *renderer)).collect();
+        self.looks.push_back((now, renderers));
+        self.now = usage;
+    }
+
+    /// Puts the browser's work down to those who sent messages, as far as these explain it.
+    fn put_down_work(&mut self, now: Instant, usage: &Usage) {
+        let owed = std::mem::take(&mut self.owed);
+        let Some((_, before)) = self.looks.front().filter(|_| !owed.is_zero()) else { return };
+        let sent = |renderer: &Renderer| {
+            let before = before.get(&renderer.process).map_or(Duration::ZERO, |before| before.messages);
+            renderer.messages.saturating_sub(before)
+        };
+        let all: Duration = usage.renderers.iter().map(sent).sum();
+        let work = |renderer: &Renderer| {
+            let part = Duration::from_micros(part(micros(owed), micros(sent(renderer)), micros(all)));
+            (renderer.process, part.min(sent(renderer) * WORK_PER_SENDING))
+        };
+        self.work.push_back((now, usage.renderers.iter().map(work).collect()));
+    }
+
+    /// Puts what the browser's own memory has grown by down to those who used new memory meanwhile.
+    fn put_down_memory(&mut self, usage: &Usage) {
+        self.kept.retain(|process, _| usage.renderers.iter().any(|there| there.process == *process));
+        let Some((_, before)) = self.looks.front() else { return };
+        let (old, new) = (self.now.other_memory, usage.other_memory);
+        if new <= old {
+            for kept in self.kept.values_mut() {
+                *kept = part(*kept, new, old);
+            }
+            return;
+        }
+        let made = |renderer: &Renderer| {
+            let before = before.get(&renderer.process).map_or(0, |before| before.touched);
+            renderer.touched.saturating_sub(before)
+        };
+        let all: u64 = usage.renderers.iter().map(made).sum();
+        for renderer in &usage.renderers {
+            let kept = part(new - old, made(renderer), all).min(made(renderer));
+            *self.kept.entry(renderer.process).or_default() += kept;
+        }
+    }
+
+    /// Which renderer is to end now, if one is.
+    pub(super) fn verdict(&mut self, now: Instant) -> Option<Verdict> {
+        if self.pause_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        let verdict = self.keeps_busy().or_else(|| self.takes_memory())?;
+        self.pause_until = Some(now + PAUSE);
+        self.forget();
+        Some(verdict)
+    }
+
+    fn keeps_busy(&self) -> Option<Verdict> {
+        let work = |process: &ProcessId| -> Duration {
+            self.work.iter().filter_map(|(_, work)| work.get(process)).sum()
+        };
+        let processes = self.now.renderers.iter().map(|renderer| renderer.process);
+        let (most, process) =
+            processes.map(|process| (work(&process), process)).max_by_key(|(work, _)| *work)?;
+        (most >= WORK_MAX).then_some(Verdict { process, why: KEPT_BUSY })
+    }
+
+    fn takes_memory(&mut self) -> Option<Verdict> {
+        let taken = |renderer: &Renderer| {
+            renderer.memory + self.kept.get(&renderer.process).copied().unwrap_or_default()
+        };
+        let of_renderers: u64 = self.now.renderers.iter().map(|renderer| renderer.memory).sum();
+        let all = of_renderers + self.now.other_memory;
+        if all <= self.memory_max {
+            self.has_warned = false;
+            return None;
+        }
+        let most = self.now.renderers.iter().map(|renderer| (taken(renderer), renderer.process));
+        let most = most.max_by_key(|(taken, _)| *taken);
+        if let Some((_, process)) = most.filter(|(taken, _)| *taken >= self.memory_max / MEMORY_PART_MIN) {
+            return Some(Verdict { process, why: TOOK_MEMORY });
+        }
+        if !self.has_warned {
+            tracing::warn!(
+                bytes = all,
+                max = self.memory_max,
+                "a browser takes too much memory, and no page much of it"
+            );
+        }
+        self.has_warned = true;
+        None
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// So many parts of so many.
+fn part(whole: u64, parts: u64, of: u64) -> u64 {
+    let part = u128::from(whole) * u128::from(parts) / u128::from(of.max(1));
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const HALF: Duration = Duration::from_millis(500);
+
+    fn process(pid: u32) -> ProcessId {
+        ProcessId { pid, started: 1 }
+    }
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// Renderers with what they used: for messages, in milliseconds, or, in MiB, of new memory; their memory in MiB; the
+    /// browser's memory in MiB.
+    fn usage(renderers: &[(u32, u64, u64)], other_memory: u64) -> Usage {
+        let renderer = |&(pid, used, memory): &(u32, u64, u64)| Renderer {
+            process: process(pid),
+            messages: ms(used),
+            memory: memory * MIB,
+            touched: used * MIB,
+        };
+        Usage { renderers: renderers.iter().map(renderer).collect(), other_memory: other_memory * MIB }
+    }
+
+    /// Of a browser that works and does not answer, the renderer that sent most meanwhile ends: not one that sent more long
+    /// ago, not another when none sent much, and no second one before the browser had time to clean up.
+    #[test]
+    fn who_keeps_a_browser_busy() {
+        let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+        let seen = |look: u64| usage(&[(1, 900, 10), (2, 60 * look, 10), (3, 2 * look, 10)], 10);
+        let mut ended = Vec::new();
+        for look in 0..8 {
+            let now = start + HALF * u32::try_from(look).unwrap();
+            judge.waited(ms(400));
+            judge.saw(now, seen(look));
+            ended.extend(judge.verdict(now).map(|verdict| (look, verdict)));
+        }
+        assert_eq!(ended, [(3, Verdict { process: process(2), why: KEPT_BUSY })]);
+        // The page is gone; the browser cleans up, and the others do what they did.
+        for look in 8..40 {
+            let now = start + HALF * u32::try_from(look).unwrap();
+            judge.waited(ms(500));
+            judge.saw(now, usage(&[(1, 900, 10), (3, 2 * look, 10)], 10));
+            assert_eq!(judge.verdict(now), None, "look {look}");
+        }
+    }
+
+    /// A browser that answers late without working (stopped, or waiting for a processor) costs no page, nor does one that works
+    /// and answers, nor one that was too busy for a moment, however much its pages send.
+    #[test]
+    fn innocent_pages() {
+        for (work, every) in [(0, 1), (80, 1), (900, 17)] {
+            let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+            for look in 0..60 {
+                let now = start + HALF * u32::try_from(look).unwrap();
+                if look % every == 0 {
+                    judge.waited(ms(work));
+                }
+                judge.saw(now, usage(&[(1, 200 * look, 10), (2, 300 * look, 10)], 10));
+                assert_eq!(judge.verdict(now), None, "{work} ms of work, look {look}");
+            }
+        }
+    }
+
+    /// What was measured before nobody looked for a while is forgotten.
+    #[test]
+    fn a_gap() {
+        let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+        judge.saw(start, usage(&[(1, 0, 10)], 10));
+        judge.waited(ms(5_000));
+        judge.forget();
+        judge.saw(start + HALF, usage(&[(1, 5_000, 10)], 10));
+        assert_eq!(judge.verdict(start + HALF), None);
+    }
+
+    /// Too much memory ends the page that takes most: in its own process, or in the browser's by what it made while that grew.
+    #[test]
+    fn who_takes_the_memory() {
+        let why = TOOK_MEMORY;
+        for (large, end) in [
+            // The page's own.
+            (usage(&[(1, 10, 100), (2, 10, 900), (3, 400, 10)], 90), Some(2)),
+            // The browser's, for a page that is small itself.
+            (usage(&[(1, 12, 200), (2, 10, 50), (3, 900, 10)], 800), Some(3)),
+            // Within the limit.
+            (usage(&[(1, 10, 100), (2, 10, 400), (3, 400, 10)], 400), None),
+        ] {
+            let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+            judge.saw(start, usage(&[(1, 10, 10), (2, 10, 10), (3, 10, 10)], 50));
+            judge.saw(start + HALF, large);
+            let end = end.map(|pid| Verdict { process: process(pid), why });
+            assert_eq!(judge.verdict(start + HALF), end);
+        }
+    }
+
+    /// Memory that stays when the page is gone that it was put down to costs no other page, until one is large itself.
+    #[test]
+    fn memory_that_stays() {
+        let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+        judge.saw(start, usage(&[(1, 10, 50), (2, 10, 50)], 50));
+        judge.saw(start + HALF, usage(&[(1, 10, 50), (2, 900, 50)], 1_500));
+        assert_eq!(judge.verdict(start + HALF).map(|verdict| verdict.process), Some(process(2)));
+        for look in 2..30 {
+            let now = start + HALF * look;
+            judge.saw(now, usage(&[(1, 10 + u64::from(look), 50)], 1_500));
+            assert_eq!(judge.verdict(now), None, "look {look}");
+        }
+        let now = start + HALF * 30;
+        judge.saw(now, usage(&[(1, 40, 500)], 1_500));
+        assert_eq!(judge.verdict(now).map(|verdict| verdict.process), Some(process(1)));
+    }
+}

@@ -1,0 +1,196 @@
+//! Ends pages that keep a browser of greenroom's own from answering, or that fill the memory. Such a page costs its tab; without
+//! this it costs the browser, with every session in it.
+//!
+//! [`watch`] runs beside each browser. [`usage`] reads from `/proc` what the browser's processes use, [`judge`] decides which
+//! renderer is to end. A browser that is stopped, or that waits for a processor, uses no processor time while it does not
+//! answer, and no page is ended for that.
+//!
+//! An idle browser is not asked anything: only its processor time is read.
+
+mod judge;
+mod usage;
+
+use std::{pin::Pin, time::Duration};
+
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+use crate::{driven::Driven, observer::Observer};
+use judge::{Judge, Verdict};
+use usage::{Processes, end, processor_time};
+
+pub(crate) use usage::machine_memory;
+
+/// How often a browser's processor time is read. Some attacks make the browser's cleaning up take longer with the square of the
+/// time that they run, so a page must end within seconds.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A browser that used more than this since the last look is asked for a sign of life, and its processes are looked at.
+const BUSY: Duration = Duration::from_millis(50);
+
+/// An answer that took less work than this came promptly.
+const PROMPT: Duration = Duration::from_millis(100);
+
+/// An idle browser's processes are looked at this often: their memory can grow without the browser's doing.
+const IDLE_LOOKS: u32 = 4;
+
+/// A look that comes this late means that greenroom itself was stopped, or the machine slept: the browser may have answered
+/// long ago, so what was measured meanwhile does not count.
+const LATE: Duration = Duration::from_secs(2);
+
+/// How long after the browser's first answer a crash still counts as the end that greenroom brought about. Browsers announce
+/// it within milliseconds of cleaning up.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Ends pages of this browser for as long as it runs. Never returns for a browser that somebody else started.
+pub(crate) async fn watch(browser: &Driven, observer: &Observer) {
+    let Some(process) = browser.process() else { return std::future::pending().await };
+    let pid = process.pid();
+    let judge = Judge::new(browser.memory_bytes_max());
+    let (processes, used) = (Some(Processes::new(pid)), processor_time(pid).unwrap_or_default());
+    let mut watch = Watch { pid, observer, judge, processes, used, question: None, ended: None, looks: 0 };
+    let mut ticks = interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = Instant::now();
+    loop {
+        tokio::select! {
+            biased;
+            () = answered(&mut watch.question) => watch.answered(),
+            _ = ticks.tick() => {
+                let now = Instant::now();
+                if now.duration_since(last) > LATE {
+                    watch.question = None;
+                    watch.judge.forget();
+                }
+                last = now;
+                if !watch.look(now).await {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A question to the browser that is not answered yet.
+struct Question<'a> {
+    answer: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+    /// The browser's processor time when it was asked, or when the wait was last counted.
+    counted: Duration,
+    /// How much work of the wait was not counted yet.
+    uncounted: Duration,
+    /// Whether it was counted before: then all further work is.
+    is_late: bool,
+}
+
+/// What is known of one browser.
+struct Watch<'a> {
+    pid: u32,
+    observer: &'a Observer,
+    judge: Judge,
+    /// `None` only while another thread reads them.
+    processes: Option<Processes>,
+    /// The browser's processor time at the last look.
+    used: Duration,
+    question: Option<Question<'a>>,
+    /// A page was ended. Holds until when crashes count as that, once the browser has answered again.
+    ended: Option<Option<Instant>>,
+    looks: u32,
+}
+
+async fn answered(question: &mut Option<Question<'_>>) {
+    match question {
+        Some(question) => question.answer.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Watch<'_> {
+    fn answered(&mut self) {
+        let Some(used) = processor_time(self.pid) else { return self.question = None };
+        let was_late = self.count(used);
+        self.question = None;
+        if let Some(until @ None) = &mut self.ended {
+            *until = Some(Instant::now() + ANNOUNCED_WITHIN);
+        }
+        if was_late {
+            self.ask(used);
+        }
+    }
+
+    /// Counts what the browser has worked since it was asked, unless it may still answer promptly. Says whether it was counted.
+    fn count(&mut self, used: Duration) -> bool {
+        let Some(question) = &mut self.question else { return false };
+        question.uncounted += used.saturating_sub(question.counted);
+        question.counted = used;
+        let is_late = question.is_late || question.uncounted >= PROMPT;
+        question.is_late = is_late;
+        if is_late {
+            self.judge.waited(std::mem::take(&mut question.uncounted));
+        }
+        is_late
+    }
+
+    fn ask(&mut self, used: Duration) {
+        let observer = self.observer;
+        // A browser that refuses, or has not answered for long, is asked again.
+        let answer = Box::pin(async move { drop(observer.ping().await) });
+        self.question = Some(Question { answer, counted: used, uncounted: Duration::ZERO, is_late: false });
+    }
+
+    /// Looks at the browser, and ends a page if one must end. Says whether the browser still runs.
+    async fn look(&mut self, now: Instant) -> bool {
+        let Some(used) = processor_time(self.pid) else { return false };
+        let is_busy = used.saturating_sub(self.used) > BUSY;
+        self.used = used;
+        self.count(used);
+        self.forget_ended(now);
+        if self.question.is_none() && (is_busy || self.ended.is_some()) {
+            self.ask(used);
+        }
+        self.looks += 1;
+        if is_busy || self.question.is_some() || self.looks >= IDLE_LOOKS {
+            self.looks = 0;
+            self.judge_pages().await;
+        }
+        true
+    }
+
+    async fn judge_pages(&mut self) {
+        let Some(mut processes) = self.processes.take() else { return };
+        let read = spawn_blocking(move || {
+            let usage = processes.read();
+            (processes, usage)
+        });
+        let Ok((processes, usage)) = read.await else { return };
+        self.processes = Some(processes);
+        let now = Instant::now();
+        self.judge.saw(now, usage);
+        if let Some(verdict) = self.judge.verdict(now) {
+            self.end(verdict).await;
+        }
+    }
+
+    async fn end(&mut self, Verdict { process, why }: Verdict) {
+        let (browser, pid) = (self.pid, process.pid);
+        // The browser may announce the crash before anything else happens here.
+        self.observer.tell_why_killed(Some(why.into()));
+        self.ended = Some(None);
+        let ended = spawn_blocking(move || end(browser, process)).await;
+        match ended.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            Ok(true) => tracing::warn!(browser, pid, why, "a page was ended"),
+            Ok(false) => tracing::debug!(browser, pid, why, "the page to end is gone already"),
+            Err(error) => tracing::warn!(browser, pid, why, %error, "a page could not be ended"),
+        }
+        // The next question shows when the browser has cleaned up.
+        self.question = None;
+    }
+
+    fn forget_ended(&mut self, now: Instant) {
+        if matches!(self.ended, Some(Some(until)) if until <= now) {
+            self.ended = None;
+            self.observer.tell_why_killed(None);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What the processes of a browser use, as `/proc` shows it.
+
+use std::{collections::HashMap, fs, time::Duration};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::process_tree::{Descendant, helpers};
+
+const RENDERER: &str = "--type=renderer";
+
+/// The thread of a renderer that carries all messages between it and the browser, as the kernel shows its name.
+const IO_THREAD: &str = "Chrome_ChildIOT";
+
+/// A process, told apart from a later one of the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ProcessId {
+    pub(super) pid: u32,
+    /// When it was started, in the kernel's clock ticks.
+    pub(super) started: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Renderer {
+    pub(super) process: ProcessId,
+    /// The processor time of its [`IO_THREAD`]: how much it has said to the browser, whatever its scripts do besides.
+    pub(super) messages: Duration,
+    pub(super) memory: u64,
+    /// How many bytes of memory it has used for the first time since it started, whatever it gave back.
+    pub(super) touched: u64,
+}
+
+/// What a browser's processes use.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    pub(super) renderers: Vec<Renderer>,
+    /// The memory of the browser process itself and of its other helpers.
+    pub(super) other_memory: u64,
+}
+
+/// Reads what the processes of a browser use.
+pub(super) struct Processes {
+    browser: u32,
+    io_threads: HashMap<ProcessId, u32>,
+}
+
+impl Processes {
+    pub(super) fn new(browser: u32) -> Self {
+        Self { browser, io_threads: HashMap::new() }
+    }
+
+    pub(super) fn read(&mut self) -> Usage {
+        let mut usage = Usage { renderers: Vec::new(), other_memory: memory(self.browser) };
+        for helper in helpers(self.browser) {
+            let memory = memory(helper.pid);
+            match Stat::of(&format!("/proc/{}/stat", helper.pid)) {
+                Some(stat) if helper.has(RENDERER) => {
+                    let process = ProcessId { pid: helper.pid, started: stat.started };
+                    let (messages, touched) = (self.messages(process), stat.faults * page_size());
+                    usage.renderers.push(Renderer { process, messages, memory, touched });
+                }
+                _ => usage.other_memory += memory,
+            }
+        }
+        let is_there = |process: &ProcessId| usage.renderers.iter().any(|there| there.process == *process);
+        self.io_threads.retain(|process, _| is_there(process));
+        usage
+    }
+
+    /// The processor time of a renderer's IO thread; none for a renderer that has not started it yet.
+    fn messages(&mut self, process: ProcessId) -> Duration {
+        let thread = self.io_threads.get(&process).copied().or_else(|| io_thread(process.pid));
+        let Some(thread) = thread else { return Duration::ZERO };
+        self.io_threads.insert(process, thread);
+        let folder = format!("/proc/{}/task/{thread}", process.pid);
+        // To the nanosecond where the kernel counts that, else to the hundredth of a second.
+        let exact = fs::read_to_string(format!("{folder}/schedstat")).ok();
+        let exact = exact.and_then(|text| text.split(' ').next()?.parse().ok().map(Duration::from_nanos));
+        exact.or_else(|| Some(Stat::of(&format!("{folder}/stat"))?.used)).unwrap_or_default()
+    }
+}
+
+/// Ends a renderer of a browser. Says whether it was still there.
+pub(super) fn end(browser: u32, process: ProcessId) -> std::io::Result<bool> {
+    let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
+    let descriptor = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(descriptor) => descriptor,
+        Err(rustix::io::Errno::SRCH) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    // From here on the descriptor is one process's, whoever gets its number later.
+    let is_same =
+        Stat::of(&format!("/proc/{}/stat", process.pid)).is_some_and(|stat| stat.started == process.started);
+    let is_renderer = |helper: &Descendant| helper.pid == process.pid && helper.has(RENDERER);
+    if !is_same || !helpers(browser).iter().any(is_renderer) {
+        return Ok(false);
+    }
+    pidfd_send_signal(descriptor, Signal::KILL)?;
+    Ok(true)
+}
+
+/// How much processor time a process has used. `None` once it has ended.
+pub(super) fn processor_time(pid: u32) -> Option<Duration> {
+    let stat = Stat::of(&format!("/proc/{pid}/stat"))?;
+    (!stat.has_ended).then_some(stat.used)
+}
+
+/// How much memory there is for all processes of this machine, or of the container around this one. `None` where nothing says.
+pub(crate) fn machine_memory() -> Option<u64> {
+    const CONTAINER_LIMITS: [&str; 2] =
+        ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let number = |path: &&str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let all = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
+    CONTAINER_LIMITS.iter().filter_map(number).chain(all).min()
+}
+
+fn total(meminfo: &str) -> Option<u64> {
+    let kibibytes = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"))?;
+    kibibytes.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+}
+
+/// The memory that is a process's own: not shared with others, not read from a file.
+fn memory(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    own_pages(&text).unwrap_or(0) * page_size()
+}
+
+fn page_size() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+fn own_pages(statm: &str) -> Option<u64> {
+    let mut fields = statm.split_whitespace().skip(1).map(|field| field.parse::<u64>().ok());
+    let (resident, shared) = (fields.next()??, fields.next()??);
+    Some(resident.saturating_sub(shared))
+}
+
+fn io_thread(pid: u32) -> Option<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let is_it = |thread: &fs::DirEntry| {
+        fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name.trim() == IO_THREAD)
+    };
+    threads.flatten().find(is_it)?.file_name().to_str()?.parse().ok()
+}
+
+/// What the kernel says of a process, or of a thread.
+struct Stat {
+    used: Duration,
+    started: u64,
+    /// How often it used a page of memory that was not its own yet.
+    faults: u64,
+    has_ended: bool,
+}
+
+impl Stat {
+    fn of(path: &str) -> Option<Self> {
+        Self::parse(&fs::read_to_string(path).ok()?, rustix::param::clock_ticks_per_second())
+    }
+
+    /// The name stands in brackets and may have brackets and blanks in it.
+    fn parse(text: &str, ticks_per_second: u64) -> Option<Self> {
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+        let ticks = number(11)? + number(12)?;
+        let used = Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second.max(1));
+        let has_ended = matches!(*fields.first()?, "Z" | "X");
+        Some(Self { used, started: number(19)?, faults: number(7)?, has_ended })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times, start and end are read behind a name that looks like more of the line.
+    #[test]
+    fn stat() {
+        let line = "7 (a) b (c) S 1 7 7 0 -1 4194560 9 0 0 0 150 50 0 0 20 0 9 0 4242 1 2 3";
+        let stat = Stat::parse(line, 100).unwrap();
+        assert_eq!((stat.used, stat.started), (Duration::from_secs(2), 4242));
+        assert_eq!((stat.faults, stat.has_ended), (9, false));
+        assert!(Stat::parse(&line.replace(" S ", " Z "), 100).unwrap().has_ended);
+        assert!(Stat::parse("7 (a) S 1", 100).is_none());
+        assert!(processor_time(std::process::id()).is_some());
+    }
+
+    /// Shared pages do not count, and a machine's memory is known.
+    #[test]
+    fn memories() {
+        assert_eq!(own_pages("100 50 20 1 0 9 0\n"), Some(30));
+        assert_eq!(own_pages(""), None);
+        assert_eq!(total("MemFree: 1 kB\nMemTotal:       24684100 kB\n"), Some(24_684_100 * 1024));
+        assert!(machine_memory().is_some() && memory(std::process::id()) > 0);
+    }
+
+    /// A process that is no renderer of the browser is not ended, whatever its number.
+    #[test]
+    fn only_renderers_end() {
+        let own = std::process::id();
+        let started = Stat::of(&format!("/proc/{own}/stat")).unwrap().started;
+        assert!(!end(own, ProcessId { pid: own, started }).unwrap());
+    }
+}

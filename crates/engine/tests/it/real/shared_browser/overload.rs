@@ -1,0 +1,99 @@
+//! Pages that keep the whole browser busy, or fill the memory: each costs its own tab.
+
+use greenroom_core::Crash;
+use greenroom_testkit::eventually;
+use serde_json::json;
+
+use super::{BROWSERS, Kind, SharedBrowser, SharedSeat};
+
+/// Asks for locks without end. The browser's main thread keeps them, and is too busy to answer within some seconds.
+const LOCKS: &str = "() => { let count = 0; const more = () => {
+    for (let i = 0; i < 30; i++) navigator.locks.request('x' + count++, () => new Promise(() => {}));
+    setTimeout(more);
+}; more(); }";
+
+/// Changes the page's address without end.
+const ADDRESSES: &str = "() => { let count = 0; setInterval(() => {
+    for (let i = 0; i < 2000; i++) history.pushState(null, '', '?' + count++);
+}, 0); }";
+
+/// Keeps blobs of 8 MiB in the browser's own process, no more than 480 MiB in all.
+const BLOBS: &str = "() => { window.blobs = []; const more = setInterval(() => {
+    blobs.push(new Blob([new Uint8Array(8 << 20).fill(blobs.length)]));
+    if (blobs.length === 60) clearInterval(more);
+}, 20); }";
+
+/// Takes 400 MiB in the page's own process.
+const ARRAY: &str = "() => { window.array = new Uint8Array(400 << 20).fill(1); return array.length; }";
+
+/// Scripts that never rest, and send the browser nothing.
+const BUSY: &str = "() => { const url = URL.createObjectURL(new Blob(['for (;;) {}'])); new Worker(url); }";
+
+/// Much more than three small pages take in either browser, and much less than [`BLOBS`] and [`ARRAY`] do.
+const MEMORY_MAX: u64 = 400 << 20;
+
+impl SharedSeat {
+    async fn crash(&mut self) -> Crash {
+        eventually("the page is ended", || self.seat.take_crashes().pop()).await
+    }
+
+    async fn show(&mut self, browser: &SharedBrowser, title: &str) {
+        let url = browser.site.url(&format!("/title?t={title}"));
+        self.call("browser_navigate", json!({ "url": url })).await;
+    }
+}
+
+/// A page floods the browser with messages, of either kind: it loses its tab, and its agent hears why. A neighbour's page
+/// goes on, and so does one whose scripts are busy with themselves.
+#[tokio::test]
+async fn floods() {
+    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let (mut hostile, mut neighbour, mut busy) =
+        (browser.seat().await, browser.seat().await, browser.seat().await);
+    neighbour.show(&browser, "neighbour").await;
+    busy.show(&browser, "busy").await;
+    busy.evaluate(BUSY).await;
+    for flood in [LOCKS, ADDRESSES] {
+        hostile.show(&browser, "hostile").await;
+        // The page may be ended before the engine has said that it began.
+        hostile.reply("browser_evaluate", json!({ "function": flood })).await;
+        let crash = hostile.crash().await;
+        assert!(crash.why.contains("kept the whole browser too busy"), "{crash:?}");
+        assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
+        assert_eq!(busy.evaluate("() => document.title").await, json!("busy"));
+    }
+    hostile.show(&browser, "again").await;
+    assert_eq!((neighbour.seat.take_crashes(), busy.seat.take_crashes()), (Vec::new(), Vec::new()));
+    assert_eq!(*browser.instance.lost().borrow(), None);
+    for seat in [hostile, neighbour, busy] {
+        seat.seat.close().await;
+    }
+    browser.end().await;
+}
+
+/// A page takes too much memory, in the browser's process or in its own: it loses its tab, and its agent hears why. A
+/// neighbour's page goes on.
+#[tokio::test]
+async fn memory() {
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start_with(kind, |options| {
+            options.settings_mut().sessions.memory_bytes_max = Some(MEMORY_MAX)
+        })
+        .await;
+        let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+        neighbour.show(&browser, "neighbour").await;
+        for greed in [BLOBS, ARRAY] {
+            hostile.show(&browser, "hostile").await;
+            hostile.reply("browser_evaluate", json!({ "function": greed })).await;
+            let crash = hostile.crash().await;
+            assert!(crash.why.contains("took too much memory"), "{kind:?}: {crash:?}");
+            assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"), "{kind:?}");
+        }
+        assert_eq!(neighbour.seat.take_crashes(), [], "{kind:?}");
+        assert_eq!(*browser.instance.lost().borrow(), None, "{kind:?}");
+        for seat in [hostile, neighbour] {
+            seat.seat.close().await;
+        }
+        browser.end().await;
+    }
+}
