@@ -179,12 +179,17 @@ impl Watch<'_> {
         self.ended = Some(None);
         let ended = spawn_blocking(move || end(browser, process)).await;
         match ended.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
-            Ok(true) => tracing::warn!(browser, pid, why, "a page was ended"),
+            Ok(true) => {
+                tracing::warn!(browser, pid, why, "a page was ended");
+                // The next question shows when the browser has cleaned up.
+                self.question = None;
+                return;
+            }
             Ok(false) => tracing::debug!(browser, pid, why, "the page to end is gone already"),
             Err(error) => tracing::warn!(browser, pid, why, %error, "a page could not be ended"),
         }
-        // The next question shows when the browser has cleaned up.
-        self.question = None;
+        self.ended = None;
+        self.observer.tell_why_killed(None);
     }
 
     fn forget_ended(&mut self, now: Instant) {
