@@ -4,7 +4,7 @@
 mod rules;
 mod subject;
 
-pub(super) use rules::playwrights;
+pub(super) use rules::of_other_engines;
 
 use std::collections::BTreeSet;
 

@@ -2,7 +2,8 @@
 //! structs and the rows from one list. Used by `table.rs` only.
 
 use super::{
-    browsers::{Fit, fit},
+    browsers::Fit,
+    choice::EngineKind,
     kind::{Given, Shape, Wrong},
     table::{Pool, Settings},
 };
@@ -19,6 +20,10 @@ pub struct Setting {
     pub alias: Option<&'static str>,
     /// Of a setting of pools: how far down it may be set.
     pub reach: Reach,
+    /// Of a setting of pools: what it is to a browser that already runs.
+    pub(super) fit: Option<Fit>,
+    /// The engine that alone has it, if one has.
+    pub(super) only: Option<EngineKind>,
     pub(super) copy: fn(&Settings, &mut Settings),
     pub(super) set: fn(&mut Settings, Given<'_>) -> Result<(), Wrong>,
     pub(super) same: fn(&Settings, &Settings) -> bool,
@@ -108,7 +113,7 @@ impl Setting {
 
     /// Whether it is one of those that mean something to a browser that is attached to.
     pub fn is_of_browsers(&self) -> bool {
-        self.is_of_pools() && !matches!(fit(self.name()), None | Some(Fit::No(_)))
+        matches!(self.fit, Some(Fit::Yes | Fit::Isolated))
     }
 
     /// Whether it has the same value in both. What it shows does not tell: passwords are not shown.
@@ -229,6 +234,8 @@ macro_rules! settings {
                 guard: $guard,
                 alias: None,
                 reach: Reach::Instance,
+                fit: None,
+                only: None,
                 copy: |from, to| to.$($place)+.clone_from(&from.$($place)+),
                 set: |settings, given| {
                     settings.$($place)+ = $kind.parse(given)?;

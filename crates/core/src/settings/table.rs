@@ -2,7 +2,8 @@
 //! and its row in `docs/CONFIG.md` follow.
 //!
 //! The word after a setting's kind is its [`Guard`](super::Guard): what a file that merely lies in the working directory may
-//! do with it. Nothing stands for it, so that every new setting answers it.
+//! do with it. Nothing stands for it, so that every new setting answers it. A setting of pools also says what it is to a
+//! browser that already runs, `fit`, and which engine alone has it, `only`, if one has.
 //!
 //! Conditions between settings stand in `check.rs`.
 
@@ -15,7 +16,10 @@ use std::{
 use super::{
     address::Address,
     browser_args::BrowserArgs,
-    browsers::AttachedBrowser,
+    browsers::{
+        AttachedBrowser,
+        fits::{CUSTOM, ISOLATED, ONE, RUNS, YES, no},
+    },
     bytes::Bytes,
     choice::{
         Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Responses, Scope,
@@ -36,6 +40,9 @@ use super::{
     web::{Origins, ProxyUrl},
 };
 use crate::lease::{INSTANCES_MAX, SLOTS_MAX, Strategy};
+
+/// The engine that alone has a setting.
+const PLAYWRIGHT: Option<EngineKind> = Some(EngineKind::Playwright);
 
 settings! {
     defaults(data_dir: PathBuf)
@@ -149,124 +156,151 @@ settings! {
         /// What speaks browser tools: `playwright` is the pinned `@playwright/mcp`, `devtools` the pinned
         /// `chrome-devtools-mcp`, `custom` is any MCP server, started by `pool.command` or found at `pool.url`.
         "pool.engine" engine: EngineKind = EngineKind::Playwright
-            => Choice::<EngineKind>::ANY, LimitWith(&["tools.allow", "tools.deny"]), reach = Reach::Pool;
+            => Choice::<EngineKind>::ANY, LimitWith(&["tools.allow", "tools.deny"]), reach = Reach::Pool, fit = YES;
         /// The program of the custom engine and its arguments. No shell is involved.
-        "pool.command" command: Vec<String> = Vec::new() => Argv, Guarded, reach = Reach::Pool;
+        "pool.command" command: Vec<String> = Vec::new()
+            => Argv, Guarded, reach = Reach::Pool,
+            fit = no("it is the custom engine's; what starts this browser is its `start_command`");
         /// The address of a custom engine that runs already and speaks MCP over HTTP, instead of `pool.command`.
-        "pool.url" url: Option<String> = None => Or("unset", ServerUrl::MCP), Guarded, reach = Reach::Pool;
+        "pool.url" url: Option<String> = None
+            => Or("unset", ServerUrl::MCP), Guarded, reach = Reach::Pool, fit = CUSTOM;
         /// Each session a browser context of its own, gone with the session. Otherwise an instance is one browser
         /// with a profile that stays, for one owner.
-        "pool.isolated" isolated: bool = true => Switch, Limit;
+        "pool.isolated" isolated: bool = true => Switch, Limit, fit = YES;
         /// How many isolated sessions one instance holds at once; 1 in declared pools. Each session of the custom
         /// engine is a process of its own, or a session at its address; each of the devtools engine is a process and
         /// a browser of its own.
-        "pool.slots" slots: usize = 16 => Whole(1..=SLOTS_MAX), Limit;
+        "pool.slots" slots: usize = 16 => Whole(1..=SLOTS_MAX), Limit, fit = YES;
         /// How many instances may run at once. One is added when all slots are taken.
-        "pool.instances_max" instances_max: usize = 8 => Whole(1..=INSTANCES_MAX), Limit, reach = Reach::BuiltIn;
+        "pool.instances_max" instances_max: usize = 8
+            => Whole(1..=INSTANCES_MAX), Limit, reach = Reach::BuiltIn, fit = ONE;
         /// How many spare seats are kept ready, so that a new session need not wait for its browser. Each takes a
         /// slot that is not needed otherwise, a new instance's too. `auto` is 0, but 1 in the built-in pool of
         /// `greenroom serve`.
-        "pool.warm" warm: Option<usize> = None => Or("auto", Whole(0..=64)), Limit, reach = Reach::Pool;
+        "pool.warm" warm: Option<usize> = None
+            => Or("auto", Whole(0..=64)), Limit, reach = Reach::Pool,
+            fit = no("nothing is opened in a running browser before it is needed");
         /// Instances of declared pools start when they are first needed, instead of at the start.
-        "pool.lazy" lazy: bool = false => Switch, Open;
+        "pool.lazy" lazy: bool = false => Switch, Open, fit = no("`attach.eager` says when browsers are connected");
         /// An instance that no session uses is stopped after this long. With `pool.warm` the last one stays.
         "pool.instance_idle" instance_idle: Duration = Duration::from_secs(300)
-            => Span::POSITIVE, Limit, reach = Reach::BuiltIn;
+            => Span::POSITIVE, Limit, reach = Reach::BuiltIn, fit = ONE;
         /// How long a call waits for a free slot. `0` refuses at once when every slot is lent; whoever waits only for
         /// a browser to start waits for that.
-        "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30) => Span::FROM_ZERO, Open, reach = Reach::Pool;
+        "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30)
+            => Span::FROM_ZERO, Open, reach = Reach::Pool, fit = YES;
         /// Which free instance a caller gets who named none: `fifo` the one given back first, `round_robin` the next
         /// in turn, `least_used` the one with the fewest leases, `sticky` the one that the same session or owner had
         /// last. `auto` is `fifo` in declared pools; otherwise it fills one instance before the next.
         "pool.lease_strategy" lease_strategy: Option<Strategy> = None
-            => Or("auto", Choice::<Strategy>::ANY), Open, reach = Reach::Pool;
+            => Or("auto", Choice::<Strategy>::ANY), Open, reach = Reach::Pool, fit = ONE;
         /// How often each instance is asked for a sign of life.
-        "pool.health_interval" health_interval: Duration = Duration::from_secs(20) => Span::POSITIVE, Open;
+        "pool.health_interval" health_interval: Duration = Duration::from_secs(20) => Span::POSITIVE, Open, fit = YES;
         /// How long an instance may take to give one.
-        "pool.health_timeout" health_timeout: Duration = Duration::from_secs(5) => Span::POSITIVE, Open;
+        "pool.health_timeout" health_timeout: Duration = Duration::from_secs(5) => Span::POSITIVE, Open, fit = YES;
         /// How often an instance is restarted within five minutes before it stays failed.
-        "pool.restarts" restarts: usize = 3 => Whole(0..=100), Open;
+        "pool.restarts" restarts: usize = 3
+            => Whole(0..=100), Open, fit = no("a lost browser is tried again until it is back; see `attach.cooldown`");
         /// Deadline of one call; 30 s in declared pools. A call that itself asks for a longer wait extends it.
-        "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE, Open;
+        "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE, Open, fit = YES;
         /// What agents get of this pool's answers, instead of what `responses` says; `auto` is what it says.
-        "pool.responses" responses: Option<Responses> = None => Or("auto", Choice::<Responses>::ANY), Open, reach = Reach::Pool;
+        "pool.responses" responses: Option<Responses> = None
+            => Or("auto", Choice::<Responses>::ANY), Open, reach = Reach::Pool, fit = YES;
         /// Browsers without a window.
-        "pool.headless" headless: bool = true => Switch, Open, alias = Some("HEADLESS");
+        "pool.headless" headless: bool = true => Switch, Open, alias = Some("HEADLESS"), fit = RUNS;
         /// Which browser to start; `auto` takes the best Chromium that is installed. `firefox` and `webkit` hold one
         /// session each.
-        "pool.browser" browser: Browser = Browser::Auto => Choice::<Browser>::ANY, Limit;
+        "pool.browser" browser: Browser = Browser::Auto => Choice::<Browser>::ANY, Limit, fit = RUNS;
         /// The browser's executable, instead of the one that `pool.browser` finds.
-        "pool.executable_path" executable_path: Option<PathBuf> = None => Or("unset", Place), Guarded;
+        "pool.executable_path" executable_path: Option<PathBuf> = None => Or("unset", Place), Guarded, fit = RUNS;
         /// Runs engine and browser on Windows, from within WSL: `cmd.exe` starts the pinned engine there.
-        "pool.wsl_windows" wsl_windows: bool = false => Switch, Limit;
+        "pool.wsl_windows" wsl_windows: bool = false => Switch, Limit, fit = RUNS;
         /// Uses a browser that is already open, through the Playwright extension installed in it.
-        "pool.extension" extension: bool = false => Switch, Guarded;
+        "pool.extension" extension: bool = false
+            => Switch, Guarded, fit = no("it is another way to reach a running browser: as a pool, not here");
         /// Where the profiles of instances that are not isolated are kept, each in a folder named by its ID; under
         /// `data_dir` when unset.
-        "pool.user_data_dir" user_data_dir: Option<PathBuf> = None => Or("unset", Place), Guarded;
+        "pool.user_data_dir" user_data_dir: Option<PathBuf> = None => Or("unset", Place), Guarded, fit = RUNS;
         /// A file with cookies and local storage, as Playwright saves it, that isolated sessions begin with.
-        "pool.storage_state" storage_state: Option<PathBuf> = None => Or("unset", Place), Guarded;
+        "pool.storage_state" storage_state: Option<PathBuf> = None
+            => Or("unset", Place), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
         /// Starts the browser without its process sandbox; `auto` does so only when running as root, where Chromium
         /// refuses to start with it.
-        "pool.no_sandbox" no_sandbox: Option<bool> = None => Or("auto", Switch), Guarded;
+        "pool.no_sandbox" no_sandbox: Option<bool> = None => Or("auto", Switch), Guarded, fit = RUNS;
         /// The size of a new page, in CSS pixels.
-        "pool.viewport_size" viewport_size: Viewport = Viewport { width: 1280, height: 720 } => Size, Open;
+        "pool.viewport_size" viewport_size: Viewport = Viewport { width: 1280, height: 720 }
+            => Size, Open, fit = ISOLATED;
         /// Further groups of the engine's tools.
-        "pool.caps" caps: Vec<Cap> = Vec::new() => Many(Choice::<Cap>::ANY), Guarded, reach = Reach::Pool;
+        "pool.caps" caps: Vec<Cap> = Vec::new()
+            => Many(Choice::<Cap>::ANY), Guarded, reach = Reach::Pool, fit = YES, only = PLAYWRIGHT;
         /// Scripts that run in every page before its own.
-        "pool.init_script" init_script: Vec<PathBuf> = Vec::new() => Many(Place), Guarded;
+        "pool.init_script" init_script: Vec<PathBuf> = Vec::new()
+            => Many(Place), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
         /// The only origins that pages may load from; empty means all. A filter of the engine's, not a wall:
         /// redirects pass it.
-        "pool.allowed_origins" allowed_origins: Vec<String> = Vec::new() => Origins, Limit;
+        "pool.allowed_origins" allowed_origins: Vec<String> = Vec::new() => Origins, Limit, fit = ISOLATED;
         /// Origins that pages may not load from; beats `pool.allowed_origins`.
-        "pool.blocked_origins" blocked_origins: Vec<String> = Vec::new() => Origins, Limit;
+        "pool.blocked_origins" blocked_origins: Vec<String> = Vec::new() => Origins, Limit, fit = ISOLATED;
         /// The proxy that browsers reach the web through, behind greenroom's own.
-        "pool.proxy_server" proxy_server: Option<String> = None => Or("unset", ProxyUrl), Guarded;
+        "pool.proxy_server" proxy_server: Option<String> = None => Or("unset", ProxyUrl), Guarded, fit = RUNS;
         /// Keeps a log of each session in its folder, as the engine writes it.
-        "pool.save_session" save_session: bool = false => Switch, Limit;
+        "pool.save_session" save_session: bool = false => Switch, Limit, fit = YES, only = PLAYWRIGHT;
         /// Where files that the engine names itself are put, instead of the session's own folder.
-        "pool.output_dir" output_dir: Option<PathBuf> = None => Or("unset", Place), Guarded;
+        "pool.output_dir" output_dir: Option<PathBuf> = None => Or("unset", Place), Guarded, fit = YES;
         /// Whether answers carry images: `allow`, `omit`, or `only` for the image without its text.
-        "pool.image_responses" image_responses: ImageResponses = ImageResponses::Allow => Choice::<ImageResponses>::ANY, Limit;
+        "pool.image_responses" image_responses: ImageResponses = ImageResponses::Allow
+            => Choice::<ImageResponses>::ANY, Limit, fit = YES, only = PLAYWRIGHT;
         /// How long one action, such as a click, may take in the engine; the engine's own default when unset.
-        "pool.timeout_action" timeout_action: Option<Duration> = None => Or("unset", Span::FROM_ZERO), Open;
+        "pool.timeout_action" timeout_action: Option<Duration> = None
+            => Or("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
         /// How long a navigation may take in the engine; the engine's own default when unset.
-        "pool.timeout_navigation" timeout_navigation: Option<Duration> = None => Or("unset", Span::FROM_ZERO), Open;
+        "pool.timeout_navigation" timeout_navigation: Option<Duration> = None
+            => Or("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
         /// How long a page is let settle after an action, however little it does. When unset, greenroom observes the
         /// page and goes on as soon as no timer, request, navigation or animation of that action is left, after 500
         /// ms at the latest.
-        "pool.timeout_settle" timeout_settle: Option<Duration> = None => Or("unset", Span::FROM_ZERO), Open;
+        "pool.timeout_settle" timeout_settle: Option<Duration> = None
+            => Or("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
         /// The user agent that browsers send, instead of their own.
-        "pool.user_agent" user_agent: Option<String> = None => Or("unset", Text("TEXT")), Open;
+        "pool.user_agent" user_agent: Option<String> = None => Or("unset", Text("TEXT")), Open, fit = ISOLATED;
         /// Accepts invalid certificates.
-        "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch, Guarded;
+        "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch, Guarded, fit = ISOLATED;
         /// A device to emulate, by Playwright's name for it, such as `iPhone 15`.
-        "pool.device" device: Option<String> = None => Or("unset", Text("NAME")), Open;
+        "pool.device" device: Option<String> = None
+            => Or("unset", Text("NAME")), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// The language that pages are asked for, and that numbers and dates are written in.
-        "pool.locale" locale: Option<String> = None => Or("unset", Locale), Open;
+        "pool.locale" locale: Option<String> = None => Or("unset", Locale), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// The time zone of pages.
-        "pool.timezone" timezone: Option<String> = None => Or("unset", TimeZone), Open;
+        "pool.timezone" timezone: Option<String> = None
+            => Or("unset", TimeZone), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// Where pages find their user to be. They are told if `pool.permissions` has `geolocation`.
-        "pool.geolocation" geolocation: Option<Geolocation> = None => Or("unset", Position), Open;
+        "pool.geolocation" geolocation: Option<Geolocation> = None
+            => Or("unset", Position), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// What pages may do without asking. The clipboard is none of it: sessions share their browser's.
-        "pool.permissions" permissions: Vec<Permission> = Vec::new() => Many(Choice::<Permission>::ANY), Guarded;
+        "pool.permissions" permissions: Vec<Permission> = Vec::new()
+            => Many(Choice::<Permission>::ANY), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
         /// The colours that pages are asked for; `light` when unset.
-        "pool.color_scheme" color_scheme: Option<ColorScheme> = None => Or("unset", Choice::<ColorScheme>::ANY), Open;
+        "pool.color_scheme" color_scheme: Option<ColorScheme> = None
+            => Or("unset", Choice::<ColorScheme>::ANY), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// How many device pixels a CSS pixel has in each direction; 1 when unset.
-        "pool.device_scale_factor" device_scale_factor: Option<Scale> = None => Or("unset", ScaleFactor), Open;
+        "pool.device_scale_factor" device_scale_factor: Option<Scale> = None
+            => Or("unset", ScaleFactor), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// Lets scripts of the engine and of `pool.init_script` do what a page's content security policy forbids.
-        "pool.bypass_csp" bypass_csp: bool = false => Switch, Guarded;
+        "pool.bypass_csp" bypass_csp: bool = false => Switch, Guarded, fit = ISOLATED, only = PLAYWRIGHT;
         /// The attribute that test ids of locators are in; `data-testid` when unset.
-        "pool.test_id_attribute" test_id_attribute: Option<String> = None => Or("unset", Text("NAME")), Open;
+        "pool.test_id_attribute" test_id_attribute: Option<String> = None
+            => Or("unset", Text("NAME")), Open, fit = YES, only = PLAYWRIGHT;
         /// Shows the place and size of every element in snapshots. They get longer by half, or more.
-        "pool.snapshot_boxes" snapshot_boxes: bool = false => Switch, Open;
+        "pool.snapshot_boxes" snapshot_boxes: bool = false => Switch, Open, fit = YES, only = PLAYWRIGHT;
         /// The language of the code that answers show for what was done.
-        "pool.codegen" codegen: Codegen = Codegen::Typescript => Choice::<Codegen>::ANY, Open;
+        "pool.codegen" codegen: Codegen = Codegen::Typescript
+            => Choice::<Codegen>::ANY, Open, fit = YES, only = PLAYWRIGHT;
         /// A file of `NAME=value` lines. Answers have `<secret>NAME</secret>` where a value would stand, and agents
         /// type values by their names. The engine's convenience, not a wall: a page can show a value in another form.
-        "pool.secrets_file" secrets_file: Option<PathBuf> = None => Or("unset", Place), Guarded;
+        "pool.secrets_file" secrets_file: Option<PathBuf> = None
+            => Or("unset", Place), Guarded, fit = YES, only = PLAYWRIGHT;
         /// Further flags for the browser, where greenroom starts it.
-        "pool.browser_args" browser_args: Vec<String> = Vec::new() => BrowserArgs, Guarded;
+        "pool.browser_args" browser_args: Vec<String> = Vec::new() => BrowserArgs, Guarded, fit = RUNS;
     }
 }
 

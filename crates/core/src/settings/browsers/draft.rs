@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 
 use super::{
-    AttachedBrowser, BROWSERS_MAX, Fit, Header, fit,
+    AttachedBrowser, BROWSERS_MAX, Fit, Header,
     part::{Headers, Label, StartCommand, Tags},
 };
 use crate::{
     settings::{
         SETTINGS,
-        check::playwrights,
+        check::of_other_engines,
         choice::EngineKind,
         declare::Setting,
         draft::Layer,
@@ -144,13 +144,14 @@ pub(in crate::settings) fn base(resolved: &Resolved) -> Pool {
 /// all pools is left out; so are options of the engine that the others have, where this browser has another one. Not so
 /// the walls: whoever put them up must hear that they do not stand here.
 fn tidy(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
-    let foreign = if is_own("engine") { playwrights(pool) } else { Vec::new() };
+    let foreign = if is_own("engine") { of_other_engines(pool) } else { Vec::new() };
     let defaults = Settings::around(Pool::declared_defaults());
     let mut whole = Settings::around(pool.clone());
     for setting in SETTINGS.iter().filter(|setting| setting.is_of_browsers()) {
         let name = setting.name();
         let wall = matches!(name, "allowed_origins" | "blocked_origins");
-        let meaningless = foreign.contains(&name) || fit(name) == Some(Fit::Isolated) && !pool.isolated;
+        let meaningless = foreign.iter().any(|(other, _)| *other == name)
+            || setting.fit == Some(Fit::Isolated) && !pool.isolated;
         if meaningless && !wall && !is_own(name) {
             (setting.copy)(&defaults, &mut whole);
         }

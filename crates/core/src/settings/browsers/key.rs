@@ -1,5 +1,7 @@
 //! The keys of an attached browser: its own, and which settings of a pool mean something to a browser that already runs.
-//! Whoever adds a setting of pools is asked by a test below to decide that.
+//! Whoever adds a setting of pools is asked by a test below to decide that, in the table of settings.
+
+use crate::settings::{SETTINGS, declare::Setting, key::Key};
 
 /// The keys that only an attached browser has. `url` is one of a pool too, and something else there.
 pub(in crate::settings) const NAMED: [&str; 5] = ["url", "label", "tags", "headers", "start_command"];
@@ -15,91 +17,46 @@ pub(in crate::settings) enum Fit {
     No(&'static str),
 }
 
-const RUNS: Fit = Fit::No("it is settled when a browser is started, and this one already runs");
-const ONE: Fit = Fit::No("a browser is one instance, the same all the time");
-const CUSTOM: Fit = Fit::No("it is the custom engine's, which attaches to no browser");
+/// What the table of settings says of each setting of pools.
+pub(in crate::settings) mod fits {
+    use super::Fit;
 
-const FITS: &[(&str, Fit)] = &[
-    ("engine", Fit::Yes),
-    ("command", Fit::No("it is the custom engine's; what starts this browser is its `start_command`")),
-    ("url", CUSTOM),
-    ("isolated", Fit::Yes),
-    ("slots", Fit::Yes),
-    ("instances", ONE),
-    ("instances_max", ONE),
-    ("instance_idle", ONE),
-    ("warm", Fit::No("nothing is opened in a running browser before it is needed")),
-    ("lazy", Fit::No("`attach.eager` says when browsers are connected")),
-    ("lease_timeout", Fit::Yes),
-    ("lease_strategy", ONE),
-    ("health_interval", Fit::Yes),
-    ("health_timeout", Fit::Yes),
-    ("restarts", Fit::No("a lost browser is tried again until it is back; see `attach.cooldown`")),
-    ("timeout", Fit::Yes),
-    ("responses", Fit::Yes),
-    ("headless", RUNS),
-    ("browser", RUNS),
-    ("executable_path", RUNS),
-    ("wsl_windows", RUNS),
-    ("extension", Fit::No("it is another way to reach a running browser: as a pool, not here")),
-    ("user_data_dir", RUNS),
-    ("storage_state", Fit::Isolated),
-    ("no_sandbox", RUNS),
-    ("viewport_size", Fit::Isolated),
-    ("caps", Fit::Yes),
-    ("init_script", Fit::Isolated),
-    ("allowed_origins", Fit::Isolated),
-    ("blocked_origins", Fit::Isolated),
-    ("proxy_server", RUNS),
-    ("save_session", Fit::Yes),
-    ("output_dir", Fit::Yes),
-    ("image_responses", Fit::Yes),
-    ("timeout_action", Fit::Yes),
-    ("timeout_navigation", Fit::Yes),
-    ("timeout_settle", Fit::Yes),
-    ("user_agent", Fit::Isolated),
-    ("ignore_https_errors", Fit::Isolated),
-    ("device", Fit::Isolated),
-    ("locale", Fit::Isolated),
-    ("timezone", Fit::Isolated),
-    ("geolocation", Fit::Isolated),
-    ("permissions", Fit::Isolated),
-    ("color_scheme", Fit::Isolated),
-    ("device_scale_factor", Fit::Isolated),
-    ("bypass_csp", Fit::Isolated),
-    ("test_id_attribute", Fit::Yes),
-    ("snapshot_boxes", Fit::Yes),
-    ("codegen", Fit::Yes),
-    ("secrets_file", Fit::Yes),
-    ("browser_args", RUNS),
-    ("is_default", Fit::No("calls choose a browser with `browserIndex`")),
-    ("description", Fit::No("`label` and `tags` say what it is")),
-    ("alias", Fit::No("its second name is its `label`")),
-];
+    pub const YES: Option<Fit> = Some(Fit::Yes);
+    pub const ISOLATED: Option<Fit> = Some(Fit::Isolated);
+    pub const RUNS: Option<Fit> = no("it is settled when a browser is started, and this one already runs");
+    pub const ONE: Option<Fit> = no("a browser is one instance, the same all the time");
+    pub const CUSTOM: Option<Fit> = no("it is the custom engine's, which attaches to no browser");
+
+    pub const fn no(why: &'static str) -> Option<Fit> {
+        Some(Fit::No(why))
+    }
+}
 
 /// What the key of a pool is to a browser. `None` is no key of pools.
 pub(in crate::settings) fn fit(name: &str) -> Option<Fit> {
-    FITS.iter().find(|(key, _)| *key == name).map(|(_, fit)| *fit)
+    match Key::find(name)? {
+        Key::Setting(setting) => setting.fit,
+        Key::Instances => fits::ONE,
+        Key::IsDefault => fits::no("calls choose a browser with `browserIndex`"),
+        Key::Description => fits::no("`label` and `tags` say what it is"),
+        Key::Alias => fits::no("its second name is its `label`"),
+    }
 }
 
 /// The keys that a browser may have, its own first.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    let of_pools = FITS.iter().filter(|(_, fit)| !matches!(fit, Fit::No(_))).map(|(key, _)| *key);
+    let of_pools = SETTINGS.iter().filter(|setting| setting.is_of_browsers()).map(Setting::name);
     NAMED.into_iter().chain(of_pools)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
-    use crate::settings::key::Key;
 
-    /// Every key of pools is decided upon, once.
+    /// Every key of pools is decided upon, and nothing else is.
     #[test]
     fn every_key_is_decided() {
-        let keys: BTreeSet<_> = Key::all().map(Key::name).collect();
-        assert_eq!(FITS.iter().map(|(key, _)| *key).collect::<BTreeSet<_>>(), keys);
-        assert_eq!(FITS.len(), keys.len());
+        assert!(Key::all().all(|key| fit(key.name()).is_some()));
+        assert!(SETTINGS.iter().all(|setting| setting.fit.is_some() == setting.is_of_pools()));
     }
 }

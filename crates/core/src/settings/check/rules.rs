@@ -3,11 +3,11 @@
 use crate::{
     page_size,
     settings::{
-        browsers::{Fit, fit},
+        SETTINGS,
+        browsers::Fit,
         choice::{Browser, EngineKind},
         declare::Setting,
         emulation::Scale,
-        key::Key,
         table::Pool,
     },
 };
@@ -204,48 +204,29 @@ pub(super) const ATTACHED: &[Rule] = &[
     },
 ];
 
-/// Settings of the playwright engine that the devtools engine has nothing like.
-const PLAYWRIGHTS: [&str; 20] = [
-    "storage_state",
-    "caps",
-    "init_script",
-    "save_session",
-    "image_responses",
-    "timeout_action",
-    "timeout_navigation",
-    "timeout_settle",
-    "device",
-    "locale",
-    "timezone",
-    "geolocation",
-    "permissions",
-    "color_scheme",
-    "device_scale_factor",
-    "bypass_csp",
-    "test_id_attribute",
-    "snapshot_boxes",
-    "codegen",
-    "secrets_file",
-];
-
-/// Settings that were made and have no meaning under the devtools engine.
-pub(in crate::settings) fn playwrights(pool: &Pool) -> Vec<&'static str> {
-    let changed = PLAYWRIGHTS.into_iter().filter(|key| is_changed(key, pool));
-    changed.filter(|_| pool.engine == EngineKind::Devtools).collect()
+/// Settings that were made and have no meaning under the engine of a pool, with the engine that alone has them. What an engine
+/// of somebody else's makes of them, nobody knows.
+pub(in crate::settings) fn of_other_engines(pool: &Pool) -> Vec<(&'static str, EngineKind)> {
+    if pool.engine == EngineKind::Custom {
+        return Vec::new();
+    }
+    let others = SETTINGS.iter().filter_map(|setting| Some((setting, setting.only?)));
+    let others = others.filter(|(setting, engine)| *engine != pool.engine && is_changed(setting, pool));
+    others.map(|(setting, engine)| (setting.name(), engine)).collect()
 }
 
 /// Settings that were made and would reach, in a browser's own context, the tabs of whoever uses the browser; as far as no
 /// rule above speaks of them.
 pub(super) fn of_contexts(pool: &Pool) -> Vec<&'static str> {
     let told = |key: &&str| RULES.iter().any(|rule| rule.keys == [*key, "isolated"] && (rule.broken)(pool));
-    let told = |key: &&str| told(key) || playwrights(pool).contains(key);
-    let keys = Key::all().map(Key::name).filter(|key| fit(key) == Some(Fit::Isolated));
-    keys.filter(|key| !pool.isolated && is_changed(key, pool) && !told(key)).collect()
+    let told = |key: &&str| told(key) || of_other_engines(pool).iter().any(|(other, _)| other == key);
+    let of_contexts = SETTINGS.iter().filter(|setting| setting.fit == Some(Fit::Isolated));
+    let made = of_contexts.filter(|setting| !pool.isolated && is_changed(setting, pool));
+    made.map(Setting::name).filter(|key| !told(key)).collect()
 }
 
-fn is_changed(key: &str, pool: &Pool) -> bool {
-    let same = |setting: &Setting| setting.is_same_in(pool, &Pool::declared_defaults());
-    matches!(Key::find(key), Some(Key::Setting(setting)) if !same(setting))
+fn is_changed(setting: &Setting, pool: &Pool) -> bool {
+    !setting.is_same_in(pool, &Pool::declared_defaults())
 }
 
 /// Whether sessions have a context that is there already: the engine sets nothing on it. What the engine starts on Windows

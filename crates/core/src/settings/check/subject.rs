@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rules::{ATTACHED, RULES, Rule, of_contexts, playwrights};
+use super::rules::{ATTACHED, RULES, Rule, of_contexts, of_other_engines};
 use crate::settings::{
     choice::EngineKind,
     draft::Layer,
@@ -46,7 +46,7 @@ impl Subject<'_> {
         if self.is_attached() {
             problems.extend(self.attached());
         }
-        problems.extend(self.devtools());
+        problems.extend(self.of_other_engines());
         problems.extend(self.unsafe_tools());
         problems
     }
@@ -74,9 +74,10 @@ impl Subject<'_> {
         problems
     }
 
-    fn devtools(&self) -> impl Iterator<Item = Problem> {
-        let hint = "leave it out: it is an option of the playwright engine";
-        playwrights(self.pool).into_iter().filter_map(move |key| self.conflict([key, "engine"], hint))
+    fn of_other_engines(&self) -> impl Iterator<Item = Problem> {
+        of_other_engines(self.pool).into_iter().filter_map(|(key, engine)| {
+            self.conflict([key, "engine"], &format!("leave it out: it is an option of the {engine} engine"))
+        })
     }
 
     fn unsafe_tools(&self) -> Option<Problem> {
