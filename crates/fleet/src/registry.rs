@@ -136,7 +136,7 @@ impl Registry {
         let mut ended = Vec::with_capacity(ending.len());
         for (key, handle) in ending {
             tracing::info!(session = key.shown(connections), "session ends with its browser");
-            if let Some(browser) = pool.browser() {
+            if let Some(browser) = pool.kind.browser() {
                 self.bury(&key, Ended::Removed(browser), handle.home);
             }
             handle.stop.cancel();

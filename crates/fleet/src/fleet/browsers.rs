@@ -55,7 +55,7 @@ impl Fleet {
     /// Begins to connect all browsers that nobody has needed yet, beside everything else.
     pub fn connect_browsers(&self) {
         if self.0.check_open().is_ok() {
-            self.0.browsers.pools().iter().for_each(Pool::connect_now);
+            self.0.browsers.pools().iter().for_each(Pool::start_now);
         }
     }
 

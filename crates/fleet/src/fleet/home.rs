@@ -20,17 +20,15 @@ impl Inner {
     pub(super) fn home(&self, owner: &Owner, target: &Target) -> Result<Home, FleetError> {
         let pool = self.pool_for(target)?;
         if pool.settings().local_only && !owner.is_local() {
-            return Err(FleetError::NotYours { pool: pool.name.to_string(), browser: pool.browser() });
+            return Err(FleetError::NotYours { pool: pool.name.to_string(), browser: pool.kind.browser() });
         }
-        let key = target.instance.as_deref().map(|name| pool.resolve(name)).transpose()?;
-        // A browser is the only instance of its pool; whoever names it waits for it as everybody does.
-        let key = key.filter(|_| !pool.is_attached());
+        let key = target.instance.as_deref().map(|name| pool.bound_instance(name)).transpose()?.flatten();
         Ok(Home { pool, key })
     }
 
     /// Where a session lived that has ended, if that is still there.
     pub(super) fn last_home(&self, registry: &Registry, key: &Key) -> Option<Home> {
-        registry.last_home(key).filter(|home| home.pool.why_removed().is_none()).map(Home::still_there)
+        registry.last_home(key).filter(|home| home.pool.kind.why_removed().is_none()).map(Home::still_there)
     }
 
     /// The pool that a call runs in, or why it will not run.
@@ -61,7 +59,7 @@ impl Inner {
         let elsewhere = || FleetError::Elsewhere {
             session: key.label(&self.connections),
             pool: pool.name.to_string(),
-            browser: pool.browser(),
+            browser: pool.kind.browser(),
             instance: lives_in,
         };
         if let Some(name) = &target.pool
@@ -72,9 +70,8 @@ impl Inner {
         if target.browser.is_some() && self.pool_for(target)?.name != pool.name {
             return Err(elsewhere());
         }
-        let named = target.instance.as_deref().map(|name| pool.resolve(name)).transpose()?;
-        // A browser is the only instance of its pool.
-        if named.is_some() && named != lives_in && !pool.is_attached() { Err(elsewhere()) } else { Ok(()) }
+        let named = target.instance.as_deref().map(|name| pool.bound_instance(name)).transpose()?.flatten();
+        if named.is_some() && named != lives_in { Err(elsewhere()) } else { Ok(()) }
     }
 
     /// The pool that a call with this target begins in: the one it names, its browser's, or the default one.

@@ -211,7 +211,7 @@ impl Inner {
 
     /// Why a session that lived there was told to end.
     pub(crate) fn why_closed(&self, home: &Home) -> FleetError {
-        match home.pool.why_removed() {
+        match home.pool.kind.why_removed() {
             _ if self.closing.is_cancelled() => FleetError::ShuttingDown,
             Some(removed) => removed,
             None => FleetError::Closed,

@@ -9,9 +9,8 @@ use greenroom_core::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::{DRAINING, Lease, Pool, Slot, Taker, lease::InLine};
+use super::{DRAINING, Lease, Pool, Slot, Taker, lease::InLine, place::Place};
 use crate::{
-    browsers::BrowserState,
     error::{FleetError, LeaseTimeout},
     queue::{self, Answer, Refusal},
 };
@@ -56,8 +55,7 @@ impl Pool {
         loop {
             let spare_suits = request
                 .key
-                .or(self.any_place())
-                .and_then(|id| self.place(id))
+                .map_or_else(|| self.any_place(), |id| self.place(id))
                 .is_some_and(|place| place.engine().spare_suits(request.taker.agent));
             let answer = match waiter {
                 None => self.queue.ask(Want {
@@ -72,7 +70,7 @@ impl Pool {
                 Answer::Lent(lease) => lease,
                 Answer::Refused(why) => return Err(self.why_refused(why)),
                 Answer::Waits(_) if self.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
-                    let (pool, browser) = (self.name.to_string(), self.browser());
+                    let (pool, browser) = (self.name.to_string(), self.kind.browser());
                     return Err(FleetError::LineFull { pool, browser, max: WAITING_MAX });
                 }
                 Answer::Waits(waiting) => {
@@ -93,8 +91,8 @@ impl Pool {
         }
     }
 
-    pub(super) fn any_place(&self) -> Option<InstanceId> {
-        self.places().keys().next().copied()
+    pub(super) fn any_place(&self) -> Option<Arc<Place>> {
+        self.places().values().next().cloned()
     }
 
     /// What there is in a slot that was lent. `None`, if its instance died a moment ago: then it is out of the pool now.
@@ -177,7 +175,7 @@ impl Pool {
 
     /// Whether it is an attached browser that is not connected.
     fn is_away(&self) -> bool {
-        self.is_attached() && self.link().state != BrowserState::Connected
+        self.kind.is_away(self.any_place().as_ref())
     }
 
     fn too_late(&self, key: Option<InstanceId>, waited: Duration) -> FleetError {
@@ -190,7 +188,7 @@ impl Pool {
             Some(id) => self.queue.with(|ledger| ledger.lent(id)),
             None => (figures.leased, figures.slots),
         };
-        let (pool, browser, waiting) = (self.name.to_string(), self.browser(), figures.waiting);
+        let (pool, browser, waiting) = (self.name.to_string(), self.kind.browser(), figures.waiting);
         let silent =
             self.queue.with(|ledger| ledger.withheld().filter(|id| key.is_none_or(|key| key == *id)).count());
         let (instance, holders) = (key, Vec::new());
@@ -198,7 +196,10 @@ impl Pool {
     }
 
     fn why_refused(&self, why: Refusal) -> FleetError {
-        let pool = self.name.to_string();
+        let (pool, is_closed) = (self.name.to_string(), matches!(why, Refusal::Closed));
+        if let Some(down) = self.kind.down(self.any_place().as_ref(), None).filter(|_| !is_closed) {
+            return down;
+        }
         let down = |instance, why: &str| FleetError::InstanceDown {
             pool: self.name.to_string(),
             instance,
@@ -206,7 +207,6 @@ impl Pool {
         };
         match why {
             Refusal::Closed => self.why_closed(),
-            _ if self.is_attached() => self.down(None),
             Refusal::Start(error) => error.into(),
             Refusal::Refused(Refused::Hopeless) => {
                 FleetError::NoHealthy { pool, is_default: self.settings().is_default, why: self.trouble() }

@@ -192,17 +192,16 @@ impl Pool {
         if kept.is_empty() {
             return None;
         }
-        let settings = self.settings();
-        let elastic = settings.is_elastic();
+        let chooses = self.kind.chooses_slots();
         if taker.is_loose
-            && elastic
+            && chooses
             && let Some(own) = kept.first_of(Some(taker.owner))
         {
             return Some(own);
         }
         // Whoever chose another strategy for a declared pool gets what that chooses, open or not.
         if spare_suits
-            && (elastic || settings.strategy == Strategy::Fifo)
+            && (chooses || self.settings().strategy == Strategy::Fifo)
             && let Some(spare) = kept.first_of(None)
         {
             return Some(spare);
@@ -210,7 +209,7 @@ impl Pool {
         // Rather a slot with nothing in it than one that somebody may come back to.
         let used = kept.slots();
         drop(kept);
-        if elastic {
+        if chooses {
             self.queue.with(|ledger| ledger.find_free(|id, slot| !used.contains(&(id, slot))))
         } else {
             None

@@ -1,4 +1,4 @@
-//! The connection to an attached browser, as its place knows it. Others read it; nothing is decided by it.
+//! The connection to an attached browser, as the task that makes it knows it. Others read it; nothing is decided by it.
 
 use std::time::SystemTime;
 

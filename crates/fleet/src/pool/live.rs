@@ -3,15 +3,15 @@
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
-use greenroom_core::{BoxFuture, Instance, Lost, StartError, lease::Hope, port::human};
+use greenroom_core::{BoxFuture, Instance, Lost, StartError, lease::Hope};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until, timeout},
 };
 
 use super::{
-    Pool, Size,
-    attached::Event,
+    Pool,
+    link::Link,
     place::{Goal, Orders, Place},
     tend::{DRAINED, Next, Tended},
 };
@@ -48,12 +48,13 @@ impl Pool {
         let settings = (self.settings().instance)(place.id);
         self.queue.with(|ledger| ledger.resize(place.id, settings.slots));
         place.began(settings);
+        self.kind.update_link(Link::tries);
         let started = match self.start(place).await {
             ControlFlow::Break(next) => return next,
             ControlFlow::Continue(started) => started,
         };
         self.last_start(started.as_ref().err());
-        self.tell(&Event::Tried { is_made: started.is_ok() });
+        self.kind.tell_tried(started.is_ok());
         let instance = match started {
             Ok(instance) => instance,
             Err(error) => return self.not_started(place, tended, &error),
@@ -62,6 +63,7 @@ impl Pool {
         let up_since = Instant::now();
         let end = if orders.borrow().goal == Goal::Run {
             place.came_up(instance.clone());
+            self.kind.update_link(Link::is_made);
             self.change(|ledger| ledger.started(place.id));
             place.reconnect.report(Ok(()));
             tended.not_revived = None;
@@ -72,7 +74,7 @@ impl Pool {
             // It was told to stop while it started: it lends nothing at all.
             End::Drained
         };
-        self.tell(&Event::Ended);
+        self.kind.tell_ended();
         let order = *orders.borrow_and_update();
         let anew = tended.is_told_anew(order);
         let why_lost = if let End::Lost(why) = &end { Some(why.clone()) } else { None };
@@ -146,10 +148,7 @@ impl Pool {
         };
         ControlFlow::Continue(match started {
             Ok(Ok(started)) => started,
-            Ok(Err(_)) if self.is_attached() => {
-                Err(StartError::new(format!("it could not be connected to within {}", human(START))))
-            }
-            Ok(Err(_)) => Err(StartError::new("the instance did not start in time")),
+            Ok(Err(_)) => Err(self.kind.start_timed_out(START)),
             Err(_) => Err(StartError::new("the engine's adapter panicked")),
         })
     }
@@ -164,10 +163,7 @@ impl Pool {
     ) -> End {
         let mut lost = instance.lost();
         let mut health = Box::pin(self.look_after(place, instance));
-        let idle = match self.settings().size {
-            Size::Elastic { idle, .. } => Some(idle),
-            Size::Fixed(_) => None,
-        };
+        let idle = self.kind.idle_limit();
         let mut retire_at = idle.map(|idle| Instant::now() + idle);
         let mut draining = false;
         let mut probe: Option<BoxFuture<'_, Result<(), String>>> = None;

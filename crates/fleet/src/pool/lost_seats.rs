@@ -43,7 +43,7 @@ impl Pool {
     /// A seat that waited for this owner is lost: by itself, or with its instance for this reason.
     pub(super) fn seat_lost(&self, owner: Owner, seat: &dyn Seat, instance: Option<&str>) {
         // In greenroom's own browsers a call without a session is promised a browser, and no certain page.
-        let Some(browser) = self.browser() else { return };
+        let Some(browser) = self.kind.browser() else { return };
         let lost = seat.lost().borrow().clone();
         let is_tab = matches!(lost, Some(Lost::Page(_)));
         let Some(why) = lost.map(|lost| lost.to_string()).or(instance.map(str::to_owned)) else { return };
@@ -53,7 +53,7 @@ impl Pool {
 
     /// A seat that waited for this owner was closed, though nothing was wrong with it.
     pub(super) fn tab_closed(&self, owner: Owner, why: &str) {
-        let Some(browser) = self.browser() else { return };
+        let Some(browser) = self.kind.browser() else { return };
         let keeps_logins = self.settings().local_only;
         self.unheard(owner, NewTab { browser, is_tab: true, why: why.to_owned(), keeps_logins });
     }

@@ -10,6 +10,7 @@ mod budget;
 mod health;
 mod keeper;
 mod kept;
+mod kind;
 mod lease;
 mod link;
 mod live;
@@ -37,8 +38,8 @@ use greenroom_core::{
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{keeper::Keeping, kept::Kept, lost_seats::LostSeats, place::Place};
-use crate::{error::FleetError, queue::Queue, status::Health, target::Watcher};
+use self::{keeper::Keeping, kept::Kept, kind::Kind, link::Link, lost_seats::LostSeats, place::Place};
+use crate::{error::FleetError, queue::Queue, seat::NoSeat, status::Health, target::Watcher};
 
 pub(crate) use self::{
     ask::Request,
@@ -56,11 +57,9 @@ const DRAINING: &str = "it is being drained";
 
 pub(crate) struct Pool {
     pub(crate) name: Arc<str>,
-    /// Which browser it is, if it is an attached one.
-    attached: Option<Attached>,
+    pub(crate) kind: Kind,
+    /// Its size is what the configuration last said, not what the pool was scaled to by hand.
     settings: Mutex<Arc<PoolSettings>>,
-    /// The size that the configuration last said.
-    configured: Mutex<Size>,
     queue: Arc<Queue>,
     places: Mutex<BTreeMap<InstanceId, Arc<Place>>>,
     kept: Mutex<Kept>,
@@ -104,8 +103,7 @@ impl Pool {
         }
         Arc::new(Self {
             name: settings.name.as_str().into(),
-            attached,
-            configured: Mutex::new(settings.size),
+            kind: Kind::new(&settings, attached),
             settings: Mutex::new(Arc::new(settings)),
             queue: Queue::new(ledger),
             places: Mutex::new(places),
@@ -144,8 +142,13 @@ impl Pool {
         *lock(&self.last_start) = Some(error.map_or(Ok(()), |error| Err(error.clone())));
     }
 
+    /// The instance that a caller is bound to who gives this number or alias.
+    pub(crate) fn bound_instance(&self, name: &str) -> Result<Option<InstanceId>, FleetError> {
+        Ok(self.kind.binds_to(self.resolve(name)?))
+    }
+
     /// The instance that is called so, by number or alias.
-    pub(crate) fn resolve(&self, name: &str) -> Result<InstanceId, FleetError> {
+    fn resolve(&self, name: &str) -> Result<InstanceId, FleetError> {
         let places = self.places();
         if let Some(place) = places.values().find(|place| place.is_called(name)) {
             return Ok(place.id);
@@ -155,7 +158,7 @@ impl Pool {
             .flat_map(|place| [Some(place.id.to_string()), place.settings().alias].into_iter().flatten());
         Err(FleetError::NoInstance {
             pool: self.name.to_string(),
-            browser: self.browser(),
+            browser: self.kind.browser(),
             name: name.to_owned(),
             known: known.collect(),
         })
@@ -191,29 +194,25 @@ impl Pool {
         *lock(&self.opened)
     }
 
-    /// Has a place tended, and its instance started unless it is lazy, comes and goes, or is a browser that somebody else
-    /// runs.
+    /// Has a place tended, and its instance started if it starts with the pool.
     fn attend(self: &Arc<Self>, place: &Arc<Place>) {
         self.tasks.spawn(self.clone().tend(place.clone()));
-        if !self.settings().is_elastic() && !place.settings().lazy && !self.is_attached() {
+        if self.kind.starts_with_pool(place.settings().lazy) {
             self.queue.with(|ledger| ledger.starting(place.id));
             place.wanted.notify_one();
         }
     }
 
-    /// Starts every instance that is not lazy, of an elastic pool the first, and from now on keeps as many spares as the
+    /// Starts the instances that start with the pool, or the first one, and from now on keeps as many spares as the
     /// settings want.
     pub(crate) fn start_now(self: &Arc<Self>) {
         self.open();
-        let settings = self.settings();
-        if settings.is_elastic() {
-            // What is wanted for a spare starts an instance, whether or not it comes to one.
-            if self.queue.figures().instances == 0 {
-                drop(self.queue.spare(|_, _| true));
-            }
-            self.start_wanted();
+        // What is wanted for a spare starts an instance, whether or not it comes to one.
+        if self.kind.starts_first() && self.queue.figures().instances == 0 {
+            drop(self.queue.spare(|_, _| true));
         }
-        self.keep_spares(settings.warm);
+        self.start_wanted();
+        self.keep_spares(self.kind.spares(self.settings().warm));
     }
 
     /// To be held by whoever looks for a seat, until it has one.
@@ -266,8 +265,34 @@ impl Pool {
         self.tasks.wait().await;
         for place in self.places().values() {
             place.went(Health::Failed, None);
-            place.lock().link.is_over();
         }
+        self.kind.update_link(Link::is_over);
+    }
+
+    /// How the connection to an attached browser is.
+    pub(crate) fn link(&self) -> Link {
+        self.kind.link(self.any_place().as_ref())
+    }
+
+    /// An attached browser cannot be had now. Says why, as far as the caller does not know better.
+    pub(crate) fn down(&self, why: Option<String>) -> FleetError {
+        self.kind.down(self.any_place().as_ref(), why).unwrap_or(FleetError::ShuttingDown)
+    }
+
+    /// Why a call has no seat in an instance that it had a slot of.
+    pub(crate) fn no_seat(&self, why: NoSeat) -> FleetError {
+        self.kind.no_seat(self.any_place().as_ref(), why)
+    }
+
+    /// Takes the pool of an attached browser out of the fleet: it lends nothing more, and those who wait hear so.
+    pub(crate) fn remove(&self) {
+        self.kind.remove();
+        self.queue.close();
+    }
+
+    /// Why it lends nothing any more.
+    fn why_closed(&self) -> FleetError {
+        self.kind.why_removed().unwrap_or(FleetError::ShuttingDown)
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{InstanceSettings, link::Link, reconnect::Reconnect};
+use super::{InstanceSettings, reconnect::Reconnect};
 use crate::status::{Check, Health};
 
 pub(super) struct Place {
@@ -58,8 +58,6 @@ pub(super) struct State {
     pub(super) why: Option<String>,
     pub(super) check: Check,
     pub(super) restarts: u64,
-    /// How the connection is, of an attached browser.
-    pub(super) link: Link,
     /// When each lease that is out began, by slot.
     pub(super) leased: HashMap<usize, SystemTime>,
     /// Since when nothing is lent.
@@ -83,7 +81,6 @@ impl Place {
                 why: None,
                 check: Check::default(),
                 restarts: 0,
-                link: Link::default(),
                 leased: HashMap::new(),
                 idle_since: Instant::now(),
             }),
@@ -130,7 +127,6 @@ impl Place {
         state.settings = settings;
         state.health = Health::Starting;
         state.draining = false;
-        state.link.tries();
     }
 
     pub(super) fn came_up(&self, instance: Arc<dyn Instance>) {
@@ -141,7 +137,6 @@ impl Place {
         // That it has come up is the first sign of life.
         state.check = Check { last: Some(SystemTime::now()), responsive: true, error: None };
         state.idle_since = Instant::now();
-        state.link.is_made();
     }
 
     /// It is not there any more.

@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Pool, attached::told, place::Place, tend::Next, tend::Tended};
+use super::{Pool, kind::told, link::Link, place::Place, tend::Next, tend::Tended};
 use crate::error::FleetError;
 
 /// How long bringing a browser back may take. The engine itself asks whether it answers (up to 15 s of a silent one), runs
@@ -88,7 +88,7 @@ impl Pool {
     /// Connects the browser now. Returns when that has come to something.
     pub(crate) async fn reconnect(self: &Arc<Self>) -> Result<(), FleetError> {
         self.open();
-        let Some(place) = self.any_place().and_then(|id| self.place(id)) else {
+        let Some(place) = self.any_place() else {
             return Err(self.why_closed());
         };
         let order = place.reconnect.order();
@@ -124,7 +124,7 @@ impl Pool {
         tended.budget.renew();
         // From now on callers wait for it again.
         self.queue.with(|ledger| ledger.starting(place.id));
-        place.lock().link.tries();
+        self.kind.update_link(Link::tries);
         let (began, engine) = (Instant::now(), place.engine());
         // A task of its own: an adapter that panics takes nothing else along.
         let mut reviving = tokio::spawn(async move { timeout(REVIVE, engine.revive()).await });

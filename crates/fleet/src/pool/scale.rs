@@ -15,7 +15,7 @@ impl Pool {
     /// leases are back.
     pub(crate) fn scale(self: &Arc<Self>, count: usize) -> Result<Scaled, FleetError> {
         let settings = self.settings();
-        if settings.is_elastic() {
+        if !self.kind.is_scalable() {
             return Err(FleetError::NotFixed { pool: self.name.to_string() });
         }
         let count = count.clamp(1, INSTANCES_MAX);
@@ -50,8 +50,6 @@ impl Pool {
         }
         drop(places);
         self.start_wanted();
-        let mut current = lock(&self.settings);
-        *current = Arc::new(PoolSettings { size: Size::Fixed(count), ..(**current).clone() });
         Ok(scaled)
     }
 
@@ -69,7 +67,6 @@ impl Pool {
     fn order(self: &Arc<Self>, instance: Option<&str>, goal: Goal) -> Result<Vec<InstanceId>, FleetError> {
         let key = instance.map(|name| self.resolve(name)).transpose()?;
         self.open();
-        let elastic = self.settings().is_elastic();
         // Held throughout: one that is about to leave is told nothing, and none comes or goes meanwhile.
         let places = self.places();
         let mut told = Vec::new();
@@ -77,7 +74,7 @@ impl Pool {
             let before = place.orders.borrow().goal;
             // Of a pool that comes and goes, what does not run has nothing to be started anew. It may be had again after a
             // drain, but is not there to be named.
-            let is_there = !elastic || self.is_there(place);
+            let is_there = self.kind.lists(self.is_there(place));
             if before == Goal::Leave || (goal == Goal::Run && !is_there && before != Goal::Drain) {
                 continue;
             }
@@ -97,8 +94,7 @@ impl Pool {
     pub(crate) fn apply(self: &Arc<Self>, settings: PoolSettings) -> Result<(), FleetError> {
         let (before, warm, instance) = (self.settings(), settings.warm, settings.instance.clone());
         // What was scaled by hand stays so, until the configuration itself says another number.
-        let configured = std::mem::replace(&mut *lock(&self.configured), settings.size);
-        let size = match (configured, settings.size) {
+        let size = match (before.size, settings.size) {
             (Size::Fixed(configured), Size::Fixed(count)) if configured != count => Some(count),
             _ => None,
         };
@@ -106,8 +102,7 @@ impl Pool {
         // Which pool is the default one is settled when the fleet is made; and what an owner left in browsers that
         // still run is that owner's.
         let (is_default, local_only) = (before.is_default, before.local_only || settings.local_only);
-        *lock(&self.settings) =
-            Arc::new(PoolSettings { size: before.size, is_default, local_only, ..settings });
+        *lock(&self.settings) = Arc::new(PoolSettings { is_default, local_only, ..settings });
         for place in self.places().values() {
             let made = instance(place.id);
             let mut state = place.lock();

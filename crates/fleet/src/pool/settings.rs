@@ -85,12 +85,6 @@ impl Retry {
     }
 }
 
-impl PoolSettings {
-    pub(super) fn is_elastic(&self) -> bool {
-        matches!(self.size, Size::Elastic { .. })
-    }
-}
-
 impl fmt::Debug for PoolSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolSettings")

@@ -28,16 +28,15 @@ pub enum Readiness {
 impl Pool {
     pub(crate) fn status(&self) -> PoolStatus {
         let settings = self.settings();
-        let elastic = settings.is_elastic();
         let places: Vec<_> = self.places().values().cloned().collect();
         let figures = self.queue.figures();
-        let shown = places.iter().filter(|place| !elastic || self.is_there(place));
+        let shown = places.iter().filter(|place| self.kind.lists(self.is_there(place)));
         let instances: Vec<_> = shown.map(|place| self.instance_status(place)).collect();
         PoolStatus {
             name: self.name.to_string(),
             description: settings.description.clone(),
             is_default: settings.is_default,
-            elastic,
+            elastic: self.kind.idle_limit().is_some(),
             drained: !places.is_empty()
                 && places.iter().all(|place| place.orders.borrow().goal == Goal::Drain),
             instances,
@@ -111,7 +110,7 @@ impl Pool {
         let last_start = lock(&self.last_start).clone();
         // One that waits for its first call is as good as one that runs.
         let any_lazy = || places.iter().any(|place| self.is_open() && self.is_at_rest(place));
-        if !self.settings().is_elastic() && any_lazy() {
+        if self.kind.keeps_running() && any_lazy() {
             return Readiness::Ready;
         }
         // Calls would be given to one that does not answer, and wait there.
@@ -119,7 +118,7 @@ impl Pool {
             return Readiness::Unresponsive(why);
         }
         let any_up = !up.is_empty();
-        if !self.settings().is_elastic() {
+        if self.kind.keeps_running() {
             return if any_up { Readiness::Ready } else { Readiness::Starting };
         }
         // Why no instance starts says more than that no spare can be opened in it.

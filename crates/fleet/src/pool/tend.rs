@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     Pool,
-    attached::told,
     budget::{Budget, Trouble, Verdict},
+    kind::told,
     place::{Goal, Orders, Place},
 };
 use crate::status::Health;
@@ -114,7 +114,7 @@ impl Pool {
                 Some(Next::Rest)
             }
             // Of those that come and go, one that does not run is only to be had again.
-            Goal::Run if anew && self.settings().is_elastic() => {
+            Goal::Run if anew && !self.kind.keeps_running() => {
                 place.went(Health::Starting, None);
                 self.change(|ledger| ledger.lost(place.id, Hope::OnDemand));
                 Some(Next::Cold)
@@ -131,8 +131,7 @@ impl Pool {
     /// The instance is started again after a failure.
     fn again(&self, place: &Place) {
         self.queue.with(|ledger| ledger.starting(place.id));
-        // Nothing is started where a browser is only connected to.
-        if !self.is_attached() {
+        if self.kind.counts_restarts() {
             place.lock().restarts += 1;
             self.watcher.restarted(&self.name, place.id);
         }
@@ -145,7 +144,7 @@ impl Pool {
         tended: &mut Tended,
         error: &StartError,
     ) -> Next {
-        if self.is_old_news(place) {
+        if self.kind.is_given_up() {
             tracing::debug!(pool = %self.name, %error, hint = error.hint, "still cannot be connected to");
         } else {
             tracing::warn!(pool = %self.name, instance = %place.id, %error, hint = error.hint, "cannot start");
@@ -154,7 +153,7 @@ impl Pool {
             Some(first) => format!("{first}; {}", told(error)),
             None => told(error),
         };
-        if !self.settings().is_elastic() {
+        if self.kind.keeps_running() {
             let next = self.failed(place, &mut tended.budget, Trouble::Start, why.clone());
             place.reconnect.report(Err(why));
             return next;
@@ -177,7 +176,7 @@ impl Pool {
         why: String,
     ) -> Next {
         tracing::warn!(pool = %self.name, instance = %place.id, why, "lost");
-        if !self.settings().is_elastic() {
+        if self.kind.keeps_running() {
             let trouble = Trouble::Loss { held: up_since.elapsed() };
             return self.failed(place, &mut tended.budget, trouble, why);
         }
@@ -193,13 +192,13 @@ impl Pool {
         let verdict = budget.spend(trouble, settings.retry, settings.restarts, now);
         let (hope, again) = match verdict {
             Verdict::Again(pause) => {
-                if !self.is_old_news(place) {
+                if !self.kind.is_given_up() {
                     tracing::warn!(pool = %self.name, instance = %place.id, ?pause, "trying again");
                 }
                 (Hope::Soon, Some(now + pause))
             }
             Verdict::Rest(rest) => {
-                if !self.is_old_news(place) {
+                if !self.kind.is_given_up() {
                     tracing::warn!(pool = %self.name, every = ?rest, "tried often enough; from now on it is tried now and then");
                 }
                 (Hope::None, Some(now + rest))
@@ -210,15 +209,10 @@ impl Pool {
             }
         };
         place.went(Health::Failed, Some(why.clone()));
-        place.lock().link.failed(why, again, hope == Hope::None);
+        self.kind.update_link(|link| link.failed(why, again, hope == Hope::None));
         self.change(|ledger| ledger.lost(place.id, hope));
         self.tell_those_who_wait();
         again.map_or(Next::Rest, Next::After)
-    }
-
-    /// Whether it is known that a browser cannot be reached: it is tried for ever, and the log need not say so each time.
-    fn is_old_news(&self, place: &Place) -> bool {
-        self.is_attached() && place.lock().link.given_up
     }
 
     /// A start is over, or an instance gone: whoever waits for either looks again.

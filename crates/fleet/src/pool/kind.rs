@@ -1,0 +1,186 @@
+//! What differs between pools. A fixed pool keeps a number of instances running. An elastic pool starts an instance when a
+//! caller needs it and stops an idle one. The pool of an attached browser has one instance, in a browser that somebody
+//! else runs.
+//!
+//! A pool's kind is chosen when the pool is made. The other files of the pool ask the kind, and do not tell kinds apart.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::{InstanceId, StartError, port::human};
+use tokio::time::Instant;
+
+use super::{Attached, PoolSettings, Size, link::Link, place::Place};
+use crate::{
+    browsers::{BrowserName, BrowserState},
+    error::FleetError,
+    seat::NoSeat,
+};
+
+pub(crate) enum Kind {
+    Fixed,
+    Elastic {
+        /// How long an instance runs that has no lease.
+        idle: Duration,
+    },
+    Attached(Attached),
+}
+
+impl Kind {
+    pub(super) fn new(settings: &PoolSettings, attached: Option<Attached>) -> Self {
+        match (attached, settings.size) {
+            (Some(attached), _) => Self::Attached(attached),
+            (None, Size::Fixed(_)) => Self::Fixed,
+            (None, Size::Elastic { idle, .. }) => Self::Elastic { idle },
+        }
+    }
+
+    /// Whether an instance is started with the pool, before a caller needs it.
+    pub(super) fn starts_with_pool(&self, is_lazy: bool) -> bool {
+        matches!(self, Self::Fixed) && !is_lazy
+    }
+
+    /// Whether the pool starts its first instance when it is started, though none is started with it.
+    pub(super) fn starts_first(&self) -> bool {
+        !matches!(self, Self::Fixed)
+    }
+
+    /// Whether an instance that fails, or that is to start anew, is started without a caller that needs it.
+    pub(super) fn keeps_running(&self) -> bool {
+        !matches!(self, Self::Elastic { .. })
+    }
+
+    /// How long an instance without a lease runs; `None`, if it is not stopped.
+    pub(super) fn idle_limit(&self) -> Option<Duration> {
+        if let Self::Elastic { idle } = self { Some(*idle) } else { None }
+    }
+
+    /// Whether the pool chooses the slot for a caller by what is open in it, and not by its configured strategy.
+    pub(super) fn chooses_slots(&self) -> bool {
+        matches!(self, Self::Elastic { .. })
+    }
+
+    /// Whether an instance is listed and takes orders, given whether it runs or is being started.
+    pub(super) fn lists(&self, is_there: bool) -> bool {
+        is_there || self.keeps_running()
+    }
+
+    pub(super) fn is_scalable(&self) -> bool {
+        self.keeps_running()
+    }
+
+    /// How many spares are kept of those that the settings want. None in an attached browser: greenroom opens nothing
+    /// unasked in a browser that somebody uses.
+    pub(super) fn spares(&self, wanted: usize) -> usize {
+        if let Self::Attached(_) = self { 0 } else { wanted }
+    }
+
+    /// The instance that a caller is bound to who named this one. An attached browser is the only instance of its pool: a
+    /// caller that names it waits for it as all others do.
+    pub(super) fn binds_to(&self, id: InstanceId) -> Option<InstanceId> {
+        if let Self::Attached(_) = self { None } else { Some(id) }
+    }
+
+    /// Whether starting an instance again is a restart. In an attached browser nothing is started, it is connected to.
+    pub(super) fn counts_restarts(&self) -> bool {
+        self.attached().is_none()
+    }
+
+    /// What is said of an instance that did not start within its limit.
+    pub(super) fn start_timed_out(&self, limit: Duration) -> StartError {
+        match self {
+            Self::Attached(_) => {
+                StartError::new(format!("it could not be connected to within {}", human(limit)))
+            }
+            Self::Fixed | Self::Elastic { .. } => StartError::new("the instance did not start in time"),
+        }
+    }
+
+    fn attached(&self) -> Option<&Attached> {
+        if let Self::Attached(attached) = self { Some(attached) } else { None }
+    }
+
+    /// What the browser of the pool is called, if it is an attached one.
+    pub(crate) fn browser(&self) -> Option<Arc<BrowserName>> {
+        self.attached().map(|attached| attached.name.clone())
+    }
+
+    /// Changes what is known of the connection, if the pool has one.
+    pub(super) fn update_link(&self, change: impl FnOnce(&mut Link)) {
+        if let Some(attached) = self.attached() {
+            change(&mut attached.lock());
+        }
+    }
+
+    /// Whether it is known that the browser cannot be reached: it is tried for ever, and the log need not say so each time.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.attached().is_some_and(|attached| attached.lock().given_up)
+    }
+
+    /// How the connection to the browser of this slot is.
+    pub(super) fn link(&self, place: Option<&Arc<Place>>) -> Link {
+        let (Some(attached), Some(place)) = (self.attached(), place) else { return Link::default() };
+        attached.link(place)
+    }
+
+    /// Whether it is an attached browser that is not connected.
+    pub(super) fn is_away(&self, place: Option<&Arc<Place>>) -> bool {
+        self.attached().is_some() && self.link(place).state != BrowserState::Connected
+    }
+
+    /// An attached browser cannot be had now; says why, as far as the caller does not know better. `None` for other pools.
+    pub(super) fn down(&self, place: Option<&Arc<Place>>, why: Option<String>) -> Option<FleetError> {
+        let (attached, link) = (self.attached()?, self.link(place));
+        Some(FleetError::BrowserDown {
+            index: attached.name.index,
+            url: attached.url.clone(),
+            why: why.or(link.last_error),
+            retry_in: link.retry_at.map(|at| at.saturating_duration_since(Instant::now())),
+        })
+    }
+
+    /// Why a call has no seat in an instance that it had a slot of.
+    pub(super) fn no_seat(&self, place: Option<&Arc<Place>>, why: NoSeat) -> FleetError {
+        let is_late = matches!(why, NoSeat::Late(_));
+        let error = StartError::from(why);
+        match self.down(place, Some(told(&error))) {
+            Some(down) => down,
+            None if is_late => FleetError::Late(error),
+            None => error.into(),
+        }
+    }
+
+    /// What is said of an attached browser once it is out of the fleet.
+    pub(crate) fn why_removed(&self) -> Option<FleetError> {
+        let attached = self.attached().filter(|attached| attached.is_removed())?;
+        Some(FleetError::BrowserRemoved { browser: attached.name.clone() })
+    }
+
+    /// Notes that an attached browser is taken out of the fleet.
+    pub(super) fn remove(&self) {
+        if let Some(attached) = self.attached() {
+            attached.remove();
+        }
+    }
+
+    /// Tells the watcher that a connection was tried, if the pool has one.
+    pub(super) fn tell_tried(&self, is_made: bool) {
+        if let Some(attached) = self.attached() {
+            attached.tell_tried(is_made);
+        }
+    }
+
+    /// Tells the watcher that the connection is over, if the pool has one.
+    pub(super) fn tell_ended(&self) {
+        if let Some(attached) = self.attached() {
+            attached.tell_ended();
+        }
+    }
+}
+
+/// An error with what to do about it.
+pub(super) fn told(error: &StartError) -> String {
+    match &error.hint {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    }
+}
