@@ -79,7 +79,7 @@ impl BrowserSettings {
             size: Size::Fixed(1),
             ..self.pool.clone()
         };
-        let attached = Attached::new(self.name(index), self.url.clone(), watcher.clone());
+        let attached = Attached::new(self.name(index), self, watcher.clone());
         // Connecting costs no processor worth speaking of, and one browser that keeps it waiting must not keep others.
         let starts = Arc::new(Semaphore::new(1));
         Pool::new(settings, starts, watcher.clone(), Some(attached))

@@ -9,7 +9,7 @@ use greenroom_core::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::{DRAINING, Lease, Pool, Slot, Taker, lease::InLine, place::Place};
+use super::{DRAINING, Pool, Slot, Taker, lease::InLine};
 use crate::{
     error::{FleetError, LeaseTimeout},
     queue::{self, Answer, Refusal},
@@ -42,42 +42,42 @@ impl Pool {
         let outcome = self.seek_slot(&request, began).await;
         let waited = began.elapsed();
         match &outcome {
-            Ok(slot) => self.watcher.leased(&self.name, slot.lease.id, waited),
-            Err(why) => self.watcher.not_leased(&self.name, why, waited),
+            Ok(slot) => self.instances.watcher.leased(&self.name, slot.lease.id, waited),
+            Err(why) => self.instances.watcher.not_leased(&self.name, why, waited),
         }
         outcome
     }
 
     async fn seek_slot(self: &Arc<Self>, request: &Request<'_>, began: Instant) -> Result<Slot, FleetError> {
         self.open();
-        let settings = self.settings();
+        let settings = self.instances.settings();
         let mut waiter = None;
         loop {
             let spare_suits = request
                 .key
-                .map_or_else(|| self.any_place(), |id| self.place(id))
+                .map_or_else(|| self.instances.any_place(), |id| self.instances.place(id))
                 .is_some_and(|place| place.engine().spare_suits(request.taker.agent));
             let answer = match waiter {
-                None => self.queue.ask(Want {
+                None => self.instances.queue.ask(Want {
                     key: request.key,
                     prefer: self.prefer(&request.taker, spare_suits),
                     caller: Some(request.caller),
                 }),
-                Some(waiter) => self.queue.ask_again(waiter),
+                Some(waiter) => self.instances.queue.ask_again(waiter),
             };
-            self.start_wanted();
+            self.instances.start_wanted();
             let lease = match answer {
                 Answer::Lent(lease) => lease,
                 Answer::Refused(why) => return Err(self.why_refused(why)),
-                Answer::Waits(_) if self.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
+                Answer::Waits(_) if self.instances.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
                     let (pool, browser) = (self.name.to_string(), self.kind.browser());
                     return Err(FleetError::LineFull { pool, browser, max: WAITING_MAX });
                 }
                 Answer::Waits(waiting) => {
                     waiter = Some(waiting.waiter);
-                    let line = InLine { pool: self.clone(), waiting };
+                    let line = InLine { instances: self.instances.clone(), waiting };
                     let lease = self.wait(line, request, began, settings.lease_timeout).await?;
-                    self.queue.with(|ledger| ledger.remember(request.caller, lease.lent()));
+                    self.instances.queue.with(|ledger| ledger.remember(request.caller, lease.lent()));
                     lease
                 }
             };
@@ -91,10 +91,6 @@ impl Pool {
         }
     }
 
-    pub(super) fn any_place(&self) -> Option<Arc<Place>> {
-        self.places().values().next().cloned()
-    }
-
     /// What there is in a slot that was lent. `None`, if its instance died a moment ago: then it is out of the pool now.
     fn take_up(
         self: &Arc<Self>,
@@ -102,8 +98,9 @@ impl Pool {
         request: &Request<'_>,
         spare_suits: bool,
     ) -> Option<Slot> {
-        let place = self.place(lease.instance())?;
-        let instance = place.instance();
+        let lent = lease.lent();
+        let lease = self.instances.lease(lease)?;
+        let instance = lease.place.instance();
         // Looked at after the instance was: so it is the one that the lease is about.
         if !lease.is_valid() {
             return None;
@@ -111,14 +108,12 @@ impl Pool {
         let Some(instance) = instance else {
             // Its task will see it too, and say what becomes of it; until then it lends nothing. Not if the task was
             // faster, and the instance may live again: then the lease is void.
-            let lent = lease.lent();
-            self.change(|ledger| match ledger.is_valid(lent) {
-                true => ledger.lost(place.id, Hope::Soon),
+            self.instances.change(|ledger| match ledger.is_valid(lent) {
+                true => ledger.lost(lease.id, Hope::Soon),
                 false => Changes::default(),
             });
             return None;
         };
-        let lease = Lease::new(self.clone(), place.clone(), lease);
         lease.begins();
         let found = self.find(&lease, &request.taker, spare_suits);
         Some(Slot { lease, instance, found })
@@ -154,10 +149,10 @@ impl Pool {
                 // Time is over, but a slot is on its way: an instance starts, or the house is nearly done with one. Not
                 // where somebody else's browser is waited for, which may never come.
                 Err(_) if self.is_coming(waiter) && !self.is_away() && Instant::now() < deadline + COMING => {
-                    let over = self.start_over.notified();
+                    let mut starts = self.instances.last_start.subscribe();
                     tokio::select! {
                         lease = &mut line.waiting => return lease.map_err(|why| self.why_refused(why)),
-                        () = over, if self.is_coming(waiter) => {}
+                        Ok(()) = starts.changed(), if self.is_coming(waiter) => {}
                         () = tokio::time::sleep(QUEUED_EVERY) => {}
                     }
                 }
@@ -170,12 +165,12 @@ impl Pool {
     }
 
     fn is_coming(&self, waiter: WaiterId) -> bool {
-        self.queue.with(|ledger| ledger.is_coming(waiter))
+        self.instances.queue.with(|ledger| ledger.is_coming(waiter))
     }
 
     /// Whether it is an attached browser that is not connected.
     fn is_away(&self) -> bool {
-        self.kind.is_away(self.any_place().as_ref())
+        self.kind.is_away(self.instances.any_place().as_ref())
     }
 
     fn too_late(&self, key: Option<InstanceId>, waited: Duration) -> FleetError {
@@ -183,21 +178,23 @@ impl Pool {
             let yet = || format!("no connection within {}", human(waited));
             return self.down(self.link().last_error.or_else(|| Some(yet())));
         }
-        let figures = self.queue.figures();
+        let figures = self.instances.queue.figures();
         let (leased, slots) = match key {
-            Some(id) => self.queue.with(|ledger| ledger.lent(id)),
+            Some(id) => self.instances.queue.with(|ledger| ledger.lent(id)),
             None => (figures.leased, figures.slots),
         };
         let (pool, browser, waiting) = (self.name.to_string(), self.kind.browser(), figures.waiting);
-        let silent =
-            self.queue.with(|ledger| ledger.withheld().filter(|id| key.is_none_or(|key| key == *id)).count());
+        let silent = self
+            .instances
+            .queue
+            .with(|ledger| ledger.withheld().filter(|id| key.is_none_or(|key| key == *id)).count());
         let (instance, holders) = (key, Vec::new());
         LeaseTimeout { pool, browser, waited, leased, slots, waiting, silent, instance, holders }.into()
     }
 
     fn why_refused(&self, why: Refusal) -> FleetError {
         let (pool, is_closed) = (self.name.to_string(), matches!(why, Refusal::Closed));
-        if let Some(down) = self.kind.down(self.any_place().as_ref(), None).filter(|_| !is_closed) {
+        if let Some(down) = self.kind.down(self.instances.any_place().as_ref(), None).filter(|_| !is_closed) {
             return down;
         }
         let down = |instance, why: &str| FleetError::InstanceDown {
@@ -208,13 +205,15 @@ impl Pool {
         match why {
             Refusal::Closed => self.why_closed(),
             Refusal::Start(error) => error.into(),
-            Refusal::Refused(Refused::Hopeless) => {
-                FleetError::NoHealthy { pool, is_default: self.settings().is_default, why: self.trouble() }
-            }
+            Refusal::Refused(Refused::Hopeless) => FleetError::NoHealthy {
+                pool,
+                is_default: self.instances.settings().is_default,
+                why: self.instances.trouble(),
+            },
             Refusal::Refused(Refused::Gone(id)) => down(id, "it left the pool"),
             Refusal::Refused(Refused::Draining(id)) => down(id, DRAINING),
             Refusal::Refused(Refused::Failed(id)) => {
-                let why = self.place(id).and_then(|place| place.why());
+                let why = self.instances.place(id).and_then(|place| place.why());
                 down(id, why.as_deref().unwrap_or("it has failed"))
             }
         }

@@ -6,9 +6,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use super::{link::Link, lock, place::Place};
+use super::{link::Link, lock, lost_seats::LostSeats, place::Place};
 use crate::{
-    browsers::{BrowserName, BrowserState},
+    browsers::{BrowserName, BrowserSettings, BrowserState},
     target::Watcher,
 };
 
@@ -18,15 +18,25 @@ pub(crate) struct Attached {
     pub(super) url: String,
     /// How the connection was last tried; kept up by the task that makes it.
     link: Mutex<Link>,
+    /// It keeps its cookies and logins when a session ends.
+    pub(super) keeps_logins: bool,
+    pub(super) lost_seats: Mutex<LostSeats>,
     /// It was taken out of the fleet.
     removed: AtomicBool,
     watcher: Arc<dyn Watcher>,
 }
 
 impl Attached {
-    pub(crate) fn new(name: BrowserName, url: String, watcher: Arc<dyn Watcher>) -> Self {
-        let (link, removed) = (Mutex::default(), AtomicBool::new(false));
-        Self { name: Arc::new(name), url, link, removed, watcher }
+    pub(crate) fn new(name: BrowserName, settings: &BrowserSettings, watcher: Arc<dyn Watcher>) -> Self {
+        Self {
+            name: Arc::new(name),
+            url: settings.url.clone(),
+            link: Mutex::default(),
+            keeps_logins: settings.pool.local_only,
+            lost_seats: Mutex::default(),
+            removed: AtomicBool::new(false),
+            watcher,
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Link> {

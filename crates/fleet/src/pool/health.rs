@@ -41,7 +41,7 @@ impl Pool {
         loop {
             let settings = place.settings();
             let due = last + settings.health_interval;
-            let is_withheld = self.queue.with(|ledger| ledger.is_withheld(place.id));
+            let is_withheld = self.instances.queue.with(|ledger| ledger.is_withheld(place.id));
             let next = if is_withheld { due.min(Instant::now() + WITHHELD_EVERY) } else { due };
             let counts = tokio::select! {
                 () = sleep_until(next) => Instant::now() >= due,
@@ -75,7 +75,7 @@ impl Pool {
     /// Asks an instance briefly whether it still answers, because a call or a seat of it was late. If it does not, it lends
     /// nothing until it has answered.
     pub(crate) async fn doubt(&self, id: InstanceId) {
-        let Some(place) = self.place(id) else { return };
+        let Some(place) = self.instances.place(id) else { return };
         let Some(instance) = place.instance() else { return };
         let outcome = look(&instance, BRIEFLY).await;
         if let Err(why) = &outcome {
@@ -92,11 +92,11 @@ impl Pool {
             return;
         }
         let answers = outcome.is_ok();
-        if answers && self.queue.with(|ledger| ledger.is_withheld(place.id)) {
+        if answers && self.instances.queue.with(|ledger| ledger.is_withheld(place.id)) {
             tracing::warn!(pool = %self.name, instance = %place.id, "answers again, and lends again");
         }
         place.looked_at(outcome);
-        self.change(|ledger| match answers {
+        self.instances.change(|ledger| match answers {
             true => ledger.answers_again(place.id),
             false => {
                 ledger.withhold(place.id);
@@ -104,7 +104,7 @@ impl Pool {
             }
         });
         if answers {
-            self.keeping.wake.notify_one();
+            self.instances.room.notify_one();
         }
     }
 

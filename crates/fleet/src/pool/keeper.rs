@@ -7,10 +7,7 @@ use std::{
 };
 
 use greenroom_core::{Nobody, StartError};
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Lease, Pool};
@@ -26,8 +23,6 @@ const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// What those who keep seats share.
 #[derive(Default)]
 pub(super) struct Keeping {
-    /// Wakes the keeper: a slot may have become free, or a spare is missing.
-    pub(super) wake: Notify,
     closing: CancellationToken,
     pub(super) tasks: TaskTracker,
     state: Mutex<State>,
@@ -90,7 +85,7 @@ struct Opening(Arc<Pool>);
 impl Drop for Opening {
     fn drop(&mut self) {
         self.0.keeping.lock().opening -= 1;
-        self.0.keeping.wake.notify_one();
+        self.0.instances.room.notify_one();
     }
 }
 
@@ -119,7 +114,7 @@ impl Pool {
         if first {
             self.keeping.tasks.spawn(self.clone().keep_on());
         }
-        self.keeping.wake.notify_one();
+        self.instances.room.notify_one();
     }
 
     /// Makes no more spares, keeps no more seats, and begins to close those that are kept.
@@ -140,7 +135,7 @@ impl Pool {
             let again = self.replenish();
             tokio::select! {
                 () = self.keeping.closing.cancelled() => return,
-                () = self.keeping.wake.notified() => {}
+                () = self.instances.room.notified() => {}
                 () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => {}
             }
         }
@@ -168,11 +163,10 @@ impl Pool {
                 return Some(at);
             }
             let used = self.kept().slots();
-            let spare = self.queue.spare(|id, slot| !used.contains(&(id, slot)));
-            self.start_wanted();
+            let spare = self.instances.queue.spare(|id, slot| !used.contains(&(id, slot)));
+            self.instances.start_wanted();
             let Ok(lease) = spare else { return None };
-            let place = self.place(lease.instance())?;
-            let lease = Lease::new(self.clone(), place, lease);
+            let lease = self.instances.lease(lease)?;
             self.keeping.lock().opening += 1;
             self.keeping.tasks.spawn(self.clone().open_spare(lease));
         }
@@ -231,7 +225,7 @@ impl Pool {
             return;
         }
         tracing::info!(pool = %self.name, "spare handed out");
-        let pause = self.settings().spare_pause;
+        let pause = self.instances.settings().spare_pause;
         let mut state = self.keeping.lock();
         state.failures = 0;
         state.not_before = Some(Instant::now() + pause);

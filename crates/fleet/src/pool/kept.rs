@@ -179,8 +179,8 @@ impl Pool {
         let is_fine = is_fine(seat.as_ref());
         match owner {
             None => self.spare_taken(suits),
-            Some(owner) if !is_fine => self.seat_lost(owner, seat.as_ref(), None),
-            Some(owner) if !suits => self.tab_closed(owner, "a session took the browser"),
+            Some(owner) if !is_fine => self.kind.seat_lost(owner, seat.as_ref(), None),
+            Some(owner) if !suits => self.kind.tab_closed(owner, "a session took the browser"),
             Some(_) => {}
         }
         if suits && is_fine { Found::Seat(seat) } else { Found::Leftover(seat) }
@@ -201,7 +201,7 @@ impl Pool {
         }
         // Whoever chose another strategy for a declared pool gets what that chooses, open or not.
         if spare_suits
-            && (chooses || self.settings().strategy == Strategy::Fifo)
+            && (chooses || self.instances.settings().strategy == Strategy::Fifo)
             && let Some(spare) = kept.first_of(None)
         {
             return Some(spare);
@@ -210,7 +210,7 @@ impl Pool {
         let used = kept.slots();
         drop(kept);
         if chooses {
-            self.queue.with(|ledger| ledger.find_free(|id, slot| !used.contains(&(id, slot))))
+            self.instances.queue.with(|ledger| ledger.find_free(|id, slot| !used.contains(&(id, slot))))
         } else {
             None
         }
@@ -218,16 +218,15 @@ impl Pool {
 
     /// Closes a seat that is kept in a free slot, if it is still there.
     async fn clear(self: Arc<Self>, slot: (InstanceId, usize), number: u64) {
-        let Some(place) = self.place(slot.0) else { return };
-        let Some(lease) = self.queue.take(slot.0, slot.1) else { return };
-        let lease = Lease::new(self.clone(), place, lease);
+        let lease = self.instances.queue.take(slot.0, slot.1);
+        let Some(lease) = lease.and_then(|lease| self.instances.lease(lease)) else { return };
         let kept = self.kept().remove_if(slot, number);
         if let Some(KeptSeat { seat, owner, .. }) = kept {
             match owner {
                 Some(owner) if is_fine(seat.as_ref()) => {
-                    self.tab_closed(owner, "it was not used for too long");
+                    self.kind.tab_closed(owner, "it was not used for too long");
                 }
-                Some(owner) => self.seat_lost(owner, seat.as_ref(), None),
+                Some(owner) => self.kind.seat_lost(owner, seat.as_ref(), None),
                 None => {}
             }
             seat::close(seat).await;
@@ -249,7 +248,7 @@ impl Pool {
         let mut closing = tokio::task::JoinSet::new();
         for (_, KeptSeat { seat, owner, .. }) in seats {
             if let (Some(owner), Some(why)) = (owner, lost) {
-                self.seat_lost(owner, seat.as_ref(), Some(why));
+                self.kind.seat_lost(owner, seat.as_ref(), Some(why));
             }
             closing.spawn(seat::close(seat));
         }

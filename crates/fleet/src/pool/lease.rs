@@ -9,12 +9,12 @@ use std::{
 use greenroom_core::{Instance, InstanceId, Seat};
 use tokio::time::Instant;
 
-use super::{Pool, place::Place};
+use super::{Pool, instances::Instances, place::Place};
 use crate::queue;
 
 /// The exclusive right to a slot of an instance. Dropping it gives the slot back.
 pub(crate) struct Lease {
-    pub(super) pool: Arc<Pool>,
+    instances: Arc<Instances>,
     pub(super) place: Arc<Place>,
     /// `None` once it is given back.
     inner: Option<queue::Lease>,
@@ -39,9 +39,9 @@ pub(crate) enum Found {
 }
 
 impl Lease {
-    pub(super) fn new(pool: Arc<Pool>, place: Arc<Place>, inner: queue::Lease) -> Self {
+    pub(super) fn new(instances: Arc<Instances>, place: Arc<Place>, inner: queue::Lease) -> Self {
         let (id, slot) = (inner.instance(), inner.slot());
-        Self { pool, place, inner: Some(inner), id, slot }
+        Self { instances, place, inner: Some(inner), id, slot }
     }
 
     /// From now on it is shown as leased.
@@ -51,35 +51,40 @@ impl Lease {
 
     /// Whether the slot is still worth something.
     pub(crate) fn is_alive(&self) -> bool {
-        self.place.instance().is_some() && self.inner.as_ref().is_some_and(queue::Lease::is_valid)
+        self.place.instance().is_some() && self.is_valid()
+    }
+
+    /// Whether its instance still lives the life in which it was lent.
+    pub(super) fn is_valid(&self) -> bool {
+        self.inner.as_ref().is_some_and(queue::Lease::is_valid)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.inner.as_ref().is_some_and(queue::Lease::is_valid) {
+        if self.is_valid() {
             let mut state = self.place.lock();
             state.leased.remove(&self.slot);
             state.idle_since = Instant::now();
         }
         drop(self.inner.take());
-        if self.pool.queue.with(|ledger| ledger.out(self.id)) == 0 {
+        if self.instances.queue.with(|ledger| ledger.out(self.id)) == 0 {
             self.place.emptied.notify_one();
         }
-        self.pool.keeping.wake.notify_one();
+        self.instances.room.notify_one();
     }
 }
 
 /// A place in the pool's line. Leaving it may give a slot back that was granted in that very moment, as dropping a
 /// lease does.
 pub(super) struct InLine {
-    pub(super) pool: Arc<Pool>,
+    pub(super) instances: Arc<Instances>,
     pub(super) waiting: queue::Waiting,
 }
 
 impl Drop for InLine {
     fn drop(&mut self) {
-        if let Some(place) = self.waiting.leave().and_then(|id| self.pool.place(id)) {
+        if let Some(place) = self.waiting.leave().and_then(|id| self.instances.place(id)) {
             place.emptied.notify_one();
         }
     }
@@ -91,6 +96,6 @@ pub(crate) struct Seeking(pub(super) Arc<Pool>);
 impl Drop for Seeking {
     fn drop(&mut self) {
         self.0.seeking.fetch_sub(1, Ordering::Relaxed);
-        self.0.keeping.wake.notify_one();
+        self.0.instances.room.notify_one();
     }
 }

@@ -45,15 +45,16 @@ impl Pool {
         orders: &mut watch::Receiver<Orders>,
         tended: &mut Tended,
     ) -> Next {
-        let settings = (self.settings().instance)(place.id);
-        self.queue.with(|ledger| ledger.resize(place.id, settings.slots));
+        let settings = (self.instances.settings().instance)(place.id);
+        self.instances.queue.with(|ledger| ledger.resize(place.id, settings.slots));
         place.began(settings);
         self.kind.update_link(Link::tries);
         let started = match self.start(place).await {
             ControlFlow::Break(next) => return next,
             ControlFlow::Continue(started) => started,
         };
-        self.last_start(started.as_ref().err());
+        let outcome = started.as_ref().map(|_| ()).map_err(Clone::clone);
+        self.instances.last_start.send_replace(Some(outcome));
         self.kind.tell_tried(started.is_ok());
         let instance = match started {
             Ok(instance) => instance,
@@ -64,11 +65,11 @@ impl Pool {
         let end = if orders.borrow().goal == Goal::Run {
             place.came_up(instance.clone());
             self.kind.update_link(Link::is_made);
-            self.change(|ledger| ledger.started(place.id));
+            self.instances.change(|ledger| ledger.started(place.id));
             place.reconnect.report(Ok(()));
             tended.not_revived = None;
-            self.start_over.notify_waiters();
-            self.keeping.wake.notify_one();
+            self.instances.last_start.send_modify(|_| ());
+            self.instances.room.notify_one();
             self.watch(place, &instance, orders, tended).await
         } else {
             // It was told to stop while it started: it lends nothing at all.
@@ -89,25 +90,25 @@ impl Pool {
             }
             (End::Lost(why), Goal::Leave) => {
                 place.went(Health::Failed, Some(why));
-                self.change(|ledger| ledger.lost(place.id, Hope::None));
+                self.instances.change(|ledger| ledger.lost(place.id, Hope::None));
                 Next::Leave
             }
             (End::Drained | End::Idle, Goal::Leave) => Next::Leave,
             (End::Lost(_) | End::Drained | End::Idle, Goal::Drain) => {
                 place.went(Health::Failed, Some(DRAINED.to_owned()));
-                self.change(|ledger| ledger.lost(place.id, Hope::None));
+                self.instances.change(|ledger| ledger.lost(place.id, Hope::None));
                 Next::Rest
             }
             // Told to start anew, whether or not its leases were back.
             (End::Lost(_) | End::Drained | End::Idle, Goal::Run) => {
                 tended.budget.renew();
                 place.went(Health::Starting, None);
-                self.queue.with(|ledger| ledger.starting(place.id));
+                self.instances.queue.with(|ledger| ledger.starting(place.id));
                 Next::Start
             }
         };
         self.clear_out(|id| id == place.id, why_lost.as_deref()).await;
-        self.keeping.wake.notify_one();
+        self.instances.room.notify_one();
         if timeout(STOP, instance.stop(STOP_GRACE)).await.is_err() {
             tracing::error!(pool = %self.name, instance = %place.id, "does not stop; its place goes on without it");
         }
@@ -168,7 +169,7 @@ impl Pool {
         let mut draining = false;
         let mut probe: Option<BoxFuture<'_, Result<(), String>>> = None;
         loop {
-            let is_empty = || draining && self.queue.with(|ledger| ledger.out(place.id)) == 0;
+            let is_empty = || draining && self.instances.queue.with(|ledger| ledger.out(place.id)) == 0;
             if is_empty() {
                 return End::Drained;
             }
@@ -204,9 +205,9 @@ impl Pool {
                     draining = order.goal != Goal::Run || tended.is_news(order);
                     place.lock().draining = draining;
                     match draining {
-                        true => self.change(|ledger| ledger.drain(place.id, order.goal == Goal::Run)),
+                        true => self.instances.change(|ledger| ledger.drain(place.id, order.goal == Goal::Run)),
                         // It was to leave, and is needed after all.
-                        false => self.change(|ledger| ledger.reopen(place.id)),
+                        false => self.instances.change(|ledger| ledger.reopen(place.id)),
                     }
                 }
                 () = place.emptied.notified() => {}
@@ -229,7 +230,7 @@ impl Pool {
             return false;
         }
         let wanted = self.keeping.wanted();
-        self.queue.with(|ledger| {
+        self.instances.queue.with(|ledger| {
             let elsewhere = ledger.room() - ledger.room_in(place.id);
             elsewhere >= wanted && ledger.retire(place.id)
         })

@@ -3,10 +3,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use greenroom_core::{Lost, Owner, Seat};
+use greenroom_core::Owner;
 
-use super::{Lease, Pool, lock};
-use crate::session::{NewTab, Note};
+use crate::session::NewTab;
 
 /// How many owners are remembered. One costs some 200 bytes; only a browser with contexts of greenroom's own has more
 /// than one, and whoever comes back after a thousand others learns it from an empty page.
@@ -21,7 +20,7 @@ pub(super) struct LostSeats {
 }
 
 impl LostSeats {
-    fn put(&mut self, owner: Owner, note: NewTab) {
+    pub(super) fn put(&mut self, owner: Owner, note: NewTab) {
         if self.notes.insert(owner.clone(), note).is_none() {
             self.order.push_back(owner);
         }
@@ -32,48 +31,10 @@ impl LostSeats {
         }
     }
 
-    fn take(&mut self, owner: &Owner) -> Option<NewTab> {
+    pub(super) fn take(&mut self, owner: &Owner) -> Option<NewTab> {
         let note = self.notes.remove(owner)?;
         self.order.retain(|other| other != owner);
         Some(note)
-    }
-}
-
-impl Pool {
-    /// A seat that waited for this owner is lost: by itself, or with its instance for this reason.
-    pub(super) fn seat_lost(&self, owner: Owner, seat: &dyn Seat, instance: Option<&str>) {
-        // In greenroom's own browsers a call without a session is promised a browser, and no certain page.
-        let Some(browser) = self.kind.browser() else { return };
-        let lost = seat.lost().borrow().clone();
-        let is_tab = matches!(lost, Some(Lost::Page(_)));
-        let Some(why) = lost.map(|lost| lost.to_string()).or(instance.map(str::to_owned)) else { return };
-        let keeps_logins = self.settings().local_only;
-        self.unheard(owner, NewTab { browser, is_tab, why, keeps_logins });
-    }
-
-    /// A seat that waited for this owner was closed, though nothing was wrong with it.
-    pub(super) fn tab_closed(&self, owner: Owner, why: &str) {
-        let Some(browser) = self.kind.browser() else { return };
-        let keeps_logins = self.settings().local_only;
-        self.unheard(owner, NewTab { browser, is_tab: true, why: why.to_owned(), keeps_logins });
-    }
-
-    /// A seat that was to wait for this owner does not, because it was lost a moment ago; or for another reason, of which
-    /// there is nothing to say.
-    pub(crate) fn seat_not_kept(&self, owner: Owner, lease: &Lease, seat: &dyn Seat) {
-        let gone = || lease.place.why().unwrap_or_else(|| "the connection was lost".to_owned());
-        let instance = (!lease.is_alive()).then(gone);
-        self.seat_lost(owner, seat, instance.as_deref());
-    }
-
-    /// This owner's next call without a session must say so.
-    pub(crate) fn unheard(&self, owner: Owner, note: NewTab) {
-        lock(&self.lost_seats).put(owner, note);
-    }
-
-    /// What this owner's next call without a session must say, once.
-    pub(crate) fn take_note(&self, owner: &Owner) -> Option<Note> {
-        lock(&self.lost_seats).take(owner).map(Note::NewTab)
     }
 }
 

@@ -88,7 +88,7 @@ impl Pool {
     /// Connects the browser now. Returns when that has come to something.
     pub(crate) async fn reconnect(self: &Arc<Self>) -> Result<(), FleetError> {
         self.open();
-        let Some(place) = self.any_place() else {
+        let Some(place) = self.instances.any_place() else {
             return Err(self.why_closed());
         };
         let order = place.reconnect.order();
@@ -123,7 +123,7 @@ impl Pool {
         place.reconnect.take();
         tended.budget.renew();
         // From now on callers wait for it again.
-        self.queue.with(|ledger| ledger.starting(place.id));
+        self.instances.queue.with(|ledger| ledger.starting(place.id));
         self.kind.update_link(Link::tries);
         let (began, engine) = (Instant::now(), place.engine());
         // A task of its own: an adapter that panics takes nothing else along.

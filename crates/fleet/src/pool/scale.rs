@@ -5,7 +5,7 @@ use std::sync::Arc;
 use greenroom_core::{InstanceId, lease::INSTANCES_MAX};
 
 use super::{
-    InstanceSettings, Pool, PoolSettings, Size, lock,
+    InstanceSettings, Pool, PoolSettings, Size,
     place::{Goal, Place},
 };
 use crate::{error::FleetError, target::Scaled};
@@ -14,13 +14,13 @@ impl Pool {
     /// Makes a pool so many instances big. New ones start at once; those with the highest numbers leave, each when its
     /// leases are back.
     pub(crate) fn scale(self: &Arc<Self>, count: usize) -> Result<Scaled, FleetError> {
-        let settings = self.settings();
+        let settings = self.instances.settings();
         if !self.kind.is_scalable() {
             return Err(FleetError::NotFixed { pool: self.name.to_string() });
         }
         let count = count.clamp(1, INSTANCES_MAX);
         self.open();
-        let mut places = self.places();
+        let mut places = self.instances.places();
         let staying = |place: &Place| place.orders.borrow().goal != Goal::Leave;
         let from = places.values().filter(|place| staying(place)).count();
         let mut scaled = Scaled { from, to: count, draining: Vec::new() };
@@ -37,7 +37,7 @@ impl Pool {
             .collect();
         for number in missing {
             let made = (settings.instance)(number);
-            let Some(id) = self.queue.with(|ledger| ledger.add(made.slots, true)) else { break };
+            let Some(id) = self.instances.queue.with(|ledger| ledger.add(made.slots, true)) else { break };
             let place = Place::new(id, made);
             places.insert(id, place.clone());
             self.attend(&place);
@@ -49,7 +49,7 @@ impl Pool {
             }
         }
         drop(places);
-        self.start_wanted();
+        self.instances.start_wanted();
         Ok(scaled)
     }
 
@@ -65,16 +65,16 @@ impl Pool {
     }
 
     fn order(self: &Arc<Self>, instance: Option<&str>, goal: Goal) -> Result<Vec<InstanceId>, FleetError> {
-        let key = instance.map(|name| self.resolve(name)).transpose()?;
+        let key = instance.map(|name| self.instances.resolve(name)).transpose()?;
         self.open();
         // Held throughout: one that is about to leave is told nothing, and none comes or goes meanwhile.
-        let places = self.places();
+        let places = self.instances.places();
         let mut told = Vec::new();
         for place in places.values().filter(|place| key.is_none_or(|key| place.id == key)) {
             let before = place.orders.borrow().goal;
             // Of a pool that comes and goes, what does not run has nothing to be started anew. It may be had again after a
             // drain, but is not there to be named.
-            let is_there = self.kind.lists(self.is_there(place));
+            let is_there = self.kind.lists(self.instances.is_there(place));
             if before == Goal::Leave || (goal == Goal::Run && !is_there && before != Goal::Drain) {
                 continue;
             }
@@ -92,18 +92,18 @@ impl Pool {
     /// Takes on new settings, as far as they can change while the pool runs: what instances are made of holds for those
     /// that are started from now on.
     pub(crate) fn apply(self: &Arc<Self>, settings: PoolSettings) -> Result<(), FleetError> {
-        let (before, warm, instance) = (self.settings(), settings.warm, settings.instance.clone());
+        let (before, warm, instance) = (self.instances.settings(), settings.warm, settings.instance.clone());
         // What was scaled by hand stays so, until the configuration itself says another number.
         let size = match (before.size, settings.size) {
             (Size::Fixed(configured), Size::Fixed(count)) if configured != count => Some(count),
             _ => None,
         };
-        self.queue.with(|ledger| ledger.set_strategy(settings.strategy));
+        self.instances.queue.with(|ledger| ledger.set_strategy(settings.strategy));
         // Which pool is the default one is settled when the fleet is made; and what an owner left in browsers that
         // still run is that owner's.
         let (is_default, local_only) = (before.is_default, before.local_only || settings.local_only);
-        *lock(&self.settings) = Arc::new(PoolSettings { is_default, local_only, ..settings });
-        for place in self.places().values() {
+        self.instances.set_settings(PoolSettings { is_default, local_only, ..settings });
+        for place in self.instances.places().values() {
             let made = instance(place.id);
             let mut state = place.lock();
             // What the instance that runs was made of stays with it.

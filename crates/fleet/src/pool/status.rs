@@ -5,7 +5,7 @@ use std::{sync::Arc, time::SystemTime};
 use greenroom_core::StartError;
 
 use super::{
-    Pool, lock,
+    Pool,
     place::{Goal, Place},
 };
 use crate::{
@@ -27,10 +27,10 @@ pub enum Readiness {
 
 impl Pool {
     pub(crate) fn status(&self) -> PoolStatus {
-        let settings = self.settings();
-        let places: Vec<_> = self.places().values().cloned().collect();
-        let figures = self.queue.figures();
-        let shown = places.iter().filter(|place| self.kind.lists(self.is_there(place)));
+        let settings = self.instances.settings();
+        let places: Vec<_> = self.instances.places().values().cloned().collect();
+        let figures = self.instances.queue.figures();
+        let shown = places.iter().filter(|place| self.kind.lists(self.instances.is_there(place)));
         let instances: Vec<_> = shown.map(|place| self.instance_status(place)).collect();
         PoolStatus {
             name: self.name.to_string(),
@@ -47,22 +47,17 @@ impl Pool {
         }
     }
 
-    /// Whether an instance runs or is being started.
-    pub(super) fn is_there(&self, place: &Place) -> bool {
-        place.lock().instance.is_some() || self.queue.with(|ledger| ledger.is_starting(place.id))
-    }
-
     /// Whether an instance waits for a call that needs it.
     fn is_at_rest(&self, place: &Place) -> bool {
         let is_lazy = {
             let state = place.lock();
             state.settings.lazy && state.health == Health::Starting
         };
-        is_lazy && !self.queue.with(|ledger| ledger.is_starting(place.id))
+        is_lazy && !self.instances.queue.with(|ledger| ledger.is_starting(place.id))
     }
 
     fn instance_status(&self, place: &Place) -> InstanceStatus {
-        let (lent, slots) = self.queue.with(|ledger| ledger.lent(place.id));
+        let (lent, slots) = self.instances.queue.with(|ledger| ledger.lent(place.id));
         let spares = self.kept().spares_in(place.id);
         let state = place.lock();
         let dead = state.instance.as_ref().and_then(|instance| instance.lost().borrow().clone());
@@ -102,12 +97,12 @@ impl Pool {
     }
 
     pub(crate) fn readiness(&self) -> Readiness {
-        let places: Vec<_> = self.places().values().cloned().collect();
-        if self.queue.with(|ledger| ledger.is_hopeless()) {
+        let places: Vec<_> = self.instances.places().values().cloned().collect();
+        if self.instances.queue.with(|ledger| ledger.is_hopeless()) {
             return Readiness::Failed(self.no_healthy());
         }
         let up: Vec<_> = places.iter().filter(|place| place.instance().is_some() && place.is_up()).collect();
-        let last_start = lock(&self.last_start).clone();
+        let last_start = self.instances.last_start.borrow().clone();
         // One that waits for its first call is as good as one that runs.
         let any_lazy = || places.iter().any(|place| self.is_open() && self.is_at_rest(place));
         if self.kind.keeps_running() && any_lazy() {
@@ -129,11 +124,11 @@ impl Pool {
             return Readiness::Failed(error);
         }
         // A session that was faster shows that a seat can be opened, too.
-        if self.keeping.is_first_opening() && self.queue.figures().leased == 0 {
+        if self.keeping.is_first_opening() && self.instances.queue.figures().leased == 0 {
             return Readiness::Starting;
         }
         // One that ran was stopped for want of work; the next call starts another.
-        let nothing = !places.iter().any(|place| self.is_there(place));
+        let nothing = !places.iter().any(|place| self.instances.is_there(place));
         match (any_up, last_start) {
             (true, _) => Readiness::Ready,
             (false, Some(Ok(()))) if nothing => Readiness::Ready,
@@ -143,8 +138,8 @@ impl Pool {
 
     /// No instance is healthy, in the words for it.
     fn no_healthy(&self) -> StartError {
-        let why = self.trouble();
-        let (pool, is_default) = (self.name.to_string(), self.settings().is_default);
+        let why = self.instances.trouble();
+        let (pool, is_default) = (self.name.to_string(), self.instances.settings().is_default);
         let error = StartError::new(FleetError::NoHealthy { pool, is_default, why: why.clone() }.to_string());
         match why {
             Some(why) => error.hint(why),

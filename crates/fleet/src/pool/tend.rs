@@ -84,7 +84,7 @@ impl Pool {
                         () = place.reconnect.ordered() => Next::Revive,
                         // What was left over from an earlier life wakes it up, too: then it is not to start.
                         () = place.wanted.notified(), if pause.is_none() => {
-                            if self.queue.with(|ledger| ledger.is_starting(place.id)) { Next::Start } else { next }
+                            if self.instances.queue.with(|ledger| ledger.is_starting(place.id)) { Next::Start } else { next }
                         }
                         () = sleep_until(pause.unwrap_or_else(Instant::now)), if pause.is_some() => {
                             self.again(&place);
@@ -99,7 +99,7 @@ impl Pool {
     /// A place that was about to leave is needed after all.
     fn stay(&self, place: &Place) -> Next {
         place.went(Health::Starting, None);
-        self.queue.with(|ledger| ledger.starting(place.id));
+        self.instances.queue.with(|ledger| ledger.starting(place.id));
         Next::Start
     }
 
@@ -110,18 +110,18 @@ impl Pool {
             Goal::Leave => Some(Next::Leave),
             Goal::Drain => {
                 place.went(Health::Failed, Some(DRAINED.to_owned()));
-                self.change(|ledger| ledger.lost(place.id, Hope::None));
+                self.instances.change(|ledger| ledger.lost(place.id, Hope::None));
                 Some(Next::Rest)
             }
             // Of those that come and go, one that does not run is only to be had again.
             Goal::Run if anew && !self.kind.keeps_running() => {
                 place.went(Health::Starting, None);
-                self.change(|ledger| ledger.lost(place.id, Hope::OnDemand));
+                self.instances.change(|ledger| ledger.lost(place.id, Hope::OnDemand));
                 Some(Next::Cold)
             }
             Goal::Run if anew => {
                 tended.budget.renew();
-                self.queue.with(|ledger| ledger.starting(place.id));
+                self.instances.queue.with(|ledger| ledger.starting(place.id));
                 Some(Next::Start)
             }
             Goal::Run => None,
@@ -130,10 +130,10 @@ impl Pool {
 
     /// The instance is started again after a failure.
     fn again(&self, place: &Place) {
-        self.queue.with(|ledger| ledger.starting(place.id));
+        self.instances.queue.with(|ledger| ledger.starting(place.id));
         if self.kind.counts_restarts() {
             place.lock().restarts += 1;
-            self.watcher.restarted(&self.name, place.id);
+            self.instances.watcher.restarted(&self.name, place.id);
         }
     }
 
@@ -159,8 +159,8 @@ impl Pool {
             return next;
         }
         place.went(Health::Failed, Some(why));
-        self.queue.start_failed(place.id, error);
-        self.start_wanted();
+        self.instances.queue.start_failed(place.id, error);
+        self.instances.start_wanted();
         // It may have been for a spare that it was to start.
         self.spare_failed(std::time::Duration::ZERO, Some(error.clone()));
         self.tell_those_who_wait();
@@ -181,7 +181,7 @@ impl Pool {
             return self.failed(place, &mut tended.budget, trouble, why);
         }
         place.went(Health::Failed, Some(why));
-        self.change(|ledger| ledger.lost(place.id, Hope::OnDemand));
+        self.instances.change(|ledger| ledger.lost(place.id, Hope::OnDemand));
         self.tell_those_who_wait();
         Next::Cold
     }
@@ -210,29 +210,29 @@ impl Pool {
         };
         place.went(Health::Failed, Some(why.clone()));
         self.kind.update_link(|link| link.failed(why, again, hope == Hope::None));
-        self.change(|ledger| ledger.lost(place.id, hope));
+        self.instances.change(|ledger| ledger.lost(place.id, hope));
         self.tell_those_who_wait();
         again.map_or(Next::Rest, Next::After)
     }
 
     /// A start is over, or an instance gone: whoever waits for either looks again.
     fn tell_those_who_wait(&self) {
-        self.keeping.wake.notify_one();
-        self.start_over.notify_waiters();
+        self.instances.room.notify_one();
+        self.instances.last_start.send_modify(|_| ());
     }
 
     /// Takes the place out of the pool, unless it has been told to stay in the meantime.
     fn leave(&self, place: &Place) -> bool {
         {
             // Under one lock with those who give orders and numbers.
-            let mut places = self.places();
+            let mut places = self.instances.places();
             if place.orders.borrow().goal != Goal::Leave {
                 return false;
             }
-            self.queue.change(|ledger| ledger.remove(place.id));
+            self.instances.queue.change(|ledger| ledger.remove(place.id));
             places.remove(&place.id);
         }
-        self.start_wanted();
+        self.instances.start_wanted();
         true
     }
 }

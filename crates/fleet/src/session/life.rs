@@ -137,7 +137,7 @@ impl Life {
     fn sit_down(&mut self, lease: &Lease, seat: &dyn Seat) {
         self.home.pool.seated();
         if let Key::Loose(owner, _) = &self.key {
-            self.notes.extend(self.home.pool.take_note(owner));
+            self.notes.extend(self.home.pool.kind.take_note(owner));
         }
         self.shared.update(|state| {
             state.instance = Some(lease.id);
@@ -185,14 +185,14 @@ impl Life {
                 // Before the answer: whoever calls again at once shall find this browser.
                 let rest = self.home.pool.keep(lease, seat, Some(owner.clone()), Some(longest));
                 if let Some((lease, seat)) = &rest {
-                    self.home.pool.seat_not_kept(owner.clone(), lease, seat.as_ref());
+                    self.home.pool.kind.seat_not_kept(owner.clone(), lease, seat.as_ref());
                 }
                 // What nobody heard is said again with the next one.
                 let unheard = finish.map(Finish::say).unwrap_or_default();
                 let unheard = unheard.into_iter().chain(self.notes.drain(..));
                 for note in unheard {
                     if let Note::NewTab(note) = note {
-                        self.home.pool.unheard(owner.clone(), note);
+                        self.home.pool.kind.unheard(owner.clone(), note);
                     }
                 }
                 if let Some((lease, seat)) = rest {

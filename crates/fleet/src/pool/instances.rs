@@ -1,0 +1,141 @@
+//! The instances of a pool and the leases on their slots: what the parts of a pool share. It starts nothing and opens
+//! nothing; it knows where each instance stands, changes the ledger, and wakes the supervisors that the ledger needs.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use greenroom_core::{
+    InstanceId, StartError,
+    lease::{Changes, Ledger},
+};
+use tokio::sync::{Notify, watch};
+
+use super::{DRAINING, Kind, Lease, PoolSettings, Size, lock, place::Place};
+use crate::{
+    error::FleetError,
+    queue::{self, Queue},
+    target::Watcher,
+};
+
+pub(crate) struct Instances {
+    pub(super) name: Arc<str>,
+    pub(super) kind: Arc<Kind>,
+    /// Their size is what the configuration last said, not what the pool was scaled to by hand.
+    settings: Mutex<Arc<PoolSettings>>,
+    pub(super) queue: Arc<Queue>,
+    places: Mutex<BTreeMap<InstanceId, Arc<Place>>>,
+    /// How the start of an instance last ended. Sent also when an instance is lost: callers that wait look again.
+    pub(super) last_start: watch::Sender<Option<Result<(), StartError>>>,
+    /// Wakes the task that opens spares: a slot may have become free, or a spare is missing.
+    pub(super) room: Notify,
+    pub(super) watcher: Arc<dyn Watcher>,
+}
+
+impl Instances {
+    pub(super) fn new(settings: PoolSettings, kind: Arc<Kind>, watcher: Arc<dyn Watcher>) -> Arc<Self> {
+        let count = match settings.size {
+            Size::Elastic { instances_max, .. } => instances_max,
+            Size::Fixed(count) => count,
+        };
+        let mut ledger = Ledger::new(settings.strategy);
+        let mut places = BTreeMap::new();
+        for number in 0..u32::try_from(count).unwrap_or(u32::MAX) {
+            let made = (settings.instance)(InstanceId(number));
+            // Cold until the pool is started.
+            let Some(id) = ledger.add(made.slots, true) else { break };
+            places.insert(id, Place::new(id, made));
+        }
+        Arc::new(Self {
+            name: settings.name.as_str().into(),
+            kind,
+            settings: Mutex::new(Arc::new(settings)),
+            queue: Queue::new(ledger),
+            places: Mutex::new(places),
+            last_start: watch::Sender::default(),
+            room: Notify::new(),
+            watcher,
+        })
+    }
+
+    pub(super) fn settings(&self) -> Arc<PoolSettings> {
+        lock(&self.settings).clone()
+    }
+
+    pub(super) fn set_settings(&self, settings: PoolSettings) {
+        *lock(&self.settings) = Arc::new(settings);
+    }
+
+    pub(super) fn places(&self) -> MutexGuard<'_, BTreeMap<InstanceId, Arc<Place>>> {
+        lock(&self.places)
+    }
+
+    pub(super) fn place(&self, id: InstanceId) -> Option<Arc<Place>> {
+        self.places().get(&id).cloned()
+    }
+
+    /// The first one; of an attached browser, the only one.
+    pub(super) fn any_place(&self) -> Option<Arc<Place>> {
+        self.places().values().next().cloned()
+    }
+
+    /// The instance of this number or alias.
+    pub(super) fn resolve(&self, name: &str) -> Result<InstanceId, FleetError> {
+        let places = self.places();
+        if let Some(place) = places.values().find(|place| place.is_called(name)) {
+            return Ok(place.id);
+        }
+        let known = places
+            .values()
+            .flat_map(|place| [Some(place.id.to_string()), place.settings().alias].into_iter().flatten());
+        Err(FleetError::NoInstance {
+            pool: self.name.to_string(),
+            browser: self.kind.browser(),
+            name: name.to_owned(),
+            known: known.collect(),
+        })
+    }
+
+    /// Whether an instance runs or is being started.
+    pub(super) fn is_there(&self, place: &Place) -> bool {
+        place.lock().instance.is_some() || self.queue.with(|ledger| ledger.is_starting(place.id))
+    }
+
+    /// Why an instance lends nothing, of the first one that does not.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.places().values().find_map(|place| {
+            let is_draining = place.lock().draining;
+            place.why().or_else(|| is_draining.then(|| DRAINING.to_owned()))
+        })
+    }
+
+    /// Changes the ledger and carries out what follows from it.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Ledger) -> Changes) {
+        self.queue.change(change);
+        self.start_wanted();
+    }
+
+    /// Wakes the supervisors of the instances that are needed now.
+    pub(super) fn start_wanted(&self) {
+        while let Some(id) = self.queue.with(Ledger::take_start) {
+            if let Some(place) = self.place(id) {
+                place.wanted.notify_one();
+            }
+        }
+    }
+
+    /// Starts an instance, if none runs or is being started.
+    pub(super) fn start_first(&self) {
+        if self.queue.figures().instances == 0 {
+            // What is wanted for a spare starts an instance, whether or not it comes to one.
+            drop(self.queue.spare(|_, _| true));
+        }
+    }
+
+    /// The lease on a slot that the queue lent. `None`, if its instance has left the pool.
+    pub(super) fn lease(self: &Arc<Self>, inner: queue::Lease) -> Option<Lease> {
+        let place = self.place(inner.instance())?;
+        Some(Lease::new(self.clone(), place, inner))
+    }
+}
