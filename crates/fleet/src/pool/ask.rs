@@ -60,7 +60,7 @@ impl Pool {
             let answer = match waiter {
                 None => self.instances.queue.ask(Want {
                     key: request.key,
-                    prefer: self.prefer(&request.taker, spare_suits),
+                    prefer: self.idle_seats.prefer(&request.taker, spare_suits),
                     caller: Some(request.caller),
                 }),
                 Some(waiter) => self.instances.queue.ask_again(waiter),
@@ -115,7 +115,10 @@ impl Pool {
             return None;
         };
         lease.begins();
-        let found = self.find(&lease, &request.taker, spare_suits);
+        if spare_suits && self.idle_seats.has_spare(&lease) {
+            self.spares.taken();
+        }
+        let found = self.idle_seats.take(&lease, &request.taker, spare_suits);
         Some(Slot { lease, instance, found })
     }
 

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use greenroom_core::{Instance, InstanceId, lease::Changes, port::human};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Pool, place::Place};
+use super::{Pool, instances::Instances, place::Place};
 
 /// So many looks in a row without an answer, and the instance counts as failed. One may be missed by a machine that is
 /// busy for a moment.
@@ -55,7 +55,7 @@ impl Pool {
             if counts {
                 last = Instant::now();
             }
-            self.judge(place, instance, outcome.clone());
+            self.instances.judge(place, instance, outcome.clone());
             match outcome {
                 Ok(()) => misses = 0,
                 Err(why) if !counts => {
@@ -72,10 +72,17 @@ impl Pool {
         }
     }
 
+    /// The machine slept: what was missed meanwhile is nobody's fault, and everything is looked at now.
+    pub(crate) fn woke(&self) {
+        self.woke.send_modify(|count| *count += 1);
+    }
+}
+
+impl Instances {
     /// Asks an instance briefly whether it still answers, because a call or a seat of it was late. If it does not, it lends
     /// nothing until it has answered.
-    pub(crate) async fn doubt(&self, id: InstanceId) {
-        let Some(place) = self.instances.place(id) else { return };
+    pub(super) async fn doubt(&self, id: InstanceId) {
+        let Some(place) = self.place(id) else { return };
         let Some(instance) = place.instance() else { return };
         let outcome = look(&instance, BRIEFLY).await;
         if let Err(why) = &outcome {
@@ -92,11 +99,11 @@ impl Pool {
             return;
         }
         let answers = outcome.is_ok();
-        if answers && self.instances.queue.with(|ledger| ledger.is_withheld(place.id)) {
+        if answers && self.queue.with(|ledger| ledger.is_withheld(place.id)) {
             tracing::warn!(pool = %self.name, instance = %place.id, "answers again, and lends again");
         }
         place.looked_at(outcome);
-        self.instances.change(|ledger| match answers {
+        self.change(|ledger| match answers {
             true => ledger.answers_again(place.id),
             false => {
                 ledger.withhold(place.id);
@@ -104,12 +111,7 @@ impl Pool {
             }
         });
         if answers {
-            self.instances.room.notify_one();
+            self.room.notify_one();
         }
-    }
-
-    /// The machine slept: what was missed meanwhile is nobody's fault, and everything is looked at now.
-    pub(crate) fn woke(&self) {
-        self.woke.send_modify(|count| *count += 1);
     }
 }

@@ -1,15 +1,12 @@
 //! Slots on their way to whoever wants one, and back. A lease is given back by dropping it, whatever happens to its
 //! holder.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::SystemTime,
-};
+use std::{sync::Arc, time::SystemTime};
 
 use greenroom_core::{Instance, InstanceId, Seat};
 use tokio::time::Instant;
 
-use super::{Pool, instances::Instances, place::Place};
+use super::{instances::Instances, place::Place};
 use crate::queue;
 
 /// The exclusive right to a slot of an instance. Dropping it gives the slot back.
@@ -87,15 +84,5 @@ impl Drop for InLine {
         if let Some(place) = self.waiting.leave().and_then(|id| self.instances.place(id)) {
             place.emptied.notify_one();
         }
-    }
-}
-
-/// Somebody looks for a seat. No spare is made meanwhile: its browser has one thing to do at a time.
-pub(crate) struct Seeking(pub(super) Arc<Pool>);
-
-impl Drop for Seeking {
-    fn drop(&mut self) {
-        self.0.seeking.fetch_sub(1, Ordering::Relaxed);
-        self.0.instances.room.notify_one();
     }
 }

@@ -107,7 +107,7 @@ impl Pool {
                 Next::Start
             }
         };
-        self.clear_out(|id| id == place.id, why_lost.as_deref()).await;
+        self.idle_seats.close_in(|id| id == place.id, why_lost.as_deref()).await;
         self.instances.room.notify_one();
         if timeout(STOP, instance.stop(STOP_GRACE)).await.is_err() {
             tracing::error!(pool = %self.name, instance = %place.id, "does not stop; its place goes on without it");
@@ -226,10 +226,10 @@ impl Pool {
     /// Makes an instance cold that nobody has a slot of, or left a page in. Not if the others have no room for the spares
     /// that are to be kept: a new instance would have to be started for them at once.
     fn retire(&self, place: &Place) -> bool {
-        if self.kept().is_resting_in(place.id) {
+        if self.idle_seats.has_owner_in(place.id) {
             return false;
         }
-        let wanted = self.keeping.wanted();
+        let wanted = self.spares.wanted();
         self.instances.queue.with(|ledger| {
             let elsewhere = ledger.room() - ledger.room_in(place.id);
             elsewhere >= wanted && ledger.retire(place.id)

@@ -1,16 +1,15 @@
 //! A pool: places for instances, and the leases on their slots.
 //!
 //! The queue decides who gets which slot, this shell carries out what follows from it: [`tend`] has the lives of
-//! instances, [`ask`] takes a slot for whoever wants one, [`health`] looks after instances, [`kept`] has the open seats in free slots and [`keeper`] opens some ahead,
+//! instances, [`ask`] takes a slot for whoever wants one, [`health`] looks after instances, [`idle_seats`] has the open seats in free slots and [`spares`] opens some ahead,
 //! [`scale`] changes a pool while it runs. A pool may be an attached browser; [`attached`] says what is different then.
 
 mod ask;
 mod attached;
 mod budget;
 mod health;
+mod idle_seats;
 mod instances;
-mod keeper;
-mod kept;
 mod kind;
 mod lease;
 mod link;
@@ -20,14 +19,12 @@ mod place;
 mod reconnect;
 mod scale;
 mod settings;
+mod spares;
 mod status;
 mod tend;
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -35,14 +32,17 @@ use greenroom_core::InstanceId;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{instances::Instances, keeper::Keeping, kept::Kept, kind::Kind, link::Link, place::Place};
+use self::{
+    idle_seats::IdleSeats, instances::Instances, kind::Kind, link::Link, place::Place, spares::Spares,
+};
 use crate::{error::FleetError, seat::NoSeat, status::Health, target::Watcher};
 
 pub(crate) use self::{
     ask::Request,
     attached::Attached,
-    kept::Taker,
-    lease::{Found, Lease, Seeking, Slot},
+    idle_seats::Taker,
+    lease::{Found, Lease, Slot},
+    spares::Seeking,
 };
 pub use self::{
     settings::{InstanceSettings, PoolSettings, Retry, Size},
@@ -56,10 +56,8 @@ pub(crate) struct Pool {
     pub(crate) name: Arc<str>,
     pub(crate) kind: Arc<Kind>,
     instances: Arc<Instances>,
-    kept: Mutex<Kept>,
-    keeping: Keeping,
-    /// How many look for a seat now.
-    seeking: AtomicUsize,
+    pub(crate) idle_seats: Arc<IdleSeats>,
+    spares: Arc<Spares>,
     /// The pool has been started: what is not lazy runs.
     opened: Mutex<bool>,
     /// Counts how often the machine woke up.
@@ -79,13 +77,13 @@ impl Pool {
     ) -> Arc<Self> {
         let kind = Arc::new(Kind::new(&settings, attached));
         let instances = Instances::new(settings, kind.clone(), watcher);
+        let idle_seats = IdleSeats::new(instances.clone());
         Arc::new(Self {
             name: instances.name.clone(),
             kind,
+            spares: Spares::new(instances.clone(), idle_seats.clone()),
+            idle_seats,
             instances,
-            kept: Mutex::default(),
-            keeping: Keeping::default(),
-            seeking: AtomicUsize::new(0),
             opened: Mutex::new(false),
             woke: watch::Sender::new(0),
             starts,
@@ -98,13 +96,14 @@ impl Pool {
         self.instances.settings()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        lock(&self.kept)
-    }
-
     /// The instance that a caller is bound to who gives this number or alias.
     pub(crate) fn bound_instance(&self, name: &str) -> Result<Option<InstanceId>, FleetError> {
         Ok(self.kind.binds_to(self.instances.resolve(name)?))
+    }
+
+    /// Asks an instance whether it still answers, because a call or a seat of it was late.
+    pub(crate) async fn doubt(&self, id: InstanceId) {
+        self.instances.doubt(id).await;
     }
 
     /// A browser of this instance was lost under a call.
@@ -154,18 +153,17 @@ impl Pool {
             self.instances.start_first();
         }
         self.instances.start_wanted();
-        self.keep_spares(self.kind.spares(self.instances.settings().warm));
+        self.spares.keep(self.kind.spares(self.instances.settings().warm));
     }
 
     /// To be held by whoever looks for a seat, until it has one.
-    pub(crate) fn seek(self: &Arc<Self>) -> Seeking {
-        self.seeking.fetch_add(1, Ordering::Relaxed);
-        Seeking(self.clone())
+    pub(crate) fn seek(&self) -> Seeking {
+        self.spares.seek()
     }
 
     /// Somebody got a seat.
     pub(crate) fn seated(&self) {
-        self.keeping.seated();
+        self.spares.seated();
     }
 
     /// Lends nothing any more; those who wait hear so.
@@ -175,10 +173,9 @@ impl Pool {
 
     /// Stops every instance, its seats first. Returns when nothing of them is left.
     pub(crate) async fn shutdown(self: &Arc<Self>) {
-        self.give_up_seats();
+        self.idle_seats.close();
         self.instances.queue.close();
-        self.keeping.tasks.close();
-        self.keeping.tasks.wait().await;
+        self.idle_seats.closed().await;
         self.closing.cancel();
         self.tasks.close();
         self.tasks.wait().await;

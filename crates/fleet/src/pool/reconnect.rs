@@ -107,7 +107,7 @@ impl Pool {
     pub(super) async fn probe(&self, place: &Place, instance: &Arc<dyn Instance>) -> Result<(), String> {
         let limit = place.settings().health_timeout.min(WITHIN);
         let outcome = super::health::look(instance, limit).await;
-        self.judge(place, instance, outcome.clone());
+        self.instances.judge(place, instance, outcome.clone());
         outcome
     }
 

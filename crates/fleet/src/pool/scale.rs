@@ -113,7 +113,7 @@ impl Pool {
             place.reset.notify_one();
         }
         if self.is_open() {
-            self.keep_spares(warm);
+            self.spares.keep(self.kind.spares(warm));
         }
         size.map_or(Ok(()), |count| self.scale(count).map(|_| ()))
     }

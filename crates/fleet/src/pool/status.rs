@@ -42,7 +42,7 @@ impl Pool {
             instances,
             slots: figures.slots,
             leased_slots: figures.leased,
-            spares: self.kept().spares(),
+            spares: self.idle_seats.spares(|_| true),
             waiting: figures.waiting,
         }
     }
@@ -58,7 +58,7 @@ impl Pool {
 
     fn instance_status(&self, place: &Place) -> InstanceStatus {
         let (lent, slots) = self.instances.queue.with(|ledger| ledger.lent(place.id));
-        let spares = self.kept().spares_in(place.id);
+        let spares = self.idle_seats.spares(|id| id == place.id);
         let state = place.lock();
         let dead = state.instance.as_ref().and_then(|instance| instance.lost().borrow().clone());
         let mut check = state.check.clone();
@@ -120,11 +120,11 @@ impl Pool {
         if let (Some(Err(error)), false) = (&last_start, any_up) {
             return Readiness::Failed(error.clone());
         }
-        if let Some(error) = self.keeping.trouble() {
+        if let Some(error) = self.spares.trouble() {
             return Readiness::Failed(error);
         }
         // A session that was faster shows that a seat can be opened, too.
-        if self.keeping.is_first_opening() && self.instances.queue.figures().leased == 0 {
+        if self.spares.is_first_opening() && self.instances.queue.figures().leased == 0 {
             return Readiness::Starting;
         }
         // One that ran was stopped for want of work; the next call starts another.

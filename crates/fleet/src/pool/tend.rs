@@ -162,7 +162,7 @@ impl Pool {
         self.instances.queue.start_failed(place.id, error);
         self.instances.start_wanted();
         // It may have been for a spare that it was to start.
-        self.spare_failed(std::time::Duration::ZERO, Some(error.clone()));
+        self.spares.failed(std::time::Duration::ZERO, Some(error.clone()));
         self.tell_those_who_wait();
         Next::Cold
     }

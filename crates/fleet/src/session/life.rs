@@ -183,7 +183,7 @@ impl Life {
                 self.leave(End::Closed.into());
                 let (owner, longest) = (self.key.owner().clone(), self.fleet.settings.idle_timeout);
                 // Before the answer: whoever calls again at once shall find this browser.
-                let rest = self.home.pool.keep(lease, seat, Some(owner.clone()), Some(longest));
+                let rest = self.home.pool.idle_seats.keep_for(owner.clone(), longest, lease, seat);
                 if let Some((lease, seat)) = &rest {
                     self.home.pool.kind.seat_not_kept(owner.clone(), lease, seat.as_ref());
                 }

@@ -1,0 +1,305 @@
+//! Open seats in free slots: spares, which belong to nobody yet, and seats that the last call of an owner left behind,
+//! for its next one. They go with the slot when it is lent; a caller that they do not suit closes them.
+//!
+//! The right to a slot is the right to the seat in it. So a seat is put in, and taken out, only by the holder of the
+//! lease; the table itself is plain state.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use greenroom_core::{Agent, InstanceId, Lost, Owner, Seat, lease::Strategy};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle, task::TaskTracker};
+
+use super::{Found, Lease, instances::Instances, lock};
+use crate::seat;
+
+type SlotId = (InstanceId, usize);
+
+pub(crate) struct IdleSeats {
+    instances: Arc<Instances>,
+    seats: Mutex<Seats>,
+    /// No more seats are kept.
+    pub(super) closing: CancellationToken,
+    /// Everything that watches, opens or closes a seat that no session holds.
+    pub(super) tasks: TaskTracker,
+}
+
+#[derive(Default)]
+struct Seats {
+    by_slot: HashMap<SlotId, IdleSeat>,
+    last_number: u64,
+}
+
+struct IdleSeat {
+    seat: Box<dyn Seat>,
+    /// Whose it is; `None` for a spare.
+    owner: Option<Owner>,
+    /// Tells it from others that were kept in the same slot. Later ones have greater numbers.
+    number: u64,
+    /// Takes it out when it dies or has not been used for too long.
+    watch: Option<AbortOnDropHandle<()>>,
+}
+
+/// A caller that wants a slot, as far as idle seats are concerned.
+pub(crate) struct Taker<'a> {
+    pub(crate) owner: &'a Owner,
+    pub(crate) agent: &'a dyn Agent,
+    /// It is a call without a session, which may go on where the owner's last one left off.
+    pub(crate) is_loose: bool,
+}
+
+impl Seats {
+    /// The slot with the seat that has been kept longest for this owner, or for nobody.
+    fn first_of(&self, owner: Option<&Owner>) -> Option<SlotId> {
+        let seats =
+            self.by_slot.iter().filter(|(_, idle)| idle.owner.as_ref() == owner && is_fine(&*idle.seat));
+        seats.min_by_key(|(_, idle)| idle.number).map(|(slot, _)| *slot)
+    }
+
+    /// Takes this very seat out, if it is still there.
+    fn remove_if(&mut self, slot: SlotId, number: u64) -> Option<IdleSeat> {
+        let is_this = self.by_slot.get(&slot).is_some_and(|idle| idle.number == number);
+        if is_this { self.by_slot.remove(&slot) } else { None }
+    }
+}
+
+fn is_fine(seat: &dyn Seat) -> bool {
+    seat.lost().borrow().is_none()
+}
+
+impl IdleSeats {
+    pub(super) fn new(instances: Arc<Instances>) -> Arc<Self> {
+        let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
+        Arc::new(Self { instances, seats: Mutex::default(), closing, tasks })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seats> {
+        lock(&self.seats)
+    }
+
+    /// How many spares there are in such instances.
+    pub(super) fn spares(&self, of: impl Fn(InstanceId) -> bool) -> usize {
+        self.lock().by_slot.iter().filter(|((id, _), idle)| of(*id) && idle.owner.is_none()).count()
+    }
+
+    /// Slots with a seat in them.
+    pub(super) fn slots(&self) -> HashSet<SlotId> {
+        self.lock().by_slot.keys().copied().collect()
+    }
+
+    /// Whether an owner may come back to a seat in this instance.
+    pub(super) fn has_owner_in(&self, id: InstanceId) -> bool {
+        self.lock().by_slot.iter().any(|((at, _), idle)| *at == id && idle.owner.is_some())
+    }
+
+    /// Whether the seat in this slot is a spare.
+    pub(super) fn has_spare(&self, lease: &Lease) -> bool {
+        self.lock().by_slot.get(&(lease.id, lease.slot)).is_some_and(|idle| idle.owner.is_none())
+    }
+
+    /// Keeps a seat for its owner's next call without a session, for so long, and gives the slot back. A seat that cannot be
+    /// kept, because it is lost or its instance is about to stop, is returned: the caller closes it, and then gives its
+    /// slot back.
+    pub(crate) fn keep_for(
+        self: &Arc<Self>,
+        owner: Owner,
+        longest: Duration,
+        lease: Lease,
+        seat: Box<dyn Seat>,
+    ) -> Option<(Lease, Box<dyn Seat>)> {
+        self.keep(lease, seat, Some(owner), Some(longest), |_| ())
+    }
+
+    /// Keeps a spare in the same way. `on_lost` hears how long it lived, if it dies before a caller gets it.
+    pub(super) fn keep_spare(
+        self: &Arc<Self>,
+        lease: Lease,
+        seat: Box<dyn Seat>,
+        on_lost: impl FnOnce(Duration) + Send + 'static,
+    ) -> Option<(Lease, Box<dyn Seat>)> {
+        self.keep(lease, seat, None, None, on_lost)
+    }
+
+    fn keep(
+        self: &Arc<Self>,
+        lease: Lease,
+        seat: Box<dyn Seat>,
+        owner: Option<Owner>,
+        longest: Option<Duration>,
+        on_lost: impl FnOnce(Duration) + Send + 'static,
+    ) -> Option<(Lease, Box<dyn Seat>)> {
+        let draining = lease.place.lock().draining;
+        if draining || !is_fine(&*seat) || !lease.is_alive() || self.closing.is_cancelled() {
+            return Some((lease, seat));
+        }
+        let (slot, lost) = ((lease.id, lease.slot), seat.lost());
+        let number = {
+            let mut seats = self.lock();
+            seats.last_number += 1;
+            let number = seats.last_number;
+            seats.by_slot.insert(slot, IdleSeat { seat, owner, number, watch: None });
+            number
+        };
+        // Its instance may have gone in this very moment, and what was kept in it been closed just before.
+        if !lease.is_alive()
+            && let Some(idle) = self.lock().remove_if(slot, number)
+        {
+            return Some((lease, idle.seat));
+        }
+        drop(lease);
+        let watch = self.tasks.spawn(self.clone().watch(slot, number, lost, longest, on_lost));
+        let watch = AbortOnDropHandle::new(watch);
+        // Taken out again already: then it needs no watch.
+        if let Some(idle) = self.lock().by_slot.get_mut(&slot).filter(|idle| idle.number == number) {
+            idle.watch = Some(watch);
+        }
+        None
+    }
+
+    /// Takes a seat out that died or has not been used for too long.
+    async fn watch(
+        self: Arc<Self>,
+        slot: SlotId,
+        number: u64,
+        mut lost: watch::Receiver<Option<Lost>>,
+        longest: Option<Duration>,
+        on_lost: impl FnOnce(Duration) + Send,
+    ) {
+        let born = Instant::now();
+        let too_long = async {
+            match longest {
+                Some(longest) => sleep(longest).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            why = seat::died(&mut lost) => {
+                let (pool, is_spare) = (&self.instances.name, longest.is_none());
+                tracing::info!(%pool, instance = %slot.0, %why, is_spare, "an idle browser was lost");
+                on_lost(born.elapsed());
+            }
+            () = too_long => {}
+            () = self.closing.cancelled() => return,
+        }
+        // Not in this task, which ends when the seat is taken out.
+        self.tasks.spawn(self.clone().close_one(slot, number));
+    }
+
+    /// Takes the seat in a leased slot.
+    pub(super) fn take(&self, lease: &Lease, taker: &Taker<'_>, spare_suits: bool) -> Found {
+        let Some(IdleSeat { mut seat, owner, .. }) = self.lock().by_slot.remove(&(lease.id, lease.slot))
+        else {
+            return Found::Nothing;
+        };
+        if owner.is_none() {
+            // Whatever crashed in a spare was no page of the caller that gets it.
+            seat.take_crashes();
+        }
+        let suits = match &owner {
+            None => spare_suits,
+            Some(owner) => taker.is_loose && owner == taker.owner,
+        };
+        let is_fine = is_fine(&*seat);
+        match owner {
+            Some(owner) if !is_fine => self.instances.kind.seat_lost(owner, &*seat, None),
+            Some(owner) if !suits => self.instances.kind.tab_closed(owner, "a session took the browser"),
+            Some(_) | None => {}
+        }
+        if suits && is_fine { Found::Seat(seat) } else { Found::Leftover(seat) }
+    }
+
+    /// The free slot that serves a caller best, where the pool may choose.
+    pub(super) fn prefer(&self, taker: &Taker<'_>, spare_suits: bool) -> Option<SlotId> {
+        let seats = self.lock();
+        if seats.by_slot.is_empty() {
+            return None;
+        }
+        let chooses = self.instances.kind.chooses_slots();
+        if taker.is_loose
+            && chooses
+            && let Some(own) = seats.first_of(Some(taker.owner))
+        {
+            return Some(own);
+        }
+        // A declared pool with another strategy lends what that chooses, open or not.
+        if spare_suits
+            && (chooses || self.instances.settings().strategy == Strategy::Fifo)
+            && let Some(spare) = seats.first_of(None)
+        {
+            return Some(spare);
+        }
+        drop(seats);
+        if !chooses {
+            return None;
+        }
+        // Rather a slot with nothing in it than one that its owner may come back to.
+        let used = self.slots();
+        self.instances.queue.with(|ledger| ledger.find_free(|id, slot| !used.contains(&(id, slot))))
+    }
+
+    /// Closes a seat in a free slot, if it is still there.
+    async fn close_one(self: Arc<Self>, slot: SlotId, number: u64) {
+        let lease = self.instances.queue.take(slot.0, slot.1);
+        let Some(lease) = lease.and_then(|lease| self.instances.lease(lease)) else { return };
+        let idle = self.lock().remove_if(slot, number);
+        if let Some(IdleSeat { seat, owner, .. }) = idle {
+            let kind = &self.instances.kind;
+            match owner {
+                Some(owner) if is_fine(&*seat) => kind.tab_closed(owner, "it was not used for too long"),
+                Some(owner) => kind.seat_lost(owner, &*seat, None),
+                None => {}
+            }
+            seat::close(seat).await;
+        }
+        drop(lease);
+    }
+
+    /// Closes so many spares, the oldest first.
+    pub(super) fn close_spares(self: &Arc<Self>, count: usize) {
+        let mut spares: Vec<_> = {
+            let seats = self.lock();
+            let spares = seats.by_slot.iter().filter(|(_, idle)| idle.owner.is_none());
+            spares.map(|(slot, idle)| (idle.number, *slot)).collect()
+        };
+        spares.sort_unstable();
+        for (number, slot) in spares.into_iter().take(count) {
+            self.tasks.spawn(self.clone().close_one(slot, number));
+        }
+    }
+
+    /// Closes every seat in such instances, which lend nothing any more: because they were lost for this reason, or not.
+    pub(super) async fn close_in(&self, of: impl Fn(InstanceId) -> bool, lost: Option<&str>) {
+        let seats: Vec<_> = self.lock().by_slot.extract_if(|(id, _), _| of(*id)).collect();
+        let mut closing = tokio::task::JoinSet::new();
+        for (_, IdleSeat { seat, owner, .. }) in seats {
+            if let (Some(owner), Some(why)) = (owner, lost) {
+                self.instances.kind.seat_lost(owner, &*seat, Some(why));
+            }
+            closing.spawn(seat::close(seat));
+        }
+        while closing.join_next().await.is_some() {}
+    }
+
+    /// Keeps no more seats, lets no more spares be made, and begins to close those that there are.
+    pub(crate) fn close(self: &Arc<Self>) {
+        if self.closing.is_cancelled() {
+            return;
+        }
+        self.closing.cancel();
+        let idle_seats = self.clone();
+        self.tasks.spawn(async move { idle_seats.close_in(|_| true, None).await });
+    }
+
+    /// Returns when everything is closed.
+    pub(super) async fn closed(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}

@@ -1,0 +1,230 @@
+//! Sees to it that there are as many spares as wanted: seats that are opened ahead, so that a new session has its
+//! browser at once. A spare is never a used seat and never makes a caller wait.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use greenroom_core::{Nobody, StartError};
+use tokio::time::{Instant, sleep_until};
+
+use super::{Lease, idle_seats::IdleSeats, instances::Instances, lock};
+use crate::seat::{self, NoSeat};
+
+/// How long it takes until another spare is made after one failed or died; each further one doubles it.
+const BACKOFF: Duration = Duration::from_secs(1);
+
+/// The longest such pause. What has failed for minutes is a missing or broken program; a try a minute finds out
+/// soon enough that it was mended, and costs nothing meanwhile. A spare that lived this long was a good one.
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+pub(crate) struct Spares {
+    instances: Arc<Instances>,
+    idle_seats: Arc<IdleSeats>,
+    state: Mutex<SpareState>,
+}
+
+#[derive(Default)]
+struct SpareState {
+    /// How many there should be; 0 until the pool is started.
+    wanted: usize,
+    opening: usize,
+    /// How many callers look for a seat now. No spare is made meanwhile: its browser has one thing to do at a time.
+    seeking: usize,
+    /// How many failed or died in a row.
+    failures: u32,
+    /// No further one is made before this.
+    not_before: Option<Instant>,
+    /// Why the last one could not be opened.
+    trouble: Option<StartError>,
+    /// One was opened at least.
+    opened: bool,
+    /// The task that opens them runs.
+    runs: bool,
+}
+
+/// A caller looks for a seat, until this is dropped.
+pub(crate) struct Seeking(Arc<Spares>);
+
+impl Drop for Seeking {
+    fn drop(&mut self) {
+        self.0.lock().seeking -= 1;
+        self.0.instances.room.notify_one();
+    }
+}
+
+/// A spare is being opened, until this is dropped; also if opening it panics.
+struct Opening(Arc<Spares>);
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.0.lock().opening -= 1;
+        self.0.instances.room.notify_one();
+    }
+}
+
+impl SpareState {
+    /// Notes that a spare failed after living this long. Several that fail together count once.
+    fn failed(&mut self, lived: Duration) {
+        let now = Instant::now();
+        if self.not_before.is_some_and(|at| at > now) {
+            return;
+        }
+        self.failures = if lived >= BACKOFF_MAX { 0 } else { self.failures };
+        let pause = BACKOFF.saturating_mul(2_u32.saturating_pow(self.failures)).min(BACKOFF_MAX);
+        self.failures += 1;
+        self.not_before = Some(now + pause);
+    }
+}
+
+impl Spares {
+    pub(super) fn new(instances: Arc<Instances>, idle_seats: Arc<IdleSeats>) -> Arc<Self> {
+        Arc::new(Self { instances, idle_seats, state: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SpareState> {
+        lock(&self.state)
+    }
+
+    pub(super) fn wanted(&self) -> usize {
+        self.lock().wanted
+    }
+
+    pub(super) fn trouble(&self) -> Option<StartError> {
+        self.lock().trouble.clone()
+    }
+
+    /// Whether the first one is being opened: before that it is not known whether a seat can be.
+    pub(super) fn is_first_opening(&self) -> bool {
+        let state = self.lock();
+        !state.opened && state.opening > 0
+    }
+
+    /// To be held by a caller that looks for a seat, until it has one.
+    pub(super) fn seek(self: &Arc<Self>) -> Seeking {
+        self.lock().seeking += 1;
+        Seeking(self.clone())
+    }
+
+    /// A caller got a seat: what kept spares from being opened is over.
+    pub(super) fn seated(&self) {
+        self.lock().trouble = None;
+    }
+
+    /// From now on keeps so many spares.
+    pub(super) fn keep(self: &Arc<Self>, wanted: usize) {
+        let is_first = {
+            let mut state = self.lock();
+            state.wanted = wanted;
+            wanted > 0 && !std::mem::replace(&mut state.runs, true)
+        };
+        if is_first {
+            self.idle_seats.tasks.spawn(self.clone().run());
+        }
+        self.instances.room.notify_one();
+    }
+
+    /// Opens spares as they are missing. One task is enough for the life of a pool, also when none are wanted for a while.
+    async fn run(self: Arc<Self>) {
+        loop {
+            let again = self.replenish();
+            tokio::select! {
+                () = self.idle_seats.closing.cancelled() => return,
+                () = self.instances.room.notified() => {}
+                () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => {}
+            }
+        }
+    }
+
+    /// Opens the spares that are missing, if no caller looks for a seat and there is room. Returns when to come again,
+    /// if that is a matter of time.
+    fn replenish(self: &Arc<Self>) -> Option<Instant> {
+        loop {
+            // In this order: one that is kept meanwhile counts twice, never not at all.
+            let (opening, wanted, not_before, seeking) = {
+                let state = self.lock();
+                (state.opening, state.wanted, state.not_before, state.seeking)
+            };
+            let spares = self.idle_seats.spares(|_| true);
+            if spares > wanted {
+                self.idle_seats.close_spares(spares - wanted);
+            }
+            if spares + opening >= wanted || seeking > 0 {
+                return None;
+            }
+            if let Some(at) = not_before
+                && at > Instant::now()
+            {
+                return Some(at);
+            }
+            let used = self.idle_seats.slots();
+            let spare = self.instances.queue.spare(|id, slot| !used.contains(&(id, slot)));
+            self.instances.start_wanted();
+            let Ok(lease) = spare else { return None };
+            let lease = self.instances.lease(lease)?;
+            self.lock().opening += 1;
+            self.idle_seats.tasks.spawn(self.clone().open(lease));
+        }
+    }
+
+    async fn open(self: Arc<Self>, lease: Lease) {
+        // Given up last: between being opened and being kept a spare must not be missing in the sum.
+        let _opening = Opening(self.clone());
+        let pool = self.instances.name.clone();
+        let closing = &self.idle_seats.closing;
+        let opened = match lease.place.instance() {
+            Some(instance) => tokio::select! {
+                opened = seat::open(instance.as_ref(), Arc::new(Nobody)) => {
+                    if let Err(NoSeat::Late(_)) = &opened {
+                        self.instances.doubt(lease.id).await;
+                    }
+                    opened.map_err(StartError::from)
+                }
+                () = closing.cancelled() => Err(StartError::new("greenroom is shutting down")),
+            },
+            None => Err(StartError::new("the instance is gone")),
+        };
+        match opened {
+            Ok(seat) => {
+                tracing::info!(%pool, instance = %lease.id, "spare ready");
+                {
+                    let mut state = self.lock();
+                    (state.trouble, state.opened) = (None, true);
+                }
+                let spares = self.clone();
+                let on_lost = move |lived| spares.failed(lived, None);
+                if let Some((lease, seat)) = self.idle_seats.keep_spare(lease, seat, on_lost) {
+                    seat::close(seat).await;
+                    drop(lease);
+                }
+            }
+            Err(error) => {
+                if !closing.is_cancelled() {
+                    tracing::warn!(%pool, instance = %lease.id, %error, "no spare");
+                    self.failed(Duration::ZERO, Some(error));
+                }
+                drop(lease);
+            }
+        }
+    }
+
+    /// A spare could not be opened, or died after living this long.
+    pub(super) fn failed(&self, lived: Duration, why: Option<StartError>) {
+        let mut state = self.lock();
+        if state.wanted == 0 {
+            return;
+        }
+        state.failed(lived);
+        state.trouble = why.or(state.trouble.take());
+    }
+
+    /// A caller got a spare that suits it: those before it failed for a reason that is gone. Its successor waits a moment.
+    pub(super) fn taken(&self) {
+        tracing::info!(pool = %self.instances.name, "spare handed out");
+        let pause = self.instances.settings().spare_pause;
+        let mut state = self.lock();
+        state.failures = 0;
+        state.not_before = Some(Instant::now() + pause);
+    }
+}
