@@ -107,7 +107,7 @@ mod tests {
         let entry = LogLine::Entry {
             time: "2026-01-02T03:04:05.678Z".to_owned(),
             level: level.to_owned(),
-            target: "greenroom_fleet::pool::tend".to_owned(),
+            target: "greenroom_fleet::pool::supervisor".to_owned(),
             message: message.to_owned(),
             fields,
         };

@@ -9,7 +9,7 @@ use super::{Fleet, Inner};
 use crate::{
     browsers::{BrowserSettings, BrowserStatus, NotChosen},
     error::FleetError,
-    pool::{Pool, Readiness},
+    pool::Readiness,
 };
 
 /// How long leaving a browser may take whoever asks for it: a seat that is being opened (30 s) and closed (5 s), seats that
@@ -55,7 +55,7 @@ impl Fleet {
     /// Begins to connect all browsers that nobody has needed yet, beside everything else.
     pub fn connect_browsers(&self) {
         if self.0.check_open().is_ok() {
-            self.0.browsers.pools().iter().for_each(Pool::start_now);
+            self.0.browsers.pools().iter().for_each(|pool| pool.start_now());
         }
     }
 

@@ -101,7 +101,7 @@ impl Fleet {
 
     /// Starts the pools now instead of with the first call, and keeps spares from now on.
     pub fn start(&self) {
-        self.0.pools.iter().for_each(Pool::start_now);
+        self.0.pools.iter().for_each(|pool| pool.start_now());
     }
 
     /// Runs a call in its session, which is made if it does not exist. Dropping the future is a cancellation:

@@ -49,7 +49,7 @@ impl Pool {
     }
 
     async fn seek_slot(self: &Arc<Self>, request: &Request<'_>, began: Instant) -> Result<Slot, FleetError> {
-        self.open();
+        self.supervisors.open();
         let settings = self.instances.settings();
         let mut waiter = None;
         loop {
@@ -206,7 +206,7 @@ impl Pool {
             why: why.to_owned(),
         };
         match why {
-            Refusal::Closed => self.why_closed(),
+            Refusal::Closed => self.kind.why_closed(),
             Refusal::Start(error) => error.into(),
             Refusal::Refused(Refused::Hopeless) => FleetError::NoHealthy {
                 pool,

@@ -12,7 +12,7 @@ use greenroom_core::{
 };
 use tokio::sync::{Notify, watch};
 
-use super::{DRAINING, Kind, Lease, PoolSettings, Size, lock, place::Place};
+use super::{DRAINING, Kind, Lease, PoolSettings, Size, link::Link, lock, place::Place};
 use crate::{
     error::FleetError,
     queue::{self, Queue},
@@ -95,6 +95,16 @@ impl Instances {
             name: name.to_owned(),
             known: known.collect(),
         })
+    }
+
+    /// How the connection to an attached browser is.
+    pub(super) fn link(&self) -> Link {
+        self.kind.link(self.any_place().as_ref())
+    }
+
+    /// An attached browser cannot be had now; says why, as far as the caller does not know better. `None` for other pools.
+    pub(super) fn down(&self, why: Option<String>) -> Option<FleetError> {
+        self.kind.down(self.any_place().as_ref(), why)
     }
 
     /// Whether an instance runs or is being started.

@@ -156,6 +156,11 @@ impl Kind {
         Some(FleetError::BrowserRemoved { browser: attached.name.clone() })
     }
 
+    /// Why the pool lends nothing any more.
+    pub(super) fn why_closed(&self) -> FleetError {
+        self.why_removed().unwrap_or(FleetError::ShuttingDown)
+    }
+
     /// Notes that an attached browser is taken out of the fleet.
     pub(super) fn remove(&self) {
         if let Some(attached) = self.attached() {

@@ -13,7 +13,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{InstanceSettings, reconnect::Reconnect};
+use super::{InstanceSettings, supervisor::Reconnect};
 use crate::status::{Check, Health};
 
 pub(super) struct Place {

@@ -19,7 +19,7 @@ impl Pool {
             return Err(FleetError::NotFixed { pool: self.name.to_string() });
         }
         let count = count.clamp(1, INSTANCES_MAX);
-        self.open();
+        self.supervisors.open();
         let mut places = self.instances.places();
         let staying = |place: &Place| place.orders.borrow().goal != Goal::Leave;
         let from = places.values().filter(|place| staying(place)).count();
@@ -40,7 +40,7 @@ impl Pool {
             let Some(id) = self.instances.queue.with(|ledger| ledger.add(made.slots, true)) else { break };
             let place = Place::new(id, made);
             places.insert(id, place.clone());
-            self.attend(&place);
+            self.supervisors.supervise(&place);
         }
         for place in places.values().rev().filter(|place| !belongs(place.id)) {
             if staying(place) {
@@ -66,7 +66,7 @@ impl Pool {
 
     fn order(self: &Arc<Self>, instance: Option<&str>, goal: Goal) -> Result<Vec<InstanceId>, FleetError> {
         let key = instance.map(|name| self.instances.resolve(name)).transpose()?;
-        self.open();
+        self.supervisors.open();
         // Held throughout: one that is about to leave is told nothing, and none comes or goes meanwhile.
         let places = self.instances.places();
         let mut told = Vec::new();
@@ -112,7 +112,7 @@ impl Pool {
             drop(state);
             place.reset.notify_one();
         }
-        if self.is_open() {
+        if self.supervisors.is_open() {
             self.spares.keep(self.kind.spares(warm));
         }
         size.map_or(Ok(()), |count| self.scale(count).map(|_| ()))

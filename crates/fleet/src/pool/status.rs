@@ -104,7 +104,7 @@ impl Pool {
         let up: Vec<_> = places.iter().filter(|place| place.instance().is_some() && place.is_up()).collect();
         let last_start = self.instances.last_start.borrow().clone();
         // One that waits for its first call is as good as one that runs.
-        let any_lazy = || places.iter().any(|place| self.is_open() && self.is_at_rest(place));
+        let any_lazy = || places.iter().any(|place| self.supervisors.is_open() && self.is_at_rest(place));
         if self.kind.keeps_running() && any_lazy() {
             return Readiness::Ready;
         }

@@ -5,9 +5,12 @@
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{Instance, InstanceId, lease::Changes, port::human};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
+};
 
-use super::{Pool, instances::Instances, place::Place};
+use crate::pool::{instances::Instances, place::Place};
 
 /// So many looks in a row without an answer, and the instance counts as failed. One may be missed by a machine that is
 /// busy for a moment.
@@ -32,56 +35,52 @@ pub(super) async fn look(instance: &Arc<dyn Instance>, limit: Duration) -> Resul
     }
 }
 
-impl Pool {
-    /// Looks after an instance. Returns why, when it has not answered for too long.
-    pub(super) async fn look_after(&self, place: &Arc<Place>, instance: &Arc<dyn Instance>) -> String {
-        let mut misses = 0;
-        let mut woke = self.woke.subscribe();
-        let mut last = Instant::now();
-        loop {
-            let settings = place.settings();
-            let due = last + settings.health_interval;
-            let is_withheld = self.instances.queue.with(|ledger| ledger.is_withheld(place.id));
-            let next = if is_withheld { due.min(Instant::now() + WITHHELD_EVERY) } else { due };
-            let counts = tokio::select! {
-                () = sleep_until(next) => Instant::now() >= due,
-                Ok(()) = woke.changed() => {
-                    misses = 0;
-                    true
-                }
-                () = place.reset.notified() => continue,
-            };
-            let outcome = look(instance, settings.health_timeout).await;
-            if counts {
-                last = Instant::now();
+/// Looks after an instance. Returns why, when it has not answered for too long.
+pub(super) async fn look_after(
+    instances: &Instances,
+    place: &Place,
+    instance: &Arc<dyn Instance>,
+    mut woke: watch::Receiver<u64>,
+) -> String {
+    let (mut misses, mut last) = (0, Instant::now());
+    loop {
+        let settings = place.settings();
+        let due = last + settings.health_interval;
+        let is_withheld = instances.queue.with(|ledger| ledger.is_withheld(place.id));
+        let next = if is_withheld { due.min(Instant::now() + WITHHELD_EVERY) } else { due };
+        let counts = tokio::select! {
+            () = sleep_until(next) => Instant::now() >= due,
+            Ok(()) = woke.changed() => {
+                misses = 0;
+                true
             }
-            self.instances.judge(place, instance, outcome.clone());
-            match outcome {
-                Ok(()) => misses = 0,
-                Err(why) if !counts => {
-                    tracing::debug!(pool = %self.name, instance = %place.id, why, "still no sign of life");
-                }
-                Err(why) => {
-                    misses += 1;
-                    tracing::warn!(pool = %self.name, instance = %place.id, why, misses, "no sign of life");
-                    if misses >= MISSES_MAX {
-                        return format!("it did not answer {misses} times in a row: {why}");
-                    }
+            () = place.reset.notified() => continue,
+        };
+        let outcome = look(instance, settings.health_timeout).await;
+        if counts {
+            last = Instant::now();
+        }
+        instances.judge(place, instance, outcome.clone());
+        match outcome {
+            Ok(()) => misses = 0,
+            Err(why) if !counts => {
+                tracing::debug!(pool = %instances.name, instance = %place.id, why, "still no sign of life");
+            }
+            Err(why) => {
+                misses += 1;
+                tracing::warn!(pool = %instances.name, instance = %place.id, why, misses, "no sign of life");
+                if misses >= MISSES_MAX {
+                    return format!("it did not answer {misses} times in a row: {why}");
                 }
             }
         }
-    }
-
-    /// The machine slept: what was missed meanwhile is nobody's fault, and everything is looked at now.
-    pub(crate) fn woke(&self) {
-        self.woke.send_modify(|count| *count += 1);
     }
 }
 
 impl Instances {
     /// Asks an instance briefly whether it still answers, because a call or a seat of it was late. If it does not, it lends
     /// nothing until it has answered.
-    pub(super) async fn doubt(&self, id: InstanceId) {
+    pub(in crate::pool) async fn doubt(&self, id: InstanceId) {
         let Some(place) = self.place(id) else { return };
         let Some(instance) = place.instance() else { return };
         let outcome = look(&instance, BRIEFLY).await;

@@ -1,4 +1,4 @@
-//! Connecting an attached browser now, whatever its last try came to: the order, how its place carries it out, and how
+//! Connecting an attached browser now, whatever its last try came to: the order, how its supervisor carries it out, and how
 //! those who gave it hear what came of it.
 //!
 //! One that is connected and answers stays as it is. Else whatever brings the browser back is done first, which happens
@@ -12,8 +12,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Pool, kind::told, link::Link, place::Place, tend::Next, tend::Tended};
-use crate::error::FleetError;
+use super::{Next, Supervisor, Supervisors, health::look};
+use crate::{
+    error::FleetError,
+    pool::{instances::Instances, kind::told, link::Link, place::Place},
+};
 
 /// How long bringing a browser back may take. The engine itself asks whether it answers (up to 15 s of a silent one), runs
 /// what starts it and waits for that (30 s), and says better than this limit what went wrong; so this comes after it.
@@ -24,7 +27,7 @@ const REVIVE: Duration = Duration::from_secs(50);
 const WITHIN: Duration = Duration::from_secs(110);
 
 /// Orders to connect now, and what came of them. They are numbered.
-pub(super) struct Reconnect(watch::Sender<State>);
+pub(in crate::pool) struct Reconnect(watch::Sender<State>);
 
 #[derive(Clone)]
 struct State {
@@ -84,61 +87,65 @@ impl Reconnect {
     }
 }
 
-impl Pool {
+impl Supervisors {
     /// Connects the browser now. Returns when that has come to something.
-    pub(crate) async fn reconnect(self: &Arc<Self>) -> Result<(), FleetError> {
+    pub(in crate::pool) async fn reconnect(self: &Arc<Self>) -> Result<(), FleetError> {
         self.open();
-        let Some(place) = self.instances.any_place() else {
-            return Err(self.why_closed());
-        };
+        let why_closed = || self.instances.kind.why_closed();
+        let down = |why| self.instances.down(Some(why)).unwrap_or_else(why_closed);
+        let Some(place) = self.instances.any_place() else { return Err(why_closed()) };
         let order = place.reconnect.order();
         let outcome = tokio::select! {
             outcome = timeout(WITHIN, place.reconnect.outcome(order)) => outcome,
-            () = self.closing.cancelled() => return Err(self.why_closed()),
+            () = self.closing.cancelled() => return Err(why_closed()),
         };
         match outcome {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(why)) => Err(self.down(Some(why))),
-            Err(_) => Err(self.down(Some(format!("not connected within {}", human(WITHIN))))),
+            Ok(outcome) => outcome.map_err(down),
+            Err(_) => Err(down(format!("not connected within {}", human(WITHIN)))),
         }
     }
+}
 
-    /// Asks an instance for a sign of life on behalf of an order.
-    pub(super) async fn probe(&self, place: &Place, instance: &Arc<dyn Instance>) -> Result<(), String> {
-        let limit = place.settings().health_timeout.min(WITHIN);
-        let outcome = super::health::look(instance, limit).await;
-        self.instances.judge(place, instance, outcome.clone());
-        outcome
-    }
+/// Asks an instance for a sign of life on behalf of an order.
+pub(super) async fn probe_instance(
+    instances: &Instances,
+    place: &Place,
+    instance: &Arc<dyn Instance>,
+) -> Result<(), String> {
+    let limit = place.settings().health_timeout.min(WITHIN);
+    let outcome = look(instance, limit).await;
+    instances.judge(place, instance, outcome.clone());
+    outcome
+}
 
+impl Supervisor {
     /// The browser is connected and has answered: that is what was ordered.
-    pub(super) fn stays_connected(&self, place: &Place, tended: &mut Tended) {
-        tended.budget.renew();
-        place.reconnect.take();
-        place.reconnect.report(Ok(()));
+    pub(super) fn stays_connected(&mut self) {
+        self.retry_policy.renew();
+        self.place.reconnect.take();
+        self.place.reconnect.report(Ok(()));
     }
 
     /// Carries an order out for a browser that is not connected: brings it back, if there is a way, and then has it tried.
-    pub(super) async fn revive(self: &Arc<Self>, place: &Arc<Place>, tended: &mut Tended) -> Next {
-        place.reconnect.take();
-        tended.budget.renew();
-        // From now on callers wait for it again.
-        self.instances.queue.with(|ledger| ledger.starting(place.id));
-        self.kind.update_link(Link::tries);
-        let (began, engine) = (Instant::now(), place.engine());
+    pub(super) async fn revive(&mut self) -> Next {
+        self.place.reconnect.take();
+        self.retry_policy.renew();
+        let start = self.starting();
+        self.instances.kind.update_link(Link::tries);
+        let (began, engine, pool) = (Instant::now(), self.place.engine(), &self.instances.name);
         // A task of its own: an adapter that panics takes nothing else along.
         let mut reviving = tokio::spawn(async move { timeout(REVIVE, engine.revive()).await });
         let revived = tokio::select! {
             revived = &mut reviving => revived,
-            () = self.closing.cancelled() => {
+            () = self.shared.closing.cancelled() => {
                 reviving.abort();
                 return Next::Rest;
             }
         };
-        tended.not_revived = match revived {
-            Ok(Ok(Ok(done))) => {
-                if done {
-                    tracing::info!(pool = %self.name, took = ?began.elapsed(), "the browser was started");
+        self.not_revived = match revived {
+            Ok(Ok(Ok(is_started))) => {
+                if is_started {
+                    tracing::info!(%pool, took = ?began.elapsed(), "the browser was started");
                 }
                 None
             }
@@ -146,9 +153,9 @@ impl Pool {
             Ok(Err(_)) => Some(format!("the browser could not be started within {}", human(REVIVE))),
             Err(_) => Some("the engine's adapter panicked".to_owned()),
         };
-        if let Some(why) = &tended.not_revived {
-            tracing::warn!(pool = %self.name, why, "the browser could not be started");
+        if let Some(why) = &self.not_revived {
+            tracing::warn!(%pool, why, "the browser could not be started");
         }
-        Next::Start
+        start
     }
 }

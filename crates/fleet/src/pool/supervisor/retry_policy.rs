@@ -10,12 +10,12 @@ use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::Instant;
 
-use super::Retry;
+use crate::pool::Retry;
 
 /// Restarts further back than this are forgiven.
-pub(super) const WINDOW: Duration = Duration::from_secs(300);
+const WINDOW: Duration = Duration::from_secs(300);
 
-/// The longest pause. Only a budget far above the usual three comes near it.
+/// The longest pause. Only a number of restarts far above the usual three comes near it.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// So many connections in a row that did not hold, and the next one waits for a rest. Each costs an engine's start, which a
@@ -43,10 +43,12 @@ pub(super) enum Verdict {
     Rest(Duration),
     /// It has been tried often enough.
     Never,
+    /// It is started when a caller needs it.
+    OnDemand,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Budget {
+pub(super) struct RetryPolicy {
     /// When it was started again, where that counts by time.
     restarts: VecDeque<Instant>,
     /// Tries of this series that failed, where that counts by series; and connections in a row that did not hold.
@@ -54,7 +56,7 @@ pub(super) struct Budget {
     losses: u32,
 }
 
-impl Budget {
+impl RetryPolicy {
     /// What follows from a failure, with so many further tries.
     pub(super) fn spend(&mut self, trouble: Trouble, retry: Retry, max: usize, now: Instant) -> Verdict {
         match retry.cooldown {
@@ -120,25 +122,25 @@ mod tests {
         pauses.iter().map(|ms| Verdict::Again(Duration::from_millis(*ms))).collect()
     }
 
-    /// Three restarts after 1, 2 and 4 s, then none until the first is five minutes old; none at all with a budget of 0.
+    /// Three restarts after 1, 2 and 4 s, then none until the first is five minutes old; none at all where 0 are allowed.
     #[tokio::test(start_paused = true)]
     async fn three_in_five_minutes() {
-        let (mut budget, start) = (Budget::default(), Instant::now());
-        let spend = |budget: &mut Budget, max, at: u64| {
+        let (mut policy, start) = (RetryPolicy::default(), Instant::now());
+        let spend = |policy: &mut RetryPolicy, max, at: u64| {
             let now = start + Duration::from_secs(at);
-            match budget.spend(Trouble::Start, Retry::default(), max, now) {
+            match policy.spend(Trouble::Start, Retry::default(), max, now) {
                 Verdict::Again(pause) => Some(pause.as_secs()),
                 Verdict::Never => None,
-                Verdict::Rest(_) => panic!("it has no rest"),
+                Verdict::Rest(_) | Verdict::OnDemand => panic!("it has no rest"),
             }
         };
-        assert_eq!([0, 10, 20, 30].map(|at| spend(&mut budget, 3, at)), [Some(1), Some(2), Some(4), None]);
-        assert_eq!((spend(&mut budget, 3, 299), spend(&mut budget, 3, 300)), (None, Some(4)));
-        assert_eq!(spend(&mut budget, 3, 301), None);
-        budget.renew();
-        assert_eq!(spend(&mut budget, 3, 302), Some(1));
-        assert_eq!(spend(&mut Budget::default(), 0, 0), None);
-        let mut many = Budget::default();
+        assert_eq!([0, 10, 20, 30].map(|at| spend(&mut policy, 3, at)), [Some(1), Some(2), Some(4), None]);
+        assert_eq!((spend(&mut policy, 3, 299), spend(&mut policy, 3, 300)), (None, Some(4)));
+        assert_eq!(spend(&mut policy, 3, 301), None);
+        policy.renew();
+        assert_eq!(spend(&mut policy, 3, 302), Some(1));
+        assert_eq!(spend(&mut RetryPolicy::default(), 0, 0), None);
+        let mut many = RetryPolicy::default();
         assert_eq!((0..20).filter_map(|_| spend(&mut many, 20, 0)).max(), Some(PAUSE_MAX.as_secs()));
     }
 
@@ -146,8 +148,8 @@ mod tests {
     /// tries the first failure is followed by the rest.
     #[tokio::test(start_paused = true)]
     async fn series_for_ever() {
-        let (mut budget, retry) = (Budget::default(), Retry::attached(COOLDOWN));
-        let mut spend = |max| budget.spend(Trouble::Start, retry, max, Instant::now());
+        let (mut policy, retry) = (RetryPolicy::default(), Retry::attached(COOLDOWN));
+        let mut spend = |max| policy.spend(Trouble::Start, retry, max, Instant::now());
         for _ in 0..100 {
             let series: Vec<_> = (0..3).map(|_| spend(3)).collect();
             assert_eq!(series, ms(&[250, 500, 1_000]));
@@ -160,8 +162,8 @@ mod tests {
     /// again later and later, and the fourth in a row after a rest.
     #[tokio::test(start_paused = true)]
     async fn losses() {
-        let (mut budget, retry) = (Budget::default(), Retry::attached(COOLDOWN));
-        let mut spend = |trouble| budget.spend(trouble, retry, 3, Instant::now());
+        let (mut policy, retry) = (RetryPolicy::default(), Retry::attached(COOLDOWN));
+        let mut spend = |trouble| policy.spend(trouble, retry, 3, Instant::now());
         let (good, bad) = (Trouble::Loss { held: COOLDOWN }, Trouble::Loss { held: COOLDOWN / 2 });
         for _ in 0..10 {
             assert_eq!(vec![spend(good), spend(Trouble::Start)], ms(&[250, 250]));

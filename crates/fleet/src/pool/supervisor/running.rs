@@ -1,21 +1,16 @@
-//! The life of one instance in its place: it is started, watched while it runs, and stopped when it is lost, told to or
-//! not needed. What comes after it is for the place's task to say, in [`super::tend`].
+//! An instance from start to stop: its supervisor starts it, watches it while it runs, and stops it when it is lost, told to
+//! or not needed. What comes after it is for the supervisor's loop.
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use greenroom_core::{BoxFuture, Instance, Lost, StartError, lease::Hope};
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep_until, timeout},
-};
+use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{
-    Pool,
-    link::Link,
-    place::{Goal, Orders, Place},
-    tend::{DRAINED, Next, Tended},
+use super::{Next, Supervisor, health::look_after, reconnect::probe_instance};
+use crate::{
+    pool::{link::Link, place::Goal},
+    status::Health,
 };
-use crate::status::Health;
 
 /// How long an instance may take to start before it counts as failed. A cold disk and two busy cores have been
 /// seen to need 10 s; three times that is not a slow start but a hung one.
@@ -37,100 +32,86 @@ enum End {
     Closing,
 }
 
-impl Pool {
-    /// An instance, from start to stop. Orders that come while it stops are for the next one.
-    pub(super) async fn live(
-        self: &Arc<Self>,
-        place: &Arc<Place>,
-        orders: &mut watch::Receiver<Orders>,
-        tended: &mut Tended,
-    ) -> Next {
-        let settings = (self.instances.settings().instance)(place.id);
-        self.instances.queue.with(|ledger| ledger.resize(place.id, settings.slots));
+impl Supervisor {
+    /// Runs the instance, from start to stop. Orders that come while it stops are for the next one.
+    pub(super) async fn run_instance(&mut self) -> Next {
+        let (instances, place) = (self.instances.clone(), self.place.clone());
+        let settings = (instances.settings().instance)(place.id);
+        instances.queue.with(|ledger| ledger.resize(place.id, settings.slots));
         place.began(settings);
-        self.kind.update_link(Link::tries);
-        let started = match self.start(place).await {
+        instances.kind.update_link(Link::tries);
+        let started = match self.start().await {
             ControlFlow::Break(next) => return next,
             ControlFlow::Continue(started) => started,
         };
         let outcome = started.as_ref().map(|_| ()).map_err(Clone::clone);
-        self.instances.last_start.send_replace(Some(outcome));
-        self.kind.tell_tried(started.is_ok());
+        instances.last_start.send_replace(Some(outcome));
+        instances.kind.tell_tried(started.is_ok());
         let instance = match started {
             Ok(instance) => instance,
-            Err(error) => return self.not_started(place, tended, &error),
+            Err(error) => return self.not_started(&error),
         };
-        tracing::info!(pool = %self.name, instance = %place.id, "ready");
+        tracing::info!(pool = %instances.name, instance = %place.id, "ready");
         let up_since = Instant::now();
-        let end = if orders.borrow().goal == Goal::Run {
+        let end = if self.orders.borrow().goal == Goal::Run {
             place.came_up(instance.clone());
-            self.kind.update_link(Link::is_made);
-            self.instances.change(|ledger| ledger.started(place.id));
+            instances.kind.update_link(Link::is_made);
+            instances.change(|ledger| ledger.started(place.id));
             place.reconnect.report(Ok(()));
-            tended.not_revived = None;
-            self.instances.last_start.send_modify(|_| ());
-            self.instances.room.notify_one();
-            self.watch(place, &instance, orders, tended).await
+            self.not_revived = None;
+            self.tell_those_who_wait();
+            self.watch(&instance).await
         } else {
             // It was told to stop while it started: it lends nothing at all.
             End::Drained
         };
-        self.kind.tell_ended();
-        let order = *orders.borrow_and_update();
-        let anew = tended.is_told_anew(order);
+        instances.kind.tell_ended();
+        let (goal, anew) = self.take_orders();
         let why_lost = if let End::Lost(why) = &end { Some(why.clone()) } else { None };
         // Out of the pool before anything else: nobody must be lent what is about to stop.
-        let next = match (end, order.goal) {
+        let next = match (end, goal) {
             (End::Closing, _) => Next::Rest,
-            (End::Lost(why), Goal::Run) if !anew => self.lost(place, tended, up_since, why),
+            (End::Lost(why), Goal::Run) if !anew => self.lost(up_since.elapsed(), &why),
             (End::Idle, Goal::Run) if !anew => {
-                tracing::info!(pool = %self.name, instance = %place.id, "idle, stopping");
+                tracing::info!(pool = %instances.name, instance = %place.id, "idle, stopping");
                 place.went(Health::Starting, None);
                 Next::Cold
             }
             (End::Lost(why), Goal::Leave) => {
                 place.went(Health::Failed, Some(why));
-                self.instances.change(|ledger| ledger.lost(place.id, Hope::None));
+                self.gone(Hope::None);
                 Next::Leave
             }
             (End::Drained | End::Idle, Goal::Leave) => Next::Leave,
-            (End::Lost(_) | End::Drained | End::Idle, Goal::Drain) => {
-                place.went(Health::Failed, Some(DRAINED.to_owned()));
-                self.instances.change(|ledger| ledger.lost(place.id, Hope::None));
-                Next::Rest
-            }
+            (End::Lost(_) | End::Drained | End::Idle, Goal::Drain) => self.drained(),
             // Told to start anew, whether or not its leases were back.
             (End::Lost(_) | End::Drained | End::Idle, Goal::Run) => {
-                tended.budget.renew();
-                place.went(Health::Starting, None);
-                self.instances.queue.with(|ledger| ledger.starting(place.id));
-                Next::Start
+                self.retry_policy.renew();
+                self.stay()
             }
         };
-        self.idle_seats.close_in(|id| id == place.id, why_lost.as_deref()).await;
-        self.instances.room.notify_one();
+        self.shared.idle_seats.close_in(|id| id == place.id, why_lost.as_deref()).await;
+        instances.room.notify_one();
         if timeout(STOP, instance.stop(STOP_GRACE)).await.is_err() {
-            tracing::error!(pool = %self.name, instance = %place.id, "does not stop; its place goes on without it");
+            tracing::error!(pool = %instances.name, instance = %place.id, "does not stop; its place goes on without it");
         }
         next
     }
 
     /// Starts the instance, as one of a few at a time. Breaks off when the pool closes, and when it is told to begin
     /// anew, which may be because this start hangs.
-    async fn start(
-        self: &Arc<Self>,
-        place: &Arc<Place>,
-    ) -> ControlFlow<Next, Result<Arc<dyn Instance>, StartError>> {
+    async fn start(&self) -> ControlFlow<Next, Result<Arc<dyn Instance>, StartError>> {
+        let closing = &self.shared.closing;
         let _turn = tokio::select! {
-            turn = self.starts.acquire() => turn,
-            () = self.closing.cancelled() => return ControlFlow::Break(Next::Rest),
+            turn = self.shared.starts.acquire() => turn,
+            () = closing.cancelled() => return ControlFlow::Break(Next::Rest),
         };
-        let (engine, id) = (place.engine(), place.id);
+        let (engine, id) = (self.place.engine(), self.place.id);
         // A task of its own: an adapter that panics takes nothing else along.
         let mut starting = tokio::spawn(async move { timeout(START, engine.start(id)).await });
         let started = tokio::select! {
             started = &mut starting => started,
-            () = place.reconnect.ordered() => {
+            () = self.place.reconnect.ordered() => {
                 starting.abort();
                 match starting.await {
                     // It came up in this very moment: that is as good.
@@ -138,7 +119,7 @@ impl Pool {
                     _ => return ControlFlow::Break(Next::Revive),
                 }
             }
-            () = self.closing.cancelled() => {
+            () = closing.cancelled() => {
                 starting.abort();
                 // It may have come up in this very moment.
                 if let Ok(Ok(Ok(instance))) = starting.await {
@@ -149,28 +130,22 @@ impl Pool {
         };
         ControlFlow::Continue(match started {
             Ok(Ok(started)) => started,
-            Ok(Err(_)) => Err(self.kind.start_timed_out(START)),
+            Ok(Err(_)) => Err(self.instances.kind.start_timed_out(START)),
             Err(_) => Err(StartError::new("the engine's adapter panicked")),
         })
     }
 
     /// Returns when the instance is to stop.
-    async fn watch(
-        self: &Arc<Self>,
-        place: &Arc<Place>,
-        instance: &Arc<dyn Instance>,
-        orders: &mut watch::Receiver<Orders>,
-        tended: &mut Tended,
-    ) -> End {
+    async fn watch(&mut self, instance: &Arc<dyn Instance>) -> End {
+        let (instances, place) = (self.instances.clone(), self.place.clone());
         let mut lost = instance.lost();
-        let mut health = Box::pin(self.look_after(place, instance));
-        let idle = self.kind.idle_limit();
+        let mut health = Box::pin(look_after(&instances, &place, instance, self.shared.woke.subscribe()));
+        let idle = instances.kind.idle_limit();
         let mut retire_at = idle.map(|idle| Instant::now() + idle);
         let mut draining = false;
         let mut probe: Option<BoxFuture<'_, Result<(), String>>> = None;
         loop {
-            let is_empty = || draining && self.instances.queue.with(|ledger| ledger.out(place.id)) == 0;
-            if is_empty() {
+            if draining && instances.queue.with(|ledger| ledger.out(place.id)) == 0 {
                 return End::Drained;
             }
             tokio::select! {
@@ -178,36 +153,36 @@ impl Pool {
                 Ok(lost) = lost.wait_for(Option::is_some) => {
                     return End::Lost(lost.as_ref().map(ToString::to_string).unwrap_or_default());
                 }
-                () = self.closing.cancelled() => return End::Closing,
+                () = self.shared.closing.cancelled() => return End::Closing,
                 why = &mut health => {
                     // Its sessions shall hear of this, not of the stopping that follows.
                     instance.condemn(Lost::Unwell(why.as_str().into()));
                     return End::Lost(why);
                 }
                 () = place.reconnect.ordered(), if probe.is_none() => {
-                    probe = Some(Box::pin(self.probe(place, instance)));
+                    probe = Some(Box::pin(probe_instance(&instances, &place, instance)));
                 }
                 answer = answered(&mut probe), if probe.is_some() => {
                     probe = None;
                     match answer {
-                        Ok(()) => self.stays_connected(place, tended),
+                        Ok(()) => self.stays_connected(),
                         Err(why) => {
                             instance.condemn(Lost::Unwell(why.as_str().into()));
                             return End::Lost(why);
                         }
                     }
                 }
-                changed = orders.changed() => {
+                changed = self.orders.changed() => {
                     if changed.is_err() {
                         return End::Closing;
                     }
-                    let order = *orders.borrow_and_update();
-                    draining = order.goal != Goal::Run || tended.is_news(order);
+                    let order = *self.orders.borrow_and_update();
+                    draining = order.goal != Goal::Run || self.is_news(order);
                     place.lock().draining = draining;
                     match draining {
-                        true => self.instances.change(|ledger| ledger.drain(place.id, order.goal == Goal::Run)),
+                        true => instances.change(|ledger| ledger.drain(place.id, order.goal == Goal::Run)),
                         // It was to leave, and is needed after all.
-                        false => self.instances.change(|ledger| ledger.reopen(place.id)),
+                        false => instances.change(|ledger| ledger.reopen(place.id)),
                     }
                 }
                 () = place.emptied.notified() => {}
@@ -215,7 +190,7 @@ impl Pool {
                     let due = idle.map(|idle| place.lock().idle_since + idle);
                     match due {
                         Some(due) if due > Instant::now() => retire_at = Some(due),
-                        _ if self.retire(place) => return End::Idle,
+                        _ if self.retire() => return End::Idle,
                         _ => retire_at = idle.map(|idle| Instant::now() + idle),
                     }
                 }
@@ -223,21 +198,22 @@ impl Pool {
         }
     }
 
-    /// Makes an instance cold that nobody has a slot of, or left a page in. Not if the others have no room for the spares
-    /// that are to be kept: a new instance would have to be started for them at once.
-    fn retire(&self, place: &Place) -> bool {
-        if self.idle_seats.has_owner_in(place.id) {
+    /// Makes an instance cold that has no lease, and no seat that its owner may come back to. Not if the others have no
+    /// room for the spares that are to be kept: a new instance would have to be started for them at once.
+    fn retire(&self) -> bool {
+        let id = self.place.id;
+        if self.shared.idle_seats.has_owner_in(id) {
             return false;
         }
-        let wanted = self.spares.wanted();
+        let wanted = self.shared.spares.wanted();
         self.instances.queue.with(|ledger| {
-            let elsewhere = ledger.room() - ledger.room_in(place.id);
-            elsewhere >= wanted && ledger.retire(place.id)
+            let elsewhere = ledger.room() - ledger.room_in(id);
+            elsewhere >= wanted && ledger.retire(id)
         })
     }
 }
 
-/// Resolves with what is asked for, if anything is.
+/// Resolves with the answer to a question, if there is one.
 async fn answered<T>(question: &mut Option<BoxFuture<'_, T>>) -> T {
     match question {
         Some(question) => question.await,
