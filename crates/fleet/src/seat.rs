@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, Instance, Lost, OpenError, Seat, StartError, port::human};
 use tokio::{sync::watch, time::timeout};
+use tokio_util::sync::CancellationToken;
 
 /// How long a seat may take to open. Connecting and making a context take well under a second; a browser that
 /// needs longer than this will not get better.
@@ -21,18 +22,30 @@ pub(crate) enum NoSeat {
     Late(StartError),
     /// This seat could not be made; the instance lives.
     Failed(StartError),
+    /// greenroom is shutting down.
+    Closing,
 }
 
 impl From<NoSeat> for StartError {
     fn from(why: NoSeat) -> Self {
         match why {
             NoSeat::Instance(error) | NoSeat::Late(error) | NoSeat::Failed(error) => error,
+            NoSeat::Closing => Self::new("greenroom is shutting down"),
         }
     }
 }
 
-pub(crate) async fn open(instance: &dyn Instance, agent: Arc<dyn Agent>) -> Result<Box<dyn Seat>, NoSeat> {
-    match timeout(OPEN, instance.open(agent)).await {
+/// Opens a seat, unless `closing` comes first: then the browser ends, too.
+pub(crate) async fn open(
+    instance: &dyn Instance,
+    agent: Arc<dyn Agent>,
+    closing: &CancellationToken,
+) -> Result<Box<dyn Seat>, NoSeat> {
+    let opened = tokio::select! {
+        opened = timeout(OPEN, instance.open(agent)) => opened,
+        () = closing.cancelled() => return Err(NoSeat::Closing),
+    };
+    match opened {
         Ok(Ok(seat)) => Ok(seat),
         Ok(Err(OpenError::Lost(lost))) => Err(NoSeat::Instance(StartError::new(lost.to_string()))),
         Ok(Err(OpenError::Late(error))) => Err(NoSeat::Late(error)),

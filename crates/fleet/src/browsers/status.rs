@@ -55,7 +55,7 @@ pub struct BrowserStatus {
 
 impl Entry {
     pub(crate) fn status(&self) -> BrowserStatus {
-        let (pool, link) = (self.pool.status(), self.pool.link());
+        let (pool, link) = (self.pool.status(), self.pool.instances.link().unwrap_or_default());
         BrowserStatus {
             index: self.index,
             url: self.settings.url.clone(),
@@ -75,7 +75,7 @@ impl Entry {
 
     /// Whether it can take calls.
     pub(crate) fn readiness(&self) -> Readiness {
-        let link = self.pool.link();
+        let link = self.pool.instances.link().unwrap_or_default();
         match link.state {
             BrowserState::Connected => match self.pool.readiness() {
                 silent @ Readiness::Unresponsive(_) => silent,
@@ -84,7 +84,7 @@ impl Entry {
             BrowserState::Pending => Readiness::Ready,
             // While it is tried again it is not yet any better.
             BrowserState::Connecting | BrowserState::Disconnected if link.given_up => {
-                let message = self.pool.down(None).to_string();
+                let message = self.pool.kind.down(&link, None).to_string();
                 Readiness::Failed(StartError::new(message).hint("reconnect_browser tries it now"))
             }
             BrowserState::Connecting | BrowserState::Disconnected => Readiness::Starting,

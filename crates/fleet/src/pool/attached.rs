@@ -1,10 +1,7 @@
 //! The browser of a pool that is an attached browser: what it is called, how its connection is, and that it may be taken
 //! out of the fleet.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Arc, Mutex, MutexGuard, atomic::AtomicBool};
 
 use super::{link::Link, lock, lost_seats::LostSeats, place::Place};
 use crate::{
@@ -22,8 +19,8 @@ pub(crate) struct Attached {
     pub(super) keeps_logins: bool,
     pub(super) lost_seats: Mutex<LostSeats>,
     /// It was taken out of the fleet.
-    removed: AtomicBool,
-    watcher: Arc<dyn Watcher>,
+    pub(super) removed: AtomicBool,
+    pub(super) watcher: Arc<dyn Watcher>,
 }
 
 impl Attached {
@@ -61,24 +58,5 @@ impl Attached {
             }
         }
         link
-    }
-
-    pub(super) fn remove(&self) {
-        self.removed.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_removed(&self) -> bool {
-        self.removed.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn tell_tried(&self, is_made: bool) {
-        self.watcher.tried_to_connect(self.name.index, is_made);
-        if is_made {
-            self.watcher.connected(self.name.index);
-        }
-    }
-
-    pub(super) fn tell_ended(&self) {
-        self.watcher.disconnected(self.name.index);
     }
 }

@@ -10,14 +10,14 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, InstanceId, Lost, Owner, Seat, lease::Strategy};
+use greenroom_core::{InstanceId, Lost, Owner, Seat, lease::Strategy};
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle, task::TaskTracker};
 
-use super::{Found, Lease, instances::Instances, lock};
+use super::{Lease, Request, acquire::Found, instances::Instances, lock};
 use crate::seat;
 
 type SlotId = (InstanceId, usize);
@@ -45,14 +45,6 @@ struct IdleSeat {
     number: u64,
     /// Takes it out when it dies or has not been used for too long.
     watch: Option<AbortOnDropHandle<()>>,
-}
-
-/// A caller that wants a slot, as far as idle seats are concerned.
-pub(crate) struct Taker<'a> {
-    pub(crate) owner: &'a Owner,
-    pub(crate) agent: &'a dyn Agent,
-    /// It is a call without a session, which may go on where the owner's last one left off.
-    pub(crate) is_loose: bool,
 }
 
 impl Seats {
@@ -193,7 +185,7 @@ impl IdleSeats {
     }
 
     /// Takes the seat in a leased slot.
-    pub(super) fn take(&self, lease: &Lease, taker: &Taker<'_>, spare_suits: bool) -> Found {
+    pub(super) fn take(&self, lease: &Lease, request: &Request, spare_suits: bool) -> Found {
         let Some(IdleSeat { mut seat, owner, .. }) = self.lock().by_slot.remove(&(lease.id, lease.slot))
         else {
             return Found::Nothing;
@@ -204,7 +196,7 @@ impl IdleSeats {
         }
         let suits = match &owner {
             None => spare_suits,
-            Some(owner) => taker.is_loose && owner == taker.owner,
+            Some(owner) => request.is_loose && *owner == request.owner,
         };
         let is_fine = is_fine(&*seat);
         match owner {
@@ -216,15 +208,15 @@ impl IdleSeats {
     }
 
     /// The free slot that serves a caller best, where the pool may choose.
-    pub(super) fn prefer(&self, taker: &Taker<'_>, spare_suits: bool) -> Option<SlotId> {
+    pub(super) fn prefer(&self, request: &Request, spare_suits: bool) -> Option<SlotId> {
         let seats = self.lock();
         if seats.by_slot.is_empty() {
             return None;
         }
         let chooses = self.instances.kind.chooses_slots();
-        if taker.is_loose
+        if request.is_loose
             && chooses
-            && let Some(own) = seats.first_of(Some(taker.owner))
+            && let Some(own) = seats.first_of(Some(&request.owner))
         {
             return Some(own);
         }

@@ -12,10 +12,11 @@ use greenroom_core::{
 };
 use tokio::sync::{Notify, watch};
 
-use super::{DRAINING, Kind, Lease, PoolSettings, Size, link::Link, lock, place::Place};
+use super::{DRAINING, Kind, Lease, PoolSettings, Size, kind::told, link::Link, lock, place::Place};
 use crate::{
     error::FleetError,
     queue::{self, Queue},
+    seat::NoSeat,
     target::Watcher,
 };
 
@@ -97,14 +98,25 @@ impl Instances {
         })
     }
 
-    /// How the connection to an attached browser is.
-    pub(super) fn link(&self) -> Link {
-        self.kind.link(self.any_place().as_ref())
+    /// How the connection to an attached browser is. `None` for other pools.
+    pub(crate) fn link(&self) -> Option<Link> {
+        self.kind.link(self.any_place()?.as_ref())
     }
 
-    /// An attached browser cannot be had now; says why, as far as the caller does not know better. `None` for other pools.
-    pub(super) fn down(&self, why: Option<String>) -> Option<FleetError> {
-        self.kind.down(self.any_place().as_ref(), why)
+    /// Whether it is an attached browser that is not connected.
+    pub(super) fn is_away(&self) -> bool {
+        self.link().as_ref().is_some_and(Link::is_away)
+    }
+
+    /// Why a call has no seat in an instance that it had a slot of.
+    pub(crate) fn no_seat(&self, why: NoSeat) -> FleetError {
+        let is_late = matches!(why, NoSeat::Late(_));
+        let error = StartError::from(why);
+        match self.link() {
+            Some(link) => self.kind.down(&link, Some(told(&error))),
+            None if is_late => FleetError::Late(error),
+            None => error.into(),
+        }
     }
 
     /// Whether an instance runs or is being started.

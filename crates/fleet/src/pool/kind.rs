@@ -4,16 +4,18 @@
 //!
 //! A pool's kind is chosen when the pool is made. The other files of the pool ask the kind, and do not tell kinds apart.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use greenroom_core::{InstanceId, Lost, Owner, Seat, StartError, port::human};
 use tokio::time::Instant;
 
 use super::{Attached, Lease, PoolSettings, Size, link::Link, lock, place::Place};
 use crate::{
-    browsers::{BrowserName, BrowserState},
+    browsers::BrowserName,
     error::FleetError,
-    seat::NoSeat,
     session::{NewTab, Note},
 };
 
@@ -117,42 +119,25 @@ impl Kind {
         self.attached().is_some_and(|attached| attached.lock().given_up)
     }
 
-    /// How the connection to the browser of this slot is.
-    pub(super) fn link(&self, place: Option<&Arc<Place>>) -> Link {
-        let (Some(attached), Some(place)) = (self.attached(), place) else { return Link::default() };
-        attached.link(place)
+    /// How the connection to an attached browser is, which is the only instance of its pool. `None` for other pools.
+    pub(super) fn link(&self, place: &Place) -> Option<Link> {
+        self.attached().map(|attached| attached.link(place))
     }
 
-    /// Whether it is an attached browser that is not connected.
-    pub(super) fn is_away(&self, place: Option<&Arc<Place>>) -> bool {
-        self.attached().is_some() && self.link(place).state != BrowserState::Connected
-    }
-
-    /// An attached browser cannot be had now; says why, as far as the caller does not know better. `None` for other pools.
-    pub(super) fn down(&self, place: Option<&Arc<Place>>, why: Option<String>) -> Option<FleetError> {
-        let (attached, link) = (self.attached()?, self.link(place));
-        Some(FleetError::BrowserDown {
+    /// The attached browser cannot be had now; says why, as far as the caller does not know better.
+    pub(crate) fn down(&self, link: &Link, why: Option<String>) -> FleetError {
+        let Some(attached) = self.attached() else { return FleetError::ShuttingDown };
+        FleetError::BrowserDown {
             index: attached.name.index,
             url: attached.url.clone(),
-            why: why.or(link.last_error),
+            why: why.or_else(|| link.last_error.clone()),
             retry_in: link.retry_at.map(|at| at.saturating_duration_since(Instant::now())),
-        })
-    }
-
-    /// Why a call has no seat in an instance that it had a slot of.
-    pub(super) fn no_seat(&self, place: Option<&Arc<Place>>, why: NoSeat) -> FleetError {
-        let is_late = matches!(why, NoSeat::Late(_));
-        let error = StartError::from(why);
-        match self.down(place, Some(told(&error))) {
-            Some(down) => down,
-            None if is_late => FleetError::Late(error),
-            None => error.into(),
         }
     }
 
     /// What is said of an attached browser once it is out of the fleet.
     pub(crate) fn why_removed(&self) -> Option<FleetError> {
-        let attached = self.attached().filter(|attached| attached.is_removed())?;
+        let attached = self.attached().filter(|attached| attached.removed.load(Relaxed))?;
         Some(FleetError::BrowserRemoved { browser: attached.name.clone() })
     }
 
@@ -164,7 +149,7 @@ impl Kind {
     /// Notes that an attached browser is taken out of the fleet.
     pub(super) fn remove(&self) {
         if let Some(attached) = self.attached() {
-            attached.remove();
+            attached.removed.store(true, Relaxed);
         }
     }
 
@@ -212,15 +197,18 @@ impl Kind {
 
     /// Tells the watcher that a connection was tried, if the pool has one.
     pub(super) fn tell_tried(&self, is_made: bool) {
-        if let Some(attached) = self.attached() {
-            attached.tell_tried(is_made);
+        if let Some(Attached { name, watcher, .. }) = self.attached() {
+            watcher.tried_to_connect(name.index, is_made);
+            if is_made {
+                watcher.connected(name.index);
+            }
         }
     }
 
     /// Tells the watcher that the connection is over, if the pool has one.
     pub(super) fn tell_ended(&self) {
-        if let Some(attached) = self.attached() {
-            attached.tell_ended();
+        if let Some(Attached { name, watcher, .. }) = self.attached() {
+            watcher.disconnected(name.index);
         }
     }
 }

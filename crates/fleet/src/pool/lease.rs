@@ -3,11 +3,15 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use greenroom_core::{Instance, InstanceId, Seat};
+use greenroom_core::{Agent, Instance, InstanceId, Seat};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::{instances::Instances, place::Place};
-use crate::queue;
+use crate::{
+    queue,
+    seat::{self, NoSeat},
+};
 
 /// The exclusive right to a slot of an instance. Dropping it gives the slot back.
 pub(crate) struct Lease {
@@ -19,22 +23,6 @@ pub(crate) struct Lease {
     pub(super) slot: usize,
 }
 
-/// A slot, and what is in it.
-pub(crate) struct Slot {
-    pub(crate) lease: Lease,
-    pub(crate) instance: Arc<dyn Instance>,
-    pub(crate) found: Found,
-}
-
-/// What a slot was found with.
-pub(crate) enum Found {
-    Nothing,
-    /// An open seat that serves whoever asked.
-    Seat(Box<dyn Seat>),
-    /// An open seat that does not: it has to be closed before another is opened.
-    Leftover(Box<dyn Seat>),
-}
-
 impl Lease {
     pub(super) fn new(instances: Arc<Instances>, place: Arc<Place>, inner: queue::Lease) -> Self {
         let (id, slot) = (inner.instance(), inner.slot());
@@ -44,6 +32,20 @@ impl Lease {
     /// From now on it is shown as leased.
     pub(super) fn begins(&self) {
         self.place.lock().leased.insert(self.slot, SystemTime::now());
+    }
+
+    /// Opens a seat in the slot. An instance that does not open it in time is not lent again before it answers.
+    pub(super) async fn open_seat(
+        &self,
+        instance: &dyn Instance,
+        agent: Arc<dyn Agent>,
+        closing: &CancellationToken,
+    ) -> Result<Box<dyn Seat>, NoSeat> {
+        let opened = seat::open(instance, agent, closing).await;
+        if let Err(NoSeat::Late(_)) = &opened {
+            self.instances.doubt(self.id).await;
+        }
+        opened
     }
 
     /// Whether the slot is still worth something.

@@ -35,6 +35,11 @@ impl Default for Link {
 }
 
 impl Link {
+    /// There is no connection now.
+    pub(super) fn is_away(&self) -> bool {
+        self.state != BrowserState::Connected
+    }
+
     /// One is being made.
     pub(super) fn tries(&mut self) {
         (self.state, self.retry_at) = (BrowserState::Connecting, None);

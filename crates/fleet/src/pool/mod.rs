@@ -2,10 +2,10 @@
 //!
 //! [`Pool`] puts the parts together. [`instances`] has the places and the queue, which decides who gets which slot;
 //! [`supervisor`] has a task for each place, which starts, watches and stops its instance; [`idle_seats`] has the open seats
-//! in free slots, and [`spares`] opens some ahead; [`kind`] has what differs between pools. [`ask`] takes a slot for a caller,
+//! in free slots, and [`spares`] opens some ahead; [`kind`] has what differs between pools. [`acquire`] takes a slot for a caller,
 //! [`scale`] changes a pool while it runs.
 
-mod ask;
+mod acquire;
 mod attached;
 mod idle_seats;
 mod instances;
@@ -32,13 +32,12 @@ use self::{
     idle_seats::IdleSeats, instances::Instances, kind::Kind, link::Link, spares::Spares,
     supervisor::Supervisors,
 };
-use crate::{error::FleetError, seat::NoSeat, status::Health, target::Watcher};
+use crate::{error::FleetError, status::Health, target::Watcher};
 
 pub(crate) use self::{
-    ask::Request,
+    acquire::{Request, Slot},
     attached::Attached,
-    idle_seats::Taker,
-    lease::{Found, Lease, Slot},
+    lease::Lease,
     spares::Seeking,
 };
 pub use self::{
@@ -53,7 +52,7 @@ pub(crate) struct Pool {
     pub(crate) name: Arc<str>,
     pub(crate) kind: Arc<Kind>,
     pub(crate) idle_seats: Arc<IdleSeats>,
-    instances: Arc<Instances>,
+    pub(crate) instances: Arc<Instances>,
     spares: Arc<Spares>,
     supervisors: Arc<Supervisors>,
 }
@@ -80,11 +79,6 @@ impl Pool {
     /// The instance that a caller is bound to who gives this number or alias.
     pub(crate) fn bound_instance(&self, name: &str) -> Result<Option<InstanceId>, FleetError> {
         Ok(self.kind.binds_to(self.instances.resolve(name)?))
-    }
-
-    /// Asks an instance whether it still answers, because a call or a seat of it was late.
-    pub(crate) async fn doubt(&self, id: InstanceId) {
-        self.instances.doubt(id).await;
     }
 
     /// A browser of this instance was lost under a call.
@@ -118,11 +112,6 @@ impl Pool {
         self.spares.seek()
     }
 
-    /// A caller got a seat.
-    pub(crate) fn seated(&self) {
-        self.spares.seated();
-    }
-
     /// Connects an attached browser now. Returns when that has come to something.
     pub(crate) async fn reconnect(&self) -> Result<(), FleetError> {
         self.supervisors.reconnect().await
@@ -131,21 +120,6 @@ impl Pool {
     /// The machine slept and woke up.
     pub(crate) fn woke(&self) {
         self.supervisors.woke();
-    }
-
-    /// How the connection to an attached browser is.
-    pub(crate) fn link(&self) -> Link {
-        self.instances.link()
-    }
-
-    /// An attached browser cannot be had now. Says why, as far as the caller does not know better.
-    pub(crate) fn down(&self, why: Option<String>) -> FleetError {
-        self.instances.down(why).unwrap_or(FleetError::ShuttingDown)
-    }
-
-    /// Why a call has no seat in an instance that it had a slot of.
-    pub(crate) fn no_seat(&self, why: NoSeat) -> FleetError {
-        self.kind.no_seat(self.instances.any_place().as_ref(), why)
     }
 
     /// Takes the pool of an attached browser out of the fleet: it lends nothing more, and those who wait hear so.

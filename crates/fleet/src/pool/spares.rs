@@ -47,6 +47,13 @@ struct SpareState {
 /// A caller looks for a seat, until this is dropped.
 pub(crate) struct Seeking(Arc<Spares>);
 
+impl Seeking {
+    /// The caller got a seat: what kept spares from being opened is over.
+    pub(crate) fn seated(&self) {
+        self.0.lock().trouble = None;
+    }
+}
+
 impl Drop for Seeking {
     fn drop(&mut self) {
         self.0.lock().seeking -= 1;
@@ -105,11 +112,6 @@ impl Spares {
     pub(super) fn seek(self: &Arc<Self>) -> Seeking {
         self.lock().seeking += 1;
         Seeking(self.clone())
-    }
-
-    /// A caller got a seat: what kept spares from being opened is over.
-    pub(super) fn seated(&self) {
-        self.lock().trouble = None;
     }
 
     /// From now on keeps so many spares.
@@ -174,18 +176,10 @@ impl Spares {
         let pool = self.instances.name.clone();
         let closing = &self.idle_seats.closing;
         let opened = match lease.place.instance() {
-            Some(instance) => tokio::select! {
-                opened = seat::open(instance.as_ref(), Arc::new(Nobody)) => {
-                    if let Err(NoSeat::Late(_)) = &opened {
-                        self.instances.doubt(lease.id).await;
-                    }
-                    opened.map_err(StartError::from)
-                }
-                () = closing.cancelled() => Err(StartError::new("greenroom is shutting down")),
-            },
-            None => Err(StartError::new("the instance is gone")),
+            Some(instance) => lease.open_seat(instance.as_ref(), Arc::new(Nobody), closing).await,
+            None => Err(NoSeat::Failed(StartError::new("the instance is gone"))),
         };
-        match opened {
+        match opened.map_err(StartError::from) {
             Ok(seat) => {
                 tracing::info!(%pool, instance = %lease.id, "spare ready");
                 {

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     error::FleetError,
     fleet::Inner,
-    pool::{Found, Lease, Request, Slot, Taker},
+    pool::{Lease, Request, Slot},
     registry::Key,
     seat::{self, NoSeat, died},
 };
@@ -86,56 +86,39 @@ impl Life {
     /// Takes a slot and opens a seat in it, or takes the one that is open there.
     async fn open(&mut self) -> Result<(Job, Lease, Box<dyn Seat>), Ending> {
         let Some(mut job) = self.jobs.recv().await else { return Err(End::Closed.into()) };
-        let _seeking = self.home.pool.seek();
+        let seeking = self.home.pool.seek();
         let mut last: Option<NoSeat> = None;
         for _ in 0..OPEN_TRIES {
-            let Slot { lease, instance, found } = match self.find(&mut job).await {
+            let slot = match self.find(&mut job).await {
                 Ok(slot) => slot,
                 // That no other instance is free says less than what was wrong with the first one.
                 Err(End::Failed(FleetError::Lease(_))) if last.is_some() => break,
                 Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
             };
-            match found {
-                Found::Seat(seat) => {
-                    self.sit_down(&lease, seat.as_ref());
-                    return Ok((job, lease, seat));
-                }
-                Found::Leftover(seat) => drop(seat::close(seat).await),
-                Found::Nothing => {}
-            }
             // From here on the browser makes a context. A caller that leaves or closes the session does not
             // interrupt that: half a context would belong to no one. A shutdown does, and ends the browser too.
-            let opened = tokio::select! {
-                opened = seat::open(instance.as_ref(), job.agent.clone()) => opened,
-                () = self.fleet.closing.cancelled() => {
-                    return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
-                }
-            };
-            match opened {
-                Ok(seat) => {
+            match slot.open(job.agent.clone(), &self.fleet.closing).await {
+                Ok((lease, seat)) => {
+                    seeking.seated();
                     self.sit_down(&lease, seat.as_ref());
                     return Ok((job, lease, seat));
+                }
+                Err(NoSeat::Closing) => {
+                    return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
                 }
                 Err(why @ NoSeat::Failed(_)) => {
                     last = Some(why);
                     break;
                 }
-                Err(why) => {
-                    // One that does not answer is not lent again before it does.
-                    if let NoSeat::Late(_) = why {
-                        self.home.pool.doubt(lease.id).await;
-                    }
-                    last = Some(why);
-                }
+                Err(why) => last = Some(why),
             }
         }
         let last = last.unwrap_or_else(|| NoSeat::Failed(StartError::new("no instance could be used")));
-        let end = End::Failed(self.home.pool.no_seat(last));
+        let end = End::Failed(self.home.pool.instances.no_seat(last));
         Err(Ending { end, last: None, unserved: Some(job) })
     }
 
     fn sit_down(&mut self, lease: &Lease, seat: &dyn Seat) {
-        self.home.pool.seated();
         if let Key::Loose(owner, _) = &self.key {
             self.notes.extend(self.home.pool.kind.take_note(owner));
         }
@@ -147,16 +130,15 @@ impl Life {
 
     /// Takes a slot, for as long as anybody waits for it.
     async fn find(&mut self, job: &mut Job) -> Result<Slot, End> {
-        let (pool, owner, agent) = (self.home.pool.clone(), self.key.owner().clone(), job.agent.clone());
-        let (key, caller, is_loose) = (self.home.key, self.key.caller(), matches!(self.key, Key::Loose(..)));
-        let mut slot = Box::pin(async move {
-            pool.lease(Request {
-                key,
-                caller,
-                taker: Taker { owner: &owner, agent: agent.as_ref(), is_loose },
-            })
-            .await
-        });
+        let request = Request {
+            key: self.home.key,
+            caller: self.key.caller(),
+            owner: self.key.owner().clone(),
+            agent: job.agent.clone(),
+            is_loose: matches!(self.key, Key::Loose(..)),
+        };
+        let pool = self.home.pool.clone();
+        let mut slot = Box::pin(async move { pool.acquire(&request).await });
         loop {
             tokio::select! {
                 biased;
@@ -352,7 +334,7 @@ impl Life {
             self.home.pool.lost_call(instance);
             // A page may hang, or all of the instance: then the next session is not to be opened there.
             if let Lost::Hung(_) = lost {
-                self.home.pool.doubt(instance).await;
+                self.home.pool.instances.doubt(instance).await;
             }
         }
         let reply = outcome?;

@@ -80,7 +80,7 @@ pub(super) async fn look_after(
 impl Instances {
     /// Asks an instance briefly whether it still answers, because a call or a seat of it was late. If it does not, it lends
     /// nothing until it has answered.
-    pub(in crate::pool) async fn doubt(&self, id: InstanceId) {
+    pub(crate) async fn doubt(&self, id: InstanceId) {
         let Some(place) = self.place(id) else { return };
         let Some(instance) = place.instance() else { return };
         let outcome = look(&instance, BRIEFLY).await;

@@ -1,0 +1,254 @@
+//! How a caller gets a seat: it acquires a slot of the pool, waiting for one if need be, and opens a seat there unless one
+//! that suits it is open already.
+
+use std::{sync::Arc, time::Duration};
+
+use greenroom_core::{
+    Agent, Instance, InstanceId, Owner, Queued, Seat,
+    lease::{Changes, Hope, Refused, WaiterId, Want},
+    port::human,
+};
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::{DRAINING, Lease, Pool, lease::InLine, link::Link};
+use crate::{
+    error::{FleetError, LeaseTimeout},
+    queue::{self, Answer, Refusal},
+    seat::{self, NoSeat},
+};
+
+/// How often a caller that waits hears where it stands, at most. Often enough to see the queue move.
+const QUEUED_EVERY: Duration = Duration::from_millis(250);
+
+/// How many callers may wait for a slot of one pool. Each is a call that is kept in memory, some kilobytes; who comes to a
+/// line this long would not be served within any lease time-out, and should hear so at once.
+const WAITING_MAX: usize = 4096;
+
+/// How much longer than its time a caller waits for a slot that is on its way. A start takes 30 s at most, and a few may
+/// have to wait for their turn.
+const COMING: Duration = Duration::from_secs(90);
+
+/// What a caller asks a pool for.
+pub(crate) struct Request {
+    /// This instance and no other.
+    pub(crate) key: Option<InstanceId>,
+    /// Who asks, for the strategy `sticky`.
+    pub(crate) caller: u64,
+    pub(crate) owner: Owner,
+    pub(crate) agent: Arc<dyn Agent>,
+    /// It is a call without a session, which may go on where the owner's last one left off.
+    pub(crate) is_loose: bool,
+}
+
+/// A slot that was acquired, and what is in it.
+pub(crate) struct Slot {
+    lease: Lease,
+    instance: Arc<dyn Instance>,
+    found: Found,
+}
+
+/// What a slot was found with.
+pub(super) enum Found {
+    Nothing,
+    /// An open seat that serves the caller.
+    Seat(Box<dyn Seat>),
+    /// An open seat that does not: it has to be closed before another is opened.
+    Leftover(Box<dyn Seat>),
+}
+
+impl Slot {
+    /// Takes the seat that is open in the slot, or opens one.
+    pub(crate) async fn open(
+        self,
+        agent: Arc<dyn Agent>,
+        closing: &CancellationToken,
+    ) -> Result<(Lease, Box<dyn Seat>), NoSeat> {
+        match self.found {
+            Found::Seat(seat) => return Ok((self.lease, seat)),
+            Found::Leftover(seat) => drop(seat::close(seat).await),
+            Found::Nothing => {}
+        }
+        let seat = self.lease.open_seat(self.instance.as_ref(), agent, closing).await?;
+        Ok((self.lease, seat))
+    }
+}
+
+impl Pool {
+    /// Takes a slot, waiting for one if need be.
+    pub(crate) async fn acquire(&self, request: &Request) -> Result<Slot, FleetError> {
+        self.supervisors.open();
+        let acquire = Acquire { pool: self, request, began: Instant::now() };
+        let outcome = acquire.slot().await;
+        let (watcher, waited) = (&self.instances.watcher, acquire.began.elapsed());
+        match &outcome {
+            Ok(slot) => watcher.leased(&self.name, slot.lease.id, waited),
+            Err(why) => watcher.not_leased(&self.name, why, waited),
+        }
+        outcome
+    }
+}
+
+/// A caller on its way to a slot.
+struct Acquire<'a> {
+    pool: &'a Pool,
+    request: &'a Request,
+    began: Instant,
+}
+
+impl Acquire<'_> {
+    async fn slot(&self) -> Result<Slot, FleetError> {
+        let (instances, key) = (&self.pool.instances, self.request.key);
+        let limit = instances.settings().lease_timeout;
+        let mut waiter = None;
+        loop {
+            let place = key.map_or_else(|| instances.any_place(), |id| instances.place(id));
+            let spare_suits =
+                place.is_some_and(|place| place.engine().spare_suits(self.request.agent.as_ref()));
+            let answer = match waiter {
+                None => instances.queue.ask(Want {
+                    key,
+                    prefer: self.pool.idle_seats.prefer(self.request, spare_suits),
+                    caller: Some(self.request.caller),
+                }),
+                Some(waiter) => instances.queue.ask_again(waiter),
+            };
+            instances.start_wanted();
+            let lease = match answer {
+                Answer::Lent(lease) => lease,
+                Answer::Refused(why) => return Err(self.why_refused(why)),
+                Answer::Waits(_) if instances.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
+                    let (pool, browser) = (instances.name.to_string(), instances.kind.browser());
+                    return Err(FleetError::LineFull { pool, browser, max: WAITING_MAX });
+                }
+                Answer::Waits(waiting) => {
+                    waiter = Some(waiting.waiter);
+                    let line = InLine { instances: instances.clone(), waiting };
+                    let lease = self.wait(line, limit).await?;
+                    instances.queue.with(|ledger| ledger.remember(self.request.caller, lease.lent()));
+                    lease
+                }
+            };
+            if let Some(slot) = self.take_up(lease, spare_suits) {
+                return Ok(slot);
+            }
+            // Its turn came with the very death of what it waited for: it hears so, as those behind it do.
+            if let (Some(id), Some(_)) = (key, waiter) {
+                return Err(self.why_refused(Refusal::Refused(Refused::Failed(id))));
+            }
+        }
+    }
+
+    /// What there is in a slot that was lent. `None`, if its instance died a moment ago: then it is out of the pool now.
+    fn take_up(&self, lease: queue::Lease, spare_suits: bool) -> Option<Slot> {
+        let Pool { instances, idle_seats, spares, .. } = self.pool;
+        let lent = lease.lent();
+        let lease = instances.lease(lease)?;
+        let instance = lease.place.instance();
+        // Looked at after the instance was: so it is the one that the lease is about.
+        if !lease.is_valid() {
+            return None;
+        }
+        let Some(instance) = instance else {
+            // Its supervisor will see it too, and say what becomes of it; until then it lends nothing. Not if the
+            // supervisor was faster, and the instance may live again: then the lease is void.
+            instances.change(|ledger| match ledger.is_valid(lent) {
+                true => ledger.lost(lease.id, Hope::Soon),
+                false => Changes::default(),
+            });
+            return None;
+        };
+        lease.begins();
+        if spare_suits && idle_seats.has_spare(&lease) {
+            spares.taken();
+        }
+        let found = idle_seats.take(&lease, self.request, spare_suits);
+        Some(Slot { lease, instance, found })
+    }
+
+    async fn wait(&self, mut line: InLine, limit: Duration) -> Result<queue::Lease, FleetError> {
+        let (instances, agent) = (&self.pool.instances, &self.request.agent);
+        let (waiter, deadline, follows) = (line.waiting.waiter, self.began + limit, agent.follows_queue());
+        let mut said = None;
+        loop {
+            // A caller that only waits for an instance to start stands in no queue.
+            let is_in_line = follows && !self.is_coming(waiter) && !instances.is_away();
+            let position = if is_in_line { line.waiting.place() } else { None };
+            if let Some((place, waiting)) = position.filter(|position| said != Some(*position)) {
+                said = position;
+                agent.queued(Queued { pool: &instances.name, place, waiting });
+            }
+            // Counting takes longer the more there are, and a caller far behind need not know so exactly.
+            let pause = position.map_or(QUEUED_EVERY, |(place, _)| {
+                QUEUED_EVERY * (1 + u32::try_from(place / 16).unwrap_or(u32::MAX / 2))
+            });
+            let next = if follows { (Instant::now() + pause).min(deadline) } else { deadline };
+            match timeout_at(next, &mut line.waiting).await {
+                Ok(lease) => return lease.map_err(|why| self.why_refused(why)),
+                Err(_) if Instant::now() < deadline => {}
+                // Time is over, but a slot is on its way: an instance starts, or a seat is nearly closed. Not where an
+                // attached browser is waited for, which may never come.
+                Err(_)
+                    if self.is_coming(waiter)
+                        && !instances.is_away()
+                        && Instant::now() < deadline + COMING =>
+                {
+                    let mut starts = instances.last_start.subscribe();
+                    tokio::select! {
+                        lease = &mut line.waiting => return lease.map_err(|why| self.why_refused(why)),
+                        Ok(()) = starts.changed(), if self.is_coming(waiter) => {}
+                        () = sleep(QUEUED_EVERY) => {}
+                    }
+                }
+                Err(_) => {
+                    drop(line);
+                    return Err(self.too_late(limit));
+                }
+            }
+        }
+    }
+
+    fn is_coming(&self, waiter: WaiterId) -> bool {
+        self.pool.instances.queue.with(|ledger| ledger.is_coming(waiter))
+    }
+
+    fn too_late(&self, waited: Duration) -> FleetError {
+        let (instances, key) = (&self.pool.instances, self.request.key);
+        if let Some(link) = instances.link().filter(Link::is_away) {
+            let yet = || format!("no connection within {}", human(waited));
+            return instances.kind.down(&link, Some(link.last_error.clone().unwrap_or_else(yet)));
+        }
+        let figures = instances.queue.figures();
+        let (leased, slots) = match key {
+            Some(id) => instances.queue.with(|ledger| ledger.lent(id)),
+            None => (figures.leased, figures.slots),
+        };
+        let (pool, browser) = (instances.name.to_string(), instances.kind.browser());
+        let is_asked_for = |id: &InstanceId| key.is_none_or(|key| key == *id);
+        let silent = instances.queue.with(|ledger| ledger.withheld().filter(is_asked_for).count());
+        let (waiting, instance, holders) = (figures.waiting, key, Vec::new());
+        LeaseTimeout { pool, browser, waited, leased, slots, waiting, silent, instance, holders }.into()
+    }
+
+    fn why_refused(&self, why: Refusal) -> FleetError {
+        let instances = &self.pool.instances;
+        let pool = instances.name.to_string();
+        let why = match (why, instances.link()) {
+            (Refusal::Closed, _) => return instances.kind.why_closed(),
+            (_, Some(link)) => return instances.kind.down(&link, None),
+            (Refusal::Start(error), None) => return error.into(),
+            (Refusal::Refused(why), None) => why,
+        };
+        let (instance, why) = match why {
+            Refused::Hopeless => {
+                let (is_default, why) = (instances.settings().is_default, instances.trouble());
+                return FleetError::NoHealthy { pool, is_default, why };
+            }
+            Refused::Gone(id) => (id, Some("it left the pool".to_owned())),
+            Refused::Draining(id) => (id, Some(DRAINING.to_owned())),
+            Refused::Failed(id) => (id, instances.place(id).and_then(|place| place.why())),
+        };
+        let why = why.unwrap_or_else(|| "it has failed".to_owned());
+        FleetError::InstanceDown { pool, instance, why }
+    }
+}
