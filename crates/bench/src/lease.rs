@@ -8,7 +8,7 @@ use std::{
 };
 
 use greenroom_core::lease::{Ledger, Strategy, Want};
-use greenroom_fleet::queue::{Answer, Lease, Queue};
+use greenroom_fleet::queue::{Answer, Queue, SlotGuard};
 use tokio::{
     runtime::{Builder, Runtime},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -92,9 +92,9 @@ trait Lends: Clone + 'static {
 }
 
 impl Lends for Arc<Queue> {
-    type Lease = Lease;
+    type Lease = SlotGuard;
 
-    async fn lease(&self) -> Lease {
+    async fn lease(&self) -> SlotGuard {
         match self.ask(Want::default()) {
             Answer::Lent(lease) => lease,
             Answer::Waits(waiting) => waiting.await.expect("every instance runs"),

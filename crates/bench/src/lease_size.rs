@@ -14,7 +14,7 @@ use greenroom_core::{
     InstanceId,
     lease::{Strategy, Want},
 };
-use greenroom_fleet::queue::{Answer, Lease, Queue, Waiting};
+use greenroom_fleet::queue::{Answer, Queue, SlotGuard, Waiting};
 
 use crate::{
     lease::queue,
@@ -101,7 +101,7 @@ fn over<S: Step>(mut all: [S; 3], rounds: usize, steps: usize) -> [f64; 3] {
 /// A queue in which half the instances are lent.
 struct Chooser {
     queue: Arc<Queue>,
-    _held: Vec<Lease>,
+    _held: Vec<SlotGuard>,
 }
 
 impl Chooser {
@@ -124,7 +124,7 @@ impl Step for Chooser {
 /// A queue in which everything is lent, and those who wait, the first one first.
 struct Line {
     queue: Arc<Queue>,
-    held: VecDeque<Lease>,
+    held: VecDeque<SlotGuard>,
     waiting: VecDeque<Waiting>,
 }
 
@@ -154,7 +154,7 @@ impl Step for Line {
     }
 }
 
-fn lent(answer: Answer) -> Lease {
+fn lent(answer: Answer) -> SlotGuard {
     match answer {
         Answer::Lent(lease) => lease,
         Answer::Waits(_) => panic!("a slot is free"),
@@ -162,7 +162,7 @@ fn lent(answer: Answer) -> Lease {
     }
 }
 
-fn poll(waiting: &mut Waiting) -> Option<Lease> {
+fn poll(waiting: &mut Waiting) -> Option<SlotGuard> {
     match Pin::new(waiting).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(lease) => Some(lease.expect("every instance runs")),
         Poll::Pending => None,

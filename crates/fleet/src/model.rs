@@ -28,7 +28,7 @@ use shuttle::{
     thread,
 };
 
-use self::queue::{Answer, Lease, Queue, Refusal};
+use self::queue::{Answer, Queue, Refusal, SlotGuard};
 
 /// How many schedules each test tries.
 const SCHEDULES: usize = 3_000;
@@ -46,7 +46,7 @@ fn queue(instances: usize) -> std::sync::Arc<Queue> {
     Queue::new(ledger)
 }
 
-fn lease(queue: &std::sync::Arc<Queue>, key: Option<u32>) -> Result<Lease, Refusal> {
+fn lease(queue: &std::sync::Arc<Queue>, key: Option<u32>) -> Result<SlotGuard, Refusal> {
     match queue.ask(Want { key: key.map(InstanceId), ..Want::default() }) {
         Answer::Lent(lease) => Ok(lease),
         Answer::Waits(waiting) => block_on(waiting),
@@ -59,8 +59,8 @@ fn lease(queue: &std::sync::Arc<Queue>, key: Option<u32>) -> Result<Lease, Refus
 struct Holders(Arc<[AtomicUsize; 2]>);
 
 impl Holders {
-    fn hold(&self, lease: &Lease) {
-        let holders = &self.0[lease.instance().0 as usize];
+    fn hold(&self, lease: &SlotGuard) {
+        let holders = &self.0[lease.lent().instance.0 as usize];
         assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "lent twice");
         thread::yield_now();
         holders.fetch_sub(1, Ordering::SeqCst);

@@ -1,6 +1,6 @@
 //! The lease queue: the ledger behind a mutex, with wakers for those who wait. It knows slots and nothing of browsers.
 //!
-//! A lease is given back by dropping it, whatever happens to its holder. Dropping a place in the line leaves the line, and
+//! A slot is given back by dropping its guard, whatever happens to the holder. Dropping a place in the line leaves the line, and
 //! gives back what was granted but not yet taken. The mutex is held for a few lines and never across an await; wakers are
 //! called without it.
 //!
@@ -46,18 +46,18 @@ pub enum Refusal {
 
 /// What a request for a slot comes to.
 pub enum Answer {
-    Lent(Lease),
+    Lent(SlotGuard),
     Waits(Waiting),
     Refused(Refusal),
 }
 
-/// The exclusive right to a slot. Dropping it gives the slot back.
-pub struct Lease {
+/// A slot that is lent. Dropping it gives the slot back. A pool makes a `Lease` of it, which knows the instance.
+pub struct SlotGuard {
     queue: Arc<Queue>,
     lent: Lent,
 }
 
-/// A place in the line; a future of a lease.
+/// A place in the line; a future of a slot.
 pub struct Waiting {
     queue: Arc<Queue>,
     pub(crate) waiter: WaiterId,
@@ -94,7 +94,7 @@ impl Queue {
 
     fn answer(self: &Arc<Self>, state: &mut State, asked: Asked) -> Answer {
         match asked {
-            Asked::Lent(lent) => Answer::Lent(self.lease(lent)),
+            Asked::Lent(lent) => Answer::Lent(self.guard(lent)),
             Asked::Refused(why) => Answer::Refused(Refusal::Refused(why)),
             Asked::Wait(waiter) => {
                 state.places.insert(waiter, Place::Waits(None));
@@ -103,22 +103,21 @@ impl Queue {
         }
     }
 
-    fn lease(self: &Arc<Self>, lent: Lent) -> Lease {
-        Lease { queue: self.clone(), lent }
+    fn guard(self: &Arc<Self>, lent: Lent) -> SlotGuard {
+        SlotGuard { queue: self.clone(), lent }
     }
 
-    /// Takes this slot for the house, if it is free.
-    pub(crate) fn take(self: &Arc<Self>, instance: InstanceId, slot: usize) -> Option<Lease> {
+    /// Takes this slot for internal use, not for a caller, if it is free.
+    pub(crate) fn take(self: &Arc<Self>, instance: InstanceId, slot: usize) -> Option<SlotGuard> {
         let lent = self.lock().ledger.take(instance, slot)?;
-        Some(self.lease(lent))
+        Some(self.guard(lent))
     }
 
-    /// Takes a slot for the house that makes nobody wait, if one is free and suits; else says whether one will be.
-    pub(crate) fn spare(self: &Arc<Self>, suits: impl Fn(InstanceId, usize) -> bool) -> Result<Lease, bool> {
+    /// Takes a slot for internal use that makes no caller wait, if one is free and suits.
+    pub(crate) fn spare(self: &Arc<Self>, suits: impl Fn(InstanceId, usize) -> bool) -> Option<SlotGuard> {
         match self.lock().ledger.spare(suits) {
-            Spared::Slot(lent) => Ok(self.lease(lent)),
-            Spared::Soon => Err(true),
-            Spared::NoRoom => Err(false),
+            Spared::Slot(lent) => Some(self.guard(lent)),
+            Spared::Soon | Spared::NoRoom => None,
         }
     }
 
@@ -197,26 +196,13 @@ impl State {
     }
 }
 
-impl Lease {
-    pub(crate) fn instance(&self) -> InstanceId {
-        self.lent.instance
-    }
-
+impl SlotGuard {
     pub(crate) fn lent(&self) -> Lent {
         self.lent
     }
-
-    pub(crate) fn slot(&self) -> usize {
-        self.lent.slot
-    }
-
-    /// Whether its instance still lives the life in which it was lent.
-    pub(crate) fn is_valid(&self) -> bool {
-        self.queue.lock().ledger.is_valid(self.lent)
-    }
 }
 
-impl Drop for Lease {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         self.queue.give_back(self.lent);
     }
@@ -231,7 +217,7 @@ impl Waiting {
 }
 
 impl Future for Waiting {
-    type Output = Result<Lease, Refusal>;
+    type Output = Result<SlotGuard, Refusal>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.queue.lock();
@@ -240,7 +226,7 @@ impl Future for Waiting {
                 state.places.insert(self.waiter, Place::Waits(Some(context.waker().clone())));
                 Poll::Pending
             }
-            Some(Place::Granted(lent)) => Poll::Ready(Ok(self.queue.lease(lent))),
+            Some(Place::Granted(lent)) => Poll::Ready(Ok(self.queue.guard(lent))),
             Some(Place::Refused(why)) => Poll::Ready(Err(why)),
             // It was told already; there is nothing more to come.
             None => Poll::Ready(Err(Refusal::Closed)),

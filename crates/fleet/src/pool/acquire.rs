@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{DRAINING, Lease, Pool, lease::InLine, link::Link};
 use crate::{
     error::{FleetError, LeaseTimeout},
-    queue::{self, Answer, Refusal},
+    queue::{Answer, Refusal, SlotGuard},
     seat::{self, NoSeat},
 };
 
@@ -82,7 +82,7 @@ impl Pool {
         let outcome = acquire.slot().await;
         let (watcher, waited) = (&self.instances.watcher, acquire.began.elapsed());
         match &outcome {
-            Ok(slot) => watcher.leased(&self.name, slot.lease.id, waited),
+            Ok(slot) => watcher.leased(&self.name, slot.lease.id(), waited),
             Err(why) => watcher.not_leased(&self.name, why, waited),
         }
         outcome
@@ -114,8 +114,8 @@ impl Acquire<'_> {
                 Some(waiter) => instances.queue.ask_again(waiter),
             };
             instances.start_wanted();
-            let lease = match answer {
-                Answer::Lent(lease) => lease,
+            let guard = match answer {
+                Answer::Lent(guard) => guard,
                 Answer::Refused(why) => return Err(self.why_refused(why)),
                 Answer::Waits(_) if instances.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
                     let (pool, browser) = (instances.name.to_string(), instances.kind.browser());
@@ -124,12 +124,12 @@ impl Acquire<'_> {
                 Answer::Waits(waiting) => {
                     waiter = Some(waiting.waiter);
                     let line = InLine { instances: instances.clone(), waiting };
-                    let lease = self.wait(line, limit).await?;
-                    instances.queue.with(|ledger| ledger.remember(self.request.caller, lease.lent()));
-                    lease
+                    let guard = self.wait(line, limit).await?;
+                    instances.queue.with(|ledger| ledger.remember(self.request.caller, guard.lent()));
+                    guard
                 }
             };
-            if let Some(slot) = self.take_up(lease, spare_suits) {
+            if let Some(slot) = self.take_up(guard, spare_suits) {
                 return Ok(slot);
             }
             // Its turn came with the very death of what it waited for: it hears so, as those behind it do.
@@ -140,10 +140,10 @@ impl Acquire<'_> {
     }
 
     /// What there is in a slot that was lent. `None`, if its instance died a moment ago: then it is out of the pool now.
-    fn take_up(&self, lease: queue::Lease, spare_suits: bool) -> Option<Slot> {
+    fn take_up(&self, guard: SlotGuard, spare_suits: bool) -> Option<Slot> {
         let Pool { instances, idle_seats, spares, .. } = self.pool;
-        let lent = lease.lent();
-        let lease = instances.lease(lease)?;
+        let lent = guard.lent();
+        let lease = Lease::new(instances, guard)?;
         let instance = lease.place.instance();
         // Looked at after the instance was: so it is the one that the lease is about.
         if !lease.is_valid() {
@@ -153,7 +153,7 @@ impl Acquire<'_> {
             // Its supervisor will see it too, and say what becomes of it; until then it lends nothing. Not if the
             // supervisor was faster, and the instance may live again: then the lease is void.
             instances.change(|ledger| match ledger.is_valid(lent) {
-                true => ledger.lost(lease.id, Hope::Soon),
+                true => ledger.lost(lent.instance, Hope::Soon),
                 false => Changes::default(),
             });
             return None;
@@ -166,7 +166,7 @@ impl Acquire<'_> {
         Some(Slot { lease, instance, found })
     }
 
-    async fn wait(&self, mut line: InLine, limit: Duration) -> Result<queue::Lease, FleetError> {
+    async fn wait(&self, mut line: InLine, limit: Duration) -> Result<SlotGuard, FleetError> {
         let (instances, agent) = (&self.pool.instances, &self.request.agent);
         let (waiter, deadline, follows) = (line.waiting.waiter, self.began + limit, agent.follows_queue());
         let mut said = None;
@@ -184,7 +184,7 @@ impl Acquire<'_> {
             });
             let next = if follows { (Instant::now() + pause).min(deadline) } else { deadline };
             match timeout_at(next, &mut line.waiting).await {
-                Ok(lease) => return lease.map_err(|why| self.why_refused(why)),
+                Ok(guard) => return guard.map_err(|why| self.why_refused(why)),
                 Err(_) if Instant::now() < deadline => {}
                 // Time is over, but a slot is on its way: an instance starts, or a seat is nearly closed. Not where an
                 // attached browser is waited for, which may never come.
@@ -195,7 +195,7 @@ impl Acquire<'_> {
                 {
                     let mut starts = instances.last_start.subscribe();
                     tokio::select! {
-                        lease = &mut line.waiting => return lease.map_err(|why| self.why_refused(why)),
+                        guard = &mut line.waiting => return guard.map_err(|why| self.why_refused(why)),
                         Ok(()) = starts.changed(), if self.is_coming(waiter) => {}
                         () = sleep(QUEUED_EVERY) => {}
                     }

@@ -93,33 +93,13 @@ impl IdleSeats {
 
     /// Whether the seat in this slot is a spare.
     pub(super) fn has_spare(&self, lease: &Lease) -> bool {
-        self.lock().by_slot.get(&(lease.id, lease.slot)).is_some_and(|idle| idle.owner.is_none())
+        self.lock().by_slot.get(&lease.slot()).is_some_and(|idle| idle.owner.is_none())
     }
 
-    /// Keeps a seat for its owner's next call without a session, for so long, and gives the slot back. A seat that cannot be
-    /// kept, because it is lost or its instance is about to stop, is returned: the caller closes it, and then gives its
-    /// slot back.
-    pub(crate) fn keep_for(
-        self: &Arc<Self>,
-        owner: Owner,
-        longest: Duration,
-        lease: Lease,
-        seat: Box<dyn Seat>,
-    ) -> Option<(Lease, Box<dyn Seat>)> {
-        self.keep(lease, seat, Some(owner), Some(longest), |_| ())
-    }
-
-    /// Keeps a spare in the same way. `on_lost` hears how long it lived, if it dies before a caller gets it.
-    pub(super) fn keep_spare(
-        self: &Arc<Self>,
-        lease: Lease,
-        seat: Box<dyn Seat>,
-        on_lost: impl FnOnce(Duration) + Send + 'static,
-    ) -> Option<(Lease, Box<dyn Seat>)> {
-        self.keep(lease, seat, None, None, on_lost)
-    }
-
-    fn keep(
+    /// Keeps a seat in its slot and gives the slot back: for its owner's next call without a session, and no longer than so
+    /// long; or as a spare. `on_lost` hears how long it lived, if it dies there. A seat that cannot be kept, because it is
+    /// lost or its instance is about to stop, is returned: the caller closes it, and then gives its slot back.
+    pub(crate) fn keep(
         self: &Arc<Self>,
         lease: Lease,
         seat: Box<dyn Seat>,
@@ -131,7 +111,7 @@ impl IdleSeats {
         if draining || !is_fine(&*seat) || !lease.is_alive() || self.closing.is_cancelled() {
             return Some((lease, seat));
         }
-        let (slot, lost) = ((lease.id, lease.slot), seat.lost());
+        let (slot, lost) = (lease.slot(), seat.lost());
         let number = {
             let mut seats = self.lock();
             seats.last_number += 1;
@@ -186,8 +166,7 @@ impl IdleSeats {
 
     /// Takes the seat in a leased slot.
     pub(super) fn take(&self, lease: &Lease, request: &Request, spare_suits: bool) -> Found {
-        let Some(IdleSeat { mut seat, owner, .. }) = self.lock().by_slot.remove(&(lease.id, lease.slot))
-        else {
+        let Some(IdleSeat { mut seat, owner, .. }) = self.lock().by_slot.remove(&lease.slot()) else {
             return Found::Nothing;
         };
         if owner.is_none() {
@@ -238,8 +217,8 @@ impl IdleSeats {
 
     /// Closes a seat in a free slot, if it is still there.
     async fn close_one(self: Arc<Self>, slot: SlotId, number: u64) {
-        let lease = self.instances.queue.take(slot.0, slot.1);
-        let Some(lease) = lease.and_then(|lease| self.instances.lease(lease)) else { return };
+        let guard = self.instances.queue.take(slot.0, slot.1);
+        let Some(lease) = guard.and_then(|guard| Lease::new(&self.instances, guard)) else { return };
         let idle = self.lock().remove_if(slot, number);
         if let Some(IdleSeat { seat, owner, .. }) = idle {
             let kind = &self.instances.kind;

@@ -13,12 +13,7 @@ use greenroom_core::{
 use tokio::sync::{Notify, watch};
 
 use super::{DRAINING, Kind, Lease, PoolSettings, Size, kind::told, link::Link, lock, place::Place};
-use crate::{
-    error::FleetError,
-    queue::{self, Queue},
-    seat::NoSeat,
-    target::Watcher,
-};
+use crate::{error::FleetError, queue::Queue, seat::NoSeat, target::Watcher};
 
 pub(crate) struct Instances {
     pub(super) name: Arc<str>,
@@ -148,16 +143,18 @@ impl Instances {
     }
 
     /// Starts an instance, if none runs or is being started.
-    pub(super) fn start_first(&self) {
+    pub(super) fn start_first(self: &Arc<Self>) {
         if self.queue.figures().instances == 0 {
             // What is wanted for a spare starts an instance, whether or not it comes to one.
-            drop(self.queue.spare(|_, _| true));
+            drop(self.lease_spare(|_, _| true));
         }
     }
 
-    /// The lease on a slot that the queue lent. `None`, if its instance has left the pool.
-    pub(super) fn lease(self: &Arc<Self>, inner: queue::Lease) -> Option<Lease> {
-        let place = self.place(inner.instance())?;
-        Some(Lease::new(self.clone(), place, inner))
+    /// Leases a slot for internal use that makes no caller wait, if one is free and suits. If none is, an instance may be
+    /// started for it.
+    pub(super) fn lease_spare(self: &Arc<Self>, suits: impl Fn(InstanceId, usize) -> bool) -> Option<Lease> {
+        let spare = self.queue.spare(suits);
+        self.start_wanted();
+        Lease::new(self, spare?)
     }
 }

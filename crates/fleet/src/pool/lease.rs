@@ -3,13 +3,13 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use greenroom_core::{Agent, Instance, InstanceId, Seat};
+use greenroom_core::{Agent, Instance, InstanceId, Seat, lease::Lent};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{instances::Instances, place::Place};
 use crate::{
-    queue,
+    queue::{SlotGuard, Waiting},
     seat::{self, NoSeat},
 };
 
@@ -17,21 +17,31 @@ use crate::{
 pub(crate) struct Lease {
     instances: Arc<Instances>,
     pub(super) place: Arc<Place>,
+    lent: Lent,
     /// `None` once it is given back.
-    inner: Option<queue::Lease>,
-    pub(crate) id: InstanceId,
-    pub(super) slot: usize,
+    guard: Option<SlotGuard>,
 }
 
 impl Lease {
-    pub(super) fn new(instances: Arc<Instances>, place: Arc<Place>, inner: queue::Lease) -> Self {
-        let (id, slot) = (inner.instance(), inner.slot());
-        Self { instances, place, inner: Some(inner), id, slot }
+    /// The lease on a slot that the queue lent. `None`, if its instance has left the pool.
+    pub(super) fn new(instances: &Arc<Instances>, guard: SlotGuard) -> Option<Self> {
+        let lent = guard.lent();
+        let place = instances.place(lent.instance)?;
+        Some(Self { instances: instances.clone(), place, lent, guard: Some(guard) })
+    }
+
+    /// The instance whose slot it is.
+    pub(crate) fn id(&self) -> InstanceId {
+        self.lent.instance
+    }
+
+    pub(super) fn slot(&self) -> (InstanceId, usize) {
+        (self.lent.instance, self.lent.slot)
     }
 
     /// From now on it is shown as leased.
     pub(super) fn begins(&self) {
-        self.place.lock().leased.insert(self.slot, SystemTime::now());
+        self.place.lock().leased.insert(self.lent.slot, SystemTime::now());
     }
 
     /// Opens a seat in the slot. An instance that does not open it in time is not lent again before it answers.
@@ -43,7 +53,7 @@ impl Lease {
     ) -> Result<Box<dyn Seat>, NoSeat> {
         let opened = seat::open(instance, agent, closing).await;
         if let Err(NoSeat::Late(_)) = &opened {
-            self.instances.doubt(self.id).await;
+            self.instances.doubt(self.id()).await;
         }
         opened
     }
@@ -55,7 +65,7 @@ impl Lease {
 
     /// Whether its instance still lives the life in which it was lent.
     pub(super) fn is_valid(&self) -> bool {
-        self.inner.as_ref().is_some_and(queue::Lease::is_valid)
+        self.instances.queue.with(|ledger| ledger.is_valid(self.lent))
     }
 }
 
@@ -63,11 +73,11 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if self.is_valid() {
             let mut state = self.place.lock();
-            state.leased.remove(&self.slot);
+            state.leased.remove(&self.lent.slot);
             state.idle_since = Instant::now();
         }
-        drop(self.inner.take());
-        if self.instances.queue.with(|ledger| ledger.out(self.id)) == 0 {
+        drop(self.guard.take());
+        if self.instances.queue.with(|ledger| ledger.out(self.lent.instance)) == 0 {
             self.place.emptied.notify_one();
         }
         self.instances.room.notify_one();
@@ -78,7 +88,7 @@ impl Drop for Lease {
 /// lease does.
 pub(super) struct InLine {
     pub(super) instances: Arc<Instances>,
-    pub(super) waiting: queue::Waiting,
+    pub(super) waiting: Waiting,
 }
 
 impl Drop for InLine {

@@ -161,10 +161,7 @@ impl Spares {
                 return Some(at);
             }
             let used = self.idle_seats.slots();
-            let spare = self.instances.queue.spare(|id, slot| !used.contains(&(id, slot)));
-            self.instances.start_wanted();
-            let Ok(lease) = spare else { return None };
-            let lease = self.instances.lease(lease)?;
+            let lease = self.instances.lease_spare(|id, slot| !used.contains(&(id, slot)))?;
             self.lock().opening += 1;
             self.idle_seats.tasks.spawn(self.clone().open(lease));
         }
@@ -181,21 +178,21 @@ impl Spares {
         };
         match opened.map_err(StartError::from) {
             Ok(seat) => {
-                tracing::info!(%pool, instance = %lease.id, "spare ready");
+                tracing::info!(%pool, instance = %lease.id(), "spare ready");
                 {
                     let mut state = self.lock();
                     (state.trouble, state.opened) = (None, true);
                 }
                 let spares = self.clone();
                 let on_lost = move |lived| spares.failed(lived, None);
-                if let Some((lease, seat)) = self.idle_seats.keep_spare(lease, seat, on_lost) {
+                if let Some((lease, seat)) = self.idle_seats.keep(lease, seat, None, None, on_lost) {
                     seat::close(seat).await;
                     drop(lease);
                 }
             }
             Err(error) => {
                 if !closing.is_cancelled() {
-                    tracing::warn!(%pool, instance = %lease.id, %error, "no spare");
+                    tracing::warn!(%pool, instance = %lease.id(), %error, "no spare");
                     self.failed(Duration::ZERO, Some(error));
                 }
                 drop(lease);

@@ -66,7 +66,7 @@ impl Life {
     pub(crate) async fn run(mut self) {
         match self.open().await {
             Ok((first, lease, seat)) => {
-                tracing::info!(session = self.shown(), instance = %lease.id, "session opened");
+                tracing::info!(session = self.shown(), instance = %lease.id(), "session opened");
                 if let Key::Loose(..) = self.key {
                     self.serve_once(first, lease, seat).await;
                 } else {
@@ -123,7 +123,7 @@ impl Life {
             self.notes.extend(self.home.pool.kind.take_note(owner));
         }
         self.shared.update(|state| {
-            state.instance = Some(lease.id);
+            state.instance = Some(lease.id());
             state.view = Some(seat.view());
         });
     }
@@ -160,12 +160,13 @@ impl Life {
     /// Runs the one call there is, and leaves the seat in its slot for the owner's next one.
     async fn serve_once(&mut self, job: Job, lease: Lease, mut seat: Box<dyn Seat>) {
         let mut lost = seat.lost();
-        match self.job(job, lease.id, &mut *seat, &mut lost).await {
+        match self.job(job, lease.id(), &mut *seat, &mut lost).await {
             Ok(finish) => {
                 self.leave(End::Closed.into());
                 let (owner, longest) = (self.key.owner().clone(), self.fleet.settings.idle_timeout);
                 // Before the answer: whoever calls again at once shall find this browser.
-                let rest = self.home.pool.idle_seats.keep_for(owner.clone(), longest, lease, seat);
+                let rest =
+                    self.home.pool.idle_seats.keep(lease, seat, Some(owner.clone()), Some(longest), |_| ());
                 if let Some((lease, seat)) = &rest {
                     self.home.pool.kind.seat_not_kept(owner.clone(), lease, seat.as_ref());
                 }
@@ -187,14 +188,14 @@ impl Life {
     }
 
     async fn serve_all(&mut self, first: Job, lease: Lease, mut seat: Box<dyn Seat>) {
-        let ending = self.serve(first, lease.id, &mut *seat).await;
+        let ending = self.serve(first, lease.id(), &mut *seat).await;
         self.close(ending, lease, seat).await;
     }
 
     async fn close(&mut self, ending: Ending, lease: Lease, seat: Box<dyn Seat>) {
         self.leave(ending);
         if !seat::close(seat).await {
-            tracing::warn!(session = self.shown(), instance = %lease.id, "seat did not close in time");
+            tracing::warn!(session = self.shown(), instance = %lease.id(), "seat did not close in time");
         }
         drop(lease);
     }
