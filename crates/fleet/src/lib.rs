@@ -5,6 +5,7 @@
 //! task that owns its seat; each instance has a task that watches it; everything else is a plain mutex held for
 //! a few lines and never across an await.
 
+mod bounded_map;
 mod browsers;
 mod connection_names;
 mod error;

@@ -1,7 +1,7 @@
 //! Which sessions there are, and what became of those that ended. Plain state; the fleet holds it behind its one lock.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
@@ -10,6 +10,7 @@ use greenroom_core::{ConnectionId, Owner, SessionId};
 use tokio::sync::watch;
 
 use crate::{
+    bounded_map::BoundedMap,
     connection_names::ConnectionNames,
     pool::Pool,
     session::{Ended, Handle, Home, Shared},
@@ -83,9 +84,7 @@ struct Epitaph {
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(crate) sessions: HashMap<Key, Handle>,
-    epitaphs: HashMap<Key, Epitaph>,
-    /// Keys of `epitaphs` in order, oldest first.
-    epitaph_order: VecDeque<Key>,
+    epitaphs: BoundedMap<Key, Epitaph, EPITAPHS_MAX>,
     next_loose: u64,
 }
 
@@ -111,16 +110,8 @@ impl Registry {
     /// Remembers how a session ended that is out of the registry, for its successor to say.
     pub(crate) fn bury(&mut self, key: &Key, ended: Ended, home: Home) {
         // A call without a session has no history to be told of.
-        if let Key::Loose(..) = key {
-            return;
-        }
-        if self.epitaphs.insert(key.clone(), Epitaph { ended, home }).is_none() {
-            self.epitaph_order.push_back(key.clone());
-        }
-        if self.epitaphs.len() > EPITAPHS_MAX
-            && let Some(oldest) = self.epitaph_order.pop_front()
-        {
-            self.epitaphs.remove(&oldest);
+        if !matches!(key, Key::Loose(..)) {
+            self.epitaphs.insert(key.clone(), Epitaph { ended, home });
         }
     }
 
@@ -146,9 +137,7 @@ impl Registry {
     }
 
     pub(crate) fn take_epitaph(&mut self, key: &Key) -> Option<Ended> {
-        let epitaph = self.epitaphs.remove(key)?;
-        self.epitaph_order.retain(|other| other != key);
-        Some(epitaph.ended)
+        self.epitaphs.remove(key).map(|epitaph| epitaph.ended)
     }
 
     /// Where a session lived that has ended.

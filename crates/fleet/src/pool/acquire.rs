@@ -11,7 +11,7 @@ use greenroom_core::{
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{DRAINING, Lease, Pool, lease::InLine, link::Link};
+use super::{DRAINING, Lease, Pool, attached::Link, lease::InLine};
 use crate::{
     error::{FleetError, LeaseTimeout},
     queue::{Answer, Refusal, SlotGuard},

@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle, task::TaskTracker};
 
-use super::{Lease, Request, acquire::Found, instances::Instances, lock};
+use super::{Lease, Request, acquire::Found, instances::Instances, lock, lost_seats::LostSeats};
 use crate::seat;
 
 type SlotId = (InstanceId, usize);
@@ -25,6 +25,7 @@ type SlotId = (InstanceId, usize);
 pub(crate) struct IdleSeats {
     instances: Arc<Instances>,
     seats: Mutex<Seats>,
+    pub(crate) lost_seats: LostSeats,
     /// No more seats are kept.
     pub(super) closing: CancellationToken,
     /// Everything that watches, opens or closes a seat that no session holds.
@@ -68,8 +69,13 @@ fn is_fine(seat: &dyn Seat) -> bool {
 
 impl IdleSeats {
     pub(super) fn new(instances: Arc<Instances>) -> Arc<Self> {
-        let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
-        Arc::new(Self { instances, seats: Mutex::default(), closing, tasks })
+        Arc::new(Self {
+            seats: Mutex::default(),
+            lost_seats: LostSeats::new(instances.kind.browser(), instances.settings().local_only),
+            closing: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            instances,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Seats> {
@@ -179,8 +185,8 @@ impl IdleSeats {
         };
         let is_fine = is_fine(&*seat);
         match owner {
-            Some(owner) if !is_fine => self.instances.kind.seat_lost(owner, &*seat, None),
-            Some(owner) if !suits => self.instances.kind.tab_closed(owner, "a session took the browser"),
+            Some(owner) if !is_fine => self.lost_seats.lost(owner, &*seat, None),
+            Some(owner) if !suits => self.lost_seats.closed(owner, "a session took the browser"),
             Some(_) | None => {}
         }
         if suits && is_fine { Found::Seat(seat) } else { Found::Leftover(seat) }
@@ -221,10 +227,11 @@ impl IdleSeats {
         let Some(lease) = guard.and_then(|guard| Lease::new(&self.instances, guard)) else { return };
         let idle = self.lock().remove_if(slot, number);
         if let Some(IdleSeat { seat, owner, .. }) = idle {
-            let kind = &self.instances.kind;
             match owner {
-                Some(owner) if is_fine(&*seat) => kind.tab_closed(owner, "it was not used for too long"),
-                Some(owner) => kind.seat_lost(owner, &*seat, None),
+                Some(owner) if is_fine(&*seat) => {
+                    self.lost_seats.closed(owner, "it was not used for too long");
+                }
+                Some(owner) => self.lost_seats.lost(owner, &*seat, None),
                 None => {}
             }
             seat::close(seat).await;
@@ -251,7 +258,7 @@ impl IdleSeats {
         let mut closing = tokio::task::JoinSet::new();
         for (_, IdleSeat { seat, owner, .. }) in seats {
             if let (Some(owner), Some(why)) = (owner, lost) {
-                self.instances.kind.seat_lost(owner, &*seat, Some(why));
+                self.lost_seats.lost(owner, &*seat, Some(why));
             }
             closing.spawn(seat::close(seat));
         }

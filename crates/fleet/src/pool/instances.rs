@@ -12,7 +12,7 @@ use greenroom_core::{
 };
 use tokio::sync::{Notify, watch};
 
-use super::{DRAINING, Kind, Lease, PoolSettings, Size, kind::told, link::Link, lock, place::Place};
+use super::{DRAINING, Kind, Lease, PoolSettings, Size, attached::Link, kind::told, lock, place::Place};
 use crate::{error::FleetError, queue::Queue, seat::NoSeat, target::Watcher};
 
 pub(crate) struct Instances {

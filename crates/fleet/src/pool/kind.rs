@@ -9,15 +9,15 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{InstanceId, Lost, Owner, Seat, StartError, port::human};
+use greenroom_core::{InstanceId, StartError, port::human};
 use tokio::time::Instant;
 
-use super::{Attached, Lease, PoolSettings, Size, link::Link, lock, place::Place};
-use crate::{
-    browsers::BrowserName,
-    error::FleetError,
-    session::{NewTab, Note},
+use super::{
+    PoolSettings, Size,
+    attached::{Attached, Link},
+    place::Place,
 };
+use crate::{browsers::BrowserName, error::FleetError};
 
 pub(crate) enum Kind {
     Fixed,
@@ -151,48 +151,6 @@ impl Kind {
         if let Some(attached) = self.attached() {
             attached.removed.store(true, Relaxed);
         }
-    }
-
-    /// Notes that a seat is lost that waited for this owner's next call without a session: by itself, or with its instance
-    /// for this reason. In greenroom's own browsers such a call is promised a browser, and no certain page.
-    pub(super) fn seat_lost(&self, owner: Owner, seat: &dyn Seat, instance: Option<&str>) {
-        let lost = seat.lost().borrow().clone();
-        let is_tab = matches!(lost, Some(Lost::Page(_)));
-        if let Some(why) = lost.map(|lost| lost.to_string()).or(instance.map(str::to_owned)) {
-            self.note_new_tab(owner, is_tab, why);
-        }
-    }
-
-    /// Notes that a seat was closed that waited for this owner, though nothing was wrong with it.
-    pub(super) fn tab_closed(&self, owner: Owner, why: &str) {
-        self.note_new_tab(owner, true, why.to_owned());
-    }
-
-    /// Notes that a seat does not wait for this owner, because it was lost a moment ago; or for another reason, of which
-    /// there is nothing to say.
-    pub(crate) fn seat_not_kept(&self, owner: Owner, lease: &Lease, seat: &dyn Seat) {
-        let gone = || lease.place.why().unwrap_or_else(|| "the connection was lost".to_owned());
-        let instance = (!lease.is_alive()).then(gone);
-        self.seat_lost(owner, seat, instance.as_deref());
-    }
-
-    fn note_new_tab(&self, owner: Owner, is_tab: bool, why: String) {
-        if let Some(attached) = self.attached() {
-            let (browser, keeps_logins) = (attached.name.clone(), attached.keeps_logins);
-            self.unheard(owner, NewTab { browser, is_tab, why, keeps_logins });
-        }
-    }
-
-    /// This owner's next call without a session must say so.
-    pub(crate) fn unheard(&self, owner: Owner, note: NewTab) {
-        if let Some(attached) = self.attached() {
-            lock(&attached.lost_seats).put(owner, note);
-        }
-    }
-
-    /// What this owner's next call without a session must say, once.
-    pub(crate) fn take_note(&self, owner: &Owner) -> Option<Note> {
-        lock(&self.attached()?.lost_seats).take(owner).map(Note::NewTab)
     }
 
     /// Tells the watcher that a connection was tried, if the pool has one.

@@ -1,61 +1,68 @@
 //! Seats of an attached browser that were lost while they waited for their owner's next call without a session. That
 //! call gets another tab, and must say so: the page that its agent remembers is gone.
 
-use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
 
-use greenroom_core::Owner;
+use greenroom_core::{Lost, Owner, Seat};
 
-use crate::session::NewTab;
+use super::{Lease, lock};
+use crate::{
+    bounded_map::BoundedMap,
+    browsers::BrowserName,
+    session::{NewTab, Note},
+};
 
 /// How many owners are remembered. One costs some 200 bytes; only a browser with contexts of greenroom's own has more
-/// than one, and whoever comes back after a thousand others learns it from an empty page.
+/// than one, and an owner that comes back after a thousand others learns it from an empty page.
 const OWNERS_MAX: usize = 1024;
 
-/// By owner.
-#[derive(Default)]
-pub(super) struct LostSeats {
-    notes: HashMap<Owner, NewTab>,
-    /// Its keys in order, oldest first.
-    order: VecDeque<Owner>,
+pub(crate) struct LostSeats {
+    /// `None` for greenroom's own browsers: there a call without a session is promised a browser, and no certain page.
+    browser: Option<Arc<BrowserName>>,
+    keeps_logins: bool,
+    notes: Mutex<BoundedMap<Owner, NewTab, OWNERS_MAX>>,
 }
 
 impl LostSeats {
-    pub(super) fn put(&mut self, owner: Owner, note: NewTab) {
-        if self.notes.insert(owner.clone(), note).is_none() {
-            self.order.push_back(owner);
-        }
-        if self.notes.len() > OWNERS_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.notes.remove(&oldest);
+    pub(super) fn new(browser: Option<Arc<BrowserName>>, keeps_logins: bool) -> Self {
+        Self { browser, keeps_logins, notes: Mutex::default() }
+    }
+
+    /// A seat that waited for this owner is lost: by itself, or with its instance for this reason.
+    pub(super) fn lost(&self, owner: Owner, seat: &dyn Seat, instance: Option<&str>) {
+        let lost = seat.lost().borrow().clone();
+        let is_tab = matches!(lost, Some(Lost::Page(_)));
+        if let Some(why) = lost.map(|lost| lost.to_string()).or(instance.map(str::to_owned)) {
+            self.note(owner, is_tab, why);
         }
     }
 
-    pub(super) fn take(&mut self, owner: &Owner) -> Option<NewTab> {
-        let note = self.notes.remove(owner)?;
-        self.order.retain(|other| other != owner);
-        Some(note)
+    /// A seat that waited for this owner was closed, though nothing was wrong with it.
+    pub(super) fn closed(&self, owner: Owner, why: &str) {
+        self.note(owner, true, why.to_owned());
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::browsers::BrowserName;
+    /// A seat does not wait for this owner, because it was lost a moment ago; or for another reason, of which there is
+    /// nothing to say.
+    pub(crate) fn not_kept(&self, owner: Owner, lease: &Lease, seat: &dyn Seat) {
+        let gone = || lease.place.why().unwrap_or_else(|| "the connection was lost".to_owned());
+        let instance = (!lease.is_alive()).then(gone);
+        self.lost(owner, seat, instance.as_deref());
+    }
 
-    /// So many owners are remembered and no more, the latest ones; each is told once.
-    #[test]
-    fn the_latest_are_remembered() {
-        let mut lost = LostSeats::default();
-        let browser = BrowserName { index: 1, label: None }.into();
-        let note = NewTab { browser, is_tab: false, why: "gone".to_owned(), keeps_logins: true };
-        let owner = |number: usize| Owner::new(&number.to_string());
-        for number in 0..=OWNERS_MAX {
-            lost.put(owner(number), note.clone());
-            lost.put(owner(number), note.clone());
+    fn note(&self, owner: Owner, is_tab: bool, why: String) {
+        if let Some(browser) = self.browser.clone() {
+            self.unheard(owner, NewTab { browser, is_tab, why, keeps_logins: self.keeps_logins });
         }
-        assert_eq!((lost.notes.len(), lost.order.len()), (OWNERS_MAX, OWNERS_MAX));
-        assert_eq!((lost.take(&owner(0)), lost.take(&owner(1))), (None, Some(note)));
-        assert_eq!((lost.take(&owner(1)), lost.order.len()), (None, OWNERS_MAX - 1));
+    }
+
+    /// This owner's next call without a session must say so.
+    pub(crate) fn unheard(&self, owner: Owner, note: NewTab) {
+        lock(&self.notes).insert(owner, note);
+    }
+
+    /// What this owner's next call without a session must say, once.
+    pub(crate) fn take_note(&self, owner: &Owner) -> Option<Note> {
+        lock(&self.notes).remove(owner).map(Note::NewTab)
     }
 }

@@ -11,7 +11,6 @@ mod idle_seats;
 mod instances;
 mod kind;
 mod lease;
-mod link;
 mod lost_seats;
 mod place;
 mod scale;
@@ -29,7 +28,7 @@ use greenroom_core::InstanceId;
 use tokio::sync::Semaphore;
 
 use self::{
-    idle_seats::IdleSeats, instances::Instances, kind::Kind, link::Link, spares::Spares,
+    attached::Link, idle_seats::IdleSeats, instances::Instances, kind::Kind, spares::Spares,
     supervisor::Supervisors,
 };
 use crate::{error::FleetError, status::Health, target::Watcher};

@@ -120,7 +120,7 @@ impl Life {
 
     fn sit_down(&mut self, lease: &Lease, seat: &dyn Seat) {
         if let Key::Loose(owner, _) = &self.key {
-            self.notes.extend(self.home.pool.kind.take_note(owner));
+            self.notes.extend(self.home.pool.idle_seats.lost_seats.take_note(owner));
         }
         self.shared.update(|state| {
             state.instance = Some(lease.id());
@@ -168,14 +168,14 @@ impl Life {
                 let rest =
                     self.home.pool.idle_seats.keep(lease, seat, Some(owner.clone()), Some(longest), |_| ());
                 if let Some((lease, seat)) = &rest {
-                    self.home.pool.kind.seat_not_kept(owner.clone(), lease, seat.as_ref());
+                    self.home.pool.idle_seats.lost_seats.not_kept(owner.clone(), lease, seat.as_ref());
                 }
                 // What nobody heard is said again with the next one.
                 let unheard = finish.map(Finish::say).unwrap_or_default();
                 let unheard = unheard.into_iter().chain(self.notes.drain(..));
                 for note in unheard {
                     if let Note::NewTab(note) = note {
-                        self.home.pool.kind.unheard(owner.clone(), note);
+                        self.home.pool.idle_seats.lost_seats.unheard(owner.clone(), note);
                     }
                 }
                 if let Some((lease, seat)) = rest {

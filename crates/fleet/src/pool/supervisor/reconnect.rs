@@ -15,7 +15,7 @@ use tokio::{
 use super::{Next, Supervisor, Supervisors, health::look};
 use crate::{
     error::FleetError,
-    pool::{instances::Instances, kind::told, link::Link, place::Place},
+    pool::{attached::Link, instances::Instances, kind::told, place::Place},
 };
 
 /// How long bringing a browser back may take. The engine itself asks whether it answers (up to 15 s of a silent one), runs

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Next, Supervisor, health::look_after, reconnect::probe_instance};
 use crate::{
-    pool::{link::Link, place::Goal},
+    pool::{attached::Link, place::Goal},
     status::Health,
 };
 
