@@ -9,9 +9,10 @@ use super::Entry;
 use crate::pool::Readiness;
 
 /// How the connection to a browser is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BrowserState {
     /// Nobody has needed it yet.
+    #[default]
     Pending,
     /// It is being connected to in this moment.
     Connecting,

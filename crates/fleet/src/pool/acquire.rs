@@ -240,10 +240,7 @@ impl Acquire<'_> {
             (Refusal::Refused(why), None) => why,
         };
         let (instance, why) = match why {
-            Refused::Hopeless => {
-                let (is_default, why) = (instances.settings().is_default, instances.trouble());
-                return FleetError::NoHealthy { pool, is_default, why };
-            }
+            Refused::Hopeless => return instances.no_healthy(),
             Refused::Gone(id) => (id, Some("it left the pool".to_owned())),
             Refused::Draining(id) => (id, Some(DRAINING.to_owned())),
             Refused::Failed(id) => (id, instances.place(id).and_then(|place| place.why())),

@@ -26,7 +26,7 @@ pub(crate) struct Attached {
 }
 
 /// The connection to it, as its supervisor knows it. Others read it; nothing is decided by it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Link {
     pub(crate) state: BrowserState,
     /// Why there is none.
@@ -39,19 +39,6 @@ pub(crate) struct Link {
     pub(crate) made: u64,
     /// A whole series of tries has failed since there was one.
     pub(crate) given_up: bool,
-}
-
-impl Default for Link {
-    fn default() -> Self {
-        Self {
-            state: BrowserState::Pending,
-            last_error: None,
-            last_attempt: None,
-            retry_at: None,
-            made: 0,
-            given_up: false,
-        }
-    }
 }
 
 impl Link {
@@ -105,17 +92,17 @@ impl Attached {
         // Held until the instance is read, too: the two belong together.
         let current = self.lock();
         let mut link = current.clone();
-        if link.state == BrowserState::Connected {
-            let state = place.lock();
-            let lost = state.instance.as_ref().map(|instance| instance.lost().borrow().clone());
-            match lost {
-                // It may have missed a check.
-                Some(None) => link.last_error.clone_from(&state.check.error),
-                Some(Some(why)) => {
-                    (link.state, link.last_error) = (BrowserState::Disconnected, Some(why.to_string()));
-                }
-                None => link.state = BrowserState::Disconnected,
+        if link.is_away() {
+            return link;
+        }
+        let state = place.lock();
+        match state.instance.as_ref().map(|instance| instance.lost().borrow().clone()) {
+            // It may have missed a check.
+            Some(None) => link.last_error.clone_from(&state.check.error),
+            Some(Some(why)) => {
+                (link.state, link.last_error) = (BrowserState::Disconnected, Some(why.to_string()));
             }
+            None => link.state = BrowserState::Disconnected,
         }
         link
     }

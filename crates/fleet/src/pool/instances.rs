@@ -120,11 +120,17 @@ impl Instances {
     }
 
     /// Why an instance lends nothing, of the first one that does not.
-    pub(super) fn trouble(&self) -> Option<String> {
+    fn trouble(&self) -> Option<String> {
         self.places().values().find_map(|place| {
             let is_draining = place.lock().draining;
             place.why().or_else(|| is_draining.then(|| DRAINING.to_owned()))
         })
+    }
+
+    /// No instance is healthy, in the words for it.
+    pub(super) fn no_healthy(&self) -> FleetError {
+        let (pool, is_default) = (self.name.to_string(), self.settings().is_default);
+        FleetError::NoHealthy { pool, is_default, why: self.trouble() }
     }
 
     /// Changes the ledger and carries out what follows from it.

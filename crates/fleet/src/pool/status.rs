@@ -99,7 +99,12 @@ impl Pool {
     pub(crate) fn readiness(&self) -> Readiness {
         let places: Vec<_> = self.instances.places().values().cloned().collect();
         if self.instances.queue.with(|ledger| ledger.is_hopeless()) {
-            return Readiness::Failed(self.no_healthy());
+            let error = self.instances.no_healthy();
+            let failed = StartError::new(error.to_string());
+            return Readiness::Failed(match error {
+                FleetError::NoHealthy { why: Some(why), .. } => failed.hint(why),
+                _ => failed,
+            });
         }
         let up: Vec<_> = places.iter().filter(|place| place.instance().is_some() && place.is_up()).collect();
         let last_start = self.instances.last_start.borrow().clone();
@@ -133,17 +138,6 @@ impl Pool {
             (true, _) => Readiness::Ready,
             (false, Some(Ok(()))) if nothing => Readiness::Ready,
             (false, _) => Readiness::Starting,
-        }
-    }
-
-    /// No instance is healthy, in the words for it.
-    fn no_healthy(&self) -> StartError {
-        let why = self.instances.trouble();
-        let (pool, is_default) = (self.name.to_string(), self.instances.settings().is_default);
-        let error = StartError::new(FleetError::NoHealthy { pool, is_default, why: why.clone() }.to_string());
-        match why {
-            Some(why) => error.hint(why),
-            None => error,
         }
     }
 }

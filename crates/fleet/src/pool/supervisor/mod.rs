@@ -258,7 +258,7 @@ impl Supervisor {
             None => told(error),
         };
         let next = self.failed(Trouble::Start, &why, Some(error));
-        self.place.reconnect.report(Err(why));
+        self.place.reconnect.report(Some(why));
         next
     }
 

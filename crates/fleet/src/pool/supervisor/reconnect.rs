@@ -27,22 +27,17 @@ const REVIVE: Duration = Duration::from_secs(50);
 const WITHIN: Duration = Duration::from_secs(110);
 
 /// Orders to connect now, and what came of them. They are numbered.
+#[derive(Default)]
 pub(in crate::pool) struct Reconnect(watch::Sender<State>);
 
-#[derive(Clone)]
+#[derive(Default)]
 struct State {
     ordered: u64,
     /// Up to this one they are being carried out.
     taken: u64,
-    /// Up to this one they are carried out, the last of them with this outcome.
+    /// Up to this one they are carried out, the last of them with this error or without one.
     done: u64,
-    outcome: Result<(), String>,
-}
-
-impl Default for Reconnect {
-    fn default() -> Self {
-        Self(watch::Sender::new(State { ordered: 0, taken: 0, done: 0, outcome: Ok(()) }))
-    }
+    error: Option<String>,
 }
 
 impl Reconnect {
@@ -68,22 +63,20 @@ impl Reconnect {
     }
 
     /// What was being carried out has come to this. Without an order nobody hears it.
-    pub(super) fn report(&self, outcome: Result<(), String>) {
+    pub(super) fn report(&self, error: Option<String>) {
         self.0.send_if_modified(|state| {
             let is_news = state.taken > state.done;
             if is_news {
-                (state.done, state.outcome) = (state.taken, outcome);
+                (state.done, state.error) = (state.taken, error);
             }
             is_news
         });
     }
 
-    async fn outcome(&self, order: u64) -> Result<(), String> {
+    /// Returns the error that this order came to, if any.
+    async fn done(&self, order: u64) -> Option<String> {
         let mut states = self.0.subscribe();
-        match states.wait_for(|state| state.done >= order).await {
-            Ok(state) => state.outcome.clone(),
-            Err(_) => Ok(()),
-        }
+        states.wait_for(|state| state.done >= order).await.ok()?.error.clone()
     }
 }
 
@@ -99,13 +92,11 @@ impl Supervisors {
         let Some(place) = self.instances.any_place() else { return Err(why_closed()) };
         let order = place.reconnect.order();
         let outcome = tokio::select! {
-            outcome = timeout(WITHIN, place.reconnect.outcome(order)) => outcome,
+            outcome = timeout(WITHIN, place.reconnect.done(order)) => outcome,
             () = self.closing.cancelled() => return Err(why_closed()),
         };
-        match outcome {
-            Ok(outcome) => outcome.map_err(down),
-            Err(_) => Err(down(format!("not connected within {}", human(WITHIN)))),
-        }
+        let late = || Some(format!("not connected within {}", human(WITHIN)));
+        outcome.unwrap_or_else(|_| late()).map_or(Ok(()), |why| Err(down(why)))
     }
 }
 
@@ -126,7 +117,7 @@ impl Supervisor {
     pub(super) fn stays_connected(&mut self) {
         self.retry_policy.renew();
         self.place.reconnect.take();
-        self.place.reconnect.report(Ok(()));
+        self.place.reconnect.report(None);
     }
 
     /// Carries an order out for a browser that is not connected: brings it back, if there is a way, and then has it tried.

@@ -57,7 +57,7 @@ impl Supervisor {
             place.came_up(instance.clone());
             instances.kind.update_link(Link::is_made);
             instances.change(|ledger| ledger.started(place.id));
-            place.reconnect.report(Ok(()));
+            place.reconnect.report(None);
             self.not_revived = None;
             self.tell_those_who_wait();
             self.watch(&instance).await
