@@ -1,5 +1,5 @@
-//! Open seats in free slots: spares, which belong to nobody yet, and seats that the last call of an owner left behind,
-//! for its next one. They go with the slot when it is lent; a caller that they do not suit closes them.
+//! Open seats in free slots: spares, which have no owner yet, and seats that the last call of an owner left behind, for its
+//! next one. They go with the slot when it is lent; a caller that they do not suit closes them.
 //!
 //! The right to a slot is the right to the seat in it. So a seat is put in, and taken out, only by the holder of the
 //! lease; the table itself is plain state.
@@ -49,7 +49,7 @@ struct IdleSeat {
 }
 
 impl Seats {
-    /// The slot with the seat that has been kept longest for this owner, or for nobody.
+    /// The slot with the seat that has been kept longest for this owner; with `None`, the oldest spare.
     fn first_of(&self, owner: Option<&Owner>) -> Option<SlotId> {
         let seats =
             self.by_slot.iter().filter(|(_, idle)| idle.owner.as_ref() == owner && is_fine(&*idle.seat));
@@ -183,13 +183,11 @@ impl IdleSeats {
             None => spare_suits,
             Some(owner) => request.is_loose && *owner == request.owner,
         };
-        let is_fine = is_fine(&*seat);
-        match owner {
-            Some(owner) if !is_fine => self.lost_seats.lost(owner, &*seat, None),
-            Some(owner) if !suits => self.lost_seats.closed(owner, "a session took the browser"),
-            Some(_) | None => {}
+        if suits && is_fine(&*seat) {
+            return Found::Seat(seat);
         }
-        if suits && is_fine { Found::Seat(seat) } else { Found::Leftover(seat) }
+        self.lost_seats.closed(owner, &*seat, "a session took the browser");
+        Found::Leftover(seat)
     }
 
     /// The free slot that serves a caller best, where the pool may choose.
@@ -227,13 +225,7 @@ impl IdleSeats {
         let Some(lease) = guard.and_then(|guard| Lease::new(&self.instances, guard)) else { return };
         let idle = self.lock().remove_if(slot, number);
         if let Some(IdleSeat { seat, owner, .. }) = idle {
-            match owner {
-                Some(owner) if is_fine(&*seat) => {
-                    self.lost_seats.closed(owner, "it was not used for too long");
-                }
-                Some(owner) => self.lost_seats.lost(owner, &*seat, None),
-                None => {}
-            }
+            self.lost_seats.closed(owner, &*seat, "it was not used for too long");
             seat::close(seat).await;
         }
         drop(lease);

@@ -1,6 +1,6 @@
 //! What differs between pools. A fixed pool keeps a number of instances running. An elastic pool starts an instance when a
-//! caller needs it and stops an idle one. The pool of an attached browser has one instance, in a browser that somebody
-//! else runs.
+//! caller needs it and stops an idle one. The pool of an attached browser has one instance, in a browser that greenroom
+//! did not start.
 //!
 //! A pool's kind is chosen when the pool is made. The other files of the pool ask the kind, and do not tell kinds apart.
 
@@ -72,7 +72,7 @@ impl Kind {
     }
 
     /// How many spares are kept of those that the settings want. None in an attached browser: greenroom opens nothing
-    /// unasked in a browser that somebody uses.
+    /// unasked in a browser that its user works in.
     pub(super) fn spares(&self, wanted: usize) -> usize {
         if let Self::Attached(_) = self { 0 } else { wanted }
     }

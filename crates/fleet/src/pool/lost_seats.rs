@@ -37,9 +37,14 @@ impl LostSeats {
         }
     }
 
-    /// A seat that waited for this owner was closed, though nothing was wrong with it.
-    pub(super) fn closed(&self, owner: Owner, why: &str) {
-        self.note(owner, true, why.to_owned());
+    /// A seat is closed that waited for its owner: because it was lost, or else for this reason. A spare has no owner.
+    pub(super) fn closed(&self, owner: Option<Owner>, seat: &dyn Seat, why: &str) {
+        let Some(owner) = owner else { return };
+        let is_lost = seat.lost().borrow().is_some();
+        match is_lost {
+            true => self.lost(owner, seat, None),
+            false => self.note(owner, true, why.to_owned()),
+        }
     }
 
     /// A seat does not wait for this owner, because it was lost a moment ago; or for another reason, of which there is

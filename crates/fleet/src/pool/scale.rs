@@ -1,7 +1,5 @@
 //! Changes a pool while it runs: its size, its instances, its settings. No lease that is out is ever cut.
 
-use std::sync::Arc;
-
 use greenroom_core::{InstanceId, lease::INSTANCES_MAX};
 
 use super::{
@@ -13,7 +11,7 @@ use crate::{error::FleetError, target::Scaled};
 impl Pool {
     /// Makes a pool so many instances big. New ones start at once; those with the highest numbers leave, each when its
     /// leases are back.
-    pub(crate) fn scale(self: &Arc<Self>, count: usize) -> Result<Scaled, FleetError> {
+    pub(crate) fn scale(&self, count: usize) -> Result<Scaled, FleetError> {
         let settings = self.instances.settings();
         if !self.kind.is_scalable() {
             return Err(FleetError::NotFixed { pool: self.name.to_string() });
@@ -55,16 +53,16 @@ impl Pool {
 
     /// Has an instance, or all of them, started anew: one that has failed or was drained at once, one that runs when its
     /// leases are back.
-    pub(crate) fn restart(self: &Arc<Self>, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
+    pub(crate) fn restart(&self, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.order(instance, Goal::Run)
     }
 
     /// Has an instance, or all of them, lend nothing more and stop when its leases are back.
-    pub(crate) fn drain(self: &Arc<Self>, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
+    pub(crate) fn drain(&self, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.order(instance, Goal::Drain)
     }
 
-    fn order(self: &Arc<Self>, instance: Option<&str>, goal: Goal) -> Result<Vec<InstanceId>, FleetError> {
+    fn order(&self, instance: Option<&str>, goal: Goal) -> Result<Vec<InstanceId>, FleetError> {
         let key = instance.map(|name| self.instances.resolve(name)).transpose()?;
         self.supervisors.open();
         // Held throughout: one that is about to leave is told nothing, and none comes or goes meanwhile.
@@ -91,7 +89,7 @@ impl Pool {
 
     /// Takes on new settings, as far as they can change while the pool runs: what instances are made of holds for those
     /// that are started from now on.
-    pub(crate) fn apply(self: &Arc<Self>, settings: PoolSettings) -> Result<(), FleetError> {
+    pub(crate) fn apply(&self, settings: PoolSettings) -> Result<(), FleetError> {
         let (before, warm, instance) = (self.instances.settings(), settings.warm, settings.instance.clone());
         // What was scaled by hand stays so, until the configuration itself says another number.
         let size = match (before.size, settings.size) {
