@@ -16,10 +16,11 @@ use tokio_tungstenite::{
 };
 
 use crate::{
-    CALL_WITHIN, CONNECT_WITHIN, Closed, EVENTS_MAX, Error, Event, MESSAGE_BYTES_MAX, Unreachable,
+    CALL_WITHIN, CONNECT_WITHIN, Closed, Error, Event, MESSAGE_BYTES_MAX, Unreachable,
     address::Address,
     dial::{Dialled, dial},
     envelope::Outgoing,
+    queue::{self, queue},
     wire::{self, Pending, Socket},
 };
 
@@ -39,7 +40,7 @@ pub struct Client {
 /// What happens in the browser, in the order in which it said so. See the crate's text for what becomes of
 /// a consumer that is too slow.
 pub struct Events {
-    events: mpsc::Receiver<Event>,
+    events: queue::Receiver,
     closed: watch::Receiver<Option<Closed>>,
 }
 
@@ -57,7 +58,7 @@ impl Client {
             .map_err(|why| Error::Connect { url: shown(ws_url), why })?;
 
         let (outgoing, to_write) = mpsc::channel(OUTGOING_MAX);
-        let (to_consumer, events) = mpsc::channel(EVENTS_MAX);
+        let (to_consumer, events) = queue();
         let (reason, closed) = watch::channel(None);
         let pending = Arc::new(Pending::default());
         // The handles own this task: it ends when the last of them is dropped, and `closed` tells when it has.
@@ -84,6 +85,11 @@ impl Client {
     /// Resolves when the connection is over, with the reason. It does not keep the connection alive.
     pub fn closed(&self) -> impl Future<Output = Closed> + Send + use<> {
         ended(self.closed.clone())
+    }
+
+    /// Why the connection is over, if it is.
+    pub fn why_closed(&self) -> Option<Closed> {
+        self.closed.borrow().clone()
     }
 
     async fn send(&self, session: Option<&str>, method: &str, params: &impl Serialize) -> Result<Raw, Error> {
@@ -139,15 +145,21 @@ pub(crate) fn limits() -> WebSocketConfig {
 }
 
 impl Events {
-    /// An event that has already arrived, if there is one.
-    pub fn try_next(&mut self) -> Option<Event> {
-        self.events.try_recv().ok()
+    /// Names events of which only the latest matters: of those with one key only the last waits for the consumer, behind
+    /// all that came before it. Events that have arrived already stay.
+    pub fn keep_latest(&mut self, key: fn(&Event) -> Option<String>) {
+        self.events.keep_latest(key);
+    }
+
+    /// All events that have arrived.
+    pub fn take_arrived(&mut self) -> Vec<Event> {
+        self.events.take()
     }
 
     /// The next event; once the connection is over and its last event taken, why it is over. Nothing is lost
     /// when the future is dropped.
     pub async fn next(&mut self) -> Result<Event, Closed> {
-        match self.events.recv().await {
+        match self.events.next().await {
             Some(event) => Ok(event),
             None => Err(ended(self.closed.clone()).await),
         }

@@ -9,7 +9,9 @@
 //! Events come through a bounded queue. The socket must not stall behind a slow consumer, or replies would
 //! stall too; and no event may vanish, or an observer would believe in pages that are gone. So a consumer
 //! that falls [`EVENTS_MAX`] events behind loses the whole connection, with [`Closed::Overflow`] as the
-//! reason; a caller without interest in events drops [`Events`], and they are discarded on arrival.
+//! reason. It can say of which events only the latest matters, so that a page which changes its address without
+//! end does not count ([`Events::keep_latest`]). A caller without interest in events drops [`Events`], and they
+//! are discarded on arrival.
 
 mod address;
 mod client;
@@ -17,6 +19,7 @@ mod dial;
 mod discover;
 mod envelope;
 pub mod link;
+mod queue;
 mod unreachable;
 mod wire;
 
@@ -87,7 +90,7 @@ pub enum Closed {
     Broken(Arc<str>),
     #[error("the browser broke the DevTools protocol: {0}")]
     Protocol(Arc<str>),
-    #[error("the DevTools connection was given up: {EVENTS_MAX} events waited and nobody took them")]
+    #[error("it sends events faster than greenroom can follow: {EVENTS_MAX} of them waited")]
     Overflow,
     /// Nobody can be told but a lone `closed()` future.
     #[error("the DevTools connection is not in use any more")]

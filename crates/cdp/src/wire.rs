@@ -21,9 +21,10 @@ use tokio_tungstenite::{
 };
 
 use crate::{
-    Closed, Event,
+    Closed,
     dial::Io,
     envelope::{self, Fault, Incoming},
+    queue::{self, Pushed},
 };
 
 pub(crate) type Socket = WebSocketStream<Box<dyn Io>>;
@@ -93,7 +94,7 @@ impl Drop for Place {
 pub(crate) async fn run(
     socket: Socket,
     outgoing: mpsc::Receiver<String>,
-    events: mpsc::Sender<Event>,
+    events: queue::Sender,
     pending: Arc<Pending>,
     closed: watch::Sender<Option<Closed>>,
 ) {
@@ -110,7 +111,7 @@ pub(crate) async fn run(
     drop(events);
 }
 
-async fn read(mut stream: SplitStream<Socket>, events: &mpsc::Sender<Event>, pending: &Pending) -> Closed {
+async fn read(mut stream: SplitStream<Socket>, events: &queue::Sender, pending: &Pending) -> Closed {
     loop {
         let text = match stream.next().await {
             Some(Ok(Message::Text(text))) => text,
@@ -121,10 +122,9 @@ async fn read(mut stream: SplitStream<Socket>, events: &mpsc::Sender<Event>, pen
         };
         match envelope::open(&text) {
             Ok(Incoming::Reply { id, body }) => pending.answer(id, body),
-            Ok(Incoming::Event(event)) => match events.try_send(event) {
-                // Nobody wants events when their consumer was dropped.
-                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
-                Err(mpsc::error::TrySendError::Full(_)) => return Closed::Overflow,
+            Ok(Incoming::Event(event)) => match events.push(event) {
+                Pushed::Done => {}
+                Pushed::Full => return Closed::Overflow,
             },
             Ok(Incoming::Stray(fault)) => return Closed::Protocol(fault.text().into()),
             Err(reason) => return Closed::Protocol(reason.into()),
@@ -135,7 +135,7 @@ async fn read(mut stream: SplitStream<Socket>, events: &mpsc::Sender<Event>, pen
 async fn write(
     mut sink: SplitSink<Socket, Message>,
     mut outgoing: mpsc::Receiver<String>,
-    events: &mpsc::Sender<Event>,
+    events: &queue::Sender,
 ) -> Closed {
     while let Some(text) = outgoing.recv().await {
         if let Err(error) = sink.send(Message::text(text)).await {

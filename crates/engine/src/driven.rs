@@ -5,6 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use greenroom_cdp::Closed;
 use greenroom_core::{Lost, StartError};
 use tokio::time::timeout;
 
@@ -120,23 +121,24 @@ impl Driven {
         match &self.browser {
             Browser::Ours(chromium) => {
                 let browser = chromium.process();
-                let exit = async {
-                    let exit = browser.wait();
-                    tokio::pin!(exit);
-                    tokio::select! {
-                        status = &mut exit => Some(status),
-                        () = observer.ended() => timeout(EXIT, exit).await.ok(),
-                    }
+                let exit = browser.wait();
+                tokio::pin!(exit);
+                let status = tokio::select! {
+                    status = &mut exit => Ok(status),
+                    why = observer.ended() => timeout(EXIT, exit).await.map_err(|_| why),
                 };
-                match exit.await {
-                    Some(status) => Lost::Browser { status, stderr_tail: Arc::default() },
-                    None => Lost::Protocol("the browser's debugger is gone".into()),
+                match status {
+                    Ok(status) => Lost::Browser { status, stderr_tail: Arc::default() },
+                    Err(why) => given_up(why)
+                        .unwrap_or_else(|| Lost::Protocol("the browser's debugger is gone".into())),
                 }
             }
             Browser::Attached { endpoint, .. } => {
-                observer.ended().await;
-                let status = format!("its debugger at {} is gone", endpoint.shown());
-                Lost::Browser { status: status.into(), stderr_tail: Arc::default() }
+                let why = observer.ended().await;
+                given_up(why).unwrap_or_else(|| {
+                    let status = format!("its debugger at {} is gone", endpoint.shown());
+                    Lost::Browser { status: status.into(), stderr_tail: Arc::default() }
+                })
             }
         }
     }
@@ -175,6 +177,14 @@ impl Driven {
     }
 }
 
+/// The loss of a browser that runs on, and that greenroom gives up for what it sends.
+fn given_up(why: Option<Closed>) -> Option<Lost> {
+    match why? {
+        why @ (Closed::Overflow | Closed::Protocol(_)) => Some(Lost::Unwell(why.to_string().into())),
+        Closed::ByBrowser | Closed::Broken(_) | Closed::Unused => None,
+    }
+}
+
 fn not_ours(endpoint: &Endpoint, port: Option<u16>, ports: &Ports) -> Result<(), StartError> {
     match port.filter(|port| ports.is_ours(*port)) {
         None => Ok(()),
@@ -183,5 +193,24 @@ fn not_ours(endpoint: &Endpoint, port: Option<u16>, ports: &Ports) -> Result<(),
             Err(StartError::new(format!("port {port} of this machine is greenroom's own now: `{shown}`"))
                 .hint("start the browser with another --remote-debugging-port, and correct this browser's address"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A browser that is given up for what it sends is not called one whose debugger is gone.
+    #[test]
+    fn reasons() {
+        let told = |why| given_up(Some(why)).map(|lost| lost.to_string());
+        assert_eq!(
+            told(Closed::Overflow).as_deref(),
+            Some(
+                "the browser was given up: it sends events faster than greenroom can follow: 4096 of them waited"
+            )
+        );
+        assert!(told(Closed::Protocol("no JSON".into())).unwrap().ends_with("protocol: no JSON"));
+        assert_eq!((told(Closed::ByBrowser), given_up(None)), (None, None));
     }
 }

@@ -188,6 +188,36 @@ async fn an_overflow_ends_the_connection() {
     .await;
 }
 
+/// Changes of one thing without end, while the consumer is busy, cost nobody the connection: the consumer finds the last of
+/// them, and all other events.
+#[tokio::test]
+async fn a_flood_of_changes_leaves_the_latest() {
+    within(async {
+        let (client, mut events, mut browser) = connected().await;
+        events.keep_latest(|event| (event.method == "A.changed").then(|| event.method.clone()));
+        let play = async {
+            let id = browser.hear().await["id"].clone();
+            for n in 0..=2 * EVENTS_MAX {
+                browser.say(json!({"method": "A.changed", "params": n})).await;
+                if n % EVENTS_MAX == 0 {
+                    browser.say(json!({"method": "A.other", "params": n})).await;
+                }
+            }
+            browser.say(json!({"id": id, "result": {}})).await;
+        };
+        // Takes no event before it is answered.
+        let (result, ()) = tokio::join!(client.call("A.b", &()), play);
+        result.unwrap();
+        let seen = events.take_arrived();
+        let seen: Vec<_> = seen.iter().map(|event| (event.method.as_str(), event.params.get())).collect();
+        let last = (2 * EVENTS_MAX).to_string();
+        let middle = EVENTS_MAX.to_string();
+        let expected = [("A.other", "0"), ("A.other", &*middle), ("A.changed", &*last), ("A.other", &*last)];
+        assert_eq!(seen, expected);
+    })
+    .await;
+}
+
 /// Without a consumer, events are discarded, however many, and calls go on.
 #[tokio::test]
 async fn nobody_need_listen() {

@@ -10,6 +10,8 @@
 
 mod crashes;
 mod task;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_cdp::{Client, Events};
+use greenroom_cdp::{Client, Closed, Events};
 use greenroom_core::{StartError, View};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -173,9 +175,10 @@ impl Observer {
         *self.why_killed.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    /// Resolves when nothing is observed any more: the browser is gone, or does not answer.
-    pub(crate) async fn ended(&self) {
+    /// Resolves when nothing is observed any more, with why the connection to the browser is over, if it is.
+    pub(crate) async fn ended(&self) -> Option<Closed> {
         self.commands.closed().await;
+        self.client.why_closed()
     }
 
     /// Looks at all pages anew: the browser announces new URLs, but not titles that change later.
@@ -215,7 +218,7 @@ impl Observer {
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, greenroom_cdp::Error> {
         let (reply, answer) = oneshot::channel();
-        let gone = || greenroom_cdp::Error::from(greenroom_cdp::Closed::ByBrowser);
+        let gone = || greenroom_cdp::Error::from(Closed::ByBrowser);
         self.commands.send(command(reply)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())
     }
@@ -228,7 +231,7 @@ impl Observer {
         let made = self.client.call("Target.createTarget", &params).await?;
         serde_json::from_str(made.get()).map(|Made { target_id }| target_id).map_err(|error| {
             let why = format!("a new tab has no name: {error}");
-            greenroom_cdp::Closed::Protocol(why.into()).into()
+            Closed::Protocol(why.into()).into()
         })
     }
 
@@ -259,9 +262,8 @@ impl Observer {
         }
         let attach = json!({ "targetId": tab, "flatten": true });
         let attached = self.client.call("Target.attachToTarget", &attach).await?;
-        let Attached { session_id } = serde_json::from_str(attached.get()).map_err(|error| {
-            greenroom_cdp::Closed::Protocol(format!("a tab has no session: {error}").into())
-        })?;
+        let Attached { session_id } = serde_json::from_str(attached.get())
+            .map_err(|error| Closed::Protocol(format!("a tab has no session: {error}").into()))?;
         let shown = self.client.call_in(&session_id, "Page.navigate", &json!({ "url": "about:blank" })).await;
         // Answered by the new renderer, once the empty page is there: what is opened after this is not replaced by it.
         let nothing = json!({ "expression": "0" });
@@ -334,7 +336,7 @@ impl Observer {
             return Ok(0);
         }
         let disposed = async {
-            let gone = || greenroom_cdp::Error::from(greenroom_cdp::Closed::ByBrowser);
+            let gone = || greenroom_cdp::Error::from(Closed::ByBrowser);
             let Contexts { made, .. } = self.sync().await.ok_or_else(gone)?;
             let there: Vec<_> = contexts.iter().filter(|context| made.contains(*context)).collect();
             for context in &there {
@@ -353,7 +355,7 @@ impl Observer {
 
     /// Closes tabs of a context that stays. Returns when they are gone, for which a page that hangs needs half a second.
     pub(crate) async fn close_tabs(&self, scope: &Scope, leave: Leave) -> Result<(), greenroom_cdp::Error> {
-        let gone = || greenroom_cdp::Error::from(greenroom_cdp::Closed::ByBrowser);
+        let gone = || greenroom_cdp::Error::from(Closed::ByBrowser);
         let tabs = || self.ask(|reply| Command::Tabs(scope.clone(), reply));
         let mut watched = self.watch(scope).await.ok_or_else(gone)?;
         let Tabs { within: mut old, others } = tabs().await?;

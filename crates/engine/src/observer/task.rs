@@ -7,7 +7,7 @@ use std::{
 };
 
 use greenroom_cdp::{Client, Event, Events};
-use greenroom_core::View;
+use greenroom_core::{Raw, View};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
@@ -99,8 +99,31 @@ struct AllTargets {
     target_infos: Vec<TargetInfo>,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Which {
+    target_id: String,
+    #[serde(default)]
+    status: String,
+}
+
+/// The page that an event says the new address or title of. A page can change both without end, and only how it is now
+/// matters.
+pub(super) fn changed_page(event: &Event) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Changed {
+        target_info: Which,
+    }
+    if event.method != "Target.targetInfoChanged" {
+        return None;
+    }
+    serde_json::from_str(event.params.get()).ok().map(|Changed { target_info }| target_info.target_id)
+}
+
 impl Task {
-    pub(super) fn new(client: Client, events: Events, why_killed: WhyKilled) -> Self {
+    pub(super) fn new(client: Client, mut events: Events, why_killed: WhyKilled) -> Self {
+        events.keep_latest(changed_page);
         Self {
             client,
             events,
@@ -157,16 +180,35 @@ impl Task {
         }
     }
 
+    /// Asks the browser, and answers when all that happened before its reply has been looked at. Events are looked at while
+    /// it waits: a page can make thousands of them in the time that a busy browser takes for its reply.
+    async fn call(&mut self, method: &str) -> Result<Raw, greenroom_cdp::Error> {
+        let client = self.client.clone();
+        let params = json!({});
+        let call = client.call(method, &params);
+        tokio::pin!(call);
+        let answer = loop {
+            tokio::select! {
+                answer = &mut call => break answer,
+                event = self.events.next() => match event {
+                    Ok(event) => self.event(&event),
+                    Err(closed) => break Err(closed.into()),
+                },
+            }
+        };
+        for event in self.events.take_arrived() {
+            self.event(&event);
+        }
+        answer
+    }
+
     async fn sync(&mut self) -> Synced {
-        let answer = match self.client.call("Target.getBrowserContexts", &json!({})).await {
+        let answer = match self.call("Target.getBrowserContexts").await {
             Ok(answer) => answer,
             // A browser that is only slow is not gone. Whether it is too slow is for its health checks to say.
             Err(greenroom_cdp::Error::NoAnswer { .. }) => return Synced::Silent,
             Err(_) => return Synced::Gone,
         };
-        while let Some(event) = self.events.try_next() {
-            self.event(&event);
-        }
         serde_json::from_str(answer.get()).map_or(Synced::Gone, Synced::Contexts)
     }
 
@@ -176,11 +218,8 @@ impl Task {
     }
 
     async fn refresh(&mut self) {
-        let Ok(answer) = self.client.call("Target.getTargets", &json!({})).await else { return };
         // What happened before the answer is older than it, and would overwrite it later.
-        while let Some(event) = self.events.try_next() {
-            self.event(&event);
-        }
+        let Ok(answer) = self.call("Target.getTargets").await else { return };
         let Ok(AllTargets { target_infos }) = serde_json::from_str(answer.get()) else { return };
         for info in target_infos {
             let news = |page: &Page| page.url != info.url || page.title != info.title;
@@ -239,13 +278,6 @@ impl Task {
         #[serde(rename_all = "camelCase")]
         struct Info {
             target_info: TargetInfo,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Which {
-            target_id: String,
-            #[serde(default)]
-            status: String,
         }
         match event.method.as_str() {
             "Target.targetCreated" | "Target.targetInfoChanged" => {

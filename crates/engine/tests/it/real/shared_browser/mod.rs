@@ -3,6 +3,7 @@
 mod addresses;
 mod clipboard;
 mod disk;
+mod history;
 mod network;
 mod overload;
 mod regexps;

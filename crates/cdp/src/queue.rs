@@ -1,0 +1,192 @@
+//! The events that wait for their consumer: at most [`EVENTS_MAX`], in the order in which they came.
+//!
+//! A consumer may name events of which only the latest matters ([`Key`]). Such an event takes the place of an earlier one
+//! with the same key that still waits, at the end of the queue: the consumer sees a part of what happened, in order, and
+//! with it how things stand now. A page that changes its address without end then fills no queue.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::watch;
+
+use crate::{EVENTS_MAX, Event};
+
+/// Says what an event is about, if a later event about the same makes it worthless.
+pub(crate) type Key = fn(&Event) -> Option<String>;
+
+/// What became of an event.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// It waits, or nobody wants events.
+    Done,
+    Full,
+}
+
+/// The connection's end. Dropping it tells the consumer that no more events come.
+pub(crate) struct Sender {
+    waiting: Arc<Mutex<Waiting>>,
+    /// Counts what was put in.
+    arrived: watch::Sender<u64>,
+}
+
+/// The consumer's end. Dropping it discards what waits and all that comes.
+pub(crate) struct Receiver {
+    waiting: Arc<Mutex<Waiting>>,
+    arrived: watch::Receiver<u64>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    key: Option<Key>,
+    /// The events with their keys, by the number of each.
+    events: BTreeMap<u64, (Event, Option<String>)>,
+    /// The number of the event that waits with a key.
+    latest: HashMap<String, u64>,
+    last_number: u64,
+}
+
+pub(crate) fn queue() -> (Sender, Receiver) {
+    let waiting = Arc::<Mutex<Waiting>>::default();
+    let (sender, receiver) = watch::channel(0);
+    (Sender { waiting: waiting.clone(), arrived: sender }, Receiver { waiting, arrived: receiver })
+}
+
+impl Sender {
+    pub(crate) fn push(&self, event: Event) -> Pushed {
+        // Nobody wants events when their consumer was dropped.
+        if self.arrived.is_closed() {
+            return Pushed::Done;
+        }
+        let mut waiting = lock(&self.waiting);
+        let pushed = waiting.push(event);
+        drop(waiting);
+        self.arrived.send_modify(|count| *count += 1);
+        pushed
+    }
+
+    /// Resolves when the consumer was dropped.
+    pub(crate) async fn closed(&self) {
+        self.arrived.closed().await;
+    }
+}
+
+impl Receiver {
+    pub(crate) fn keep_latest(&mut self, key: Key) {
+        lock(&self.waiting).key = Some(key);
+    }
+
+    /// The next event; `None` once the connection is over and its last event taken. Nothing is lost when the future is
+    /// dropped.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        // Events that never end must not keep others from this thread.
+        tokio::task::consume_budget().await;
+        loop {
+            // Events that come after this are seen as a change.
+            self.arrived.mark_unchanged();
+            if let Some(event) = lock(&self.waiting).pop() {
+                return Some(event);
+            }
+            if self.arrived.changed().await.is_err() {
+                return lock(&self.waiting).pop();
+            }
+        }
+    }
+
+    /// All that wait.
+    pub(crate) fn take(&mut self) -> Vec<Event> {
+        let mut waiting = lock(&self.waiting);
+        waiting.latest.clear();
+        std::mem::take(&mut waiting.events).into_values().map(|(event, _)| event).collect()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.take();
+    }
+}
+
+impl Waiting {
+    fn push(&mut self, event: Event) -> Pushed {
+        let key = self.key.and_then(|key| key(&event));
+        if let Some(superseded) = key.as_ref().and_then(|key| self.latest.remove(key)) {
+            self.events.remove(&superseded);
+        }
+        if self.events.len() == EVENTS_MAX {
+            return Pushed::Full;
+        }
+        self.last_number += 1;
+        if let Some(key) = key.clone() {
+            self.latest.insert(key, self.last_number);
+        }
+        self.events.insert(self.last_number, (event, key));
+        Pushed::Done
+    }
+
+    fn pop(&mut self) -> Option<Event> {
+        let (_, (event, key)) = self.events.pop_first()?;
+        if let Some(key) = key {
+            self.latest.remove(&key);
+        }
+        Some(event)
+    }
+}
+
+/// Held for a map access and never across an await; a panic cannot leave it half changed.
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `A.b` is about nothing, `A.=x` is about `x`.
+    fn event(method: &str, params: usize) -> Event {
+        Event { method: method.to_owned(), session: None, params: greenroom_core::raw::encode(&params) }
+    }
+
+    fn key(event: &Event) -> Option<String> {
+        event.method.split_once('=').map(|(_, key)| key.to_owned())
+    }
+
+    fn seen(events: &[Event]) -> Vec<String> {
+        events.iter().map(|event| format!("{} {}", event.method, event.params.get())).collect()
+    }
+
+    /// Of events about the same only the latest waits, behind what came before it. What was taken is not taken back.
+    #[test]
+    fn the_latest_waits() {
+        let (sender, mut receiver) = queue();
+        receiver.keep_latest(key);
+        for (number, method) in ["A.=x", "A.b", "A.=y", "A.=x", "A.b"].into_iter().enumerate() {
+            assert_eq!(sender.push(event(method, number)), Pushed::Done);
+        }
+        assert_eq!(seen(&receiver.take()), ["A.b 1", "A.=y 2", "A.=x 3", "A.b 4"]);
+        sender.push(event("A.=x", 5));
+        assert_eq!(seen(&receiver.take()), ["A.=x 5"]);
+    }
+
+    /// Any number of events about the same fills no queue, and a queue that is full takes what replaces another.
+    #[tokio::test]
+    async fn a_flood_about_one_thing() {
+        let (sender, mut receiver) = queue();
+        receiver.keep_latest(key);
+        for number in 0..3 * EVENTS_MAX {
+            assert_eq!(sender.push(event("A.=x", number)), Pushed::Done);
+        }
+        for number in 1..EVENTS_MAX {
+            assert_eq!(sender.push(event("A.b", number)), Pushed::Done);
+        }
+        assert_eq!(sender.push(event("A.=x", 7)), Pushed::Done);
+        assert_eq!(sender.push(event("A.=y", 8)), Pushed::Full);
+        drop(sender);
+        let mut last = None;
+        while let Some(event) = receiver.next().await {
+            last = Some(event);
+        }
+        assert_eq!(seen(last.as_slice()), ["A.=x 7"]);
+    }
+}

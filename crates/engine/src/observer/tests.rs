@@ -1,0 +1,117 @@
+//! The observer against a browser that the test plays.
+
+use greenroom_cdp::{
+    EVENTS_MAX,
+    link::{self, Reader, Writer},
+};
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use super::{task::changed_page, *};
+
+/// The longest a test may take.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The browser's end of a connection.
+struct Browser(Writer, Reader);
+
+impl Browser {
+    async fn say(&mut self, message: &Value) {
+        assert!(self.0.send(message.to_string().into()).await, "the observer has hung up");
+    }
+
+    /// Says that a page is there, or has another address.
+    async fn page(&mut self, event: &str, id: &str, url: &str) {
+        let info =
+            json!({ "targetId": id, "type": "page", "title": "", "url": url, "browserContextId": "C" });
+        let method = format!("Target.{event}");
+        self.say(&json!({ "method": method, "params": { "targetInfo": info } })).await;
+    }
+
+    /// Waits for a call of this method, and returns its number.
+    async fn hear(&mut self, method: &str) -> u64 {
+        let text = self.1.next().await.expect("the observer has hung up");
+        let call: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(call["method"], method);
+        call["id"].as_u64().unwrap()
+    }
+
+    async fn answer(&mut self, id: u64, result: &Value) {
+        self.say(&json!({ "id": id, "result": result })).await;
+    }
+}
+
+/// An observer, and the browser that it observes.
+async fn observed() -> (Observer, Browser) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("ws://{}/browser", listener.local_addr().unwrap());
+    let play = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        let (writer, reader) = link::accept(stream, "/browser").await.unwrap();
+        let mut browser = Browser(writer, reader);
+        for method in ["Fetch.enable", "Target.setDiscoverTargets"] {
+            let id = browser.hear(method).await;
+            browser.answer(id, &json!({})).await;
+        }
+        browser
+    };
+    let (observer, browser) = tokio::join!(Observer::connect(&address), play);
+    (observer.unwrap(), browser)
+}
+
+/// A page changes its address without end, and tabs come and go, while the browser is too busy to answer: the observer
+/// follows, and knows how things are when it is answered.
+#[tokio::test]
+async fn a_flood_while_the_browser_is_busy() {
+    let test = async {
+        let (observer, mut browser) = observed().await;
+        browser.page("targetCreated", "A", "http://a/").await;
+        let watched = observer.watch(&Scope::Context("C".to_owned())).await.unwrap();
+        let play = async {
+            let id = browser.hear("Target.getBrowserContexts").await;
+            for number in 0..2 * EVENTS_MAX {
+                browser.page("targetInfoChanged", "A", &format!("http://a/#{number}")).await;
+                let tab = number.to_string();
+                browser.page("targetCreated", &tab, "http://a/").await;
+                browser
+                    .say(&json!({ "method": "Target.targetDestroyed", "params": { "targetId": tab } }))
+                    .await;
+            }
+            browser.page("targetInfoChanged", "A", "http://a/#last").await;
+            browser.answer(id, &json!({ "browserContextIds": ["C"] })).await;
+        };
+        let (contexts, ()) = tokio::join!(observer.sync(), play);
+        assert!(contexts.unwrap().made.contains("C"));
+        let view = watched.view.borrow().clone();
+        assert_eq!((view.url.as_str(), view.tabs), ("http://a/#last", 1));
+    };
+    timeout(DEADLINE, test).await.unwrap();
+}
+
+/// Whoever asks why nothing is observed any more is told why the connection is over.
+#[tokio::test]
+async fn the_reason_is_told() {
+    let test = async {
+        let (observer, mut browser) = observed().await;
+        assert!(browser.0.send("no JSON".into()).await);
+        assert!(matches!(observer.ended().await, Some(Closed::Protocol(_))));
+        let (observer, browser) = observed().await;
+        drop(browser);
+        assert_eq!(observer.ended().await, Some(Closed::ByBrowser));
+    };
+    timeout(DEADLINE, test).await.unwrap();
+}
+
+/// Of the addresses of one page the observer waits for the last one; whether pages come, go or crash it hears each time.
+#[test]
+fn what_the_latest_is_enough_of() {
+    let key = |method: &str, params: Value| {
+        let params = greenroom_core::raw::encode(&params);
+        changed_page(&greenroom_cdp::Event { method: format!("Target.{method}"), session: None, params })
+    };
+    let info = || json!({ "targetInfo": { "type": "page", "url": "http://a/", "targetId": "A" } });
+    assert_eq!(key("targetInfoChanged", info()).as_deref(), Some("A"));
+    assert_eq!(key("targetCreated", info()), None);
+    assert_eq!(key("targetDestroyed", json!({ "targetId": "A" })), None);
+    assert_eq!(key("targetCrashed", json!({ "targetId": "A" })), None);
+}

@@ -1,0 +1,45 @@
+//! What a page can do to the browser by changing its own address.
+
+use serde_json::json;
+
+use super::{Kind, SharedBrowser};
+
+/// Changes the page's address 20,000 times, 20 times in each task, and tells the site that it has.
+const FLOOD: &str = "() => {
+    let count = 0;
+    const timer = setInterval(() => {
+        for (let i = 0; i < 20; i++) history.replaceState(null, '', `#${count++}`);
+        if (count < 20_000) return;
+        clearInterval(timer);
+        fetch('/flooded');
+    }, 1);
+}";
+
+/// A page changes its address thousands of times, each of which the browser tells greenroom before it answers: no session
+/// loses its browser by that. Chromium has a limit of its own for this, which is switched off here.
+#[tokio::test]
+async fn addresses_without_end() {
+    let unlimited = |options: &mut greenroom_engine::PlaywrightOptions| {
+        options.browser_args = vec!["--disable-ipc-flooding-protection".to_owned()];
+    };
+    let browser = SharedBrowser::start_with(Kind::HeadlessShell, unlimited).await;
+    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+    for (seat, title) in [(&mut hostile, "hostile"), (&mut neighbour, "neighbour")] {
+        let url = browser.site.url(&format!("/title?t={title}"));
+        seat.call("browser_navigate", json!({ "url": url })).await;
+    }
+    hostile.evaluate(FLOOD).await;
+    while browser.site.hits("/flooded") == 0 {
+        // The engine refuses this by itself, and greenroom then asks the browser whether it is there.
+        assert!(neighbour.reply("browser_evaluate", json!({})).await.is_failure());
+    }
+    assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
+    assert_eq!(*browser.instance.lost().borrow(), None);
+    let last = |view: &greenroom_core::View| view.url.ends_with("#19999");
+    greenroom_testkit::eventually("the last address", || last(&hostile.seat.view().borrow()).then_some(()))
+        .await;
+    for seat in [hostile, neighbour] {
+        seat.seat.close().await;
+    }
+    browser.end().await;
+}
