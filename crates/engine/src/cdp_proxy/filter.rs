@@ -4,7 +4,7 @@
 //! Calls of the engine are judged by [`rules`], and keys that copy or paste go through the [`Clipboard`]. What the browser
 //! says passes, but for what concerns targets that are not the engine's ([`OwnContexts`]) or that do not answer
 //! ([`SilentTabs`]), for console messages and requests without end ([`ConsoleLimit`], [`NetworkLimit`]), and for long texts
-//! ([`long_events`]). Downloads are counted, and stopped when they are too much ([`DownloadLimit`]). Stacks are told without
+//! ([`long_events`]). Pages with too many long addresses are ended ([`AddressLimit`]). Downloads are counted, and stopped when they are too much ([`DownloadLimit`]). Stacks are told without
 //! greenroom's own functions ([`own_frames`]). Answers to navigations that failed pass behind their error pages
 //! ([`FailedNavigations`]). Answers are known by their numbers and most events by their names; only events of `Network`,
 //! `Fetch`, `Target` and of downloads are read.
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::{
     Out, Targets,
+    address_limit::AddressLimit,
     clipboard::Clipboard,
     console_limit::ConsoleLimit,
     download_limit::DownloadLimit,
@@ -61,6 +62,7 @@ pub(super) struct Filter {
     ids: OwnIds,
     /// Whether others have pages in the same browser: other sessions, or its user.
     shares_browser: bool,
+    addresses: AddressLimit,
     console: ConsoleLimit,
     network: NetworkLimit,
     downloads: Option<DownloadLimit>,
@@ -76,6 +78,7 @@ impl Filter {
         Self {
             ids: OwnIds::default(),
             shares_browser: !matches!(targets, Targets::All),
+            addresses: AddressLimit::default(),
             console: ConsoleLimit::default(),
             network: NetworkLimit::default(),
             downloads: downloads.map(|downloads| DownloadLimit::new(downloads, is_isolated)),
@@ -105,6 +108,7 @@ impl Filter {
             && let Some(gone) = contexts.engine_says(&call)
         {
             clipboard.forget(&gone);
+            self.addresses.forget(&gone);
             if let Some(downloads) = &self.downloads {
                 downloads.forget(&gone);
             }
@@ -117,6 +121,7 @@ impl Filter {
         }
         if let ("Page.navigate", Some(session)) = (method, call.session.as_deref()) {
             self.network.navigates(session);
+            self.addresses.navigates(session);
             self.console.navigates(session);
         }
         let judged = match verdict {
@@ -149,24 +154,26 @@ impl Filter {
 
     /// An event within the limits of what an engine hears of a page, or what happens instead of it.
     fn limit(&mut self, name: &str, text: Text, now: Instant) -> Result<Text, Vec<Out>> {
-        if self.own_contexts.is_some()
-            && long_events::names_long_address(name, &text)
-            && let Some(end) =
-                self.network.named_long_address(session_of(&text).unwrap_or_default(), &mut self.ids)
-        {
-            return Err(vec![end]);
+        if self.own_contexts.is_some() && long_events::names_long_address(name, &text) {
+            let page = self.network.page(session_of(&text).unwrap_or_default());
+            let ends = self.addresses.named(page, text.len(), now, &mut self.ids);
+            if !ends.is_empty() {
+                return Err(ends);
+            }
         }
         let text = long_events::shortened(name, text).ok_or_else(Vec::new)?;
         match name {
             "Target.attachedToTarget" => {
                 if let Some((parent, attached)) = params::<Attached>(&text) {
                     self.network.attached(parent.as_deref(), &attached, now);
+                    self.addresses.attached(parent.as_deref(), &attached);
                 }
             }
             "Target.detachedFromTarget" => {
                 if let Some((_, Detached { session_id })) = params(&text) {
                     self.console.detached(&session_id);
                     self.network.detached(&session_id);
+                    self.addresses.detached(&session_id);
                     if let Some(downloads) = &mut self.downloads {
                         downloads.detached(&session_id);
                     }

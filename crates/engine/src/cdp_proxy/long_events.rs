@@ -45,8 +45,9 @@ const ADDRESSED: [&str; 8] = [
     "Target.targetInfoChanged",
 ];
 
-/// From this length on such an address is long. Documents and workers have addresses of some hundred letters.
-const LONG_ADDRESS_BYTES: usize = 256 << 10;
+/// From this length on such an address is long. Documents and workers have addresses of some hundred letters, and pages that
+/// keep their state in their addresses some thousand.
+const LONG_ADDRESS_BYTES: usize = 64 << 10;
 
 /// Whether an event names a long address of a frame or worker.
 pub(super) fn names_long_address(name: &str, text: &str) -> bool {

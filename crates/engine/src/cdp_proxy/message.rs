@@ -93,6 +93,14 @@ pub(super) struct Attached {
     pub(super) waiting_for_debugger: bool,
 }
 
+impl Attached {
+    /// Whether it is a page, or a worker that is no page's, and not a part of the page that `parent` is the session of.
+    /// Puppeteer attaches to a tab, and in the tab's session to its page. The page is what it navigates.
+    pub(super) fn is_page(&self, parent: Option<&str>) -> bool {
+        parent.is_none() || self.target_info.r#type == "page"
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TargetInfo {

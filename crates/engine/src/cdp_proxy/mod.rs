@@ -8,6 +8,7 @@
 //! The proxy listens on a port of loopback with a secret path, closed to all browsers of greenroom's. Each connection of an
 //! engine has a connection of its own to the browser; when one end goes, so does the other.
 
+mod address_limit;
 mod clipboard;
 mod console_limit;
 mod download_limit;

@@ -48,11 +48,6 @@ const PROGRESS_EVENTS_MAX: u32 = 1_000;
 const PROGRESS_BYTES_MAX: usize = 4 << 20;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How many frames and workers with long addresses a page may have between two navigations by its agent. The browser takes
-/// tens of megabytes and a part of a second for each of them, in which it answers no session; a page that goes on with it
-/// loses its process.
-const LONG_ADDRESSES_MAX: u32 = 32;
-
 /// What the engine has heard of requests.
 #[derive(Default, Clone, Copy)]
 struct Heard {
@@ -73,8 +68,6 @@ struct Page {
     open: HashSet<String>,
     /// Whether an agent can see that requests are left out.
     is_noticed: bool,
-    /// How many events have named a long address of one of its frames and workers.
-    long_addresses: u32,
     /// Since when `progress` counts.
     since: Instant,
     progress: Heard,
@@ -125,8 +118,7 @@ impl NetworkLimit {
     pub(super) fn attached(&mut self, parent: Option<&str>, attached: &Attached, now: Instant) {
         let session = attached.session_id.clone();
         match parent {
-            // Puppeteer attaches to a tab, and in the tab's session to its page. The page is what it navigates.
-            Some(parent) if attached.target_info.r#type != "page" => {
+            Some(parent) if !attached.is_page(Some(parent)) => {
                 let page = self.page(parent).to_owned();
                 self.parts.insert(session, page);
             }
@@ -148,21 +140,7 @@ impl NetworkLimit {
     pub(super) fn navigates(&mut self, session: &str) {
         if let Some(page) = self.pages.get_mut(session) {
             (page.heard, page.is_noticed, page.forgiven) = (Heard::default(), false, 0);
-            page.long_addresses = 0;
         }
-    }
-
-    /// An event in this session names a long address of a frame or worker. One too many ends the process of the page: no
-    /// message to the page would be heard while the browser is kept busy.
-    pub(super) fn named_long_address(&mut self, session: &str, ids: &mut OwnIds) -> Option<Out> {
-        let session = self.page(session).to_owned();
-        let page = self.pages.get_mut(&session)?;
-        page.long_addresses = page.long_addresses.saturating_add(1);
-        if page.long_addresses != LONG_ADDRESSES_MAX + 1 {
-            return None;
-        }
-        tracing::warn!("a page has had more than {LONG_ADDRESSES_MAX} long addresses; its process is ended");
-        Some(Out::ToBrowser(call(ids.next(), Some(&session), "Page.crash", &json!({}))))
     }
 
     /// What becomes of an event of the browser's.
@@ -280,8 +258,8 @@ impl Page {
     fn new(context: String, now: Instant) -> Self {
         let (heard, progress) = (Heard::default(), Heard::default());
         let (forgiven_until, since) = (now, now);
-        let (open, is_noticed, forgiven, long_addresses) = (HashSet::new(), false, 0, 0);
-        Self { context, heard, forgiven_until, forgiven, open, is_noticed, long_addresses, since, progress }
+        let (open, is_noticed, forgiven) = (HashSet::new(), false, 0);
+        Self { context, heard, forgiven_until, forgiven, open, is_noticed, since, progress }
     }
 
     /// Forgets of what the engine has heard as much as the time since then allows one of so many tabs.

@@ -141,20 +141,6 @@ fn pages_in_tabs() {
     assert_eq!(stage.fill("P"), REQUESTS_MAX);
 }
 
-/// A page with frames or workers of long addresses loses its process, once, and only after many of them; others keep theirs.
-#[test]
-fn long_addresses() {
-    let mut stage = Stage::new();
-    let mut named = |session: &str| stage.limit.named_long_address(session, &mut stage.ids);
-    for _ in 0..LONG_ADDRESSES_MAX / 2 {
-        assert_eq!((named("A"), named("W")), (None, None));
-    }
-    assert_eq!(named("C"), None);
-    let Some(Out::ToBrowser(ended)) = named("W") else { panic!("its page goes on") };
-    assert!(ended.contains("\"Page.crash\"") && session_of(&ended) == Some("A"), "{ended}");
-    assert_eq!((named("A"), named("unknown")), (None, None));
-}
-
 /// Few requests that say a lot count for as much as many. Documents are told of for longer, but not for ever.
 #[test]
 fn long_requests_and_documents() {

@@ -103,3 +103,38 @@ async fn workers_with_long_addresses() {
     }
     browser.end().await;
 }
+
+/// A page opens tabs that know nothing of it, each with a few frames of long addresses, and that close themselves: it loses its
+/// process, too, and a neighbour's page goes on.
+#[tokio::test]
+async fn popups_with_long_addresses() {
+    const FLOOD: &str = "() => {
+        const script = `let left = 4;
+            for (let i = 0; i < 4; i++) {
+                const frame = document.createElement('iframe');
+                frame.src = 'data:text/html,' + 'x'.repeat(2e6);
+                frame.onload = () => --left || close();
+                document.documentElement.append(frame);
+            }`;
+        const page = new Blob([`<script>${script}</` + 'script>'], { type: 'text/html' });
+        const url = URL.createObjectURL(page);
+        let opened = 0;
+        setInterval(() => { if (opened++ < 4) open(url, '_blank', 'noopener'); }, 700);
+    }";
+    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+    for (seat, title) in [(&mut hostile, "hostile"), (&mut neighbour, "neighbour")] {
+        let url = browser.site.url(&format!("/title?t={title}"));
+        seat.call("browser_navigate", json!({ "url": url })).await;
+    }
+    hostile.evaluate(FLOOD).await;
+    eventually("the page loses its process", || {
+        hostile.seat.take_crashes().into_iter().find(|crash| crash.url.contains("t=hostile"))
+    })
+    .await;
+    assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
+    for seat in [hostile, neighbour] {
+        seat.seat.close().await;
+    }
+    browser.end().await;
+}

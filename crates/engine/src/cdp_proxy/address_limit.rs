@@ -1,0 +1,264 @@
+//! Ends pages whose frames and workers have long addresses without end. The browser copies such an address several times for
+//! each of them, tens of megabytes in all, and answers no session meanwhile.
+//!
+//! What a context may name of long addresses is counted in bytes, and forgotten with time. All of its tabs count together,
+//! and closing one takes nothing back: a page can open and close tabs that each name a few. Beyond the limit those pages
+//! lose their processes that have named long addresses, and those that opened them. No message to a page would be heard
+//! while the browser is kept busy.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{
+    Out,
+    message::{Attached, OwnIds, call},
+};
+
+/// How long the events of a context that name long addresses may be. A frame with an address of 2 MB makes about five of
+/// them. Pages that have a document or the script of a worker in its address have few of these.
+const BYTES_MAX: usize = 32 << 20;
+
+/// What of it is forgotten in each second: little, since a browser that is kept busy names few addresses in a second. A session
+/// that lives for hours is not ended for what it does now and then.
+const BYTES_FORGOTTEN: usize = 128 << 10;
+
+/// A tab, or a worker that is no tab's.
+struct Page {
+    context: String,
+    /// Its target, and the one that opened it.
+    target: String,
+    opener: Option<String>,
+    is_tab: bool,
+    /// Whether it has named a long address.
+    is_long: bool,
+    /// Whether it was ended, and its agent has not sent it elsewhere since. A busy browser takes its time for that.
+    is_ended: bool,
+}
+
+/// What a context has named of long addresses.
+struct Named {
+    bytes: usize,
+    /// Up to when it is forgotten.
+    forgotten_until: Instant,
+}
+
+#[derive(Default)]
+pub(super) struct AddressLimit {
+    /// By their sessions.
+    pages: HashMap<String, Page>,
+    /// By their contexts.
+    contexts: HashMap<String, Named>,
+}
+
+impl AddressLimit {
+    /// The browser attaches the engine to a target.
+    pub(super) fn attached(&mut self, parent: Option<&str>, attached: &Attached) {
+        if !attached.is_page(parent) {
+            return;
+        }
+        let info = &attached.target_info;
+        let page = Page {
+            context: info.browser_context_id.clone().unwrap_or_default(),
+            target: info.target_id.clone(),
+            opener: info.opener_id.clone(),
+            is_tab: info.r#type == "page",
+            is_long: false,
+            is_ended: false,
+        };
+        self.pages.insert(attached.session_id.clone(), page);
+    }
+
+    pub(super) fn detached(&mut self, session: &str) {
+        self.pages.remove(session);
+    }
+
+    /// The engine sends a page elsewhere, in a new process if it was ended.
+    pub(super) fn navigates(&mut self, session: &str) {
+        if let Some(page) = self.pages.get_mut(session) {
+            (page.is_long, page.is_ended) = (false, false);
+        }
+    }
+
+    /// A context is gone.
+    pub(super) fn forget(&mut self, context: &str) {
+        self.contexts.remove(context);
+    }
+
+    /// An event of so many bytes names a long address of a frame or worker of a page. Says what ends the pages of its context
+    /// that have to end.
+    pub(super) fn named(&mut self, session: &str, bytes: usize, now: Instant, ids: &mut OwnIds) -> Vec<Out> {
+        let Some(page) = self.pages.get_mut(session) else { return Vec::new() };
+        page.is_long = true;
+        let (context, is_tab) = (page.context.clone(), page.is_tab);
+        let fresh = || Named { bytes: 0, forgotten_until: now };
+        if !self.contexts.entry(context.clone()).or_insert_with(fresh).add(bytes, now) {
+            return Vec::new();
+        }
+        // Which page has started a worker of several is not known.
+        let ending = if is_tab { self.long_pages(&context) } else { self.tabs(&context) };
+        if !ending.is_empty() {
+            tracing::warn!(
+                context,
+                pages = ending.len(),
+                "frames and workers of a session have too many long addresses; the processes of its pages are ended"
+            );
+        }
+        let mut out = Vec::new();
+        for session in ending {
+            if let Some(page) = self.pages.get_mut(&session) {
+                (page.is_long, page.is_ended) = (false, true);
+            }
+            out.push(Out::ToBrowser(call(ids.next(), Some(&session), "Page.crash", &json!({}))));
+        }
+        out
+    }
+
+    /// The sessions of the tabs of a context that were not ended.
+    fn tabs(&self, context: &str) -> Vec<String> {
+        let is_one = |page: &Page| page.context == context && page.is_tab && !page.is_ended;
+        let tabs = self.pages.iter().filter(|(_, page)| is_one(page));
+        tabs.map(|(session, _)| session.clone()).collect()
+    }
+
+    /// The sessions of those that have named long addresses, and of those that opened these.
+    fn long_pages(&self, context: &str) -> Vec<String> {
+        let mut sessions = self.tabs(context);
+        let mut found = Vec::new();
+        let mut openers: Vec<&str> = Vec::new();
+        loop {
+            let is_found = |session: &mut String| {
+                let page = &self.pages[session.as_str()];
+                page.is_long || openers.contains(&&*page.target)
+            };
+            let more: Vec<String> = sessions.extract_if(.., is_found).collect();
+            if more.is_empty() {
+                return found;
+            }
+            openers.extend(more.iter().filter_map(|session| self.pages[session].opener.as_deref()));
+            found.extend(more);
+        }
+    }
+}
+
+impl Named {
+    /// Adds so many bytes, and says whether it is too much.
+    fn add(&mut self, bytes: usize, now: Instant) -> bool {
+        let seconds = now.saturating_duration_since(self.forgotten_until).as_secs();
+        self.forgotten_until += std::time::Duration::from_secs(seconds);
+        let forgotten = usize::try_from(seconds).unwrap_or(usize::MAX).saturating_mul(BYTES_FORGOTTEN);
+        self.bytes = self.bytes.saturating_sub(forgotten).saturating_add(bytes).min(2 * BYTES_MAX);
+        self.bytes > BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cdp_proxy::message::session_of;
+
+    /// The limit, and what it needs.
+    struct Stage {
+        limit: AddressLimit,
+        ids: OwnIds,
+        now: Instant,
+    }
+
+    impl Stage {
+        /// Tab `A` of context `1`, and tab `C` of context `2`.
+        fn new() -> Self {
+            let mut stage =
+                Self { limit: AddressLimit::default(), ids: OwnIds::default(), now: Instant::now() };
+            stage.attached("A", "page", "1", None);
+            stage.attached("C", "page", "2", None);
+            stage
+        }
+
+        fn attached(&mut self, session: &str, kind: &str, context: &str, opener: Option<&str>) {
+            let info = json!({ "targetId": format!("t{session}"), "type": kind, "browserContextId": context,
+                "openerId": opener });
+            let attached = json!({ "sessionId": session, "targetInfo": info });
+            self.limit.attached(None, &serde_json::from_value(attached).unwrap());
+        }
+
+        /// The pages that lose their processes when one names a long address.
+        fn ended(&mut self, session: &str, bytes: usize) -> Vec<String> {
+            let out = self.limit.named(session, bytes, self.now, &mut self.ids);
+            let mut ended: Vec<_> = out
+                .iter()
+                .map(|out| match out {
+                    Out::ToBrowser(text) if text.contains("\"Page.crash\"") => {
+                        session_of(text).unwrap().to_owned()
+                    }
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            ended.sort();
+            ended
+        }
+    }
+
+    /// A page with frames of long addresses loses its process, however long each is; others keep theirs.
+    #[test]
+    fn one_page() {
+        for bytes in [2 << 20, 120 << 10] {
+            let mut stage = Stage::new();
+            for _ in 0..BYTES_MAX / bytes {
+                assert_eq!(stage.ended("A", bytes), [""; 0]);
+            }
+            assert_eq!(stage.ended("C", bytes), [""; 0]);
+            assert_eq!(stage.ended("unknown", bytes), [""; 0]);
+            assert_eq!(stage.ended("A", bytes), ["A"]);
+            assert_eq!(stage.ended("A", bytes), [""; 0], "it is being ended");
+            stage.limit.navigates("A");
+            assert_eq!(stage.ended("A", bytes), ["A"], "it goes on");
+        }
+    }
+
+    /// A page opens tab after tab, each of which names a few long addresses and closes: it loses its process with the tab
+    /// that is one too many. A tab that has to do with neither keeps its own, and the next one that they open does not.
+    #[test]
+    fn tabs_that_come_and_go() {
+        let mut stage = Stage::new();
+        stage.attached("B", "page", "1", None);
+        for _ in 0..BYTES_MAX / (16 << 20) {
+            stage.attached("P", "page", "1", Some("tA"));
+            assert_eq!(stage.ended("P", 16 << 20), [""; 0]);
+            stage.limit.detached("P");
+        }
+        stage.attached("P", "page", "1", Some("tA"));
+        stage.attached("Q", "page", "1", Some("tP"));
+        assert_eq!(stage.ended("Q", 2 << 20), ["A", "P", "Q"]);
+        stage.attached("R", "page", "1", Some("t gone"));
+        assert_eq!(stage.ended("R", 2 << 20), ["R"]);
+    }
+
+    /// A worker of several pages names long addresses: any of them may have started it.
+    #[test]
+    fn shared_workers() {
+        let mut stage = Stage::new();
+        stage.attached("B", "page", "1", None);
+        stage.attached("S", "shared_worker", "1", None);
+        assert_eq!(stage.ended("S", BYTES_MAX + 1), ["A", "B"]);
+    }
+
+    /// What a context has named is forgotten with time, and with the context.
+    #[test]
+    fn forgotten() {
+        let mut stage = Stage::new();
+        assert_eq!(stage.ended("A", BYTES_MAX), [""; 0]);
+        stage.now += Duration::from_secs(2);
+        assert_eq!(stage.ended("A", 2 * BYTES_FORGOTTEN), [""; 0]);
+        assert_eq!(stage.ended("A", 1), ["A"]);
+        stage.limit.navigates("A");
+        stage.limit.forget("1");
+        assert_eq!(stage.ended("A", BYTES_MAX), [""; 0]);
+        for _ in 0..1_000 {
+            stage.now += Duration::from_secs(1);
+            assert_eq!(stage.ended("A", BYTES_FORGOTTEN), [""; 0]);
+        }
+    }
+}
