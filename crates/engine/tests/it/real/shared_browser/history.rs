@@ -19,8 +19,8 @@ const FLOOD: &str = "() => {
 /// loses its browser by that. Chromium has a limit of its own for this, which is switched off here.
 #[tokio::test]
 async fn addresses_without_end() {
-    let unlimited = |options: &mut greenroom_engine::PlaywrightOptions| {
-        options.browser_args = vec!["--disable-ipc-flooding-protection".to_owned()];
+    let unlimited = |options: &mut greenroom_engine::EngineOptions| {
+        options.pool.browser_args = vec!["--disable-ipc-flooding-protection".to_owned()];
     };
     let browser = SharedBrowser::start_with(Kind::HeadlessShell, unlimited).await;
     let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
