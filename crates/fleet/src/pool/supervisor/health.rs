@@ -25,7 +25,7 @@ const BRIEFLY: Duration = Duration::from_secs(1);
 const WITHHELD_EVERY: Duration = Duration::from_secs(1);
 
 /// Asks an instance for one sign of life, or says why there is none.
-pub(super) async fn look(instance: &Arc<dyn Instance>, limit: Duration) -> Result<(), String> {
+async fn ping(instance: &Arc<dyn Instance>, limit: Duration) -> Result<(), String> {
     match timeout(limit, instance.ping()).await {
         Ok(outcome) => outcome.map_err(|unwell| unwell.to_string()),
         Err(_) => {
@@ -56,11 +56,10 @@ pub(super) async fn look_after(
             }
             () = place.reset.notified() => continue,
         };
-        let outcome = look(instance, settings.health_timeout).await;
+        let outcome = instances.check(place, instance, settings.health_timeout).await;
         if counts {
             last = Instant::now();
         }
-        instances.judge(place, instance, outcome.clone());
         match outcome {
             Ok(()) => misses = 0,
             Err(why) if !counts => {
@@ -83,25 +82,29 @@ impl Instances {
     pub(crate) async fn doubt(&self, id: InstanceId) {
         let Some(place) = self.place(id) else { return };
         let Some(instance) = place.instance() else { return };
-        let outcome = look(&instance, BRIEFLY).await;
-        if let Err(why) = &outcome {
+        if let Err(why) = self.check(&place, &instance, BRIEFLY).await {
             tracing::warn!(pool = %self.name, instance = %id, why, "no sign of life; it lends nothing until it answers");
         }
-        self.judge(&place, &instance, outcome);
         place.reset.notify_one();
     }
 
-    /// Notes what an instance answered: one that did not is withheld, one that did lends again. Not if another instance
-    /// has taken its place meanwhile.
-    pub(super) fn judge(&self, place: &Place, instance: &Arc<dyn Instance>, outcome: Result<(), String>) {
+    /// Asks an instance for a sign of life. One that does not answer is withheld, one that does lends again. Not if another
+    /// instance has taken its place meanwhile.
+    pub(super) async fn check(
+        &self,
+        place: &Place,
+        instance: &Arc<dyn Instance>,
+        limit: Duration,
+    ) -> Result<(), String> {
+        let outcome = ping(instance, limit).await;
         if !place.instance().is_some_and(|now| Arc::ptr_eq(&now, instance)) {
-            return;
+            return outcome;
         }
         let answers = outcome.is_ok();
         if answers && self.queue.with(|ledger| ledger.is_withheld(place.id)) {
             tracing::warn!(pool = %self.name, instance = %place.id, "answers again, and lends again");
         }
-        place.looked_at(outcome);
+        place.looked_at(outcome.clone());
         self.change(|ledger| match answers {
             true => ledger.answers_again(place.id),
             false => {
@@ -112,5 +115,6 @@ impl Instances {
         if answers {
             self.room.notify_one();
         }
+        outcome
     }
 }

@@ -6,16 +6,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Instance, port::human};
+use greenroom_core::port::human;
 use tokio::{
     sync::watch,
     time::{Instant, timeout},
 };
 
-use super::{Next, Supervisor, Supervisors, health::look};
+use super::{Next, Supervisor, Supervisors};
 use crate::{
     error::FleetError,
-    pool::{attached::Link, instances::Instances, kind::told, place::Place},
+    pool::{attached::Link, kind::told},
 };
 
 /// How long bringing a browser back may take. The engine itself asks whether it answers (up to 15 s of a silent one), runs
@@ -24,7 +24,7 @@ const REVIVE: Duration = Duration::from_secs(50);
 
 /// How long whoever orders it waits in all: what is left of an earlier connection is cleared away (20 s), the browser is
 /// brought back ([`REVIVE`]) and connected to (30 s), each of which has its own limit.
-const WITHIN: Duration = Duration::from_secs(110);
+pub(super) const WITHIN: Duration = Duration::from_secs(110);
 
 /// Orders to connect now, and what came of them. They are numbered.
 #[derive(Default)]
@@ -98,18 +98,6 @@ impl Supervisors {
         let late = || Some(format!("not connected within {}", human(WITHIN)));
         outcome.unwrap_or_else(|_| late()).map_or(Ok(()), |why| Err(down(why)))
     }
-}
-
-/// Asks an instance for a sign of life on behalf of an order.
-pub(super) async fn probe_instance(
-    instances: &Instances,
-    place: &Place,
-    instance: &Arc<dyn Instance>,
-) -> Result<(), String> {
-    let limit = place.settings().health_timeout.min(WITHIN);
-    let outcome = look(instance, limit).await;
-    instances.judge(place, instance, outcome.clone());
-    outcome
 }
 
 impl Supervisor {

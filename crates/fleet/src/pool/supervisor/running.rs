@@ -6,7 +6,7 @@ use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use greenroom_core::{BoxFuture, Instance, Lost, StartError, lease::Hope};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Next, Supervisor, health::look_after, reconnect::probe_instance};
+use super::{Next, Supervisor, health::look_after, reconnect::WITHIN};
 use crate::{
     pool::{attached::Link, place::Goal},
     status::Health,
@@ -160,7 +160,8 @@ impl Supervisor {
                     return End::Lost(why);
                 }
                 () = place.reconnect.ordered(), if probe.is_none() => {
-                    probe = Some(Box::pin(probe_instance(&instances, &place, instance)));
+                    let limit = place.settings().health_timeout.min(WITHIN);
+                    probe = Some(Box::pin(instances.check(&place, instance, limit)));
                 }
                 answer = answered(&mut probe), if probe.is_some() => {
                     probe = None;
