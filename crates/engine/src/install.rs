@@ -18,7 +18,9 @@ use greenroom_core::port::StartError;
 
 use crate::errand::ErrandError;
 
-pub use package::{DEVTOOLS, PLAYWRIGHT, Package};
+pub use package::Package;
+
+pub use crate::{devtools::DEVTOOLS, playwright::PLAYWRIGHT};
 
 /// The engine, installed and of the pinned version.
 #[derive(Debug, Clone, PartialEq, Eq)]

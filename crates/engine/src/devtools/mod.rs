@@ -12,6 +12,7 @@ mod console;
 pub(crate) mod files;
 mod format;
 mod options;
+mod package;
 mod shape;
 mod text;
 mod tree;
@@ -25,7 +26,6 @@ use crate::{
     cdp_proxy::Targets,
     downloads::Downloads,
     driven::Driven,
-    install::DEVTOOLS,
     launcher::Spec,
     loss::Loss,
     observed_browser::ObservedBrowser,
@@ -37,6 +37,7 @@ use crate::{
 
 use calls::DevtoolsCalls;
 use format::DevtoolsFormat;
+pub use package::DEVTOOLS;
 
 /// How long Node may take to end by itself when it was only asked for its tools.
 const STOP_GRACE: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! What is pinned of each engine, and whether it is there.
+//! What is pinned of an engine, and whether it is there.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,53 +17,25 @@ use crate::{
 /// A package's manifest has a few kilobytes.
 const MANIFEST_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Microsoft's `@playwright/mcp`.
-pub static PLAYWRIGHT: Package = Package {
-    name: "playwright",
-    manifest: include_str!("../../../../engines/playwright/package.json"),
-    lock: include_str!("../../../../engines/playwright/package-lock.json"),
-    npmrc: include_str!("../../../../engines/playwright/.npmrc"),
-    module: "@playwright/mcp",
-    cli: "cli.js",
-    // All of the engine's code is in this package, so one without it is not an engine.
-    code: ("playwright-core", "playwright-core/package.json"),
-    node: ("20 or newer", &[(20, 0)]),
-    version: LazyLock::new(|| PLAYWRIGHT.locked().unwrap_or_default()),
-};
-
-/// Google's `chrome-devtools-mcp`.
-pub static DEVTOOLS: Package = Package {
-    name: "devtools",
-    manifest: include_str!("../../../../engines/devtools/package.json"),
-    lock: include_str!("../../../../engines/devtools/package-lock.json"),
-    npmrc: include_str!("../../../../engines/devtools/.npmrc"),
-    module: "chrome-devtools-mcp",
-    cli: "build/src/bin/chrome-devtools-mcp.js",
-    // It brings its libraries along in one file.
-    code: ("libraries", "chrome-devtools-mcp/build/src/third_party/index.js"),
-    // As its package says; on any other it ends at once.
-    node: ("20.19, 22.12 or newer", &[(20, 19), (22, 12), (23, 0)]),
-    version: LazyLock::new(|| DEVTOOLS.locked().unwrap_or_default()),
-};
-
 /// A pinned engine.
 pub struct Package {
     /// What it is called, and its folder below `engines/`.
     pub name: &'static str,
     /// Its package list.
-    pub(super) manifest: &'static str,
-    pub(super) lock: &'static str,
-    pub(super) npmrc: &'static str,
+    pub(crate) manifest: &'static str,
+    pub(crate) lock: &'static str,
+    pub(crate) npmrc: &'static str,
     /// What npm calls it.
     pub module: &'static str,
     /// What Node runs, in the module's folder.
-    pub(super) cli: &'static str,
+    pub(crate) cli: &'static str,
     /// Where most of its code is, below `node_modules`, after what that is called.
-    pub(super) code: (&'static str, &'static str),
+    pub(crate) code: (&'static str, &'static str),
     /// The Nodes it runs on, in words, and as the least minor version of each major one; what is newer than the last does
     /// too.
-    node: (&'static str, &'static [(u32, u32)]),
-    version: LazyLock<String>,
+    pub(crate) node: (&'static str, &'static [(u32, u32)]),
+    /// As [`Package::locked`] has it.
+    pub(crate) version: LazyLock<String>,
 }
 
 impl Package {
@@ -90,7 +62,8 @@ impl Package {
         })
     }
 
-    fn locked(&self) -> Option<String> {
+    /// The version in the lock file.
+    pub(crate) fn locked(&self) -> Option<String> {
         let lock: serde_json::Value = serde_json::from_str(self.lock).ok()?;
         let module = format!("node_modules/{}", self.module);
         lock["packages"][module]["version"].as_str().map(ToOwned::to_owned)

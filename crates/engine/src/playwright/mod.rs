@@ -18,6 +18,7 @@ mod launched;
 mod linked;
 mod options;
 mod own_tabs;
+mod package;
 mod preload;
 mod pulse;
 mod seat;
@@ -39,7 +40,6 @@ use crate::{
     cdp_proxy::Targets,
     downloads::Downloads,
     driven::Driven,
-    install,
     launcher::Spec,
     observer::Observer,
     process::Listen,
@@ -48,6 +48,7 @@ use crate::{
 
 use format::PlaywrightFormat;
 use instance::PlaywrightInstance;
+pub use package::PLAYWRIGHT;
 
 /// How long a Node may take to end by itself once asked that has served nobody: one that was asked for its tools, or whose
 /// instance did not start.
@@ -67,7 +68,7 @@ const NAME: &str = "playwright";
 
 pub(crate) static ENTRY: EngineEntry = EngineEntry {
     make: |base| Arc::new(PlaywrightEngine(base)),
-    package: Some(&install::PLAYWRIGHT),
+    package: Some(&PLAYWRIGHT),
     page_tool: Some("browser_navigate"),
     check: options::check_files,
 };
@@ -135,7 +136,7 @@ impl Engine for PlaywrightEngine {
         let caps: Vec<_> = self.options.pool.caps.iter().map(|cap| cap.as_str()).collect();
         format!(
             "playwright {} caps={} webmcp={}",
-            install::PLAYWRIGHT.version(),
+            PLAYWRIGHT.version(),
             caps.join(","),
             self.options.settings.tools.webmcp
         )

@@ -132,7 +132,7 @@ async fn guests_come_and_go() {
     let theirs = Theirs::showing(&site.url("/title?t=home")).await;
     let data = data_folder();
     let house = with_playwright(data.path(), at(theirs.url()), |options| {
-        options.settings_mut().tools.r#unsafe = true
+        options.settings_mut().tools.r#unsafe = true;
     });
     let instance = house.engine.start(InstanceId(0)).await.unwrap();
     for round in 0..3 {

@@ -56,7 +56,7 @@ async fn downloads_in_a_loop_are_stopped() {
 #[tokio::test]
 async fn tools_that_write_files_are_refused() {
     let browser = SharedBrowser::start_with(BROWSERS[0], |options| {
-        options.settings_mut().sessions.disk_bytes_max = 1 << 20
+        options.settings_mut().sessions.disk_bytes_max = 1 << 20;
     })
     .await;
     let (mut neighbour, mut busy) = (browser.seat().await, browser.seat().await);
