@@ -3,7 +3,7 @@
 //! A process comes from the [`launcher`], lives as a [`process::Process`], keeps its files in the
 //! [`run_folder`], and its ports in [`ports`], where the egress proxy finds them. What it starts is found by
 //! [`browser`] and [`node`], or put on the machine by [`install`]; a browser that runs already is an [`Endpoint`].
-//! [`playwright`], [`devtools`] and [`custom`] are the engines.
+//! [`playwright`], [`devtools`] and [`custom`] are the engines; the [`registry`] lists them.
 
 mod answer;
 mod arguments;

@@ -91,7 +91,7 @@ impl ObservedBrowser {
         self.answer().await.map_err(unwell)
     }
 
-    /// The same, for whoever says by himself which browser it is.
+    /// The same, with the error as it is: the playwright instance names the browser without its process.
     pub(crate) async fn answer(&self) -> Result<(), greenroom_cdp::Error> {
         self.shared.vital.look_again();
         self.shared.ping.until(self.observer().ping()).await
