@@ -1,5 +1,5 @@
-//! What every instance has, whatever its engine: a loss that is declared once, and seats that are opened to the end, also if
-//! nobody waits for them any more. Half a seat would belong to nobody.
+//! What the instances of every engine have: a loss, which is declared once, and seats that are being opened. A seat is opened
+//! to the end even if its caller has given up: half a seat would have no owner that closes it.
 
 use std::{
     pin::pin,
@@ -18,17 +18,16 @@ use crate::loss::Loss;
 #[derive(Default)]
 pub(crate) struct InstanceBase {
     pub(crate) loss: Loss,
-    /// Seats that are being opened or closed, and those who follow processes to their ends. Whoever stops the instance waits
-    /// until that is over.
+    /// Tasks that open and close seats, or follow processes to their ends. Stopping the instance waits for all of them.
     pub(crate) tasks: TaskTracker,
-    /// How many seats are being opened that nobody waits for any more.
+    /// How many seats are being opened whose callers have given up.
     late: Arc<AtomicUsize>,
 }
 
 type Opened = Result<Box<dyn Seat>, OpenError>;
 
 impl InstanceBase {
-    /// Opens a seat to the end. One that nobody waits for any more is closed as soon as it is open.
+    /// Opens a seat to the end. The seat of a caller that has given up is closed as soon as it is open.
     pub(crate) async fn open(&self, opening: impl Future<Output = Opened> + Send + 'static) -> Opened {
         let (mut deliver, opened) = oneshot::channel();
         let late = self.late.clone();
@@ -49,7 +48,7 @@ impl InstanceBase {
         opened.await.unwrap_or_else(|_| Err(StartError::new("the engine's adapter panicked").into()))
     }
 
-    /// How many seats are being opened that nobody waits for any more.
+    /// How many seats are being opened whose callers have given up.
     pub(crate) fn late(&self) -> usize {
         self.late.load(Ordering::Relaxed)
     }
@@ -61,7 +60,7 @@ impl InstanceBase {
     }
 }
 
-/// Counts a seat that nobody waits for any more.
+/// Counts a seat whose caller has given up.
 struct Late<'a>(&'a AtomicUsize);
 
 impl<'a> Late<'a> {

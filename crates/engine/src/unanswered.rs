@@ -1,4 +1,4 @@
-//! Whether somebody was asked for a sign of life and has not answered, for whoever has given up waiting.
+//! Whether an engine or a browser was pinged and has not answered. A health check that has timed out reads this to name it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! Whoever is behind a call: hears from the engine, and answers its questions.
+//! The agent behind a call: it hears from the engine, and answers the engine's questions.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub enum NoAnswer {
     Gone,
 }
 
-/// Whoever is behind a call.
+/// The client behind a call.
 pub trait Agent: Send + Sync {
     /// Passes on a notification (method and parameters). Bounded; never blocks.
     fn tell(&self, method: &str, params: Option<Raw>);

@@ -23,7 +23,7 @@ pub trait EngineFormat: Send + Sync {
     }
 }
 
-/// The format of an engine whose answers nobody looks into.
+/// The format of an engine whose answers greenroom does not read.
 pub struct PlainFormat;
 
 impl EngineFormat for PlainFormat {}

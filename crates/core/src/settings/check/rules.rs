@@ -204,8 +204,8 @@ pub(super) const ATTACHED: &[Rule] = &[
     },
 ];
 
-/// Settings that were made and have no meaning under the engine of a pool, with the engine that alone has them. What an engine
-/// of somebody else's makes of them, nobody knows.
+/// Settings that were made and have no meaning under the engine of a pool, with the engine that alone has them. There are none
+/// under the custom engine: greenroom does not know what that makes of a setting.
 pub(in crate::settings) fn of_other_engines(pool: &Pool) -> Vec<(&'static str, EngineKind)> {
     if pool.engine == EngineKind::Custom {
         return Vec::new();
