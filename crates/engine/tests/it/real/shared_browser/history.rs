@@ -29,15 +29,22 @@ async fn addresses_without_end() {
         seat.call("browser_navigate", json!({ "url": url })).await;
     }
     hostile.evaluate(FLOOD).await;
-    while browser.site.hits("/flooded") == 0 {
+    let mut ended = Vec::new();
+    // On a slow machine greenroom may end the page because it keeps the browser busy.
+    while browser.site.hits("/flooded") == 0 && ended.is_empty() {
         // The engine refuses this by itself, and greenroom then asks the browser whether it is there.
         assert!(neighbour.reply("browser_evaluate", json!({})).await.is_failure());
+        ended = hostile.seat.take_crashes();
     }
     assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
     assert_eq!(*browser.instance.lost().borrow(), None);
-    let last = |view: &greenroom_core::View| view.url.ends_with("#19999");
-    greenroom_testkit::eventually("the last address", || last(&hostile.seat.view().borrow()).then_some(()))
+    if ended.is_empty() {
+        let last = |view: &greenroom_core::View| view.url.ends_with("#19999");
+        greenroom_testkit::eventually("the last address", || {
+            last(&hostile.seat.view().borrow()).then_some(())
+        })
         .await;
+    }
     for seat in [hostile, neighbour] {
         seat.seat.close().await;
     }

@@ -12,7 +12,7 @@ const LOCKS: &str = "() => { let count = 0; const more = () => {
     setTimeout(more);
 }; more(); }";
 
-/// Changes the page's address without end.
+/// Changes the page's address without end, where Chromium's own limit for that is off.
 const ADDRESSES: &str = "() => { let count = 0; setInterval(() => {
     for (let i = 0; i < 2000; i++) history.pushState(null, '', '?' + count++);
 }, 0); }";
@@ -47,7 +47,10 @@ impl SharedSeat {
 /// goes on, and so does one whose scripts are busy with themselves.
 #[tokio::test]
 async fn floods() {
-    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let unlimited = |options: &mut greenroom_engine::EngineOptions| {
+        options.pool.browser_args = vec!["--disable-ipc-flooding-protection".to_owned()];
+    };
+    let browser = SharedBrowser::start_with(Kind::HeadlessShell, unlimited).await;
     let (mut hostile, mut neighbour, mut busy) =
         (browser.seat().await, browser.seat().await, browser.seat().await);
     neighbour.show(&browser, "neighbour").await;
