@@ -2,8 +2,8 @@
 //!
 //! [`Store`] implements core's port [`greenroom_core::Records`]. What holds:
 //!
-//! - What was acknowledged is committed, or noted in the journal and soon committed: it survives the sudden end of this
-//!   process and of all others, and whoever reads in this process finds it.
+//! - What was acknowledged is committed: it survives the sudden end of this process and of all others, and whoever reads
+//!   finds it, in any process.
 //! - Operations are written in the order in which their methods were called.
 //! - A fault of the disk never fails a call: the record is refused with its reason, and `health` says it until writing
 //!   succeeds again.
@@ -13,7 +13,6 @@
 //! Only `sqlite` knows which database there is: another one needs a writer and readers of its own, behind the same queue.
 
 mod blob_files;
-mod journal;
 pub mod maintenance;
 mod op;
 mod queue;

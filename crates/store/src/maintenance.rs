@@ -11,14 +11,13 @@ use std::{
 
 use serde::Serialize;
 
-use crate::{
-    journal,
-    settings::StoreSettings,
-    sqlite::{Failure, export, figures, open, schema, vacuum},
-};
 pub use crate::{
     retention::Removed,
     sqlite::{export::Exported, vacuum::Vacuumed},
+};
+use crate::{
+    settings::StoreSettings,
+    sqlite::{Failure, export, figures, open, schema, vacuum},
 };
 
 /// Why the records cannot be looked after.
@@ -72,7 +71,6 @@ pub fn exists(folder: &Path) -> bool {
 }
 
 pub fn stats(folder: &Path) -> Result<Stats, MaintenanceError> {
-    journal::let_settle(folder);
     open::reader(folder)
         .and_then(|connection| Ok(figures::stats(&connection, folder)?))
         .map_err(|failure| database(folder, failure))
@@ -91,7 +89,6 @@ pub fn export<E: From<MaintenanceError>>(
     wanted: &Wanted,
     mut each: impl FnMut(&Exported) -> Result<(), E>,
 ) -> Result<(), E> {
-    journal::let_settle(folder);
     let connection = open::reader(folder).map_err(|failure| database(folder, failure))?;
     let failed = |error: rusqlite::Error| database(folder, error.into());
     let mut parts = export::Parts::new(&connection, wanted).map_err(failed)?;

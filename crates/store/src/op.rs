@@ -12,11 +12,9 @@ use tokio::sync::oneshot;
 pub(crate) type Waiter<T> = oneshot::Sender<Result<T, NotRecorded>>;
 
 pub(crate) enum Op {
-    /// Nobody waits for one that is noted in the journal.
-    Begin(Request, Option<Waiter<()>>),
+    Begin(Request, Waiter<()>),
     Claim(Request, Waiter<Claim>),
-    /// Likewise.
-    End(Box<Response>, Option<Waiter<()>>),
+    End(Box<Response>, Waiter<()>),
     SessionBegan(Owner, SessionRef, SystemTime, Waiter<()>),
     SessionEnded(SessionUid, SessionState, SystemTime),
     SetCursor(RefId, Cursor, SystemTime, Waiter<()>),
@@ -59,24 +57,6 @@ impl Op {
             }
     }
 
-    /// The name of its record, if it was acknowledged when it was noted.
-    pub(crate) fn noted(&self) -> Option<&RefId> {
-        match self {
-            Self::Begin(request, None) => Some(&request.ref_id),
-            Self::End(response, None) => Some(&response.ref_id),
-            _ => None,
-        }
-    }
-
-    /// It is noted in the journal: nobody has to wait any longer.
-    pub(crate) fn acknowledge(&mut self) {
-        if let Self::Begin(_, waiter) | Self::End(_, waiter) = self
-            && let Some(waiter) = waiter.take()
-        {
-            let _ = waiter.send(Ok(()));
-        }
-    }
-
     /// Tells whoever waits. One who has gone needs no answer.
     pub(crate) fn answer(self, outcome: Result<Done, NotRecorded>) {
         match self {
@@ -87,8 +67,8 @@ impl Op {
                     Done::Refused(why) => Err(NotRecorded(why.into())),
                 }));
             }
-            Self::Begin(_, Some(waiter))
-            | Self::End(_, Some(waiter))
+            Self::Begin(_, waiter)
+            | Self::End(_, waiter)
             | Self::SessionBegan(_, _, _, waiter)
             | Self::SetCursor(_, _, _, waiter)
             | Self::UseBlob(_, Some(waiter)) => {
@@ -98,7 +78,7 @@ impl Op {
                 }));
             }
             // Nobody waits; a failure is in the health and in the log.
-            Self::Begin(_, None) | Self::End(_, None) | Self::SessionEnded(..) | Self::UseBlob(_, None) => {}
+            Self::SessionEnded(..) | Self::UseBlob(_, None) => {}
         }
     }
 }

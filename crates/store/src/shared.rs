@@ -1,9 +1,6 @@
 //! What the store and its writer share: the queue between them, and how recording goes.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use greenroom_core::record::NotRecorded;
 use tokio::sync::watch;
@@ -15,16 +12,6 @@ pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) phase: watch::Sender<Phase>,
     health: Mutex<Result<(), Arc<str>>>,
-    progress: watch::Sender<Progress>,
-}
-
-/// How far the writer is.
-#[derive(Debug, Clone, Copy, Default)]
-struct Progress {
-    /// How many operations are done.
-    done: u64,
-    /// The last batch could not be written.
-    is_stuck: bool,
 }
 
 /// Where the database stands, for those who read.
@@ -39,40 +26,17 @@ pub(crate) enum Phase {
 }
 
 impl Shared {
-    /// What is small is noted in a journal in this data folder.
-    pub(crate) fn new(folder: &Path) -> Self {
-        Self::of(Queue::noting(folder))
-    }
-
-    fn of(queue: Queue) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            queue,
+            queue: Queue::default(),
             phase: watch::Sender::new(Phase::Opening),
             health: Mutex::new(Ok(())),
-            progress: watch::Sender::default(),
         }
-    }
-
-    /// Returns when everything that was acknowledged before can be read, or cannot be committed.
-    pub(crate) async fn settled(&self) {
-        if let Some(until) = self.queue.hurry() {
-            let mut progress = self.progress.subscribe();
-            // Its sender stands here, so this does not fail.
-            let _ = progress.wait_for(|progress| progress.done >= until || progress.is_stuck).await;
-        }
-    }
-
-    pub(crate) fn set_progress(&self, done: u64) {
-        self.progress.send_replace(Progress { done, is_stuck: false });
-    }
-
-    pub(crate) fn set_stuck(&self) {
-        self.progress.send_modify(|progress| progress.is_stuck = true);
     }
 
     /// Nobody writes; what is there can be read.
     pub(crate) fn for_reading() -> Self {
-        let shared = Self::of(Queue::default());
+        let shared = Self::new();
         shared.queue.close();
         shared.phase.send_replace(Phase::Open(0));
         shared
@@ -97,7 +61,6 @@ impl Shared {
     }
 
     pub(crate) fn set_health(&self, health: Result<(), Arc<str>>) {
-        self.queue.set_well(health.is_ok());
         let mut kept = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         if *kept == health {
             return;

@@ -41,7 +41,7 @@ pub struct Store {
 impl Store {
     /// Begins to open the store in a data folder. Whether that succeeds is in [`Records::health`].
     pub fn open(settings: StoreSettings) -> Self {
-        let shared = Arc::new(Shared::new(&settings.folder));
+        let shared = Arc::new(Shared::new());
         let readers = Readers::new(settings.folder.clone(), shared.clone());
         let files = Arc::new(BlobFiles::new(&settings.folder, &settings.run));
         let per_pool = settings.blobs_per_pool;
@@ -108,7 +108,7 @@ impl Drop for Store {
 
 impl Records for Store {
     fn begin(&self, request: Request) -> BoxFuture<'static, Result<(), NotRecorded>> {
-        self.ask(|waiter| Op::Begin(request, Some(waiter)))
+        self.ask(|waiter| Op::Begin(request, waiter))
     }
 
     fn claim(&self, request: Request) -> BoxFuture<'static, Result<Claim, NotRecorded>> {
@@ -116,7 +116,7 @@ impl Records for Store {
     }
 
     fn end(&self, response: Response) -> BoxFuture<'static, Result<(), NotRecorded>> {
-        self.ask(|waiter| Op::End(Box::new(response), Some(waiter)))
+        self.ask(|waiter| Op::End(Box::new(response), waiter))
     }
 
     fn session_began(

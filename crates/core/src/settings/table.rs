@@ -103,8 +103,8 @@ settings! {
         /// Whether calls are kept at all. Without records nothing can be recalled, so answers are neither cut nor sent
         /// as `refs`.
         "records.enabled" enabled: bool = true => Switch, Guarded;
-        /// The folder of the database `records.db`, its journal and its blobs; `data_dir` when unset. Greenrooms that
-        /// share it must share `data_dir` too.
+        /// The folder of the database `records.db` and its blobs; `data_dir` when unset. Greenrooms that share it must
+        /// share `data_dir` too.
         "records.dir" dir: Option<PathBuf> = None => Or("unset", Place), Guarded;
         /// Arguments whose values are not kept, by name, beside those that look like secrets: passwords, tokens, keys.
         "records.redact" redact: Vec<String> = Vec::new() => Many(Text("NAME")), Guarded;

@@ -44,8 +44,6 @@ impl Readers {
     ) -> Result<T, Unreadable> {
         let give_up = Instant::now() + TURN_WITHIN;
         let generation = timeout_at(give_up, self.opened()).await.map_err(|_| too_long())??;
-        // What was acknowledged before is found. If it cannot be committed, what is there can still be read.
-        let _ = timeout_at(give_up, self.shared.settled()).await;
         let turn = timeout_at(give_up, self.turns.clone().acquire_owned())
             .await
             .map_err(|_| too_long())?

@@ -3,9 +3,8 @@
 //! It takes everything that waits as one batch, writes it in one transaction, and answers all of it once that is
 //! committed, in order. An operation that cannot be written fails alone: the batch is done again, each in a savepoint
 //! of its own. A transaction that fails fails all of it, and [`Shared::health`] says why until one succeeds again.
-//! Operations that the journal has are acknowledged already: they are kept and written later. A database that cannot be
-//! opened is tried again, one that is broken or gone is begun anew; meanwhile calls go on
-//! without records.
+//! A database that cannot be opened is tried again, one that is broken or gone is begun anew; meanwhile calls go on without
+//! records.
 
 use std::{
     path::PathBuf,
@@ -26,9 +25,7 @@ use super::{
 };
 use crate::{
     blob_files::BlobFiles,
-    journal::Leftover,
     op::{Done, Op},
-    queue::News,
     retention::{Removed, Round},
     settings::StoreSettings,
     shared::{Phase, Shared},
@@ -37,10 +34,6 @@ use crate::{
 /// How far `last_activity` of sessions may be behind. It is written after calls were answered, once for many: a call that
 /// waited for it would wait for one page more. Readers see it exactly, by the last call.
 const BEHIND_MAX: Duration = Duration::from_millis(250);
-
-/// A disk on which a batch takes this long may stop altogether. Until one is quicker again nothing is noted: only this thread,
-/// and no call, is to wait for such a disk. A batch of a thousand operations takes some ten milliseconds.
-const SLOW: Duration = Duration::from_millis(500);
 
 /// How long a database that could not be opened is left alone. Long enough not to keep a failing disk busy, short enough
 /// that nobody waits for records when it is well again.
@@ -63,8 +56,6 @@ pub(crate) struct Writer {
     state: State,
     writing: Writing,
     openings: u64,
-    /// Operations that failed, and whoever waited knows it, since the last batch that was written.
-    failed: u64,
     files: Arc<BlobFiles>,
     /// The round of removals that is under way, if there is one.
     round: Option<Round>,
@@ -91,10 +82,7 @@ impl Drop for End {
         }
         self.0.queue.close();
         // What is still in the queue is dropped, and whoever waits for it learns that.
-        self.0.queue.take(&mut Vec::new(), Duration::ZERO);
-        self.0.queue.end_journal();
-        // Nobody is to wait for what is noted: the next start writes it.
-        self.0.set_stuck();
+        drop(self.0.queue.take(Duration::ZERO));
         self.0.phase.send_replace(Phase::Ended);
     }
 }
@@ -110,7 +98,6 @@ impl Writer {
             shared,
             settings,
             openings: 0,
-            failed: 0,
             files,
             round: None,
             retain_at: Instant::now() + RETAIN_FIRST,
@@ -120,22 +107,14 @@ impl Writer {
             tracing::error!(%failure, "no folder for the records");
         }
         writer.open();
-        let mut batch = Vec::new();
-        loop {
-            let (news, bytes) = writer.shared.queue.take(&mut batch, writer.nap());
-            match news {
-                News::Ops => {
-                    writer.write(&mut batch, bytes);
-                    writer.catch_up_if(BEHIND_MAX);
-                    writer.retain_if_due(RETAIN_WITHIN);
-                }
-                News::Nothing => {
-                    writer.open_if_due();
-                    writer.catch_up_if(BEHIND_MAX);
-                    writer.retain_if_due(Duration::ZERO);
-                }
-                News::Closed => break,
+        while let Some(batch) = writer.shared.queue.take(writer.nap()) {
+            let is_idle = batch.is_empty();
+            writer.open_if_due();
+            if !is_idle {
+                writer.write(batch);
             }
+            writer.catch_up_if(BEHIND_MAX);
+            writer.retain_if_due(if is_idle { Duration::ZERO } else { RETAIN_WITHIN });
         }
         writer.finish();
         drop(end);
@@ -159,7 +138,6 @@ impl Writer {
 
     fn open(&mut self) {
         self.writing.forget();
-        self.shared.queue.forget_begun();
         let outcome = match self.open_and_tidy() {
             // It was moved aside: the next one is new.
             Err(failure) if failure.is_corrupt() => self.open_and_tidy(),
@@ -192,8 +170,6 @@ impl Writer {
     }
 
     fn tidy(&self, opened: &mut Opened) -> Result<(), Failure> {
-        // Before sessions are closed: these belong to processes that are gone, too.
-        self.replay(&opened.connection)?;
         let StoreSettings { run, living, began, .. } = &self.settings;
         let closed = close_orphans(&mut opened.connection, run, living, *began)?;
         if closed > 0 {
@@ -215,10 +191,9 @@ impl Writer {
     }
 
     /// Writes a batch and answers it.
-    fn write(&mut self, batch: &mut Vec<Op>, bytes: usize) {
+    fn write(&mut self, batch: Vec<Op>) {
         let mut done = Vec::with_capacity(batch.len());
-        let begun = Instant::now();
-        match self.attempts(batch, &mut done, bytes) {
+        match self.attempts(&batch, &mut done) {
             Ok(()) => {
                 if self.writing.is_behind() {
                     self.behind_since.get_or_insert_with(Instant::now);
@@ -227,58 +202,20 @@ impl Writer {
                 if done.iter().any(|done| !matches!(done, Ok(Done::Refused(_)) | Err(_))) {
                     self.shared.set_health(Ok(()));
                 }
-                if begun.elapsed() > SLOW {
-                    self.shared.queue.set_well(false);
-                }
-                let count = batch.len() as u64 + std::mem::take(&mut self.failed);
-                let done_so_far = self.shared.queue.settle(count);
-                for (op, done) in batch.drain(..).zip(done) {
-                    // Whoever asked for it believes that it is recorded.
-                    if let (Some(id), Ok(Done::Refused(why))) = (op.noted(), &done) {
-                        tracing::warn!(%id, why, "a record that was acknowledged is not written");
-                    }
+                for (op, done) in batch.into_iter().zip(done) {
                     op.answer(done);
                 }
-                self.shared.set_progress(done_so_far);
             }
             Err(why) => {
                 self.shared.set_health(Err(why.clone()));
-                let (noted, others): (Vec<_>, Vec<_>) = batch.drain(..).partition(|op| op.noted().is_some());
-                // Until what is noted is written, nothing counts as done: files of the journal must not go before.
-                self.failed += others.len() as u64;
-                for op in others {
+                for op in batch {
                     op.answer(Err(NotRecorded(why.clone())));
                 }
-                self.shared.queue.put_back(noted);
-                self.shared.set_stuck();
             }
         }
     }
 
-    /// Writes what processes have noted that are gone.
-    fn replay(&self, connection: &rusqlite::Connection) -> Result<(), Failure> {
-        for leftover in Leftover::all(&self.folder) {
-            // Sessions that are new with it belong to no process that lives.
-            let (mut writing, mut done) = (Writing::new(String::new()), Vec::new());
-            transaction(connection, &mut writing, &leftover.ops, &mut done, Care::Each)?;
-            if !done.is_empty() {
-                tracing::info!(
-                    operations = done.len(),
-                    "records of a greenroom that is gone are in the database now"
-                );
-            }
-            leftover.remove();
-        }
-        Ok(())
-    }
-
-    fn attempts(
-        &mut self,
-        batch: &[Op],
-        done: &mut Vec<Result<Done, NotRecorded>>,
-        bytes: usize,
-    ) -> Result<(), Arc<str>> {
-        self.open_if_due();
+    fn attempts(&mut self, batch: &[Op], done: &mut Vec<Result<Done, NotRecorded>>) -> Result<(), Arc<str>> {
         self.reopen_if_moved();
         let mut care = Care::None;
         let mut begun_anew = false;
@@ -286,7 +223,7 @@ impl Writer {
             done.clear();
             match transaction(&opened.connection, &mut self.writing, batch, done, care) {
                 Ok(()) => {
-                    checkpointer.written(bytes);
+                    checkpointer.written(batch.iter().map(Op::bytes).sum());
                     return Ok(());
                 }
                 Err(failure) if failure.is_of_one_row() && care == Care::None => {
@@ -413,9 +350,8 @@ mod tests {
     /// should leaves none.
     #[test]
     fn a_writer_that_panics_is_told_of() {
-        let data = tempfile::tempdir().unwrap();
         for panics in [true, false] {
-            let shared = Arc::new(Shared::new(data.path()));
+            let shared = Arc::new(Shared::new());
             let end = End(shared.clone());
             let ended = thread::spawn(move || {
                 let _end = end;

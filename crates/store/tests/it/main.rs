@@ -11,7 +11,6 @@
 mod big;
 mod blobs;
 mod faults;
-mod journal;
 mod kit;
 mod look;
 mod maintenance;

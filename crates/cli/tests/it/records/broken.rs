@@ -5,7 +5,7 @@ use std::fs;
 use greenroom_testkit::{PATIENCE, within};
 use serde_json::json;
 
-use super::look::{Look, settled};
+use super::look::Look;
 use crate::{
     front::{
         recall::ref_id,
@@ -80,7 +80,6 @@ async fn a_newer_database() {
         }
     };
     let id = within(PATIENCE, kept).await;
-    settled(&stage.data());
     for id in [before, id] {
         assert_eq!(look.record(&id).unwrap().status.as_deref(), Some("success"));
     }
@@ -92,7 +91,6 @@ async fn a_removed_database() {
     let stage = Stage::new();
     let client = stage.client().await;
     ref_id(&client.call("echo", json!({"text": "before"})).await);
-    settled(&stage.data());
     for file in ["records.db", "records.db-wal", "records.db-shm"] {
         fs::remove_file(stage.data().join(file)).unwrap();
     }

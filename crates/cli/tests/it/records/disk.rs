@@ -16,7 +16,7 @@ use greenroom_testkit::{
 };
 use serde_json::{Value, json};
 
-use super::look::{Look, settled};
+use super::look::Look;
 use crate::{
     front::{recall::ref_id, stage::Stage},
     http::remote,
@@ -61,7 +61,6 @@ impl Small {
     fn look(&self) -> Look {
         let copy = self.stage.path("copy");
         fs::create_dir(&copy).unwrap();
-        settled(&self.data());
         for file in ["records.db", "records.db-wal"] {
             fs::copy(self.data().join(file), copy.join(file)).unwrap();
         }

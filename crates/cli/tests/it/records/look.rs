@@ -1,12 +1,7 @@
 //! A look into the database from outside, with nothing of greenroom's between.
 
-use std::{
-    fs,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, time::Duration};
 
-use greenroom_testkit::PATIENCE;
 use rusqlite::{Connection, OpenFlags, params};
 use serde_json::Value;
 
@@ -24,20 +19,6 @@ pub struct Kept {
     pub error: Option<String>,
 }
 
-/// Returns when all that was acknowledged stands in the database: what is small is noted in a journal first. Only for
-/// moments in which nobody makes calls; a file tells nobody that it has become empty.
-pub fn settled(data: &Path) {
-    let began = Instant::now();
-    let noted = || {
-        let files = fs::read_dir(data.join("journal")).into_iter().flatten().flatten();
-        files.filter_map(|file| file.metadata().ok()).map(|about| about.len()).sum::<u64>()
-    };
-    while noted() > 0 {
-        assert!(began.elapsed() < PATIENCE, "{} bytes are noted and never committed", noted());
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// Whether these bytes are in any file of a data folder. What is linked there belongs to others.
 pub fn has_bytes(folder: &Path, bytes: &[u8]) -> Option<std::path::PathBuf> {
     fs::read_dir(folder).unwrap().flatten().find_map(|entry| {
@@ -53,7 +34,6 @@ pub fn has_bytes(folder: &Path, bytes: &[u8]) -> Option<std::path::PathBuf> {
 impl Look {
     /// The database with all that was acknowledged so far.
     pub fn at(data: &Path) -> Self {
-        settled(data);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let path = data.join("records.db");
         let connection = Connection::open_with_flags(&path, flags)
