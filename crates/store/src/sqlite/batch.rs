@@ -8,7 +8,7 @@ use std::sync::Arc;
 use greenroom_core::record::NotRecorded;
 use rusqlite::Connection;
 
-use super::{Failure, write::Writing};
+use super::{Failure, write};
 use crate::op::{Done, Op};
 
 /// Whether each operation of a batch gets a savepoint.
@@ -18,55 +18,51 @@ pub(crate) enum Care {
     Each,
 }
 
-/// One transaction with all of a batch in it. Every error is the whole batch's.
+/// One transaction with all of a batch of the process `run` in it. Every error is the whole batch's.
 pub(crate) fn transaction(
     connection: &Connection,
-    writing: &mut Writing,
+    run: &str,
     batch: &[Op],
     done: &mut Vec<Result<Done, NotRecorded>>,
     care: Care,
 ) -> Result<(), Failure> {
-    run(connection, "BEGIN IMMEDIATE")?;
-    let outcome = fill(connection, writing, batch, done, care).and_then(|()| run(connection, "COMMIT"));
+    execute(connection, "BEGIN IMMEDIATE")?;
+    let outcome = fill(connection, run, batch, done, care).and_then(|()| execute(connection, "COMMIT"));
     if outcome.is_err() && !connection.is_autocommit() {
         // SQLite has rolled some failures back itself. One that it cannot roll back, it will find at the next start.
-        let _ = run(connection, "ROLLBACK");
+        let _ = execute(connection, "ROLLBACK");
     }
     outcome
 }
 
 fn fill(
     connection: &Connection,
-    writing: &mut Writing,
+    run: &str,
     batch: &[Op],
     done: &mut Vec<Result<Done, NotRecorded>>,
     care: Care,
 ) -> Result<(), Failure> {
     for op in batch {
         if care == Care::None {
-            done.push(Ok(writing.apply(connection, op)?));
+            done.push(Ok(write::apply(connection, run, op)?));
             continue;
         }
-        run(connection, "SAVEPOINT one")?;
-        match writing.apply(connection, op).map_err(Failure::from) {
+        execute(connection, "SAVEPOINT one")?;
+        match write::apply(connection, run, op).map_err(Failure::from) {
             Ok(outcome) => done.push(Ok(outcome)),
             Err(failure) if failure.is_of_one_row() => {
-                run(connection, "ROLLBACK TO one")?;
-                writing.forget();
+                execute(connection, "ROLLBACK TO one")?;
                 tracing::error!(%failure, "a record could not be written");
                 done.push(Err(NotRecorded(Arc::from(failure.to_string()))));
             }
             Err(failure) => return Err(failure),
         }
-        run(connection, "RELEASE one")?;
-    }
-    if batch.is_empty() {
-        writing.catch_up(connection)?;
+        execute(connection, "RELEASE one")?;
     }
     Ok(())
 }
 
-fn run(connection: &Connection, sql: &str) -> Result<(), Failure> {
+fn execute(connection: &Connection, sql: &str) -> Result<(), Failure> {
     connection.prepare_cached(sql)?.execute([])?;
     Ok(())
 }

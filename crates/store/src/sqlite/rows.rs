@@ -106,11 +106,7 @@ pub(crate) fn shown(head: &str, bytes: u64) -> String {
 }
 
 /// The columns of [`session`], of `sessions s`.
-///
-/// The writer brings `last_activity` up to date when it has nothing else to do; what the last call says is exact.
-pub(crate) const SESSION: &str = "s.session_id, s.name, s.pool, s.created_at, max(s.last_activity, coalesce(
-     (SELECT coalesce(r.timestamp, q.timestamp) FROM requests q LEFT JOIN responses r ON r.position = q.position
-      WHERE q.session_id = s.session_id ORDER BY q.position DESC LIMIT 1), '')), s.state";
+pub(crate) const SESSION: &str = "s.session_id, s.name, s.pool, s.created_at, s.last_activity, s.state";
 
 pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     let uid: String = row.get(0)?;

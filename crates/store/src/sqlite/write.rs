@@ -1,15 +1,11 @@
 //! Operations as SQL: what each one writes. Called by the writer, inside its transaction.
 //!
 //! An operation that finds nothing to write to (an end without a beginning, a second end) writes nothing and says so;
-//! that is no failure of the batch. Statements are few: a beginning is one insert, an end a look-up and an insert.
+//! that is no failure of the batch. Statements are few: each call also brings its session's row up to date.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::SystemTime,
-};
+use std::time::SystemTime;
 
 use greenroom_core::{
-    Owner,
     id::SessionUid,
     record::{Claim, ConsoleLine, Cursor, Level, RefId, Request, Response, SessionRef, SessionState},
     time::timestamp_ms,
@@ -19,199 +15,141 @@ use rusqlite::{Connection, params};
 use super::find;
 use crate::op::{BlobUse, Done, Op};
 
-/// How many sessions are known to stand in the database already. One that is forgotten costs a statement.
-const KNOWN_MAX: usize = 4096;
-
-/// What one writer remembers between operations. It may be forgotten at any time.
-pub(crate) struct Writing {
-    /// The tag of this process.
-    run: String,
-    /// Sessions that have a row.
-    known: HashSet<SessionUid>,
-    /// When sessions were last active, as far as their rows do not say it yet.
-    active: HashMap<SessionUid, SystemTime>,
+/// Writes an operation of the process with the tag `run`.
+pub(crate) fn apply(connection: &Connection, run: &str, op: &Op) -> rusqlite::Result<Done> {
+    match op {
+        Op::Begin(request, _) => match insert(connection, run, request)? || settle_in(connection, request)? {
+            true => Ok(Done::Written),
+            false => Ok(Done::Refused("a record of this name is there already")),
+        },
+        Op::Claim(request, _) => claim(connection, run, request),
+        Op::End(response, _) => end(connection, run, response),
+        Op::SessionBegan(owner, session, at, _) => {
+            session_used(connection, run, session, owner.as_str(), *at)?;
+            Ok(Done::Written)
+        }
+        Op::SessionEnded(uid, state, at) => session_ended(connection, uid, *state, *at),
+        Op::SetCursor(id, cursor, at, _) => set_cursor(connection, id, cursor, *at),
+        Op::UseBlob(used, _) => use_blob(connection, used),
+    }
 }
 
-impl Writing {
-    pub(crate) fn new(run: String) -> Self {
-        Self { run, known: HashSet::new(), active: HashMap::new() }
+/// Whether the record is new.
+fn insert(connection: &Connection, run: &str, request: &Request) -> rusqlite::Result<bool> {
+    if let Some(session) = &request.session {
+        session_used(connection, run, session, request.owner.as_str(), request.at)?;
     }
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO requests (position, ref_id, session_id, tool_name, timestamp, owner, params)
+         VALUES (coalesce((SELECT max(position) FROM requests), (SELECT position FROM last_position)) + 1,
+         ?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (ref_id) DO NOTHING",
+    )?;
+    let rows = insert.execute(params![
+        request.ref_id.as_str(),
+        request.session.as_ref().map(|session| session.uid.as_str()),
+        &*request.tool,
+        timestamp_ms(request.at),
+        request.owner.as_str(),
+        request.params.get(),
+    ])?;
+    Ok(rows == 1)
+}
 
-    /// Nothing that was written since the last commit is there any more, or rows have been removed.
-    pub(crate) fn forget(&mut self) {
-        self.known.clear();
+fn claim(connection: &Connection, run: &str, request: &Request) -> rusqlite::Result<Done> {
+    let claim = if insert(connection, run, request)? {
+        Claim::New
+    } else {
+        match find::record(connection, &request.owner, &request.ref_id)? {
+            Some(record) => Claim::Repeat(Box::new(record)),
+            None => Claim::Taken,
+        }
+    };
+    Ok(Done::Claimed(claim))
+}
+
+fn end(connection: &Connection, run: &str, response: &Response) -> rusqlite::Result<Done> {
+    let id = response.ref_id.as_str();
+    let mut select =
+        connection.prepare_cached("SELECT position, session_id, owner FROM requests WHERE ref_id = ?1")?;
+    let mut rows = select.query([id])?;
+    let Some(begun) = rows.next()? else {
+        return Ok(Done::Refused("its beginning was not recorded"));
+    };
+    let position: i64 = begun.get(0)?;
+    let errors = response.console.iter().filter(|line| line.level == Level::Error).count();
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO responses (position, ref_id, status, timestamp, took_ms, has_snapshot, console_count,
+         console_errors, url, title, error_message, console_logs, page_snapshot, result, owner)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+         ON CONFLICT (position) DO NOTHING",
+    )?;
+    let inserted = insert.execute(params![
+        position,
+        id,
+        response.status.as_str(),
+        timestamp_ms(response.at),
+        i64::try_from(response.took.as_millis()).unwrap_or(i64::MAX),
+        response.snapshot.is_some(),
+        response.console.len(),
+        errors,
+        response.url,
+        response.title,
+        response.error,
+        (!response.console.is_empty()).then(|| console_json(&response.console)),
+        response.snapshot.as_deref(),
+        &*response.result,
+        begun.get_ref(2)?.as_str()?,
+    ])?;
+    if inserted == 0 {
+        return Ok(Done::Refused("it was ended before"));
     }
-
-    /// Whether rows of sessions are to be brought up to date.
-    pub(crate) fn is_behind(&self) -> bool {
-        !self.active.is_empty()
-    }
-
-    pub(crate) fn apply(&mut self, connection: &Connection, op: &Op) -> rusqlite::Result<Done> {
-        match op {
-            Op::Begin(request, _) => {
-                match self.insert(connection, request)? || settle_in(connection, request)? {
-                    true => Ok(Done::Written),
-                    false => Ok(Done::Refused("a record of this name is there already")),
-                }
-            }
-            Op::Claim(request, _) => self.claim(connection, request),
-            Op::End(response, _) => self.end(connection, response),
-            Op::SessionBegan(owner, session, at, _) => {
-                self.session(connection, session, owner, *at)?;
-                Ok(Done::Written)
-            }
-            Op::SessionEnded(uid, state, at) => session_ended(connection, uid, *state, *at),
-            Op::SetCursor(id, cursor, at, _) => set_cursor(connection, id, cursor, *at),
-            Op::UseBlob(used, _) => use_blob(connection, used),
-        }
-    }
-
-    /// Brings the rows of sessions up to date: once for many calls.
-    pub(crate) fn catch_up(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        if self.active.is_empty() {
-            return Ok(());
-        }
-        // Those that fail now are written with the session's next call.
-        let mut update = connection.prepare_cached(
-            "UPDATE sessions SET last_activity = ?2 WHERE session_id = ?1 AND last_activity < ?2",
-        )?;
-        for (uid, at) in self.active.drain() {
-            update.execute(params![uid.as_str(), timestamp_ms(at)])?;
-        }
-        Ok(())
-    }
-
-    /// Whether the record is new.
-    fn insert(&mut self, connection: &Connection, request: &Request) -> rusqlite::Result<bool> {
-        if let Some(session) = &request.session {
-            self.session(connection, session, &request.owner, request.at)?;
-        }
-        let mut insert = connection.prepare_cached(
-            "INSERT INTO requests (position, ref_id, session_id, tool_name, timestamp, owner, params)
-             VALUES (coalesce((SELECT max(position) FROM requests), (SELECT position FROM last_position)) + 1,
-             ?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (ref_id) DO NOTHING",
-        )?;
-        let rows = insert.execute(params![
-            request.ref_id.as_str(),
-            request.session.as_ref().map(|session| session.uid.as_str()),
-            &*request.tool,
-            timestamp_ms(request.at),
-            request.owner.as_str(),
-            request.params.get(),
-        ])?;
-        Ok(rows == 1)
-    }
-
-    fn claim(&mut self, connection: &Connection, request: &Request) -> rusqlite::Result<Done> {
-        let claim = if self.insert(connection, request)? {
-            Claim::New
-        } else {
-            match find::record(connection, &request.owner, &request.ref_id)? {
-                Some(record) => Claim::Repeat(Box::new(record)),
-                None => Claim::Taken,
-            }
-        };
-        Ok(Done::Claimed(claim))
-    }
-
-    fn end(&mut self, connection: &Connection, response: &Response) -> rusqlite::Result<Done> {
-        let id = response.ref_id.as_str();
-        let mut select = connection
-            .prepare_cached("SELECT position, session_id, owner FROM requests WHERE ref_id = ?1")?;
-        let mut rows = select.query([id])?;
-        let Some(begun) = rows.next()? else {
-            return Ok(Done::Refused("its beginning was not recorded"));
-        };
-        let position: i64 = begun.get(0)?;
-        let errors = response.console.iter().filter(|line| line.level == Level::Error).count();
-        let mut insert = connection.prepare_cached(
-            "INSERT INTO responses (position, ref_id, status, timestamp, took_ms, has_snapshot, console_count,
-             console_errors, url, title, error_message, console_logs, page_snapshot, result, owner)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
-             ON CONFLICT (position) DO NOTHING",
-        )?;
-        let inserted = insert.execute(params![
-            position,
-            id,
-            response.status.as_str(),
-            timestamp_ms(response.at),
-            i64::try_from(response.took.as_millis()).unwrap_or(i64::MAX),
-            response.snapshot.is_some(),
-            response.console.len(),
-            errors,
-            response.url,
-            response.title,
-            response.error,
-            (!response.console.is_empty()).then(|| console_json(&response.console)),
-            response.snapshot.as_deref(),
-            &*response.result,
-            begun.get_ref(2)?.as_str()?,
-        ])?;
-        if inserted == 0 {
-            return Ok(Done::Refused("it was ended before"));
-        }
-        if let Some(session) = &response.session {
-            let is_there = begun.get_ref(1)?.as_str_or_null()? == Some(session.uid.as_str());
-            if !is_there || !self.known.contains(&session.uid) {
-                let owner = Owner::new(begun.get_ref(2)?.as_str()?);
-                self.session(connection, session, &owner, response.at)?;
-            }
-            if !is_there {
-                connection
-                    .prepare_cached("UPDATE requests SET session_id = ?2 WHERE position = ?1")?
-                    .execute(params![position, session.uid.as_str()])?;
-            }
-            self.touch(&session.uid, response.at);
-        }
-        if !response.console.is_empty() {
-            console(connection, response)?;
-        }
-        if !response.blobs.is_empty() {
-            blob_refs(connection, position, begun.get_ref(2)?.as_str()?, response)?;
-        }
-        Ok(Done::Written)
-    }
-
-    /// Sees to it that a session has a row.
-    fn session(
-        &mut self,
-        connection: &Connection,
-        session: &SessionRef,
-        owner: &Owner,
-        at: SystemTime,
-    ) -> rusqlite::Result<()> {
-        if !self.known.contains(&session.uid) {
-            if self.known.len() >= KNOWN_MAX {
-                self.known.clear();
-            }
+    let of_session = begun.get_ref(1)?.as_str_or_null()?;
+    if let Some(session) = &response.session {
+        session_used(connection, run, session, begun.get_ref(2)?.as_str()?, response.at)?;
+        if of_session != Some(session.uid.as_str()) {
             connection
-                .prepare_cached(
-                    "INSERT INTO sessions (session_id, created_at, last_activity, state, owner, name, pool, run)
-                     VALUES (?1, ?2, ?2, 'active', ?3, ?4, ?5, ?6) ON CONFLICT (session_id) DO NOTHING",
-                )?
-                .execute(params![
-                    session.uid.as_str(),
-                    timestamp_ms(at),
-                    owner.as_str(),
-                    &*session.name,
-                    &*session.pool,
-                    self.run,
-                ])?;
-            self.known.insert(session.uid.clone());
+                .prepare_cached("UPDATE requests SET session_id = ?2 WHERE position = ?1")?
+                .execute(params![position, session.uid.as_str()])?;
         }
-        self.touch(&session.uid, at);
-        Ok(())
+    } else if let Some(uid) = of_session {
+        connection
+            .prepare_cached(
+                "UPDATE sessions SET last_activity = max(last_activity, ?2) WHERE session_id = ?1",
+            )?
+            .execute(params![uid, timestamp_ms(response.at)])?;
     }
+    if !response.console.is_empty() {
+        console(connection, response)?;
+    }
+    if !response.blobs.is_empty() {
+        blob_refs(connection, position, begun.get_ref(2)?.as_str()?, response)?;
+    }
+    Ok(Done::Written)
+}
 
-    fn touch(&mut self, uid: &SessionUid, at: SystemTime) {
-        if let Some(last) = self.active.get_mut(uid) {
-            *last = at.max(*last);
-        } else if self.active.len() < KNOWN_MAX {
-            // There are more only where nothing could be written for long; the last call of each still says it.
-            self.active.insert(uid.clone(), at);
-        }
-    }
+/// Sees to it that a session has a row, which says when it was last active.
+fn session_used(
+    connection: &Connection,
+    run: &str,
+    session: &SessionRef,
+    owner: &str,
+    at: SystemTime,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO sessions (session_id, created_at, last_activity, state, owner, name, pool, run)
+             VALUES (?1, ?2, ?2, 'active', ?3, ?4, ?5, ?6)
+             ON CONFLICT (session_id) DO UPDATE SET last_activity = max(last_activity, excluded.last_activity)",
+        )?
+        .execute(params![
+            session.uid.as_str(),
+            timestamp_ms(at),
+            owner,
+            &*session.name,
+            &*session.pool,
+            run,
+        ])?;
+    Ok(())
 }
 
 fn console(connection: &Connection, response: &Response) -> rusqlite::Result<()> {

@@ -21,7 +21,7 @@ use super::{
     checkpoint::{self, Checkpointer},
     open::{self, Opened},
     remove,
-    write::{Writing, close_orphans},
+    write::close_orphans,
 };
 use crate::{
     blob_files::BlobFiles,
@@ -30,10 +30,6 @@ use crate::{
     settings::StoreSettings,
     shared::{Phase, Shared},
 };
-
-/// How far `last_activity` of sessions may be behind. It is written after calls were answered, once for many: a call that
-/// waited for it would wait for one page more. Readers see it exactly, by the last call.
-const BEHIND_MAX: Duration = Duration::from_millis(250);
 
 /// How long a database that could not be opened is left alone. Long enough not to keep a failing disk busy, short enough
 /// that nobody waits for records when it is well again.
@@ -54,15 +50,12 @@ pub(crate) struct Writer {
     settings: StoreSettings,
     folder: PathBuf,
     state: State,
-    writing: Writing,
     openings: u64,
     files: Arc<BlobFiles>,
     /// The round of removals that is under way, if there is one.
     round: Option<Round>,
     /// When its next slice is due, or the next round.
     retain_at: Instant,
-    /// Since when rows of sessions have been behind, if they are.
-    behind_since: Option<Instant>,
 }
 
 enum State {
@@ -93,7 +86,6 @@ impl Writer {
         let end = End(shared.clone());
         let mut writer = Self {
             folder: settings.folder.clone(),
-            writing: Writing::new(settings.run.clone()),
             state: State::Shut { why: Arc::from("not opened yet"), again: Instant::now() },
             shared,
             settings,
@@ -101,7 +93,6 @@ impl Writer {
             files,
             round: None,
             retain_at: Instant::now() + RETAIN_FIRST,
-            behind_since: None,
         };
         if let Err(failure) = open::make_folder(&writer.folder) {
             tracing::error!(%failure, "no folder for the records");
@@ -113,7 +104,6 @@ impl Writer {
             if !is_idle {
                 writer.write(batch);
             }
-            writer.catch_up_if(BEHIND_MAX);
             writer.retain_if_due(if is_idle { Duration::ZERO } else { RETAIN_WITHIN });
         }
         writer.finish();
@@ -122,9 +112,7 @@ impl Writer {
 
     fn nap(&self) -> Duration {
         let until = match &self.state {
-            State::Open { .. } => {
-                self.behind_since.map_or(self.retain_at, |since| self.retain_at.min(since + BEHIND_MAX))
-            }
+            State::Open { .. } => self.retain_at,
             State::Shut { again, .. } => *again,
         };
         until.saturating_duration_since(Instant::now())
@@ -137,7 +125,6 @@ impl Writer {
     }
 
     fn open(&mut self) {
-        self.writing.forget();
         let outcome = match self.open_and_tidy() {
             // It was moved aside: the next one is new.
             Err(failure) if failure.is_corrupt() => self.open_and_tidy(),
@@ -195,9 +182,6 @@ impl Writer {
         let mut done = Vec::with_capacity(batch.len());
         match self.attempts(&batch, &mut done) {
             Ok(()) => {
-                if self.writing.is_behind() {
-                    self.behind_since.get_or_insert_with(Instant::now);
-                }
                 // One that found nothing to write to proves nothing about the disk.
                 if done.iter().any(|done| !matches!(done, Ok(Done::Refused(_)) | Err(_))) {
                     self.shared.set_health(Ok(()));
@@ -221,13 +205,12 @@ impl Writer {
         let mut begun_anew = false;
         while let State::Open { opened, checkpointer } = &mut self.state {
             done.clear();
-            match transaction(&opened.connection, &mut self.writing, batch, done, care) {
+            match transaction(&opened.connection, &self.settings.run, batch, done, care) {
                 Ok(()) => {
                     checkpointer.written(batch.iter().map(Op::bytes).sum());
                     return Ok(());
                 }
                 Err(failure) if failure.is_of_one_row() && care == Care::None => {
-                    self.writing.forget();
                     care = Care::Each;
                 }
                 Err(failure) if failure.is_corrupt() && !begun_anew => {
@@ -235,7 +218,6 @@ impl Writer {
                     self.begin_anew(&failure);
                 }
                 Err(failure) => {
-                    self.writing.forget();
                     tracing::debug!(%failure, operations = batch.len(), "a batch of records failed");
                     return Err(Arc::from(failure.to_string()));
                 }
@@ -269,20 +251,6 @@ impl Writer {
         }
     }
 
-    /// Brings the rows of sessions up to date, if they have been behind for so long.
-    fn catch_up_if(&mut self, behind: Duration) {
-        if self.behind_since.is_none_or(|since| since.elapsed() < behind) {
-            return;
-        }
-        self.behind_since = None;
-        let State::Open { opened, checkpointer } = &mut self.state else { return };
-        match transaction(&opened.connection, &mut self.writing, &[], &mut Vec::new(), Care::None) {
-            Ok(()) => checkpointer.written(0),
-            // The next batch meets the same fault and tells of it.
-            Err(failure) => tracing::debug!(%failure, "last_activity of sessions is not written"),
-        }
-    }
-
     /// Does a slice of the removals, if one has been due for so long.
     fn retain_if_due(&mut self, overdue: Duration) {
         let now = Instant::now();
@@ -291,11 +259,7 @@ impl Writer {
         }
         let State::Open { opened, checkpointer } = &mut self.state else { return };
         let round = self.round.get_or_insert_default();
-        let before = round.removed;
         let more = round.slice(&mut opened.connection, &self.files, &self.settings);
-        if round.removed.sessions > before.sessions {
-            self.writing.forget();
-        }
         checkpointer.written(0);
         match more {
             Ok(true) => self.retain_at = now,
@@ -324,7 +288,6 @@ impl Writer {
     }
 
     fn finish(&mut self) {
-        self.catch_up_if(Duration::ZERO);
         if let State::Open { opened, .. } = &self.state
             && let Err(error) = checkpoint::last(&opened.connection)
         {

@@ -31,6 +31,12 @@ async fn a_session_lives_as_long_as_its_calls() {
     let row = soon(store.session(&owner, session.uid.as_str())).await.unwrap().unwrap();
     assert_eq!(row.last_activity, second.at);
 
+    // An end that names no session is one of the session in which its call began.
+    let ended = response(&second.ref_id);
+    soon(store.end(ended.clone())).await.unwrap();
+    let row = soon(store.session(&owner, "shop")).await.unwrap().unwrap();
+    assert_eq!(row.last_activity, ended.at);
+
     store.session_ended(&session.uid, SessionState::Error);
     soon(store.close()).await;
     let store = open(folder.path());
