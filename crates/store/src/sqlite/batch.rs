@@ -18,48 +18,46 @@ pub(crate) enum Care {
     Each,
 }
 
+/// What came of each operation of a batch.
+pub(crate) type Outcomes = Vec<Result<Done, NotRecorded>>;
+
 /// One transaction with all of a batch of the process `run` in it. Every error is the whole batch's.
 pub(crate) fn transaction(
     connection: &Connection,
     run: &str,
     batch: &[Op],
-    done: &mut Vec<Result<Done, NotRecorded>>,
     care: Care,
-) -> Result<(), Failure> {
+) -> Result<Outcomes, Failure> {
     execute(connection, "BEGIN IMMEDIATE")?;
-    let outcome = fill(connection, run, batch, done, care).and_then(|()| execute(connection, "COMMIT"));
-    if outcome.is_err() && !connection.is_autocommit() {
+    let outcomes = fill(connection, run, batch, care)
+        .and_then(|outcomes| execute(connection, "COMMIT").map(|()| outcomes));
+    if outcomes.is_err() && !connection.is_autocommit() {
         // SQLite has rolled some failures back itself. One that it cannot roll back, it will find at the next start.
         let _ = execute(connection, "ROLLBACK");
     }
-    outcome
+    outcomes
 }
 
-fn fill(
-    connection: &Connection,
-    run: &str,
-    batch: &[Op],
-    done: &mut Vec<Result<Done, NotRecorded>>,
-    care: Care,
-) -> Result<(), Failure> {
+fn fill(connection: &Connection, run: &str, batch: &[Op], care: Care) -> Result<Outcomes, Failure> {
+    let mut outcomes = Vec::with_capacity(batch.len());
     for op in batch {
         if care == Care::None {
-            done.push(Ok(write::apply(connection, run, op)?));
+            outcomes.push(Ok(write::apply(connection, run, op)?));
             continue;
         }
         execute(connection, "SAVEPOINT one")?;
         match write::apply(connection, run, op).map_err(Failure::from) {
-            Ok(outcome) => done.push(Ok(outcome)),
+            Ok(done) => outcomes.push(Ok(done)),
             Err(failure) if failure.is_of_one_row() => {
                 execute(connection, "ROLLBACK TO one")?;
                 tracing::error!(%failure, "a record could not be written");
-                done.push(Err(NotRecorded(Arc::from(failure.to_string()))));
+                outcomes.push(Err(NotRecorded(Arc::from(failure.to_string()))));
             }
             Err(failure) => return Err(failure),
         }
         execute(connection, "RELEASE one")?;
     }
-    Ok(())
+    Ok(outcomes)
 }
 
 fn execute(connection: &Connection, sql: &str) -> Result<(), Failure> {

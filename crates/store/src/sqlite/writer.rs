@@ -17,7 +17,7 @@ use greenroom_core::record::NotRecorded;
 
 use super::{
     Failure,
-    batch::{Care, transaction},
+    batch::{Care, Outcomes, transaction},
     checkpoint::{self, Checkpointer},
     open::{self, Opened},
     remove,
@@ -179,15 +179,14 @@ impl Writer {
 
     /// Writes a batch and answers it.
     fn write(&mut self, batch: Vec<Op>) {
-        let mut done = Vec::with_capacity(batch.len());
-        match self.attempts(&batch, &mut done) {
-            Ok(()) => {
+        match self.commit(&batch) {
+            Ok(outcomes) => {
                 // One that found nothing to write to proves nothing about the disk.
-                if done.iter().any(|done| !matches!(done, Ok(Done::Refused(_)) | Err(_))) {
+                if outcomes.iter().any(|outcome| matches!(outcome, Ok(Done::Written | Done::Claimed(_)))) {
                     self.shared.set_health(Ok(()));
                 }
-                for (op, done) in batch.into_iter().zip(done) {
-                    op.answer(done);
+                for (op, outcome) in batch.into_iter().zip(outcomes) {
+                    op.answer(outcome);
                 }
             }
             Err(why) => {
@@ -199,20 +198,22 @@ impl Writer {
         }
     }
 
-    fn attempts(&mut self, batch: &[Op], done: &mut Vec<Result<Done, NotRecorded>>) -> Result<(), Arc<str>> {
+    /// Writes a batch, in as many attempts as can help.
+    fn commit(&mut self, batch: &[Op]) -> Result<Outcomes, Arc<str>> {
         self.reopen_if_moved();
         let mut care = Care::None;
         let mut begun_anew = false;
-        while let State::Open { opened, checkpointer } = &mut self.state {
-            done.clear();
-            match transaction(&opened.connection, &self.settings.run, batch, done, care) {
-                Ok(()) => {
+        loop {
+            let (opened, checkpointer) = match &mut self.state {
+                State::Open { opened, checkpointer } => (opened, checkpointer),
+                State::Shut { why, .. } => return Err(why.clone()),
+            };
+            match transaction(&opened.connection, &self.settings.run, batch, care) {
+                Ok(outcomes) => {
                     checkpointer.written(batch.iter().map(Op::bytes).sum());
-                    return Ok(());
+                    return Ok(outcomes);
                 }
-                Err(failure) if failure.is_of_one_row() && care == Care::None => {
-                    care = Care::Each;
-                }
+                Err(failure) if failure.is_of_one_row() && care == Care::None => care = Care::Each,
                 Err(failure) if failure.is_corrupt() && !begun_anew => {
                     begun_anew = true;
                     self.begin_anew(&failure);
@@ -222,10 +223,6 @@ impl Writer {
                     return Err(Arc::from(failure.to_string()));
                 }
             }
-        }
-        match &self.state {
-            State::Shut { why, .. } => Err(why.clone()),
-            State::Open { .. } => Ok(()),
         }
     }
 
