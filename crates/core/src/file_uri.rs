@@ -4,10 +4,18 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
-/// The path that a `file:` URI names, if it names one of this machine.
+/// The path that a `file:` URI names, if it names one of this machine. A path decides which files an agent may use, so a
+/// URI that the standard repairs (`file:`, `file:a`), or that a client forgot to escape (`#`, `?`, `%`), names none.
 pub fn path(uri: &str) -> Option<PathBuf> {
-    let uri = Url::parse(uri).ok().filter(|uri| uri.scheme() == "file")?;
-    uri.to_file_path().ok()
+    let rest = uri.strip_prefix("file://")?;
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    let is_whole =
+        path.starts_with('/') && path.bytes().all(|byte| !matches!(byte, b'#' | b'?' | b'\\' | ..=b' '));
+    let digits = |part: &str| part.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    if !is_whole || !path.split('%').skip(1).all(digits) {
+        return None;
+    }
+    Url::parse(uri).ok()?.to_file_path().ok()
 }
 
 /// The `file:` URI of an absolute path; a relative one has none.
@@ -34,8 +42,13 @@ mod tests {
     #[test]
     fn only_of_this_machine() {
         assert_eq!(path("file://localhost/a"), Some(PathBuf::from("/a")));
-        for odd in ["https://a/b", "file://elsewhere/a", "a", ""] {
+        for odd in ["https://a/b", "file://elsewhere/a", "a", "", "file:", "file://", "file:a", "file:/a"] {
             assert_eq!(path(odd), None, "{odd}");
+        }
+        for unescaped in
+            ["file:///a%2", "file:///%zz", "file:///a/#b", "file:///a/?b", "file:///a b", "file:///a\\b"]
+        {
+            assert_eq!(path(unescaped), None, "{unescaped}");
         }
     }
 }

@@ -95,7 +95,10 @@ impl Outcome {
             Some(Err(no_data @ NoPage::NoData)) => self.notes.push(no_data.to_string()),
             // The whole answer instead of a few values of it could be thousands of tokens that nobody asked for. It is
             // kept, and the failure says where.
-            Some(Err(NoPage::Query(error))) => self.reply = Err(Failure::from(error)),
+            Some(Err(NoPage::Query(error))) => {
+                self.reply = Err(Failure::from(error));
+                return self.in_mode(gateway, &caller.owner, Mode::As(Responses::Inline)).await;
+            }
         }
         let mode = self.mode(gateway);
         self.in_mode(gateway, &caller.owner, mode).await

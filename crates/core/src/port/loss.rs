@@ -14,7 +14,7 @@ pub enum Lost {
     Page(Arc<str>),
     #[error("the engine did not answer within {}", human(*.0))]
     Hung(Duration),
-    /// It failed its health checks.
+    /// greenroom gives it up: it failed its health checks, sends more than can be followed, or its files take too much.
     #[error("the browser was given up: {0}")]
     Unwell(Arc<str>),
     /// The browser goes on without what its network service had in memory.

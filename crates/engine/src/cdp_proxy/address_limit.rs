@@ -70,8 +70,12 @@ impl AddressLimit {
         self.pages.insert(attached.session_id.clone(), page);
     }
 
+    /// A page is gone; with the last one of a context, what that has named is forgotten.
     pub(super) fn detached(&mut self, session: &str) {
-        self.pages.remove(session);
+        let Some(gone) = self.pages.remove(session) else { return };
+        if !self.pages.values().any(|page| page.context == gone.context) {
+            self.contexts.remove(&gone.context);
+        }
     }
 
     /// The engine sends a page elsewhere, in a new process if it was ended.
@@ -89,7 +93,7 @@ impl AddressLimit {
     /// An event of so many bytes names a long address of a frame or worker of a page. Says what ends the pages of its context
     /// that have to end.
     pub(super) fn named(&mut self, session: &str, bytes: usize, now: Instant, ids: &mut OwnIds) -> Vec<Out> {
-        let Some(page) = self.pages.get_mut(session) else { return Vec::new() };
+        let Some(page) = self.pages.get_mut(session).filter(|page| !page.is_ended) else { return Vec::new() };
         page.is_long = true;
         let (context, is_tab) = (page.context.clone(), page.is_tab);
         let fresh = || Named { bytes: 0, forgotten_until: now };
@@ -148,7 +152,9 @@ impl Named {
         let seconds = now.saturating_duration_since(self.forgotten_until).as_secs();
         self.forgotten_until += std::time::Duration::from_secs(seconds);
         let forgotten = usize::try_from(seconds).unwrap_or(usize::MAX).saturating_mul(BYTES_FORGOTTEN);
-        self.bytes = self.bytes.saturating_sub(forgotten).saturating_add(bytes).min(2 * BYTES_MAX);
+        // After a minute without long addresses a context may name some again.
+        let most = BYTES_MAX + 60 * BYTES_FORGOTTEN;
+        self.bytes = self.bytes.saturating_sub(forgotten).saturating_add(bytes).min(most);
         self.bytes > BYTES_MAX
     }
 }

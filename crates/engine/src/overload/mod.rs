@@ -65,7 +65,7 @@ pub(crate) async fn watch(browser: &Driven, observer: &Observer) {
                     watch.judge.forget();
                 }
                 last = now;
-                if !watch.look(now).await {
+                if !watch.look(now).await && process.exit().borrow().is_some() {
                     return;
                 }
             }
@@ -139,7 +139,7 @@ impl Watch<'_> {
         self.question = Some(Question { answer, counted: used, uncounted: Duration::ZERO, is_late: false });
     }
 
-    /// Looks at the browser, and ends a page if one must end. Says whether the browser still runs.
+    /// Looks at the browser, and ends a page if one must end. Says whether the browser could be looked at.
     async fn look(&mut self, now: Instant) -> bool {
         let Some(used) = processor_time(self.pid) else { return false };
         let is_busy = used.saturating_sub(self.used) > BUSY;
@@ -163,7 +163,13 @@ impl Watch<'_> {
             let usage = processes.read();
             (processes, usage)
         });
-        let Ok((processes, usage)) = read.await else { return };
+        let (processes, usage) = match read.await {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(browser = self.pid, %error, "what a browser uses could not be read");
+                return self.processes = Some(Processes::new(self.pid));
+            }
+        };
         self.processes = Some(processes);
         let now = Instant::now();
         self.judge.saw(now, usage);

@@ -192,11 +192,18 @@ mod tests {
         assert!(machine_memory().is_some() && memory(std::process::id()) > 0);
     }
 
-    /// A process that is no renderer of the browser is not ended, whatever its number.
-    #[test]
-    fn only_renderers_end() {
-        let own = std::process::id();
-        let started = Stat::of(&format!("/proc/{own}/stat")).unwrap().started;
-        assert!(!end(own, ProcessId { pid: own, started }).unwrap());
+    /// A process that is no renderer of the browser is not ended, not even one that the browser started.
+    #[tokio::test]
+    async fn only_renderers_end() {
+        let launcher = crate::launcher::Launcher::start("overload-test").unwrap();
+        let spec = crate::launcher::Spec::new("/bin/sleep").args(["600"]);
+        let (child, _, _) =
+            crate::process::Process::start(&launcher, "sleep", spec, crate::process::Listen::PLAIN)
+                .await
+                .unwrap();
+        let pid = child.pid();
+        let started = Stat::of(&format!("/proc/{pid}/stat")).unwrap().started;
+        assert!(!end(std::process::id(), ProcessId { pid, started }).unwrap());
+        assert!(child.exit().borrow().is_none());
     }
 }

@@ -6,10 +6,11 @@ use serde_json::json;
 
 use super::{BROWSERS, Kind, SharedBrowser, SharedSeat};
 
-/// Asks for locks without end. The browser's main thread keeps them, and is too busy to answer within some seconds.
+/// Asks for 60,000 locks. The browser's main thread keeps them, and is too busy to answer within some seconds. It needs longer to
+/// release them the more there are, with their square, so there is an end to them.
 const LOCKS: &str = "() => { let count = 0; const more = () => {
     for (let i = 0; i < 30; i++) navigator.locks.request('x' + count++, () => new Promise(() => {}));
-    setTimeout(more);
+    if (count < 60000) setTimeout(more);
 }; more(); }";
 
 /// Changes the page's address without end, where Chromium's own limit for that is off.
