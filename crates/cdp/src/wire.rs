@@ -4,16 +4,14 @@
 //! It ends when the socket does, when the browser breaks the protocol, when the events' consumer falls
 //! behind, or when the last client and the events are dropped. Ending fails every call that still waits.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use futures_util::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
 };
 use greenroom_core::raw::Raw;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_tungstenite::{
     WebSocketStream,
@@ -80,7 +78,7 @@ impl Pending {
 
     /// Held for a map access and never across an await; a panic cannot leave it half changed.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

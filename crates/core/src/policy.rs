@@ -1,11 +1,9 @@
 //! Which tools may be called. A call needs a [`Permit`], and only [`Policy::permit`] makes one.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use parking_lot::RwLock;
 
 use crate::id::Owner;
 
@@ -63,11 +61,11 @@ impl Policy {
 
     /// Another engine has come: these tools of it run code in its own process.
     pub fn also_unsafe(&self, tools: impl IntoIterator<Item = &'static str>) {
-        self.unsafe_tools.write().unwrap_or_else(PoisonError::into_inner).extend(tools);
+        self.unsafe_tools.write().extend(tools);
     }
 
     fn is_unsafe(&self, tool: &str) -> bool {
-        self.unsafe_tools.read().unwrap_or_else(PoisonError::into_inner).contains(tool)
+        self.unsafe_tools.read().contains(tool)
     }
 
     pub fn permit(&self, owner: &Owner, tool: &str) -> Result<Permit, Refused> {

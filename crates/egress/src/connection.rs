@@ -4,15 +4,12 @@
 //! connection to the site behind it, and the tunnel, which starts where HTTP ends. So a browser that goes
 //! away leaves nothing behind, and whoever owns the task owns all of it.
 
-use std::{
-    convert::Infallible,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use greenroom_core::port::BoxFuture;
 use hyper::{Method, Request, Response, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use crate::{answer::Body, dial::Dialer, forward, tunnel};
@@ -35,11 +32,11 @@ pub(crate) struct Afterwards(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
 
 impl Afterwards {
     pub(crate) fn set(&self, work: impl Future<Output = ()> + Send + 'static) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(work));
+        *self.0.lock() = Some(Box::pin(work));
     }
 
     fn take(&self) -> Option<BoxFuture<'static, ()>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 }
 

@@ -169,7 +169,7 @@ impl Chromium {
                         format!("there is no screen that the browser can open its window on: `{path}`");
                     return Err(StartError::new(message).hint(SCREEN_HINT));
                 }
-                let lost = Lost::Browser { status, stderr_tail };
+                let lost = Lost::Browser { status: status.into(), stderr_tail };
                 return Err(StartError::new(format!("{lost}: `{path}`")).hint(DOCTOR_HINT));
             }
             Err(_) => {

@@ -128,7 +128,7 @@ impl Driven {
                     why = observer.ended() => timeout(EXIT, exit).await.map_err(|_| why),
                 };
                 match status {
-                    Ok(status) => Lost::Browser { status, stderr_tail: Arc::default() },
+                    Ok(status) => Lost::Browser { status: status.into(), stderr_tail: Arc::default() },
                     Err(why) => given_up(why)
                         .unwrap_or_else(|| Lost::Protocol("the browser's debugger is gone".into())),
                 }

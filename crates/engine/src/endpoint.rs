@@ -16,6 +16,7 @@ use greenroom_core::{
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
+    exit::Exit,
     launcher::Launcher,
     run_folder::RunFolder,
     start_command::{StartCommand, Started},
@@ -131,8 +132,7 @@ impl Endpoint {
                 answered = timeout_at(deadline, self.until_it_answers()) => {
                     return answered.map(|()| is_new).map_err(|_| self.not_revived(&started));
                 }
-                ended = started.failed() => {
-                    let exit = ended.exit;
+                exit = started.failed() => {
                     if is_new {
                         return Err(self.start_failed(&started, &exit));
                     }
@@ -161,7 +161,7 @@ impl Endpoint {
         Client::connect_with(&address, &self.sent_headers()).await.map(drop)
     }
 
-    fn start_failed(&self, started: &Started, exit: &str) -> StartError {
+    fn start_failed(&self, started: &Started, exit: &Exit) -> StartError {
         let (program, said) = (self.start_command.program(), self.last_words(started));
         StartError::new(format!("the start command ended ({exit}): `{program}`{said}")).hint(
             "run it by hand to see why; a browser that runs on the same profile already is a common cause",
@@ -173,7 +173,7 @@ impl Endpoint {
         let (shown, limit, flag) = (self.shown(), human(REVIVED_WITHIN), self.flag());
         let hint = format!("the command has to start a browser with {flag}");
         let (state, hint) = match started.ended() {
-            Some(ended) => (format!("the start command ended ({})", ended.exit), hint),
+            Some(exit) => (format!("the start command ended ({exit})"), hint),
             None => {
                 let pid = started.pid();
                 let state = format!("process {pid}, which the start command started, still runs");

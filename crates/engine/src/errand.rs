@@ -3,12 +3,13 @@
 //! It owns the waiting: a deadline, a bound on what is kept of stdout, and the end of the child's group when
 //! either is passed. Engines and browsers are no errands; they are supervised where they are started.
 
-use std::{io, process::ExitStatus, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use greenroom_core::port::human;
 use tokio::{io::AsyncReadExt, time::timeout};
 
 use crate::{
+    exit::Exit,
     launcher::{Launcher, Spec},
     process::{Listen, Process},
 };
@@ -22,9 +23,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// What a child that ended well, or badly, left behind.
 #[derive(Debug)]
 pub(crate) struct Done {
-    pub succeeded: bool,
-    /// How it ended, for messages: `exit status: 1`.
-    pub exit: Arc<str>,
+    pub exit: Exit,
     pub stdout: String,
     /// The last lines of stderr.
     pub last_words: Arc<str>,
@@ -63,8 +62,7 @@ pub(crate) async fn run(
         process.stop(GRACE).await;
         return Err(ErrandError::TooLong(deadline));
     };
-    let succeeded = *exit == *ExitStatus::default().to_string();
-    Ok(Done { succeeded, exit, stdout, last_words: process.last_words() })
+    Ok(Done { exit, stdout, last_words: process.last_words() })
 }
 
 #[cfg(test)]
@@ -81,12 +79,12 @@ mod tests {
     async fn words_and_exit_come_back() {
         let minute = Duration::from_secs(60);
         let well = sh("echo v20", minute).await.unwrap();
-        assert!(well.succeeded);
+        assert!(well.exit.is_success());
         assert_eq!(well.stdout, "v20\n");
 
         let badly = sh("echo why >&2; exit 3", minute).await.unwrap();
-        assert!(!badly.succeeded);
-        assert_eq!((&*badly.exit, &*badly.last_words), ("exit status: 3", "why"));
+        assert!(!badly.exit.is_success());
+        assert_eq!((badly.exit.to_string().as_str(), &*badly.last_words), ("exit status: 3", "why"));
     }
 
     /// A child that never ends is ended at its deadline, and one that asks a question gets no answer.
@@ -94,6 +92,6 @@ mod tests {
     async fn nothing_waits_for_ever() {
         let hung = sh("exec sleep 600", Duration::from_millis(50)).await;
         assert!(matches!(hung, Err(ErrandError::TooLong(_))));
-        assert!(!sh("read answer", Duration::from_secs(60)).await.unwrap().succeeded);
+        assert!(!sh("read answer", Duration::from_secs(60)).await.unwrap().exit.is_success());
     }
 }

@@ -20,7 +20,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Arc, mpsc},
+    sync::mpsc,
     thread,
 };
 
@@ -30,6 +30,8 @@ use tokio::{
     sync::{oneshot, watch},
 };
 use tokio_util::task::TaskTracker;
+
+use crate::exit::Exit;
 
 /// The environment variable that marks every process greenroom starts, with the run folder's name as value.
 pub const TAG: &str = "GREENROOM_RUN";
@@ -138,15 +140,7 @@ pub struct Detached {
     pub pid: u32,
     /// Becomes `Some` when it has ended by itself, for as long as greenroom is there to see it. Until then its number is
     /// nobody else's.
-    pub end: watch::Receiver<Option<Ended>>,
-}
-
-/// How a detached child ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    pub succeeded: bool,
-    /// For messages: `exit status: 1`.
-    pub exit: Arc<str>,
+    pub end: watch::Receiver<Option<Exit>>,
 }
 
 struct Job {
@@ -201,13 +195,7 @@ impl Launcher {
         let (ended, end) = watch::channel(None);
         // Nobody owns this task, as nobody owns the child; it keeps a child that ends from staying as a zombie.
         tokio::spawn(async move {
-            let how = match child.wait().await {
-                Ok(status) => Ended { succeeded: status.success(), exit: status.to_string().into() },
-                Err(error) => {
-                    Ended { succeeded: false, exit: format!("cannot be waited for: {error}").into() }
-                }
-            };
-            ended.send_replace(Some(how));
+            ended.send_replace(Some(Exit::from(child.wait().await)));
         });
         Ok(Detached { pid, end })
     }

@@ -20,6 +20,7 @@ mod driven;
 mod endpoint;
 mod engine_base;
 pub mod errand;
+pub mod exit;
 mod file_copies;
 #[cfg(test)]
 mod guard_tests;

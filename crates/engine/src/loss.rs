@@ -9,7 +9,7 @@ use greenroom_core::{Lost, StartError};
 use greenroom_mcp::Gone;
 use tokio::{sync::watch, time::timeout};
 
-use crate::{process::Process, upstream::Failed};
+use crate::{exit::Exit, process::Process, upstream::Failed};
 
 /// How long after a broken handshake the exit of its process may come. The pipes close as it ends.
 const EXIT: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ impl Loss {
         tokio::spawn(async move {
             let status = exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone());
             declared.declare(Lost::Process {
-                status: status.unwrap_or_default(),
+                status: status.map(Into::into).unwrap_or_default(),
                 stderr_tail: tail.text().into(),
             });
         });
@@ -95,16 +95,16 @@ pub(crate) async fn explain<T, E: Into<Failed>>(
             Ok(value) => Ok(value),
             Err(Failed::Answer(error)) => Err(error),
             Err(Failed::Gone(error)) => match timeout(EXIT, process.wait()).await {
-                Ok(status) => Err(died(process, &status)),
+                Ok(exit) => Err(died(process, exit)),
                 Err(_) => Err(error),
             }
         },
-        status = process.wait() => Err(died(process, &status)),
+        exit = process.wait() => Err(died(process, exit)),
     }
 }
 
-fn died(process: &Process, status: &str) -> StartError {
-    let lost = Lost::Process { status: status.into(), stderr_tail: process.last_words() };
+fn died(process: &Process, exit: Exit) -> StartError {
+    let lost = Lost::Process { status: exit.into(), stderr_tail: process.last_words() };
     StartError::new(format!("`{}`: {lost}", process.name()))
 }
 

@@ -150,7 +150,7 @@ async fn version(launcher: &Launcher, name: &str, spec: Spec) -> Result<String, 
     let done = errand::run(launcher, name, spec, VERSION_DEADLINE).await;
     let done = done.map_err(|error: ErrandError| error.to_string())?;
     let said = done.stdout.lines().next().unwrap_or_default().trim();
-    match (done.succeeded, said) {
+    match (done.exit.is_success(), said) {
         (false, _) => Err(format!("{}; its last words: {}", done.exit, done.last_words)),
         (true, "") => Err("it said nothing".to_owned()),
         (true, said) => Ok(said.to_owned()),

@@ -4,14 +4,10 @@
 //! Each process keeps its list in memory and in its run folder, so that the browsers of one greenroom cannot
 //! reach the debuggers of another on the same machine either.
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, fs, io, path::PathBuf, sync::Arc};
 
 use greenroom_core::net::OwnPorts;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::run_folder::{self, RunFolder};
 
@@ -69,7 +65,7 @@ impl Ports {
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<(u16, Whose), usize>> {
-        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.held.lock()
     }
 
     fn close(&self, port: (u16, Whose)) -> io::Result<PortGuard> {

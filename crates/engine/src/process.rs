@@ -1,13 +1,9 @@
 //! One supervised child: its exit is noticed at once, its last words are kept, and it is ended as a group.
 
-use std::{
-    collections::VecDeque,
-    io,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
 use greenroom_mcp::lines::{Line, Lines};
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
@@ -16,7 +12,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::launcher::{Launcher, Spec};
+use crate::{
+    exit::Exit,
+    launcher::{Launcher, Spec},
+};
 
 /// How many last lines of stderr go into an error: a Node stack trace fits, a page of noise does not.
 const TAIL_LINES: usize = 12;
@@ -30,9 +29,6 @@ const LINE_BYTES_MAX: usize = 4 * 1024;
 /// How long the readers of a dead child's pipes may take to see their end. The pipe ends with its last writer;
 /// a grandchild that escaped the group could hold it open for ever.
 const DRAIN: Duration = Duration::from_millis(500);
-
-/// How a child ended, for messages: `exit status: 1`, `signal: 9 (SIGKILL)`.
-pub type Exit = Arc<str>;
 
 /// A running or ended child. Dropping it kills its group.
 pub struct Process {
@@ -96,17 +92,14 @@ impl Process {
         let (exited, exit) = watch::channel(None);
         let label = name.to_owned();
         let supervisor = launcher.supervisors.spawn(async move {
-            let status = match child.wait().await {
-                Ok(status) => status.to_string(),
-                Err(error) => format!("cannot be waited for: {error}"),
-            };
+            let exit = Exit::from(child.wait().await);
             // What the leader left in its group ends with it.
             signal_group(pid, Signal::KILL);
             if let Some(reader) = reader {
                 let _ = tokio::time::timeout(DRAIN, reader).await;
             }
-            tracing::debug!(process = label, pid, status, "ended");
-            exited.send_replace(Some(status.into()));
+            tracing::debug!(process = label, pid, %exit, "ended");
+            exited.send_replace(Some(exit));
         });
         Ok((Self { name: name.to_owned(), pid, exit, tail, _supervisor: supervisor }, pipes, line))
     }
@@ -127,10 +120,8 @@ impl Process {
     /// Waits for the end of the child.
     pub async fn wait(&self) -> Exit {
         let mut exit = self.exit.clone();
-        match exit.wait_for(Option::is_some).await {
-            Ok(status) => status.clone().unwrap_or_default(),
-            Err(_) => Exit::from("lost"),
-        }
+        let exit = exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone());
+        exit.unwrap_or_else(|| Exit::Unknown("lost".into()))
     }
 
     /// The last lines of stderr, also after this process is gone.
@@ -248,7 +239,7 @@ impl Tail {
     }
 
     fn push(&self, line: &str) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         if lines.len() == TAIL_LINES {
             lines.pop_front();
         }
@@ -256,7 +247,7 @@ impl Tail {
     }
 
     pub(crate) fn text(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.0.lock();
         let text = lines.iter().map(String::as_str).collect::<Vec<_>>().join(" | ");
         let start = text.len().saturating_sub(TAIL_BYTES_MAX);
         text.get(text.ceil_char_boundary(start)..).unwrap_or_default().to_owned()

@@ -8,10 +8,10 @@ use std::{
     fs::{self, File},
     io::{Seek, Write},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
 use greenroom_core::StartError;
+use parking_lot::Mutex;
 use rustix::{
     fs::{FlockOperation, flock},
     system::uname,
@@ -84,7 +84,7 @@ impl Profile {
     pub(crate) async fn clear(&self) {
         match self {
             Self::Fresh(folder) => folder.clear().await,
-            Self::Kept { lock, .. } => drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take()),
+            Self::Kept { lock, .. } => drop(lock.lock().take()),
         }
     }
 }

@@ -11,17 +11,19 @@ use std::{
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use greenroom_core::StartError;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::{sync::watch, time::sleep};
 
 use crate::{
     chromium_log::without_pages,
-    launcher::{Detached, Ended, Launcher, Spec},
+    exit::Exit,
+    launcher::{Detached, Launcher, Spec},
     process::Tail,
     run_folder::{RunFolder, make_private, private_file},
 };
@@ -67,7 +69,7 @@ impl StartCommand {
 
     /// What it started and still runs.
     pub(crate) fn running(&self) -> Option<Started> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock();
         last.as_ref().filter(|started| started.ended().is_none()).cloned()
     }
 
@@ -95,7 +97,7 @@ impl StartCommand {
             tokio::spawn(output.clone().keep_small(process.end.clone()));
         }
         let started = Started { process, output };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(started.clone());
+        *self.last.lock() = Some(started.clone());
         Ok(started)
     }
 }
@@ -120,14 +122,14 @@ impl Started {
     }
 
     /// How it ended, if it has.
-    pub(crate) fn ended(&self) -> Option<Ended> {
+    pub(crate) fn ended(&self) -> Option<Exit> {
         self.process.end.borrow().clone()
     }
 
     /// Resolves when it has failed. One that ends well may have started a browser that runs without it.
-    pub(crate) async fn failed(&self) -> Ended {
+    pub(crate) async fn failed(&self) -> Exit {
         let mut end = self.process.end.clone();
-        let has_failed = |end: &Option<Ended>| end.as_ref().is_some_and(|ended| !ended.succeeded);
+        let has_failed = |end: &Option<Exit>| end.as_ref().is_some_and(|ended| !ended.is_success());
         let ended = end.wait_for(has_failed).await.ok().and_then(|end| end.clone());
         match ended {
             Some(ended) => ended,
@@ -177,7 +179,7 @@ impl Output {
     }
 
     /// Empties the file whenever it is too big, until the process has ended. While no greenroom runs nobody does.
-    async fn keep_small(self, mut end: watch::Receiver<Option<Ended>>) {
+    async fn keep_small(self, mut end: watch::Receiver<Option<Exit>>) {
         loop {
             tokio::select! {
                 _ = end.wait_for(Option::is_some) => return,
@@ -247,7 +249,7 @@ mod tests {
         assert_eq!(length().await, 0);
         file.write_all(b"on").unwrap();
         assert_eq!(length().await, 2);
-        ended.send_replace(Some(Ended { succeeded: true, exit: "done".into() }));
+        ended.send_replace(Some(Exit::Unknown("done".into())));
         task.await.unwrap();
     }
 }

@@ -1,12 +1,13 @@
 //! Tool lists of engines: asked for, and told to whoever shows them.
 
 use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use greenroom_core::{Introduction, Raw, StartError, Tool, Toolset, raw::encode};
 use greenroom_mcp::{Peer, link::child};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -50,10 +51,7 @@ pub(crate) async fn look(peer: Arc<Peer>, offers: Offers, at_start: bool) -> Vec
     match list_tools(&peer).await.map_err(StartError::from) {
         Ok(tools) => {
             let names: Vec<_> = tools.tools.iter().map(|tool| tool.name.clone()).collect();
-            let had = std::mem::replace(
-                &mut *offers.had.lock().unwrap_or_else(PoisonError::into_inner),
-                names.clone(),
-            );
+            let had = std::mem::replace(&mut *offers.had.lock(), names.clone());
             let partial = offers.partial && had.iter().all(|name| names.contains(name));
             let tools = Toolset { introduction: offers.introduction.get().cloned(), ..tools };
             (offers.told)(Offer { tools, at_start, partial });

@@ -6,12 +6,7 @@
 
 mod stateless;
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, Fields, Introduction, Raw, StartError, file_uri, port::human, raw::encode};
 use greenroom_mcp::{
@@ -19,6 +14,7 @@ use greenroom_mcp::{
     error::INTERNAL,
     peer::{ClientInfo, Hello},
 };
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
@@ -76,11 +72,11 @@ struct Current(Mutex<Arc<dyn Agent>>);
 
 impl Current {
     fn get(&self) -> Arc<dyn Agent> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     fn set(&self, agent: Arc<dyn Agent>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = agent;
+        *self.0.lock() = agent;
     }
 }
 
@@ -180,7 +176,7 @@ impl Upstream {
 
     /// Notes the level, and says whether it is another one than before.
     fn changes_level(&self, level: &Option<String>) -> bool {
-        let mut known = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.level.lock();
         let changes = *known != *level;
         known.clone_from(level);
         changes

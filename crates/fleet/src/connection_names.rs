@@ -6,10 +6,11 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use greenroom_core::ConnectionId;
+use parking_lot::Mutex;
 
 /// How many connections are remembered by name. More than can be connected at once (10,000 clients, 1,024 fronts, 4,096
 /// fronts that left), at some 150 bytes each.
@@ -52,7 +53,7 @@ impl ConnectionNames {
     /// Notes what the client of this connection calls itself, and returns the connection's name. The first word counts:
     /// a front that joins again keeps its name.
     pub fn introduce(&self, id: ConnectionId, client: Option<&str>) -> Arc<str> {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.0.lock();
         if let Some(name) = names.of.get(&id) {
             return name.clone();
         }
@@ -116,7 +117,7 @@ mod tests {
         for id in 0..NAMES_MAX as u64 + 10 {
             names.introduce(ConnectionId(id), Some(&format!("bot {id}")));
         }
-        let kept = names.0.lock().unwrap();
+        let kept = names.0.lock();
         assert_eq!((kept.of.len(), kept.order.len()), (NAMES_MAX, NAMES_MAX));
         assert!(kept.counted.len() <= CLIENTS_MAX + 1);
     }

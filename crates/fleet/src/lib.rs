@@ -24,7 +24,7 @@ mod target;
 
 /// What [`queue`] is built on; the model checker has its own.
 mod sync {
-    pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+    pub(crate) use parking_lot::{Mutex, MutexGuard};
 }
 
 pub use browsers::{BrowserName, BrowserSettings, BrowserState, BrowserStatus, NotChosen, pool_name};

@@ -8,9 +8,21 @@
 #[path = "queue.rs"]
 mod queue;
 
+/// The checker's mutex, with the methods of the one that the program has.
 mod sync {
-    pub(super) use shuttle::sync::{Mutex, MutexGuard};
-    pub(super) use std::sync::PoisonError;
+    pub(super) use shuttle::sync::MutexGuard;
+
+    pub(super) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(super) fn new(value: T) -> Self {
+            Self(shuttle::sync::Mutex::new(value))
+        }
+
+        pub(super) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap()
+        }
+    }
 }
 
 use std::{pin::pin, task::Poll};

@@ -18,7 +18,7 @@ use greenroom_core::{
     lease::{Asked, Changes, Figures, Grant, Hope, Ledger, Lent, Refused, Spared, WaiterId, Want},
 };
 
-use super::sync::{Mutex, MutexGuard, PoisonError};
+use super::sync::{Mutex, MutexGuard};
 
 pub struct Queue(Mutex<State>);
 
@@ -69,7 +69,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Asks for a slot.

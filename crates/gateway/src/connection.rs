@@ -7,7 +7,7 @@ use std::{
     collections::{HashMap, HashSet},
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -18,6 +18,7 @@ use greenroom_core::{
 };
 use greenroom_fleet::Whose;
 use greenroom_mcp::{Id, message};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use tokio::{sync::oneshot, task::AbortHandle};
 
@@ -107,7 +108,7 @@ impl Connection {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Whether the client lost this session with another server and has not been told so yet. Now it has.

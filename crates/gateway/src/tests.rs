@@ -2,14 +2,11 @@
 
 mod browsers;
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, BoxFuture, NoAnswer, Owner, Queued, Raw, raw::encode, settings::Scope};
 use greenroom_fleet::Size;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -36,7 +33,7 @@ struct Told {
 impl Agent for Told {
     fn tell(&self, method: &str, params: Option<Raw>) {
         assert_eq!(method, progress::METHOD);
-        self.told.lock().unwrap().push(serde_json::from_str(params.unwrap().get()).unwrap());
+        self.told.lock().push(serde_json::from_str(params.unwrap().get()).unwrap());
     }
 
     fn ask<'a>(
@@ -221,10 +218,10 @@ async fn waiting_is_told() {
     let (second, third) = (agent("b"), agent("c"));
     let (answer, other) =
         tokio::join!(client.call_as(second.clone(), params("b")), client.call_as(third.clone(), params("c")));
-    let told = second.told.lock().unwrap().clone();
+    let told = second.told.lock().clone();
     let message = |place: &str| format!("waiting for a browser: {place} in pool \"FIREFOX\"");
     assert_eq!(told[0], json!({"progressToken": "b", "progress": 0.001, "message": message("place 1 of 1")}));
-    let told = third.told.lock().unwrap().clone();
+    let told = third.told.lock().clone();
     assert_eq!(told[0]["message"], message("place 2 of 2"));
     let grows =
         |told: &[Value]| told.windows(2).all(|two| two[0]["progress"].as_f64() < two[1]["progress"].as_f64());

@@ -7,14 +7,9 @@
 //! A connection's [`TaskTracker`] counts the turns that are not given up. When it is empty, no call of that connection can
 //! reach a session any more.
 
-use std::{
-    collections::BTreeMap,
-    future::poll_fn,
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Poll,
-};
+use std::{collections::BTreeMap, future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
@@ -49,7 +44,7 @@ impl Turns {
     }
 
     fn lock(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+        self.line.lock()
     }
 
     /// A turn behind all that were taken before.

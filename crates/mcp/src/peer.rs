@@ -6,12 +6,13 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use greenroom_core::{Raw, raw::encode};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -203,19 +204,19 @@ impl Dispatch {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         // When closed, the sender is dropped here and the receiver tells so.
-        if let Some(waiting) = &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(waiting) = &mut *self.waiting.lock() {
             waiting.insert(id, sender);
         }
         (Waiter { id, dispatch: self.clone() }, receiver)
     }
 
     fn take(&self, id: u64) -> Option<oneshot::Sender<Answer>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(&id)
+        self.waiting.lock().as_mut()?.remove(&id)
     }
 
     /// Whether somebody still waits for this id.
     pub(crate) fn waits(&self, id: u64) -> bool {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         waiting.as_ref().is_some_and(|waiting| waiting.contains_key(&id))
     }
 
@@ -227,7 +228,7 @@ impl Dispatch {
 
     /// Nothing will come any more: every waiter learns it.
     pub(crate) fn close(&self) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.waiting.lock().take();
         self.closed.send_replace(true);
     }
 
@@ -236,7 +237,7 @@ impl Dispatch {
             Line::Whole(text) => self.text(&text).await,
             // Which request it answers cannot be known. A seat has one call out at a time, so it is that one.
             Line::TooLong { bytes } => {
-                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut waiting = self.waiting.lock();
                 for (_, sender) in waiting.iter_mut().flat_map(HashMap::drain) {
                     let _ = sender.send(Err(Gone::TooBig { bytes }));
                 }

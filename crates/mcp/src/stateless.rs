@@ -4,10 +4,7 @@
 //! [`crate::Peer`] adds it to each request, once [`crate::Peer::discover`] was called. A server's questions come as results
 //! of the type `input_required`; the peer's user answers them and makes the request again.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::HashMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use greenroom_core::{
@@ -15,6 +12,7 @@ use greenroom_core::{
     raw::{encode, tree},
 };
 use hyper::http::HeaderName;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -73,7 +71,7 @@ impl Stateless {
         let name = params.read::<String>(field).ok().flatten().unwrap_or_default();
         if method == "tools/call" {
             let arguments = params.get("arguments").and_then(tree).unwrap_or_default();
-            let repeated = self.repeated.lock().unwrap_or_else(PoisonError::into_inner);
+            let repeated = self.repeated.lock();
             headers.extend(repeated.get(&name).into_iter().flatten().filter_map(|repeated| {
                 let value = repeated.path.iter().try_fold(&arguments, |inside, name| inside.get(name))?;
                 Some((repeated.header.clone(), plain(value)?))
@@ -90,7 +88,7 @@ impl Stateless {
             tools: Vec<Raw>,
         }
         let Ok(page) = serde_json::from_str::<Page>(result.get()) else { return };
-        let mut known = self.repeated.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.repeated.lock();
         for tool in page.tools.iter().filter_map(|tool| tree(tool)) {
             let Some(name) = tool["name"].as_str() else { continue };
             let mut repeated = Vec::new();

@@ -2,8 +2,8 @@
 //!
 //! [`Store`] implements core's port [`greenroom_core::Records`]. What holds:
 //!
-//! - What was acknowledged is committed: it survives the sudden end of this process and of all others, and whoever reads
-//!   finds it, in any process.
+//! - The store acknowledges an operation after its commit. A committed operation survives the sudden end of this process
+//!   and of all others, and readers in every process see it.
 //! - Operations are written in the order in which their methods were called.
 //! - A fault of the disk never fails a call: the record is refused with its reason, and `health` says it until writing
 //!   succeeds again.

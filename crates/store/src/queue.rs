@@ -1,15 +1,12 @@
 //! The queue in front of the writer: operations in the order in which they were asked for.
 //!
-//! Putting one in takes a mutex for a few lines and never waits for the disk. What is beyond the queue's bounds is
-//! refused, and its caller hears so. The writer takes everything that waits at once.
+//! `push` holds a mutex for a few lines and never waits for the disk. It refuses operations beyond the queue's bounds. The
+//! writer takes all operations that wait at once, and commits them as one transaction.
 
-use std::{
-    mem,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{mem, sync::Arc, time::Duration};
 
 use greenroom_core::{plural, record::NotRecorded};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::op::Op;
 
@@ -63,12 +60,11 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits until there is something to write, for `at_most` so long, and takes all of it. `None` once nothing is left
-    /// and no more will come.
+    /// Takes all operations; waits up to `at_most` for the first one. `None` once the queue is closed and empty.
     pub(crate) fn take(&self, at_most: Duration) -> Option<Vec<Op>> {
         let is_idle = |state: &mut State| state.ops.is_empty() && !state.closed;
-        let waited = self.news.wait_timeout_while(self.lock(), at_most, is_idle);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        self.news.wait_while_for(&mut state, is_idle, at_most);
         state.bytes = 0;
         let ops = mem::take(&mut state.ops);
         (!ops.is_empty() || !state.closed).then_some(ops)
@@ -92,6 +88,6 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -1,8 +1,9 @@
 //! What the store and its writer share: the queue between them, and how recording goes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use greenroom_core::record::NotRecorded;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::queue::Queue;
@@ -43,7 +44,7 @@ impl Shared {
     }
 
     pub(crate) fn health(&self) -> Result<(), Arc<str>> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.health.lock().clone()
     }
 
     /// What those hear whose operations the writer has left undone.
@@ -61,7 +62,7 @@ impl Shared {
     }
 
     pub(crate) fn set_health(&self, health: Result<(), Arc<str>>) {
-        let mut kept = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.health.lock();
         if *kept == health {
             return;
         }

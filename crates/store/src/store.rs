@@ -3,12 +3,7 @@
 //! Every method that writes puts its operation into the queue before it returns, so their order is that of the calls.
 //! Opening returns at once: the writer's thread opens the database, and what is asked before waits for it.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    thread::JoinHandle,
-    time::SystemTime,
-};
+use std::{path::Path, sync::Arc, thread::JoinHandle, time::SystemTime};
 
 use greenroom_core::{
     BlobId, Owner, Records, RefId, SessionUid,
@@ -18,6 +13,7 @@ use greenroom_core::{
         NotRecorded, Record, Request, Response, SessionRef, SessionRow, SessionState, Timeline, Unreadable,
     },
 };
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::{
@@ -72,7 +68,7 @@ impl Store {
     pub async fn close(&self) {
         self.shared.queue.close();
         self.readers.close();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writer = self.writer.lock().take();
         let Some(writer) = writer else { return };
         let mut phase = self.shared.phase.subscribe();
         // Its sender stands in `shared`, so this ends with the writer only.

@@ -1,10 +1,11 @@
 //! Which attached browser is which of those that the configuration declares, while both change.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use greenroom_core::settings::AttachedBrowser;
 use greenroom_fleet::FleetError;
 use greenroom_gateway::Gateway;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::browsers::Attacher;
 
@@ -20,7 +21,7 @@ impl Declared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(String, u32)>> {
-        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+        self.attached.lock()
     }
 
     /// Takes a browser on. Nothing is connected by that.

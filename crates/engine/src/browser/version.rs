@@ -7,11 +7,11 @@ use std::{
     collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use greenroom_cdp::Client;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -91,7 +91,7 @@ impl fmt::Display for Version {
 /// Warns of a browser that has just started and is too old, once for each program.
 pub(crate) async fn warn_if_old(endpoint: &str, program: &Path) {
     static SEEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-    if !SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert(program.to_owned()) {
+    if !SEEN.lock().insert(program.to_owned()) {
         return;
     }
     match running(endpoint).await {

@@ -79,7 +79,7 @@ async fn run(
         .env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1")
         .folder(part);
     let done = errand::run(launcher, "npm", spec, DEADLINE).await?;
-    if done.succeeded {
+    if done.exit.is_success() {
         return Ok(());
     }
     let last_words = summary(&done.stdout).unwrap_or_else(|| match &*done.last_words {

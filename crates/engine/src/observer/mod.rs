@@ -17,7 +17,7 @@ use std::{
     collections::BTreeSet,
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -25,6 +25,7 @@ use std::{
 
 use greenroom_cdp::{Client, Closed, Events};
 use greenroom_core::{StartError, View};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::{
@@ -172,7 +173,7 @@ impl Observer {
 
     /// From now on, tabs whose renderers were killed were ended by greenroom, for this reason; or else by nobody knows whom.
     pub(crate) fn tell_why_killed(&self, why: Option<Arc<str>>) {
-        *self.why_killed.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *self.why_killed.lock() = why;
     }
 
     /// Resolves when nothing is observed any more, with why the connection to the browser is over, if it is.

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, PoisonError},
+    sync::Arc,
 };
 
 use greenroom_cdp::{Client, Event, Events};
@@ -378,7 +378,7 @@ impl Task {
 
     fn crashed(&mut self, id: &str, status: &str) {
         let Some(page) = self.pages.get(id) else { return };
-        let why = self.why_killed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let why = self.why_killed.lock().clone();
         let why = why.filter(|_| status == KILLED);
         let status = why.as_deref().unwrap_or(status);
         for scope in self.scopes(id, page).into_iter().flatten() {

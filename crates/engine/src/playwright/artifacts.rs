@@ -2,12 +2,10 @@
 //! connects to the browser: in the folder of the seat that came first. It has to outlive that seat for as long as others use
 //! it, or their downloads would end half-way.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{path::Path, sync::Arc};
 
 use crate::seat_folder::SeatFolder;
+use parking_lot::Mutex;
 
 /// Where that is, in the folder of a seat.
 pub(super) const FOLDER: &str = ".playwright-mcp/traces";
@@ -26,7 +24,7 @@ struct State {
 impl Artifacts {
     /// A seat begins to use the engine.
     pub(super) fn enter(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).seats += 1;
+        self.0.lock().seats += 1;
     }
 
     /// A seat has ended, and its folder goes, but for what others may still use. With the last seat the engine leaves the
@@ -35,7 +33,7 @@ impl Artifacts {
         let folder = Arc::new(folder);
         let is_used = Path::is_dir(&folder.path().join(FOLDER));
         let (stays, gone) = {
-            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.0.lock();
             state.seats = state.seats.saturating_sub(1);
             let stays = is_used && state.seats > 0;
             if stays {

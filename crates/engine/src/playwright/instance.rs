@@ -126,7 +126,7 @@ impl Shared {
         if self.base.loss.known().is_none() {
             tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
         }
-        self.base.loss.declare(Lost::Process { status, stderr_tail: Arc::default() });
+        self.base.loss.declare(Lost::Process { status: status.into(), stderr_tail: Arc::default() });
     }
 
     /// What is said of a seat that is not open in time. The engine takes hold of every tab before it says anything, so that

@@ -6,11 +6,12 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex as Plain, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use greenroom_core::{Nobody, Unwell};
 use greenroom_mcp::link::http::Endpoint;
+use parking_lot::Mutex as Plain;
 use tokio::sync::Mutex;
 
 use crate::{observed_browser::ObservedBrowser, unanswered::Unanswered, upstream::Upstream};
@@ -30,7 +31,7 @@ pub(super) struct Pulse {
 impl Pulse {
     /// Counts a seat with a Node of its own.
     pub(super) fn add(&self, pid: u32, upstream: &Arc<Upstream>) {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seats = self.seats.lock();
         seats.retain(|(_, seat)| seat.strong_count() > 0);
         seats.push((pid, Arc::downgrade(upstream)));
     }
@@ -41,7 +42,7 @@ impl Pulse {
     }
 
     fn living(&self) -> Vec<(u32, Arc<Upstream>)> {
-        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let seats = self.seats.lock();
         seats.iter().filter_map(|(pid, seat)| Some((*pid, seat.upgrade()?))).collect()
     }
 

@@ -385,7 +385,8 @@ mod tests {
         let began = Instant::now();
         end_node(&process).await;
         assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
-        assert!(process.wait().await.contains("signal: 9"), "{}", process.wait().await);
+        let exit = process.wait().await.to_string();
+        assert!(exit.contains("signal: 9"), "{exit}");
         // Its input was open until now: it did not end by itself.
         drop(pipes);
     }

@@ -13,7 +13,7 @@ mod seat;
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
@@ -22,6 +22,7 @@ use greenroom_mcp::{
     Inbound, Peer,
     link::{child, http},
 };
+use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -167,7 +168,7 @@ impl Processes {
         });
         if is_process {
             let ready = shared.bring_up(Arc::new(Nobody)).await?;
-            *shared.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
+            *shared.ready.lock() = Some(ready);
         }
         let mut watcher = JoinSet::new();
         let watched = shared.clone();
@@ -214,7 +215,7 @@ impl Shared {
         };
         let has_close = self.has_close.get().copied().unwrap_or_default();
         let living = Arc::new(Living::new(process, upstream, folder, browser, has_close));
-        let mut all = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.living.lock();
         all.retain(|living| living.strong_count() > 0);
         all.push(Arc::downgrade(&living));
         drop(all);
@@ -248,7 +249,7 @@ impl Shared {
 
     /// The process for a seat: the one that waits for it, or a new one.
     async fn serve(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<Living>, OpenError> {
-        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ready = self.ready.lock().take();
         match ready {
             Some(living) if living.is_well() && self.kind.suits(agent.as_ref()) => return Ok(living),
             Some(unsuitable) => unsuitable.end().await,
@@ -271,7 +272,7 @@ impl Shared {
     }
 
     fn living(&self) -> Vec<Arc<Living>> {
-        let living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+        let living = self.living.lock();
         living.iter().filter_map(Weak::upgrade).filter(|living| living.runs()).collect()
     }
 }
@@ -337,7 +338,7 @@ impl Instance for Processes {
         Box::pin(async move {
             self.shared.base.loss.declare(Lost::Shutdown);
             // Held until the end: dropped here, it would be killed.
-            let _ready = self.shared.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let _ready = self.shared.ready.lock().take();
             let mut ends = JoinSet::new();
             for living in self.shared.living() {
                 ends.spawn(async move { living.stop(grace).await });

@@ -9,12 +9,10 @@ mod choose;
 mod name;
 mod status;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use greenroom_core::web_address::Place;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -94,7 +92,7 @@ impl Entry {
 
 impl Browsers {
     fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Entry>> {

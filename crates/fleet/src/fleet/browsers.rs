@@ -22,13 +22,6 @@ impl Fleet {
         self.0.browsers.all().iter().map(|entry| entry.status()).collect()
     }
 
-    /// Those that have this tag, by index.
-    pub fn browsers_tagged(&self, tag: &str) -> Vec<BrowserStatus> {
-        let all = self.0.browsers.all();
-        let tagged = all.iter().filter(|entry| entry.settings.tags.iter().any(|other| other == tag));
-        tagged.map(|entry| entry.status()).collect()
-    }
-
     /// The browser of this index or label.
     pub fn browser(&self, name: &str) -> Result<BrowserStatus, FleetError> {
         Ok(self.0.browsers.find(name)?.status())

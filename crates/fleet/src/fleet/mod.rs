@@ -9,12 +9,10 @@ mod listing;
 mod pools;
 mod submit;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, Call, ConnectionId, Owner, Permit, SessionId, record::SessionRef};
+use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, oneshot},
     time::{Instant, timeout},
@@ -115,8 +113,9 @@ impl Fleet {
         agent: Arc<dyn Agent>,
     ) -> Result<Answer, FleetError> {
         let alone = Bulk::uncounted(vec![call]);
-        let Answers { mut answers, lost } = self.bulk(permit, whose, target, alone, agent).await?;
-        answers.pop().ok_or_else(|| lost.unwrap_or_else(|| self.0.why_unanswered()))
+        let Answers { mut answers, lost, notes } = self.bulk(permit, whose, target, alone, agent).await?;
+        let answer = answers.pop().ok_or_else(|| lost.unwrap_or_else(|| self.0.why_unanswered()))?;
+        Ok(Answer { notes, ..answer })
     }
 
     /// Runs several calls, one after the other under one lease, with nobody else's between them. Dropping the future

@@ -45,11 +45,6 @@ impl Fleet {
         self.0.readiness()
     }
 
-    /// Whether this pool can take calls.
-    pub fn readiness_of(&self, pool: &str) -> Result<Readiness, FleetError> {
-        Ok(self.0.pool(pool)?.readiness())
-    }
-
     /// Makes a pool so many instances big. No lease that is out is cut.
     pub fn scale(&self, pool: &str, instances: usize) -> Result<Scaled, FleetError> {
         self.0.check_open()?;

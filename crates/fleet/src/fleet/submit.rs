@@ -3,12 +3,10 @@
 //! Looking a session up and queueing a call happen under one lock, and so does leaving the registry. A call
 //! therefore reaches a session that will answer it, or makes a new one; it is never lost between the two.
 
-use std::{
-    sync::{Arc, MutexGuard, PoisonError},
-    time::SystemTime,
-};
+use std::{sync::Arc, time::SystemTime};
 
 use greenroom_core::{Owner, SessionUid, record::SessionRef};
+use parking_lot::MutexGuard;
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -32,7 +30,7 @@ fn session_ref(key: &Key, home: &Home) -> Option<SessionRef> {
 
 impl Inner {
     pub(super) fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registry.lock()
     }
 
     /// The registry's key, and what to say when it is not there.

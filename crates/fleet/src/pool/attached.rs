@@ -2,10 +2,11 @@
 //! out of the fleet.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, atomic::AtomicBool},
+    sync::{Arc, atomic::AtomicBool},
     time::SystemTime,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::{lock, place::Place};

@@ -1,15 +1,13 @@
 //! The instances of a pool and the leases on their slots: what the parts of a pool share. It starts nothing and opens
 //! nothing; it knows where each instance stands, changes the ledger, and wakes the supervisors that the ledger needs.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use greenroom_core::{
     InstanceId, StartError,
     lease::{Changes, Ledger},
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
 use super::{DRAINING, Kind, Lease, PoolSettings, Size, attached::Link, kind::told, lock, place::Place};

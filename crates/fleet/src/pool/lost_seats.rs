@@ -1,9 +1,10 @@
 //! Seats of an attached browser that were lost while they waited for their owner's next call without a session. That
 //! call gets another tab, and must say so: the page that its agent remembers is gone.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use greenroom_core::{Lost, Owner, Seat};
+use parking_lot::Mutex;
 
 use super::{Lease, lock};
 use crate::{

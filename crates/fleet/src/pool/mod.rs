@@ -19,12 +19,10 @@ mod spares;
 mod status;
 mod supervisor;
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use greenroom_core::InstanceId;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 use self::{
@@ -146,5 +144,5 @@ impl Pool {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

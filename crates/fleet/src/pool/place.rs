@@ -1,13 +1,10 @@
 //! An instance's place in its pool: what it is made of, how it is, and what it has been told to do. It stays when the
 //! instance in it dies and is started again.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
-};
+use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
 use greenroom_core::{Engine, Instance, InstanceId};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -88,7 +85,7 @@ impl Place {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn settings(&self) -> InstanceSettings {

@@ -1,12 +1,10 @@
 //! Sees to it that there are as many spares as wanted: seats that are opened ahead, so that a new session has its
 //! browser at once. A spare is never a used seat and never makes a caller wait.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{Nobody, StartError};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
 use super::{Lease, idle_seats::IdleSeats, instances::Instances, lock};

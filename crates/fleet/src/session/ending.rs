@@ -41,7 +41,7 @@ impl Finish {
     /// Says it. Returns notes that nobody heard.
     pub(super) fn say(self) -> Vec<Note> {
         match self.reply.send(self.outcome) {
-            Err(Ok(unheard)) => unheard.answers.into_iter().flat_map(|answer| answer.notes).collect(),
+            Err(Ok(unheard)) => unheard.notes,
             Err(Err(_)) | Ok(()) => Vec::new(),
         }
     }

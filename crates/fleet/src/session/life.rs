@@ -281,16 +281,15 @@ impl Life {
                 }
             }
         }
-        if let Some(last) = answers.last_mut() {
-            last.notes = self.notes_now();
-        }
+        // One that only opened the browser leaves them to the first call.
+        let notes = if tool.is_some() { self.notes_now() } else { Vec::new() };
         self.shared.used();
         drop(flight);
         let (end, outcome) = match no_reply {
-            None => (None, Ok(Answers { answers, lost: None })),
+            None => (None, Ok(Answers { answers, lost: None, notes })),
             Some(NoReply::Lost(lost)) => {
                 let error = Some(FleetError::Lost(lost.clone()));
-                (Some(End::LostUnder(lost)), Ok(Answers { answers, lost: error }))
+                (Some(End::LostUnder(lost)), Ok(Answers { answers, lost: error, notes }))
             }
             Some(NoReply::Stopped) => (Some(End::Closed), Err(self.fleet.why_closed(&self.home))),
         };

@@ -9,13 +9,14 @@ mod note;
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
 use greenroom_core::{Agent, BoxFuture, Call, InstanceId, Lost, Reply, View, record::SessionRef};
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     time::Instant,
@@ -35,7 +36,7 @@ pub(crate) const QUEUE: usize = 64;
 #[derive(Debug)]
 pub struct Answer {
     pub reply: Reply,
-    /// What the session's agent must hear. Of several calls, the last one's answer has it.
+    /// What the session's agent must hear. For several calls [`Answers::notes`] has it.
     pub notes: Vec<Note>,
     pub ran: Ran,
     /// The page after the call.
@@ -76,6 +77,8 @@ pub struct Answers {
     pub answers: Vec<Answer>,
     /// Why the call after these has no answer: the browser was lost under it.
     pub lost: Option<FleetError>,
+    /// What the session's agent must hear.
+    pub notes: Vec<Note>,
 }
 
 /// What the caller of a call hears, and those after it, when the session's task panicked.
@@ -216,11 +219,11 @@ impl Shared {
     }
 
     pub(crate) fn state(&self) -> SharedState {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.lock().clone()
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut SharedState)) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.state.lock());
     }
 
     /// When the session ends if nothing happens, and what to say then.

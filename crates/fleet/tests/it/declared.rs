@@ -41,7 +41,7 @@ async fn starts_are_bounded_over_all_pools() {
     settle().await;
     assert_eq!((stage.world.counts().started, world.counts().started), (3, 3));
     assert!(matches!(stage.fleet.readiness(), Readiness::Ready));
-    assert!(matches!(stage.fleet.readiness_of("OTHER"), Ok(Readiness::Ready)));
+    assert_eq!(stage.fleet.pool("OTHER").unwrap().healthy(), 3);
     stage.end().await;
     world.assert_empty();
 }

@@ -17,10 +17,11 @@ mod tests;
 use std::{
     collections::{BTreeSet, HashMap},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use greenroom_core::{Engine, StartError, Tool, Toolset, settings::Scope};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 pub(crate) use arguments::Checker;
@@ -159,7 +160,7 @@ impl Catalog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn known(&self) -> Option<Arc<Listed>> {

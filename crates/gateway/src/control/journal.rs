@@ -3,12 +3,9 @@
 //! Writing never waits for a reader. A reader remembers how far it has read; one that is too slow finds that the
 //! lines it wanted were overwritten, and learns how many. Written by the cli's logging, read by [`super::logs`].
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
-};
+use std::{collections::VecDeque, sync::Arc, time::SystemTime};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 /// How many lines are kept. At info level a busy day has a few hundred, so this is what happened lately; at some
@@ -59,7 +56,7 @@ impl Default for Journal {
 
 impl Journal {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub fn write(&self, mut entry: Entry) {

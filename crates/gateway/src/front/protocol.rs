@@ -1,9 +1,6 @@
 //! The protocol as a server speaks it: lifecycle, tools, resources, logging, cancellation. The same for every front.
 
-use std::{
-    borrow::Cow,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{borrow::Cow, sync::Arc};
 
 use greenroom_core::{Fields, Owner, Raw, raw::encode, settings::Scope};
 use greenroom_mcp::{
@@ -11,6 +8,7 @@ use greenroom_mcp::{
     error::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND},
     message,
 };
+use parking_lot::Mutex;
 use serde_json::{json, value::RawValue};
 use tokio::task::yield_now;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
@@ -108,7 +106,7 @@ impl Protocol {
     }
 
     pub(super) fn revision(&self) -> Option<Revision> {
-        match *self.phase.lock().unwrap_or_else(PoisonError::into_inner) {
+        match *self.phase.lock() {
             Phase::New => None,
             Phase::Introduced(revision) => Some(revision),
         }
@@ -145,7 +143,7 @@ impl Protocol {
         };
         let revision = Revision::negotiate(&wanted);
         self.connection.introduced(params.get("capabilities").map(ToOwned::to_owned));
-        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Introduced(revision);
+        *self.phase.lock() = Phase::Introduced(revision);
         let client = params.read::<Fields>("clientInfo").ok().flatten().unwrap_or_default();
         let name = self.gateway.fleet.connections().introduce(self.connection.id, called(&client).as_deref());
         tracing::info!(client = &*name, "connected");

@@ -1,12 +1,10 @@
 //! Figures of attached browsers, by index and label. Counted by index; the label is looked up when somebody asks, and
 //! of a browser that was removed nothing is shown: whoever may attach them could otherwise make labels without end.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
-};
+use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use greenroom_fleet::{BrowserState, BrowserStatus};
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -73,7 +71,7 @@ impl Browsers {
     }
 
     fn counted(&self) -> MutexGuard<'_, Counted> {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counted.lock()
     }
 
     pub(super) fn count(&self, index: u32, figure: Figure, outcome: &'static str) {

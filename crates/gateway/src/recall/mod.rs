@@ -23,7 +23,7 @@ pub(crate) mod wants;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock, PoisonError, RwLock},
+    sync::{Arc, OnceLock},
 };
 
 use greenroom_core::{
@@ -31,6 +31,7 @@ use greenroom_core::{
     record::{NotRecorded, SessionRef},
     settings::Responses,
 };
+use parking_lot::RwLock;
 use tokio::time::timeout;
 
 pub(crate) use kept::Kept;
@@ -77,7 +78,7 @@ impl Recall {
 
     /// What of its answer a call gets that ran in this pool.
     pub(crate) fn mode(&self, wanted: Option<Mode>, pool: Option<&str>) -> Mode {
-        let of_pools = self.of_pools.read().unwrap_or_else(PoisonError::into_inner);
+        let of_pools = self.of_pools.read();
         let configured = pool.and_then(|pool| of_pools.get(pool)).copied().unwrap_or(self.responses);
         wanted.unwrap_or(Mode::As(configured))
     }
@@ -95,7 +96,7 @@ impl Recall {
 
     /// What calls get from now on that run in this pool; without, what all get.
     pub(crate) fn responds(&self, pool: &str, responses: Option<Responses>) {
-        let mut of_pools = self.of_pools.write().unwrap_or_else(PoisonError::into_inner);
+        let mut of_pools = self.of_pools.write();
         match responses {
             Some(responses) => drop(of_pools.insert(pool.to_owned(), responses)),
             None => drop(of_pools.remove(pool)),

@@ -5,10 +5,11 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use greenroom_core::{Owner, RefId};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 type Name = (Owner, RefId);
@@ -52,7 +53,7 @@ impl Running {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, watch::Sender<()>>> {
         // A map is whole after any panic: nothing is done in two steps.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

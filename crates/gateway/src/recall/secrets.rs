@@ -7,11 +7,12 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use greenroom_core::Owner;
 use greenroom_fleet::Whose;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::secret_values::SecretValues;
 
@@ -39,7 +40,7 @@ struct Sessions {
 
 impl Secrets {
     fn lock(&self) -> MutexGuard<'_, Sessions> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Keeps every call from looking at secrets, until this is dropped.

@@ -35,7 +35,7 @@ use super::{
     secret_values::{REDACTED, SecretValues},
 };
 
-/// How long a call waits for its record. Usual are some ten microseconds; a disk that takes this long is broken, and the
+/// How long a call waits for its record. Usual is a fifth of a millisecond; a disk that takes this long is broken, and the
 /// call goes on without a record.
 pub(super) const WRITE: Duration = Duration::from_secs(5);
 

@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
@@ -18,6 +18,7 @@ use greenroom_core::{
         Summary, Timeline, Unreadable, What,
     },
 };
+use parking_lot::{Mutex, MutexGuard};
 
 /// Records in memory.
 #[derive(Default)]
@@ -46,7 +47,7 @@ impl Kept {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 
     fn is_broken(&self) -> bool {

@@ -3,13 +3,10 @@
 //! Each read runs on a thread that may wait, with a connection that is kept for the next. What is asked before the
 //! database is open waits until it is.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use greenroom_core::record::Unreadable;
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::{
     sync::Semaphore,
@@ -97,6 +94,6 @@ fn take(idle: &Mutex<Vec<(u64, Connection)>>, generation: u64) -> Option<Connect
     idle.pop().map(|(_, connection)| connection)
 }
 
-fn lock(idle: &Mutex<Vec<(u64, Connection)>>) -> std::sync::MutexGuard<'_, Vec<(u64, Connection)>> {
-    idle.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(idle: &Mutex<Vec<(u64, Connection)>>) -> parking_lot::MutexGuard<'_, Vec<(u64, Connection)>> {
+    idle.lock()
 }

@@ -125,7 +125,7 @@ async fn what_was_acknowledged_survives_a_kill() {
     }
 }
 
-/// What was acknowledged is committed: a connection of another program sees it at once.
+/// The store acknowledges an operation after its commit: another program's connection sees it at once.
 #[tokio::test]
 async fn what_was_acknowledged_is_seen_by_others() {
     let folder = folder();

@@ -1,12 +1,10 @@
 //! Which tabs are an engine's own: those that greenroom opened for it, those it makes, those in contexts that it made, and
 //! those that these open.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::VecDeque;
 
 use crate::cdp_proxy::message::TargetInfo;
+use parking_lot::{Mutex, MutexGuard};
 
 #[derive(Default)]
 pub(crate) struct Own(Mutex<Known>);
@@ -31,7 +29,7 @@ fn remember(list: &mut VecDeque<String>, id: &str) {
 
 impl Own {
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(in crate::cdp_proxy) fn add_tab(&self, tab: &str) {

@@ -9,12 +9,10 @@ mod reconnect;
 mod retry_policy;
 mod running;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{StartError, lease::Hope};
+use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, watch},
     time::{Instant, sleep_until},

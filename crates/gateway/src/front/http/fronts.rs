@@ -4,12 +4,10 @@
 //! own session. Only the secret leads to a number again, so whoever has seen one cannot have the session. A front that
 //! left is remembered for as long as its session lives, and longer while there is room: it is to hear what became of it.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
 use greenroom_core::ConnectionId;
+use parking_lot::{Mutex, MutexGuard};
 use uuid::Uuid;
 
 use crate::front::secret::{Digest, Secret};
@@ -45,7 +43,7 @@ pub(super) struct Membership<'a> {
 
 impl Fronts {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A front has joined: the one with this secret, or one that nobody can come back as.

@@ -1,14 +1,11 @@
 //! The engine's side of a call that may take several requests: what it asks waits here until a request brings the
 //! answers, what it tells goes to the request that is open.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use greenroom_core::{Agent, BoxFuture, Fields, NoAnswer, Queued, Raw, raw::encode};
 use greenroom_mcp::message;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use tokio::sync::{Notify, oneshot};
 
@@ -45,7 +42,7 @@ impl Exchange {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Another request has taken over.

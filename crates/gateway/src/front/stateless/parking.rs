@@ -4,14 +4,11 @@
 //! owner, for the same tool and arguments, and for a while. There is nothing in it to read or to change, so there is
 //! nothing to seal either.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use greenroom_core::{Fields, Owner, raw::encode};
 use greenroom_mcp::{RpcError, error::INTERNAL};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
@@ -72,7 +69,7 @@ impl Parked {
 impl Parking {
     fn park(&self, parked: Parked) -> String {
         let key = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.0.lock();
         let now = Instant::now();
         waiting.retain(|_, (until, _)| *until > now);
         if waiting.len() >= PARKED_MAX
@@ -88,12 +85,12 @@ impl Parking {
     /// Gives up calls whose clients have not come back. Otherwise that happens when the next one is parked.
     pub(in crate::front) fn forget_old(&self) {
         let now = Instant::now();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, (until, _)| *until > now);
+        self.0.lock().retain(|_, (until, _)| *until > now);
     }
 
     /// The call that waits under this key, if the one who asks may go on with it.
     pub(super) fn take(&self, key: &str, owner: &Owner, request: &Request) -> Result<Parked, RpcError> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.0.lock();
         let unknown = || unknown_state("is unknown, used already, or too old");
         let (until, parked) = waiting.get(key).ok_or_else(unknown)?;
         if parked.owner != *owner || *until <= Instant::now() {

@@ -5,12 +5,7 @@
 
 mod ledger;
 
-use std::{
-    collections::VecDeque,
-    path::PathBuf,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
 use greenroom_core::{BoxFuture, port::human, raw::encode};
 use greenroom_mcp::{
@@ -19,6 +14,7 @@ use greenroom_mcp::{
     message, pipe,
     stdio::{Outgoing, Stdio},
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::mpsc,
@@ -241,7 +237,7 @@ impl<S: Servers> Thin<S> {
 
 impl Talk<'_> {
     fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 
     async fn tell(&self, lines: Vec<Vec<u8>>) {

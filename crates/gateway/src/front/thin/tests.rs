@@ -23,7 +23,7 @@ struct Place {
 
 impl Servers for Played {
     fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Link>, String>> {
-        let mut place = self.0.lock().unwrap();
+        let mut place = self.0.lock();
         place.looks += 1;
         let next = place.servers.pop_front();
         Box::pin(
@@ -34,13 +34,13 @@ impl Servers for Played {
 
 impl Played {
     fn looks(&self) -> usize {
-        self.0.lock().unwrap().looks
+        self.0.lock().looks
     }
 
     /// Another server can be joined.
     fn add(&self) -> End {
         let (server, link) = tokio::io::duplex(64 * 1024);
-        self.0.lock().unwrap().servers.push_back(link);
+        self.0.lock().servers.push_back(link);
         End::new(server)
     }
 }

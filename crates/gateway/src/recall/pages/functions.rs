@@ -7,13 +7,14 @@ use std::{
     collections::HashMap,
     rc::Rc,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use greenroom_core::port::human;
+use parking_lot::Mutex;
 
 use jmespath::{
     Context, ErrorReason, JmespathError, Rcvar, Runtime, Variable,
@@ -132,7 +133,7 @@ struct Patterns {
 
 impl Patterns {
     fn get(&self, pattern: &str, context: &Context<'_>) -> Result<Regex, JmespathError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(regex) = known.get(pattern) {
             return Ok(regex.clone());
         }

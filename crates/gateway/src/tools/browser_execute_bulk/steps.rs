@@ -138,7 +138,7 @@ pub(super) async fn run(
     let (whose, target) = (at.whose.clone(), at.target.clone());
     stop_if_aborted().await;
     let answer = gateway.fleet.bulk(permit, whose, target, bulk, caller.agent.clone()).await;
-    let Answers { answers, lost } = match answer {
+    let Answers { answers, lost, notes } = match answer {
         Ok(answers) => answers,
         Err(error) => {
             let failure = Failure::of(gateway, &error);
@@ -148,10 +148,9 @@ pub(super) async fn run(
     };
     let mut steps = steps.into_iter();
     let mut results = Vec::with_capacity(answers.len());
-    let (mut notes, mut not_recorded) = (Vec::new(), None);
-    for (mut answer, step) in answers.into_iter().zip(steps.by_ref()) {
+    let mut not_recorded = None;
+    for (answer, step) in answers.into_iter().zip(steps.by_ref()) {
         gateway.metrics.command(&step.call.tool, !answer.reply.is_failure());
-        notes.append(&mut answer.notes);
         let outcome = Outcome::answered(gateway, step.ticket, at.whose, answer, step.wants).await;
         not_recorded = not_recorded.or_else(|| outcome.record.not_recorded.clone());
         results.push(command_result(gateway, caller, outcome).await);

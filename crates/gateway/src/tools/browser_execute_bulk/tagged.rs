@@ -1,11 +1,12 @@
 //! The same commands in every attached browser with a tag: all browsers at once, one lease in each. A browser that is
 //! down fails alone; a mistake in a command is told before any of them is touched.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use greenroom_core::raw::encode;
 use greenroom_fleet::{BrowserStatus, Target, Whose};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::{
@@ -86,7 +87,7 @@ pub(super) async fn run(
         let (tell, done) = (tell.clone(), done.clone());
         let progress = Arc::new(move |_| {
             // Counted and told in one: progress must increase.
-            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut done = done.lock();
             *done += 1;
             tell(*done);
         });

@@ -2,7 +2,7 @@
 //! is held up, so what is asked first is answered last exactly if it is looked through on another thread.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -18,6 +18,7 @@ use greenroom_core::{
 };
 use greenroom_mcp::{CLIENT_MESSAGE_BYTES_MAX, message};
 use greenroom_testkit::{PATIENCE, within};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{super::*, client, door};
@@ -34,12 +35,12 @@ struct Answered(Arc<Mutex<Vec<&'static str>>>);
 
 impl Answered {
     fn note(&self, name: &'static str) {
-        self.0.lock().unwrap().push(name);
+        self.0.lock().push(name);
     }
 
     #[track_caller]
     fn check(&self, expected: &[&str]) {
-        assert_eq!(*self.0.lock().unwrap(), expected);
+        assert_eq!(*self.0.lock(), expected);
     }
 }
 
