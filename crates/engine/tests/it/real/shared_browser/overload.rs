@@ -81,7 +81,7 @@ async fn floods() {
 async fn memory() {
     for kind in BROWSERS {
         let browser = SharedBrowser::start_with(kind, |options| {
-            options.settings_mut().sessions.memory_bytes_max = Some(MEMORY_MAX)
+            options.settings_mut().sessions.memory_bytes_max = Some(MEMORY_MAX);
         })
         .await;
         let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
