@@ -20,7 +20,7 @@ pub(crate) type Key = fn(&Event) -> Option<String>;
 /// What became of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// It waits, or nobody wants events.
+    /// The event waits, or its consumer was dropped.
     Done,
     Full,
 }
@@ -56,7 +56,7 @@ pub(crate) fn queue() -> (Sender, Receiver) {
 
 impl Sender {
     pub(crate) fn push(&self, event: Event) -> Pushed {
-        // Nobody wants events when their consumer was dropped.
+        // A consumer that was dropped wants no events.
         if self.arrived.is_closed() {
             return Pushed::Done;
         }

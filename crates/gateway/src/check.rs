@@ -14,7 +14,9 @@ pub(crate) fn check_request(
     request: &Request,
     whose: Option<&Whose>,
 ) -> Result<(), Failure> {
-    let Some((_, entry)) = listed.get(&request.tool) else { return Ok(()) };
+    let Some((_, entry)) = listed.get(&request.tool) else {
+        return Err(Failure::unknown_tool(&request.tool, None));
+    };
     let matters = whose.filter(|_| listed.differs(entry));
     let pool = matters.map(|whose| pool_of(gateway, caller, whose, &request.target)).transpose()?;
     check_arguments(listed, request, pool.as_deref())
@@ -33,7 +35,9 @@ pub(crate) fn pool_of(
 
 /// Whether the tool can be called with these arguments, in this pool if it matters which one.
 pub(crate) fn check_arguments(listed: &Listed, request: &Request, pool: Option<&str>) -> Result<(), Failure> {
-    let Some((name, entry)) = listed.get(&request.tool) else { return Ok(()) };
+    let Some((name, entry)) = listed.get(&request.tool) else {
+        return Err(Failure::unknown_tool(&request.tool, None));
+    };
     if let Some((place, others)) = pool.and_then(|pool| listed.elsewhere(entry, pool)) {
         return Err(Failure::tool_not_there(name, place, &others));
     }

@@ -84,8 +84,11 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
     }
     desk.records()?;
     let refused = |failure: &Failure| Problem::not_run(failure, &new.tool, None);
-    let _guard = offload_if_large(new.params.as_ref().map_or(0, |params| params.get().len())).await;
-    let mut request = Request::of(&new.tool, new.params, None).map_err(|error| refused(&error.into()))?;
+    let mut request = {
+        // Only for as long as the arguments are parsed: the call takes a turn of its own.
+        let _guard = offload_if_large(new.params.as_ref().map_or(0, |params| params.get().len())).await;
+        Request::of(&new.tool, new.params, None).map_err(|error| refused(&error.into()))?
+    };
     request.session = new.session_id.as_deref().map(session).transpose()?;
     request.ref_id = new.request_id.as_deref().map(ref_id).transpose()?;
     match make_call(&desk, request).await? {
