@@ -1,7 +1,8 @@
-//! What is lost, and why: an instance, a seat, a browser. What is said first stays.
+//! What is lost, and why: an instance, a seat, a browser. What is said first stays. `observed_browser.rs`, the adapters
+//! and health checks declare a [`Loss`]; seats pass it on to their sessions, instances to their supervisors.
 //!
-//! And how the end of a process explains what went wrong. A broken connection or an unanswered handshake says little; the
-//! exit that caused it says more, and comes a moment later.
+//! And how the end of a process explains what went wrong. A broken connection or an unanswered handshake says little;
+//! the exit that caused it says more, and comes a moment later.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! A browser with greenroom's own connection to it. Its end, and that of a process that it needs, are noticed by exit and
-//! observer, never by what the engine says.
+//! A browser with greenroom's own connection to it. A task here waits for its end, and for that of a process that it
+//! needs, and declares the [`Loss`] that seats and supervisors follow. It learns of both from exit and observer, never
+//! from the engine.
 
 use std::{sync::Arc, time::Duration};
 

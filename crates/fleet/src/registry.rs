@@ -1,4 +1,6 @@
-//! Which sessions there are, and what became of those that ended. Plain state; the fleet holds it behind its one lock.
+//! Which sessions there are, and why others ended. Plain state; the fleet holds it behind its one lock. The registry
+//! keeps the reason of a session that ends unasked. The next session of that name takes it, and its first answer
+//! carries it as a note.
 
 use std::{
     collections::HashMap,
@@ -74,7 +76,7 @@ impl Key {
     }
 }
 
-/// What is remembered of a session that ended.
+/// Why a session ended, and where it lived.
 struct Epitaph {
     ended: Ended,
     /// Where its successor lives, unless it is told otherwise.

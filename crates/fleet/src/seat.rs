@@ -1,4 +1,5 @@
-//! How long a seat may take to open and to close, whoever wants it: a session or a spare.
+//! Opens and closes a seat within limits of time, and waits for its loss ([`died`]), for sessions, spares and idle
+//! seats alike.
 
 use std::{sync::Arc, time::Duration};
 

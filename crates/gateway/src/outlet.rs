@@ -1,4 +1,6 @@
-//! Where messages to a client go: its one pipe, or over HTTP the stream of the request they belong to.
+//! Where messages to a client go: its one pipe, or over HTTP the stream of the request they belong to. A front makes a
+//! `Way` for each message it receives: a [`Reply`] for the answer, and an [`Outlet`] for progress, log lines and
+//! questions.
 
 use std::sync::{
     Arc,

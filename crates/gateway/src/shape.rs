@@ -1,5 +1,6 @@
 //! Gives an answer its final form: how much of it is sent, with linked files where their links were, what changed instead
-//! of what is, and notes at its end. All other bytes of the engine's answer stay as they are.
+//! of what is, and notes at its end. All other bytes of the engine's answer stay as they are. The engine's adapter has found
+//! and read the linked files before, in its own `shape.rs`.
 
 use std::{
     borrow::Cow,

@@ -1,5 +1,5 @@
-//! Which session a call belongs to, and what its caller must hear of that session beside the answer. The same for a
-//! single call and for several at once.
+//! Which session a call belongs to ([`whose`]), and the notes about that session that its answer carries ([`notes`]),
+//! such as that the session was restarted. The same for a single call and for several at once.
 
 use std::sync::atomic::Ordering;
 

@@ -1,5 +1,6 @@
-//! Puts the house together: run folder, launcher, egress proxy, engine, fleet, gateway. And takes it apart again,
-//! in the order that leaves nothing behind.
+//! The house is everything that runs in a greenroom that serves agents: run folder, launcher, egress proxies, engines,
+//! store, fleet, gateway, control socket. [`House::build`] makes these parts, [`House::take_down`] ends them, in the
+//! order that leaves nothing behind. `verb/serve.rs` and `verb/mcp.rs` own the house and add their fronts.
 
 mod browsers;
 mod declared;

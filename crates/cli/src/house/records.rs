@@ -1,4 +1,4 @@
-//! What keeps the records of this house's calls, if anything does.
+//! Opens the store for the records of calls, unless the settings turn records off.
 
 use std::{path::Path, sync::Arc, time::SystemTime};
 

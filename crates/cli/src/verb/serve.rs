@@ -1,4 +1,7 @@
 //! `greenroom serve`: one server for many agents, until it is stopped.
+//!
+//! It binds its port first, so that a port in use fails the start before anything is made. Then it builds the
+//! [`House`], opens the control socket, begins to start browsers, prints `ready:` and accepts connections.
 
 use std::{
     io::{ErrorKind, Write},

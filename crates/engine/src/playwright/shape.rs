@@ -1,5 +1,5 @@
-//! What becomes of an answer on its way to the agent, whoever started the browser: linked files are read, files that
-//! the agent asked for are handed out.
+//! Makes the [`Reply`] of an answer of the engine: reads the files that it links to, and hands out the files that the
+//! agent asked for. The text stays as it is; `shape.rs` of the gateway decides what of the reply the agent gets.
 
 use std::{path::Path, sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! The fleet: pools, and the sessions that live in them.
 //!
 //! [`submit`] brings calls to their sessions, [`home`] says where those live, [`listing`] shows what sessions there are,
-//! [`pools`] and [`browsers`] are for whoever looks after pools and attached browsers.
+//! [`pools`] and [`browsers`] list and change pools and attached browsers.
 
 mod browsers;
 mod home;

@@ -1,8 +1,11 @@
-//! What differs between pools. A fixed pool keeps a number of instances running. An elastic pool starts an instance when a
-//! caller needs it and stops an idle one. The pool of an attached browser has one instance, in a browser that greenroom
-//! did not start.
+//! What differs between pools. A fixed pool keeps a number of instances running. An elastic pool starts an instance
+//! when a caller needs it and stops an idle one. The pool of an attached browser has one instance, in a browser that
+//! greenroom did not start.
 //!
-//! A pool's kind is chosen when the pool is made. The other files of the pool ask the kind, and do not tell kinds apart.
+//! A pool's kind is chosen when the pool is made. No other file matches on [`Kind`]. Some tell pools apart by other
+//! means: by the name and the [`Link`] that only an attached browser has (`acquire.rs`, `instances.rs`,
+//! `lost_seats.rs`, `supervisor/reconnect.rs`), by `Retry::cooldown`, which only those have
+//! (`supervisor/retry_policy.rs`), and by `Size`, to count places (`instances.rs`, `scale.rs`).
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},

@@ -1,5 +1,6 @@
-//! What an agent must hear of its session beside its answer: that it is another browser than before and why, or that it
-//! ends soon. The words say what is true of the browser: some keep their cookies when a session ends.
+//! Notes about a session that an answer carries to its agent: that it is another browser than before and why
+//! ([`Ended`]), or that it ends soon. The words say what is true of the browser: some keep their cookies when a session
+//! ends.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,8 +1,9 @@
-//! The supervisors of a pool: one task per place, for as long as there is the place. A supervisor starts its instance when
-//! the ledger needs it, starts it again when it failed, and obeys orders. Everybody else only gives it orders.
+//! The supervisors of a pool: one task per place, for as long as there is the place. A supervisor starts its instance
+//! when the ledger needs it, starts it again when it failed, and obeys orders. Other code only gives it orders. After a
+//! crash, [`Supervisor::lost`] and [`Supervisor::failed`] decide what comes next.
 //!
-//! [`running`] has an instance from start to stop, [`health`] the checks meanwhile, [`retry_policy`] when a failed instance is
-//! tried again, [`reconnect`] the order to connect an attached browser now.
+//! [`running`] has an instance from start to stop, [`health`] the checks meanwhile, [`retry_policy`] when a failed
+//! instance is tried again, [`reconnect`] the order to connect an attached browser now.
 
 mod health;
 mod reconnect;

@@ -1,4 +1,5 @@
-//! Accepts connections and serves each, until told to stop.
+//! Accepts connections and serves each, until the server stops. [`attend`] looks after the clients meanwhile: it sends
+//! them changes of the tools, and ends those that have been silent for too long.
 
 use std::{sync::Arc, time::Duration};
 

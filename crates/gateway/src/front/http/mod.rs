@@ -39,7 +39,7 @@ pub use listen::{attend, serve};
 pub use probes::Probes;
 pub use session::Sessions;
 
-/// One way in: what stands behind it, and who can be at its other end.
+/// One way in, a TCP port or the control socket: the gateway behind it, and who can be at its other end.
 #[derive(Clone)]
 pub struct Door {
     pub gateway: Arc<Gateway>,

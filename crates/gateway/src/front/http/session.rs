@@ -1,7 +1,8 @@
-//! Clients that have introduced themselves over HTTP: who they are, and the streams that reach them.
+//! Clients that have introduced themselves over HTTP: who they are, and the streams that reach them. A [`Session`] here
+//! is the MCP session of one client (`Mcp-Session-Id`), not the session with a browser that agents name by `sessionId`.
 //!
-//! A client that is silent for long is forgotten, unless that would cost it something: a call in flight, an open stream,
-//! or the browser of its own that only this connection leads to. Named sessions live by their own clock.
+//! A client that is silent for long is forgotten, unless that would cost it something: a call in flight, an open
+//! stream, or the browser of its own that only this connection leads to. Named sessions live by their own clock.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
