@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use super::{
     Out,
     message::{Attached, Envelope, OwnIds, call, params, read, refusal, rewritten},
+    script::without_comments,
 };
 
 /// How long documents may take to copy or paste. A busy one takes milliseconds; one that takes longer does without.
@@ -485,12 +486,6 @@ impl Clipboard {
 fn evaluate(id: u32, session: &str, world: i64, expression: &str) -> Text {
     let params = json!({ "expression": expression, "contextId": world, "returnByValue": true });
     call(id, Some(session), "Runtime.evaluate", &params)
-}
-
-/// A script as it is sent: see `document.js`.
-fn without_comments(script: &str) -> String {
-    let lines = script.lines().map(str::trim_start);
-    lines.filter(|line| !line.is_empty() && !line.starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

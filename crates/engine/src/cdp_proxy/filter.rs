@@ -4,7 +4,8 @@
 //! Calls of the engine are judged by [`rules`], and keys that copy or paste go through the [`Clipboard`]. What the browser
 //! says passes, but for what concerns targets that are not the engine's ([`OwnContexts`]) or that do not answer
 //! ([`SilentTabs`]), for console messages and requests without end ([`ConsoleLimit`], [`NetworkLimit`]), and for long texts
-//! ([`long_events`]). Pages with too many long addresses are ended ([`AddressLimit`]). Downloads are counted, and stopped when they are too much ([`DownloadLimit`]). Stacks are told without
+//! ([`long_events`]). Pages with too many long addresses are ended ([`AddressLimit`]), and a script bounds their Web Locks
+//! ([`LockLimit`]). Downloads are counted, and stopped when they are too much ([`DownloadLimit`]). Stacks are told without
 //! greenroom's own functions ([`own_frames`]). Answers to navigations that failed pass behind their error pages
 //! ([`FailedNavigations`]). Answers are known by their numbers and most events by their names; only events of `Network`,
 //! `Fetch`, `Target` and of downloads are read.
@@ -21,6 +22,7 @@ use super::{
     console_limit::ConsoleLimit,
     download_limit::DownloadLimit,
     failed_navigations::{self, FailedNavigations},
+    lock_limit::LockLimit,
     long_events,
     message::{
         Attached, Detached, Envelope, Kind, OwnIds, kind, params, refusal, rewritten, session_of, thrown,
@@ -69,6 +71,7 @@ pub(super) struct Filter {
     navigations: FailedNavigations,
     own_contexts: Option<OwnContexts>,
     clipboard: Option<Clipboard>,
+    locks: Option<LockLimit>,
     silent_tabs: Option<SilentTabs>,
 }
 
@@ -85,6 +88,7 @@ impl Filter {
             navigations: FailedNavigations::default(),
             own_contexts: is_isolated.then(OwnContexts::default),
             clipboard: is_isolated.then(Clipboard::new),
+            locks: is_isolated.then(LockLimit::new),
             silent_tabs: match targets {
                 Targets::Responsive(own) => Some(SilentTabs::new(own.clone())),
                 Targets::All | Targets::OwnContexts => None,
@@ -133,6 +137,9 @@ impl Filter {
             None => None,
         };
         let mut out = instead.unwrap_or_else(|| vec![Out::ToBrowser(judged)]);
+        if let Some(locks) = &mut self.locks {
+            out.extend(locks.engine_says(&call, &mut self.ids));
+        }
         if let Some(given_up) = self.navigations.engine_says(&call) {
             out.extend(self.pass(given_up, now));
         }
@@ -214,7 +221,9 @@ impl Filter {
             },
             Kind::Answer(_) | Kind::Neither => text,
         };
-        if let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) {
+        if let (Some(contexts), Some(clipboard), Some(locks)) =
+            (&mut self.own_contexts, &mut self.clipboard, &mut self.locks)
+        {
             match kind(&text) {
                 Kind::Answer(id) if self.ids.have(id) => return clipboard.answered(id, &text, &mut self.ids),
                 Kind::Answer(id) if text.len() > VALUE_BYTES_MAX && is_value(&text) => {
@@ -251,11 +260,15 @@ impl Filter {
                             downloads.attached(&attached);
                         }
                         clipboard.attached(parent, &attached);
+                        let mut out = locks.attached(&attached, &mut self.ids);
+                        out.push(Out::ToEngine(text));
+                        return out;
                     }
                 }
                 Kind::Event(name) if name == "Target.detachedFromTarget" => {
                     if let Some((_, Detached { session_id })) = params(&text) {
                         clipboard.detached(&session_id);
+                        locks.detached(&session_id);
                         if contexts.detached(&session_id) {
                             return Vec::new();
                         }

@@ -14,12 +14,14 @@ mod console_limit;
 mod download_limit;
 mod failed_navigations;
 mod filter;
+mod lock_limit;
 mod long_events;
 mod message;
 mod network_limit;
 mod own_contexts;
 mod own_frames;
 mod rules;
+mod script;
 mod silent_tabs;
 mod sizes;
 

@@ -64,6 +64,7 @@ pub(super) fn router(seen: watch::Sender<Vec<Seen>>) -> Router {
         .route("/meet", get(move |asked, headers| meet(asked, headers, Arc::clone(&present))))
         .route("/cache", get(move || cached(Arc::clone(&served))))
         .route("/sw.js", get(worker))
+        .route("/script", get(script))
         .fallback(|| async {
             (StatusCode::NOT_FOUND, Html("<!doctype html><title>not found</title>not found"))
         })
@@ -185,6 +186,12 @@ async fn cached(served: Arc<AtomicU64>) -> Response {
 
 async fn worker() -> Response {
     ([(header::CONTENT_TYPE, "text/javascript")], include_str!("html/sw.js")).into_response()
+}
+
+/// The script of a worker, which stands in the query: `/script?code=…`.
+async fn script(Query(asked): Asked) -> Response {
+    let code = asked.get("code").cloned().unwrap_or_default();
+    ([(header::CONTENT_TYPE, "text/javascript")], code).into_response()
 }
 
 /// A body that says its first words and then neither goes on nor ends.

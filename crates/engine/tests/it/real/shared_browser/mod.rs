@@ -4,6 +4,7 @@ mod addresses;
 mod clipboard;
 mod disk;
 mod history;
+mod locks;
 mod network;
 mod overload;
 mod regexps;

@@ -1,0 +1,66 @@
+//! Web Locks without end: when the process of a page that has many of them ends, Chromium serves no session for as long as it
+//! takes to release them.
+
+use serde_json::{Value, json};
+
+use super::{BROWSERS, Kind, SharedBrowser, SharedSeat};
+
+/// How many locks a tab may have, and each frame or worker.
+const IN_TAB: u64 = 64;
+const ELSEWHERE: u64 = 8;
+
+/// Asks for 200 locks one after the other, in a page that keeps 60 of them. Returns how many were granted, and what became of
+/// one that fails.
+const USE: &str = "async () => {
+    const { locks } = navigator;
+    for (let i = 0; i < 60; i++) locks.request('kept' + i, () => new Promise(() => {}));
+    let granted = 0;
+    await Promise.all(Array.from({ length: 200 }, (_, i) => locks.request('short' + i, async () => { granted++; })));
+    const value = await locks.request('value', { mode: 'shared' }, async lock => lock.name + lock.mode);
+    const error = await locks.request('error', () => { throw new Error('own'); }).catch(error => error.message);
+    const none = await locks.request('kept0', { ifAvailable: true }, async lock => lock);
+    const unhandled = new Promise(done => addEventListener('unhandledrejection', event => done(event.reason.message)));
+    locks.request('error', () => { throw new Error('unhandled'); });
+    return [granted, value, error, none, await unhandled, String(locks.request)];
+}";
+
+async fn page(browser: &SharedBrowser) -> SharedSeat {
+    let mut seat = browser.seat().await;
+    seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=locks") })).await;
+    seat
+}
+
+/// Each document and each worker gets a few locks, however a page makes it and whatever the page replaces in it.
+#[tokio::test]
+async fn are_bounded() {
+    for kind in BROWSERS {
+        let browser = SharedBrowser::start(kind).await;
+        let mut seat = page(&browser).await;
+        let taken = seat.evaluate(include_str!("locks.js")).await;
+        let realms = ["frame", "blank", "worker", "nested", "shared", "service", "replaced"];
+        let expected: Value = realms
+            .iter()
+            .map(|realm| ((*realm).to_owned(), json!(ELSEWHERE)))
+            .chain(
+                [("popup", IN_TAB), ("tab", IN_TAB), ("gone", 0)]
+                    .map(|(realm, most)| (realm.to_owned(), json!(most))),
+            )
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        assert_eq!(taken, expected, "{kind:?}");
+        seat.seat.close().await;
+        browser.end().await;
+    }
+}
+
+/// A page that uses more locks than it may have gets one after the other, and sees no difference.
+#[tokio::test]
+async fn wait_for_each_other() {
+    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let mut seat = page(&browser).await;
+    let native = "function () { [native code] }";
+    let expected = json!([200, "valueshared", "own", null, "unhandled", native]);
+    assert_eq!(seat.evaluate(USE).await, expected);
+    seat.seat.close().await;
+    browser.end().await;
+}
