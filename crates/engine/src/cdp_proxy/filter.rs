@@ -252,7 +252,7 @@ impl Filter {
                     if let Some((parent, attached)) = params::<Attached>(&text) {
                         // What is attached to in a page of the engine's is the engine's, too.
                         if parent.is_none()
-                            && let Some(out) = contexts.attached(&attached, &mut self.ids)
+                            && let Some(out) = contexts.attached(&attached, now, &mut self.ids)
                         {
                             return out;
                         }
@@ -481,6 +481,46 @@ mod tests {
         );
         assert_eq!(asked(&browser(&mut filter, &attached("S4", "C2"))), left, "it is no longer its own");
     }
+
+    /// Pages of a context open a few tabs in ten seconds; the browser closes the others, and the engine does not hear of them.
+    /// Tabs that the engine opens do not count, but for the number that a session may have.
+    #[test]
+    fn tabs_that_pages_open() {
+        let mut filter = Filter::new(&Targets::OwnContexts, None);
+        engine(&mut filter, &json!({ "id": 1, "method": "Target.createBrowserContext" }));
+        browser(&mut filter, &json!({ "id": 1, "result": { "browserContextId": "C" } }));
+        let mut now = Instant::now();
+        let opens = |filter: &mut Filter, session: &str, now| {
+            filter.browser_says(attached(session, "C").to_string().into(), now)
+        };
+        let own = |id: u32| {
+            let params = json!({ "url": "about:blank", "browserContextId": "C" });
+            json!({ "id": id, "method": "Target.createTarget", "params": params })
+        };
+        for id in 2..50 {
+            assert!(matches!(engine(&mut filter, &own(id))[..], [Out::ToBrowser(_)]), "{id}");
+            assert!(matches!(opens(&mut filter, &format!("own {id}"), now)[..], [Out::ToEngine(_)]), "{id}");
+            browser(&mut filter, &json!({ "id": id, "result": { "targetId": "T" } }));
+        }
+        for round in 0..2 {
+            for popup in 0..8 {
+                let popup = format!("{round} {popup}");
+                assert!(
+                    matches!(opens(&mut filter, &format!("popup {popup}"), now)[..], [Out::ToEngine(_)]),
+                    "{popup}"
+                );
+            }
+            let closed = ["Runtime.runIfWaitingForDebugger", "Target.closeTarget"];
+            assert_eq!(asked(&opens(&mut filter, "one too many", now)), closed);
+            now += std::time::Duration::from_secs(10);
+        }
+        let out = engine(&mut filter, &own(50));
+        assert!(matches!(&out[..], [Out::ToEngine(text)] if text.contains("at most 64 tabs")), "{out:?}");
+        let gone = json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "own 2" } });
+        browser(&mut filter, &gone);
+        assert!(matches!(engine(&mut filter, &own(51))[..], [Out::ToBrowser(_)]), "one was closed");
+    }
+
     /// Downloads in a context that the engine made are counted until it disposes of it, and stopped when they are too much.
     #[test]
     fn downloads_of_own_contexts() {

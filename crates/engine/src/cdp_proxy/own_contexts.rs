@@ -5,10 +5,14 @@
 //! of the browser's user, or of a connection that broke and left its context. A busy one would hold it up. So the proxy
 //! lets go of what belongs to others at once, and the engine does not hear of it.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    time::Duration,
+};
 
 use greenroom_cdp::link::Text;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{
     Out,
@@ -17,6 +21,11 @@ use super::{
 
 /// How many tabs a context may have. Each takes a process of 10 MB and what its page takes; a page can open them by itself.
 pub(super) const TABS_MAX: usize = 64;
+
+/// How many tabs the pages of a context may open within [`POPUPS_WITHIN`]. A browser with a user allows one for each click. Each
+/// starts a process, and many at once keep the browser busy.
+const POPUPS_MAX: usize = 8;
+const POPUPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A tab of the engine's own.
 struct Tab {
@@ -32,6 +41,10 @@ pub(super) struct OwnContexts {
     tabs: HashMap<String, Tab>,
     /// Calls of the engine that make a context and are not answered yet.
     making: HashSet<u32>,
+    /// Calls of the engine that open a tab which the browser has not shown yet, and the context of each.
+    opening: HashMap<u32, String>,
+    /// When pages opened tabs within [`POPUPS_WITHIN`], by their contexts, oldest first.
+    popups: HashMap<String, VecDeque<Instant>>,
     /// Sessions with targets of others that the browser has not ended yet.
     hidden: HashSet<String>,
 }
@@ -44,10 +57,16 @@ impl OwnContexts {
                 self.making.extend(call.id);
                 None
             }
+            "Target.createTarget" => {
+                let context = read::<Made>(call.params)?.browser_context_id?;
+                self.opening.insert(call.id?, context);
+                None
+            }
             "Target.disposeBrowserContext" => {
                 let context = read::<Made>(call.params)?.browser_context_id?;
                 self.contexts.remove(&context);
                 self.tabs.retain(|_, tab| tab.context != context);
+                self.popups.remove(&context);
                 Some(context)
             }
             _ => None,
@@ -56,6 +75,7 @@ impl OwnContexts {
 
     /// The browser answers a call of the engine's. Says which context it has made.
     pub(super) fn answered(&mut self, id: u32, text: &Text) -> Option<String> {
+        self.opening.remove(&id);
         if !self.making.remove(&id) {
             return None;
         }
@@ -77,27 +97,47 @@ impl OwnContexts {
 
     /// The browser attaches the connection to a target. One that is not the engine's own is let go on and left, and one that
     /// is a tab too many is closed; this says how.
-    pub(super) fn attached(&mut self, attached: &Attached, ids: &mut OwnIds) -> Option<Vec<Out>> {
+    pub(super) fn attached(
+        &mut self,
+        attached: &Attached,
+        now: Instant,
+        ids: &mut OwnIds,
+    ) -> Option<Vec<Out>> {
         let session = &attached.session_id;
         let info = &attached.target_info;
-        if let Some(context) = info.browser_context_id.as_ref().filter(|id| self.contexts.contains(*id)) {
-            if info.r#type != "page" {
-                return None;
-            }
-            if !self.is_full(context) {
-                let tab = Tab { context: context.clone(), is_popup: info.opener_id.is_some() };
-                self.tabs.insert(session.clone(), tab);
-                return None;
-            }
-            tracing::debug!(context, "a page opens more than {TABS_MAX} tabs: the next one is closed");
-            return Some(self.hide(
-                attached,
-                "Target.closeTarget",
-                &json!({ "targetId": info.target_id }),
-                ids,
-            ));
+        let Some(context) = info.browser_context_id.as_ref().filter(|id| self.contexts.contains(*id)) else {
+            let detach = json!({ "sessionId": session });
+            return Some(self.hide(attached, "Target.detachFromTarget", &detach, ids));
+        };
+        if info.r#type != "page" {
+            return None;
         }
-        Some(self.hide(attached, "Target.detachFromTarget", &json!({ "sessionId": session }), ids))
+        // The browser shows a tab before it answers the call that opened it.
+        let opening = self.opening.iter().find_map(|(id, opening)| (opening == context).then_some(*id));
+        let is_popup = opening.is_none_or(|id| self.opening.remove(&id).is_none());
+        let why = if self.is_full(context) {
+            "it has as many as a session may have"
+        } else if is_popup && !self.may_open(context, now) {
+            "its pages open tabs too fast"
+        } else {
+            self.tabs.insert(session.clone(), Tab { context: context.clone(), is_popup });
+            return None;
+        };
+        tracing::debug!(context, why, "a tab is closed");
+        Some(self.hide(attached, "Target.closeTarget", &json!({ "targetId": info.target_id }), ids))
+    }
+
+    /// Whether a page of the context may open a tab now, which then counts.
+    fn may_open(&mut self, context: &str, now: Instant) -> bool {
+        let popups = self.popups.entry(context.to_owned()).or_default();
+        while popups.front().is_some_and(|opened| now.duration_since(*opened) >= POPUPS_WITHIN) {
+            popups.pop_front();
+        }
+        let may = popups.len() < POPUPS_MAX;
+        if may {
+            popups.push_back(now);
+        }
+        may
     }
 
     /// Has a target go on that waits for the engine, and ends it or its session. Whoever opened it waits, too.

@@ -91,19 +91,23 @@ impl Judge {
         self.looks.clear();
     }
 
-    /// Takes note of what the processes use now.
-    pub(super) fn saw(&mut self, now: Instant, usage: Usage) {
+    /// Takes note of what the processes use now. Renderers that are stopped send nothing: the browser still works for what they
+    /// sent before, so the time that counts stays where it was.
+    pub(super) fn saw(&mut self, now: Instant, usage: Usage, are_stopped: bool) {
         while self.work.front().is_some_and(|(at, _)| now.duration_since(*at) > WITHIN) {
             self.work.pop_front();
         }
         // The newest of the old ones is where the time that counts begins.
-        while self.looks.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= SENT_WITHIN) {
+        while !are_stopped && self.looks.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= SENT_WITHIN)
+        {
             self.looks.pop_front();
         }
         self.put_down_work(now, &usage);
         self.put_down_memory(&usage);
-        let renderers = usage.renderers.iter().map(|renderer| (renderer.process, *renderer)).collect();
-        self.looks.push_back((now, renderers));
+        if !are_stopped {
+            let renderers = usage.renderers.iter().map(|renderer| (renderer.process, *renderer)).collect();
+            self.looks.push_back((now, renderers));
+        }
         self.now = usage;
     }
 
@@ -240,7 +244,7 @@ mod tests {
         for look in 0..8 {
             let now = start + HALF * u32::try_from(look).unwrap();
             judge.waited(ms(400));
-            judge.saw(now, seen(look));
+            judge.saw(now, seen(look), false);
             ended.extend(judge.verdict(now).map(|verdict| (look, verdict)));
         }
         assert_eq!(ended, [(3, Verdict { process: process(2), why: KEPT_BUSY })]);
@@ -248,7 +252,7 @@ mod tests {
         for look in 8..40 {
             let now = start + HALF * u32::try_from(look).unwrap();
             judge.waited(ms(500));
-            judge.saw(now, usage(&[(1, 900, 10), (3, 2 * look, 10)], 10));
+            judge.saw(now, usage(&[(1, 900, 10), (3, 2 * look, 10)], 10), false);
             assert_eq!(judge.verdict(now), None, "look {look}");
         }
     }
@@ -264,9 +268,26 @@ mod tests {
                 if look % every == 0 {
                     judge.waited(ms(work));
                 }
-                judge.saw(now, usage(&[(1, 200 * look, 10), (2, 300 * look, 10)], 10));
+                judge.saw(now, usage(&[(1, 200 * look, 10), (2, 300 * look, 10)], 10), false);
                 assert_eq!(judge.verdict(now), None, "{work} ms of work, look {look}");
             }
+        }
+    }
+
+    /// Renderers that are stopped while the browser works off what they sent: its work is put down to them all the same.
+    #[test]
+    fn stopped_renderers() {
+        for are_stopped in [true, false] {
+            let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+            judge.saw(start, usage(&[(1, 0, 10), (2, 0, 10)], 10), false);
+            let mut ended = Vec::new();
+            for look in 1..20 {
+                let now = start + HALF * look;
+                judge.waited(ms(450));
+                judge.saw(now, usage(&[(1, 5, 10), (2, 60, 10)], 10), are_stopped);
+                ended.extend(judge.verdict(now).map(|verdict| verdict.process));
+            }
+            assert_eq!(ended.first(), are_stopped.then(|| process(2)).as_ref());
         }
     }
 
@@ -274,10 +295,10 @@ mod tests {
     #[test]
     fn a_gap() {
         let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
-        judge.saw(start, usage(&[(1, 0, 10)], 10));
+        judge.saw(start, usage(&[(1, 0, 10)], 10), false);
         judge.waited(ms(5_000));
         judge.forget();
-        judge.saw(start + HALF, usage(&[(1, 5_000, 10)], 10));
+        judge.saw(start + HALF, usage(&[(1, 5_000, 10)], 10), false);
         assert_eq!(judge.verdict(start + HALF), None);
     }
 
@@ -294,8 +315,8 @@ mod tests {
             (usage(&[(1, 10, 100), (2, 10, 400), (3, 400, 10)], 400), None),
         ] {
             let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
-            judge.saw(start, usage(&[(1, 10, 10), (2, 10, 10), (3, 10, 10)], 50));
-            judge.saw(start + HALF, large);
+            judge.saw(start, usage(&[(1, 10, 10), (2, 10, 10), (3, 10, 10)], 50), false);
+            judge.saw(start + HALF, large, false);
             let end = end.map(|pid| Verdict { process: process(pid), why });
             assert_eq!(judge.verdict(start + HALF), end);
         }
@@ -305,16 +326,16 @@ mod tests {
     #[test]
     fn memory_that_stays() {
         let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
-        judge.saw(start, usage(&[(1, 10, 50), (2, 10, 50)], 50));
-        judge.saw(start + HALF, usage(&[(1, 10, 50), (2, 900, 50)], 1_500));
+        judge.saw(start, usage(&[(1, 10, 50), (2, 10, 50)], 50), false);
+        judge.saw(start + HALF, usage(&[(1, 10, 50), (2, 900, 50)], 1_500), false);
         assert_eq!(judge.verdict(start + HALF).map(|verdict| verdict.process), Some(process(2)));
         for look in 2..30 {
             let now = start + HALF * look;
-            judge.saw(now, usage(&[(1, 10 + u64::from(look), 50)], 1_500));
+            judge.saw(now, usage(&[(1, 10 + u64::from(look), 50)], 1_500), false);
             assert_eq!(judge.verdict(now), None, "look {look}");
         }
         let now = start + HALF * 30;
-        judge.saw(now, usage(&[(1, 40, 500)], 1_500));
+        judge.saw(now, usage(&[(1, 40, 500)], 1_500), false);
         assert_eq!(judge.verdict(now).map(|verdict| verdict.process), Some(process(1)));
     }
 }

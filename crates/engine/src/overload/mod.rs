@@ -5,6 +5,9 @@
 //! renderer is to end. A browser that is stopped, or that waits for a processor, uses no processor time while it does not
 //! answer, and no page is ended for that.
 //!
+//! Pages send faster than the browser works, so seconds of work may wait when a page ends. Until a browser that is late has
+//! answered, all of its renderers are stopped: it could serve none of them meanwhile, and none can add to what waits.
+//!
 //! An idle browser is not asked anything: only its processor time is read.
 
 mod judge;
@@ -19,7 +22,7 @@ use tokio::{
 
 use crate::{driven::Driven, observer::Observer};
 use judge::{Judge, Verdict};
-use usage::{Processes, end, processor_time};
+use usage::{Processes, Stopped, end, processor_time};
 
 pub(crate) use usage::machine_memory;
 
@@ -32,6 +35,15 @@ const BUSY: Duration = Duration::from_millis(50);
 
 /// An answer that took less work than this came promptly.
 const PROMPT: Duration = Duration::from_millis(100);
+
+/// Renderers are stopped when an answer has taken this much work, and is still owed.
+const STOP_AFTER: Duration = Duration::from_millis(200);
+
+/// How often a browser that owes an answer is looked at for that.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long renderers are stopped at most. What a browser does for longer than this is hardly for them.
+const STOPPED_MAX: Duration = Duration::from_secs(10);
 
 /// An idle browser's processes are looked at this often: their memory can grow without the browser's doing.
 const IDLE_LOOKS: u32 = 4;
@@ -50,18 +62,21 @@ pub(crate) async fn watch(browser: &Driven, observer: &Observer) {
     let pid = process.pid();
     let judge = Judge::new(browser.memory_bytes_max());
     let (processes, used) = (Some(Processes::new(pid)), processor_time(pid).unwrap_or_default());
-    let mut watch = Watch { pid, observer, judge, processes, used, question: None, ended: None, looks: 0 };
-    let mut ticks = interval(LOOK_EVERY);
+    let mut watch =
+        Watch { pid, observer, judge, processes, used, question: None, stopped: None, ended: None, looks: 0 };
+    let (mut ticks, mut checks) = (interval(LOOK_EVERY), interval(CHECK_EVERY));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Instant::now();
     loop {
         tokio::select! {
             biased;
-            () = answered(&mut watch.question) => watch.answered(),
+            is_well = answered(&mut watch.question) => watch.answered(is_well),
             _ = ticks.tick() => {
                 let now = Instant::now();
                 if now.duration_since(last) > LATE {
                     watch.question = None;
+                    watch.stopped = None;
                     watch.judge.forget();
                 }
                 last = now;
@@ -69,19 +84,23 @@ pub(crate) async fn watch(browser: &Driven, observer: &Observer) {
                     return;
                 }
             }
+            _ = checks.tick(), if watch.question.is_some() => watch.stop_or_continue().await,
         }
     }
 }
 
 /// A question to the browser that is not answered yet.
 struct Question<'a> {
-    answer: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+    /// Whether it was answered, and not given up.
+    answer: Pin<Box<dyn Future<Output = bool> + Send + 'a>>,
     /// The browser's processor time when it was asked, or when the wait was last counted.
     counted: Duration,
     /// How much work of the wait was not counted yet.
     uncounted: Duration,
     /// Whether it was counted before: then all further work is.
     is_late: bool,
+    /// Whether renderers were stopped for it.
+    has_stopped: bool,
 }
 
 /// What is known of one browser.
@@ -94,12 +113,14 @@ struct Watch<'a> {
     /// The browser's processor time at the last look.
     used: Duration,
     question: Option<Question<'a>>,
+    /// Since when its renderers are stopped. They go on when this is dropped.
+    stopped: Option<(Instant, Stopped)>,
     /// A page was ended. Holds until when crashes count as that, once the browser has answered again.
     ended: Option<Option<Instant>>,
     looks: u32,
 }
 
-async fn answered(question: &mut Option<Question<'_>>) {
+async fn answered(question: &mut Option<Question<'_>>) -> bool {
     match question {
         Some(question) => question.answer.as_mut().await,
         None => std::future::pending().await,
@@ -107,10 +128,16 @@ async fn answered(question: &mut Option<Question<'_>>) {
 }
 
 impl Watch<'_> {
-    fn answered(&mut self) {
-        let Some(used) = processor_time(self.pid) else { return self.question = None };
+    fn answered(&mut self, is_well: bool) {
+        let Some(used) = processor_time(self.pid) else {
+            (self.question, self.stopped) = (None, None);
+            return;
+        };
         let was_late = self.count(used);
         self.question = None;
+        if is_well {
+            self.stopped = None;
+        }
         if let Some(until @ None) = &mut self.ended {
             *until = Some(Instant::now() + ANNOUNCED_WITHIN);
         }
@@ -132,11 +159,43 @@ impl Watch<'_> {
         is_late
     }
 
+    /// Stops the renderers of a browser that is late, and has them go on when that takes too long.
+    async fn stop_or_continue(&mut self) {
+        if let Some((since, _)) = &self.stopped {
+            if since.elapsed() > STOPPED_MAX {
+                self.stopped = None;
+            }
+            return;
+        }
+        let (Some(question), Some(used)) = (&self.question, processor_time(self.pid)) else { return };
+        let work = question.uncounted + used.saturating_sub(question.counted);
+        if question.has_stopped || (work < STOP_AFTER && !question.is_late) {
+            return;
+        }
+        let browser = self.pid;
+        let stopped = spawn_blocking(move || Stopped::renderers(browser)).await;
+        match stopped.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            Ok(stopped) => {
+                tracing::debug!(
+                    browser,
+                    renderers = stopped.count(),
+                    "a browser is late: its renderers are stopped"
+                );
+                self.stopped = Some((Instant::now(), stopped));
+            }
+            Err(error) => tracing::warn!(browser, %error, "renderers cannot be stopped"),
+        }
+        if let Some(question) = &mut self.question {
+            question.has_stopped = true;
+        }
+    }
+
     fn ask(&mut self, used: Duration) {
         let observer = self.observer;
         // A browser that refuses, or has not answered for long, is asked again.
-        let answer = Box::pin(async move { drop(observer.ping().await) });
-        self.question = Some(Question { answer, counted: used, uncounted: Duration::ZERO, is_late: false });
+        let answer = Box::pin(async move { observer.ping().await.is_ok() });
+        let (uncounted, is_late, has_stopped) = (Duration::ZERO, false, false);
+        self.question = Some(Question { answer, counted: used, uncounted, is_late, has_stopped });
     }
 
     /// Looks at the browser, and ends a page if one must end. Says whether the browser could be looked at.
@@ -172,7 +231,7 @@ impl Watch<'_> {
         };
         self.processes = Some(processes);
         let now = Instant::now();
-        self.judge.saw(now, usage);
+        self.judge.saw(now, usage, self.stopped.is_some());
         if let Some(verdict) = self.judge.verdict(now) {
             self.end(verdict).await;
         }
