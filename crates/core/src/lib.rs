@@ -4,6 +4,7 @@
 //! Nothing here does I/O or spawns a task. What this crate decides can be tested without a clock, a process
 //! or a socket.
 
+pub mod backoff;
 pub mod excerpt;
 pub mod file_uri;
 pub mod id;
@@ -23,6 +24,7 @@ pub mod time;
 mod uid;
 pub mod web_address;
 
+pub use backoff::Backoff;
 pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId, SessionUid};
 pub use policy::{Permit, Policy, Refused};
 pub use port::{

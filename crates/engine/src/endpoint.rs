@@ -8,7 +8,7 @@ use std::{fmt, net::IpAddr, time::Duration};
 
 use greenroom_cdp::{Client, Unreachable};
 use greenroom_core::{
-    StartError,
+    Backoff, StartError,
     port::{human, last_words},
     raw::encode,
     web_address,
@@ -26,9 +26,8 @@ use crate::{
 /// a busy machine takes ten seconds, a container that has to come up first twenty.
 const REVIVED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long to wait before the debugger is asked again, at first and at most. Chromium listens within half a second.
-const ASK_AGAIN: Duration = Duration::from_millis(50);
-const ASK_AGAIN_MAX: Duration = Duration::from_millis(800);
+/// How long to wait before the debugger is asked again. Chromium listens within half a second.
+const ASK_AGAIN: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_millis(800) };
 
 /// How to reach a running browser.
 #[derive(Clone, PartialEq, Eq)]
@@ -148,10 +147,10 @@ impl Endpoint {
     }
 
     async fn until_it_answers(&self) {
-        let mut pause = ASK_AGAIN;
+        let mut asked = 0;
         while self.answers().await.is_err() {
-            sleep(pause).await;
-            pause = (pause * 2).min(ASK_AGAIN_MAX);
+            sleep(ASK_AGAIN.pause(asked)).await;
+            asked += 1;
         }
     }
 

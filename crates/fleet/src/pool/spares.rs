@@ -3,19 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Nobody, StartError};
+use greenroom_core::{Backoff, Nobody, StartError};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
 use super::{Lease, idle_seats::IdleSeats, instances::Instances, lock};
 use crate::seat::{self, NoSeat};
 
-/// How long it takes until another spare is made after one failed or died; each further one doubles it.
-const BACKOFF: Duration = Duration::from_secs(1);
-
-/// The longest such pause. What has failed for minutes is a missing or broken program; a try a minute finds out
-/// soon enough that it was mended, and costs nothing meanwhile. A spare that lived this long was a good one.
-const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// How long it takes until another spare is made after one failed or died. What has failed for minutes is a missing or
+/// broken program; a try a minute finds out soon enough that it was mended, and costs nothing meanwhile. A spare that
+/// lived for the longest pause was a good one.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
 
 pub(crate) struct Spares {
     instances: Arc<Instances>,
@@ -76,10 +74,9 @@ impl SpareState {
         if self.not_before.is_some_and(|at| at > now) {
             return;
         }
-        self.failures = if lived >= BACKOFF_MAX { 0 } else { self.failures };
-        let pause = BACKOFF.saturating_mul(2_u32.saturating_pow(self.failures)).min(BACKOFF_MAX);
+        self.failures = if lived >= BACKOFF.max { 0 } else { self.failures };
+        self.not_before = Some(now + BACKOFF.pause(self.failures));
         self.failures += 1;
-        self.not_before = Some(now + pause);
     }
 }
 

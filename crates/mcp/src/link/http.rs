@@ -12,6 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use greenroom_core::Backoff;
 use http_body_util::{BodyExt, Full};
 use hyper::{
     Method, Request, Response, StatusCode, Uri,
@@ -61,7 +62,7 @@ const IDLE: Duration = Duration::from_secs(2);
 /// after two seconds nothing is won.
 const RESUME_AFTER: Duration = Duration::from_millis(250);
 const RESUME_AFTER_MAX: Duration = Duration::from_secs(10);
-const RESUMES_MAX: usize = 3;
+const RESUMES_MAX: u32 = 3;
 
 /// One HTTP client, shared by all sessions with one server, so that they share its connections.
 #[derive(Clone)]
@@ -290,9 +291,10 @@ impl Http {
     /// Takes a stream up again that broke off, after the pause that its server wants.
     async fn resume(&self, stream: &mut Stream) -> Result<(), Gone> {
         stream.events.broke_off();
-        let mut pause = stream.events.retry().unwrap_or(RESUME_AFTER).min(RESUME_AFTER_MAX);
-        for _ in 0..RESUMES_MAX {
-            sleep(pause).await;
+        let first = stream.events.retry().unwrap_or(RESUME_AFTER);
+        let backoff = Backoff { first, max: RESUME_AFTER_MAX };
+        for failed in 0..RESUMES_MAX {
+            sleep(backoff.pause(failed)).await;
             match self.open_stream(stream.events.last_id()).await {
                 Ok(body) => {
                     stream.body = body;
@@ -301,7 +303,6 @@ impl Http {
                 Err(NoStream::Now) => {}
                 Err(NoStream::Ever | NoStream::Over) => return Err(Gone::Closed),
             }
-            pause = (2 * pause).min(RESUME_AFTER_MAX);
         }
         Err(Gone::Closed)
     }

@@ -8,6 +8,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use greenroom_core::Backoff;
 use tokio::time::Instant;
 
 use crate::pool::Retry;
@@ -74,7 +75,7 @@ impl RetryPolicy {
             return Verdict::Never;
         }
         self.restarts.push_back(now);
-        Verdict::Again(doubled(pause, u32::try_from(spent).unwrap_or(u32::MAX)))
+        Verdict::Again(backoff(pause).pause(u32::try_from(spent).unwrap_or(u32::MAX)))
     }
 
     fn spend_in_series(
@@ -98,7 +99,7 @@ impl RetryPolicy {
             return Verdict::Rest(cooldown);
         }
         *count += 1;
-        Verdict::Again(doubled(pause, *count - 1))
+        Verdict::Again(backoff(pause).pause(*count - 1))
     }
 
     /// Somebody looked after it: it begins anew.
@@ -107,9 +108,8 @@ impl RetryPolicy {
     }
 }
 
-/// The pause, doubled so many times.
-fn doubled(pause: Duration, times: u32) -> Duration {
-    pause.saturating_mul(2_u32.saturating_pow(times)).min(PAUSE_MAX)
+fn backoff(first: Duration) -> Backoff {
+    Backoff { first, max: PAUSE_MAX }
 }
 
 #[cfg(test)]
