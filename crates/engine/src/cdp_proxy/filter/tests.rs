@@ -1,0 +1,233 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn engine(filter: &mut Filter, call: &Value) -> Vec<Out> {
+    filter.engine_says(&call.to_string().into(), Instant::now()).unwrap()
+}
+
+fn browser(filter: &mut Filter, message: &Value) -> Vec<Out> {
+    filter.browser_says(message.to_string().into(), Instant::now())
+}
+
+/// The methods of what goes to the browser.
+fn asked(out: &[Out]) -> Vec<String> {
+    let method = |out: &Out| match out {
+        Out::ToEngine(text) => panic!("the engine hears of it: {text}"),
+        Out::ToBrowser(text) => {
+            serde_json::from_str::<Value>(text).unwrap()["method"].as_str().unwrap().to_owned()
+        }
+    };
+    out.iter().map(method).collect()
+}
+
+fn attached(session: &str, context: &str) -> Value {
+    let info = json!({ "targetId": session, "type": "page", "browserContextId": context });
+    json!({
+        "method": "Target.attachedToTarget",
+        "params": { "sessionId": session, "targetInfo": info, "waitingForDebugger": true },
+    })
+}
+
+/// A call that is refused does not reach the browser, in whatever kind of browser, and the engine has its answer.
+#[test]
+fn refusals_are_answers() {
+    for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
+        let call =
+            json!({ "id": 3, "sessionId": "S", "method": "Page.navigate", "params": { "url": "file:///x" } });
+        let out = engine(&mut Filter::new(&targets, None), &call);
+        let [Out::ToEngine(text)] = &out[..] else { panic!("{out:?}") };
+        let answer: Value = serde_json::from_str(text).unwrap();
+        assert_eq!((&answer["id"], &answer["sessionId"]), (&json!(3), &json!("S")));
+        assert!(answer["error"]["message"].as_str().unwrap().contains("`file:`"), "{answer}");
+    }
+}
+
+/// Wherever others have pages in the same browser, no page is granted its clipboard.
+#[test]
+fn clipboard_permissions() {
+    for (targets, is_granted) in
+        [(Targets::All, true), (Targets::OwnContexts, false), (Targets::responsive(), false)]
+    {
+        let params = json!({ "permissions": ["clipboardReadWrite"] });
+        let call = json!({ "id": 1, "method": "Browser.grantPermissions", "params": params });
+        let out = engine(&mut Filter::new(&targets, None), &call);
+        let [Out::ToBrowser(text)] = &out[..] else { panic!("{out:?}") };
+        assert_eq!(text.contains("clipboard"), is_granted, "{text}");
+    }
+}
+
+/// Sizes are cut on their way; a call without a rule passes letter by letter.
+#[test]
+fn calls_are_changed_or_pass() {
+    let mut filter = Filter::new(&Targets::All, None);
+    let bounds = json!({ "windowId": 1, "bounds": { "width": 100_000 } });
+    let out = engine(&mut filter, &json!({ "id": 1, "method": "Browser.setWindowBounds", "params": bounds }));
+    let [Out::ToBrowser(text)] = &out[..] else { panic!("{out:?}") };
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap()["params"]["bounds"]["width"], 16_384);
+    let odd: Text = r#"{"id":1, "method":"Input.insertText","params":{"text":"\ud800"}}"#.into();
+    assert_eq!(filter.engine_says(&odd, Instant::now()), Ok(vec![Out::ToBrowser(odd)]));
+}
+
+/// A picture that is too long is an error with words; the engine does not get to read it. Others pass letter by letter.
+#[test]
+fn long_pictures() {
+    let mut filter = Filter::new(&Targets::OwnContexts, None);
+    let mut heard = |bytes: usize| {
+        let text = format!(r#"{{"id":7,"result":{{"data":"{}"}},"sessionId":"S"}}"#, "a".repeat(bytes));
+        let out = filter.browser_says(text.clone().into(), Instant::now());
+        let [Out::ToEngine(heard)] = &out[..] else { panic!("{} messages", out.len()) };
+        if **heard == text { None } else { Some(serde_json::from_str::<Value>(heard).unwrap()) }
+    };
+    assert_eq!(heard(PICTURE_BYTES_MAX - 100), None);
+    let refused = heard(PICTURE_BYTES_MAX).unwrap();
+    assert_eq!((&refused["id"], &refused["sessionId"]), (&json!(7), &json!("S")));
+    assert!(refused["error"]["message"].as_str().unwrap().contains("Take a picture as JPEG"), "{refused}");
+}
+
+/// Requests without end and long texts are bounded whatever the engine's targets are, from the page's next address on
+/// anew, and the answer to what the proxy says of them is not the engine's.
+#[test]
+fn requests() {
+    for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
+        let mut filter = Filter::new(&targets, None);
+        let sent = |id: u32, url: &str| {
+            let params = json!({ "requestId": id.to_string(), "request": { "url": url } });
+            json!({ "method": "Network.requestWillBeSent", "params": params, "sessionId": "S" })
+        };
+        let mut told = 0;
+        let out = loop {
+            let out = browser(&mut filter, &sent(told, "http://a/"));
+            match &out[..] {
+                [Out::ToEngine(text)] if text.contains("requestWillBeSent") => told += 1,
+                _ => break out,
+            }
+        };
+        assert!(told > 1_000 && out.len() == 1, "{out:?}");
+        assert_eq!(browser(&mut filter, &sent(told, "http://a/")), []);
+        let waits =
+            json!({ "requestId": "i", "networkId": told.to_string(), "request": { "url": "http://a/" } });
+        let paused = json!({ "method": "Fetch.requestPaused", "params": waits, "sessionId": "S" });
+        assert_eq!(asked(&browser(&mut filter, &paused)), ["Fetch.failRequest"]);
+        let id = OwnIds::default().next();
+        assert_eq!(browser(&mut filter, &json!({ "id": id, "result": {}, "sessionId": "S" })), []);
+
+        let go = json!({ "url": "http://b/" });
+        engine(&mut filter, &json!({ "id": 1, "sessionId": "S", "method": "Page.navigate", "params": go }));
+        let out = browser(&mut filter, &sent(told, &"a".repeat(2_000_000)));
+        let [Out::ToEngine(text)] = &out[..] else { panic!("{out:?}") };
+        assert!(text.len() < 200_000, "{} bytes", text.len());
+    }
+}
+
+/// What is no call ends the connection.
+#[test]
+fn unreadable_calls() {
+    for text in [
+        "",
+        "7",
+        "{}",
+        r#"{"id":1}"#,
+        r#"{"id":1,"method":"a","method":"b"}"#,
+        r#"{"id":1,"method":"\ud800"}"#,
+    ] {
+        let said = Filter::new(&Targets::All, None).engine_says(&text.into(), Instant::now());
+        assert_eq!(said, Err(Unreadable), "{text}");
+    }
+}
+
+/// An engine hears of pages in contexts that it made. Those of others are let go on and left, before and after it made
+/// one, and nothing of that reaches the engine.
+#[test]
+fn own_contexts() {
+    let mut filter = Filter::new(&Targets::OwnContexts, None);
+    let left = ["Runtime.runIfWaitingForDebugger", "Target.detachFromTarget"];
+    assert_eq!(asked(&browser(&mut filter, &attached("S1", "C1"))), left);
+    engine(&mut filter, &json!({ "id": 5, "method": "Target.createBrowserContext" }));
+    let made = json!({ "id": 5, "result": { "browserContextId": "C2" } });
+    assert_eq!(browser(&mut filter, &made), [Out::ToEngine(made.to_string().into())]);
+    for own in [attached("S2", "C2"), json!({ "method": "Target.targetCreated", "params": {} })] {
+        assert_eq!(browser(&mut filter, &own), [Out::ToEngine(own.to_string().into())]);
+    }
+    assert_eq!(asked(&browser(&mut filter, &attached("S3", "C1"))), left);
+    let other = json!({ "method": "Inspector.detached", "params": {}, "sessionId": "S3" });
+    assert_eq!(browser(&mut filter, &other), []);
+    for (id, session) in [(OwnIds::default().next(), "S1"), (OwnIds::default().next() - 1, "S3")] {
+        assert_eq!(browser(&mut filter, &json!({ "id": id, "result": {} })), []);
+        let gone = json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": session } });
+        assert_eq!(browser(&mut filter, &gone), []);
+    }
+    let own_gone = json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S2" } });
+    assert_eq!(browser(&mut filter, &own_gone), [Out::ToEngine(own_gone.to_string().into())]);
+    engine(
+        &mut filter,
+        &json!({ "id": 6, "method": "Target.disposeBrowserContext", "params": { "browserContextId": "C2" } }),
+    );
+    assert_eq!(asked(&browser(&mut filter, &attached("S4", "C2"))), left, "it is no longer its own");
+}
+
+/// Pages of a context open a few tabs in ten seconds; the browser closes the others, and the engine does not hear of them.
+/// Tabs that the engine opens do not count, but for the number that a session may have.
+#[test]
+fn tabs_that_pages_open() {
+    let mut filter = Filter::new(&Targets::OwnContexts, None);
+    engine(&mut filter, &json!({ "id": 1, "method": "Target.createBrowserContext" }));
+    browser(&mut filter, &json!({ "id": 1, "result": { "browserContextId": "C" } }));
+    let mut now = Instant::now();
+    let opens = |filter: &mut Filter, session: &str, now| {
+        filter.browser_says(attached(session, "C").to_string().into(), now)
+    };
+    let own = |id: u32| {
+        let params = json!({ "url": "about:blank", "browserContextId": "C" });
+        json!({ "id": id, "method": "Target.createTarget", "params": params })
+    };
+    for id in 2..50 {
+        assert!(matches!(engine(&mut filter, &own(id))[..], [Out::ToBrowser(_)]), "{id}");
+        assert!(matches!(opens(&mut filter, &format!("own {id}"), now)[..], [Out::ToEngine(_)]), "{id}");
+        browser(&mut filter, &json!({ "id": id, "result": { "targetId": "T" } }));
+    }
+    for round in 0..2 {
+        for popup in 0..8 {
+            let popup = format!("{round} {popup}");
+            assert!(
+                matches!(opens(&mut filter, &format!("popup {popup}"), now)[..], [Out::ToEngine(_)]),
+                "{popup}"
+            );
+        }
+        let closed = ["Runtime.runIfWaitingForDebugger", "Target.closeTarget"];
+        assert_eq!(asked(&opens(&mut filter, "one too many", now)), closed);
+        now += std::time::Duration::from_secs(10);
+    }
+    let out = engine(&mut filter, &own(50));
+    assert!(matches!(&out[..], [Out::ToEngine(text)] if text.contains("at most 64 tabs")), "{out:?}");
+    let gone = json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "own 2" } });
+    browser(&mut filter, &gone);
+    assert!(matches!(engine(&mut filter, &own(51))[..], [Out::ToBrowser(_)]), "one was closed");
+}
+
+/// Downloads in a context that the engine made are counted until it disposes of it, and stopped when they are too much.
+#[test]
+fn downloads_of_own_contexts() {
+    let downloads = Arc::new(Downloads::new(1 << 20));
+    let mut filter = Filter::new(&Targets::OwnContexts, Some(downloads.clone()));
+    engine(&mut filter, &json!({ "id": 5, "method": "Target.createBrowserContext" }));
+    browser(&mut filter, &json!({ "id": 5, "result": { "browserContextId": "C" } }));
+    browser(&mut filter, &attached("S", "C"));
+    let says = |filter: &mut Filter, event: &str, guid: &str| {
+        let params = json!({
+            "guid": guid, "frameId": "S", "url": "http://a/", "suggestedFilename": "x",
+            "totalBytes": 2 << 20, "receivedBytes": 0, "state": "inProgress",
+        });
+        let message = json!({ "method": format!("Page.{event}"), "params": params, "sessionId": "S" });
+        let mut out = browser(filter, &message);
+        assert_eq!(out.remove(0), Out::ToEngine(message.to_string().into()), "the engine hears of it first");
+        asked(&out)
+    };
+    assert!(says(&mut filter, "downloadWillBegin", "x").is_empty());
+    let stop = ["Browser.setDownloadBehavior", "Browser.cancelDownload"];
+    assert_eq!(says(&mut filter, "downloadProgress", "x"), stop);
+    let dispose = json!({ "browserContextId": "C" });
+    engine(&mut filter, &json!({ "id": 6, "method": "Target.disposeBrowserContext", "params": dispose }));
+    assert!(says(&mut filter, "downloadWillBegin", "y").is_empty());
+    assert!(!downloads.know("x") && !downloads.know("y"));
+}
