@@ -4,6 +4,8 @@
 //! call came to. One that is dropped instead belongs to a call whose client left: its record says so. Where nothing is
 //! kept, a ticket does nothing.
 
+mod claim;
+
 use std::{
     sync::{
         Arc, OnceLock,
@@ -16,14 +18,14 @@ use greenroom_core::{
     BoxFuture, Engine, Owner, Records, RefId, Reply, Scribe,
     port::Content,
     raw::encode,
-    record::{
-        BlobRef, Claim, ConsoleLine, Level, NotRecorded, Record, Request, Response, SessionRef, Status,
-    },
+    record::{BlobRef, ConsoleLine, Level, NotRecorded, Request, Response, SessionRef, Status},
 };
 use greenroom_fleet::{Answer, Whose};
 use serde_json::{json, value::RawValue};
 use tokio::time::{error::Elapsed, timeout};
 use uuid::Uuid;
+
+pub(crate) use claim::Claimed;
 
 use crate::route;
 
@@ -65,17 +67,6 @@ struct Entry {
     not_begun: Arc<OnceLock<Arc<str>>>,
 }
 
-/// What a given name turned out to be.
-pub(crate) enum Claimed {
-    Ticket(Ticket),
-    Repeat(Box<Record>),
-    /// The call of this name has no end, and will have none.
-    Interrupted(RefId),
-    Taken(RefId),
-    /// Nobody knows, for this reason: then nothing may run.
-    Undecided(Arc<str>),
-}
-
 impl Ticket {
     /// A ticket for a call under a new name. `whose` is `None` when it is not clear which session the call is for: then it
     /// does not run.
@@ -89,44 +80,6 @@ impl Ticket {
         let ref_id = RefId::new(at, Uuid::new_v4().into_bytes());
         let runs = recall.running.try_enter(owner, &ref_id).ok();
         Self::named(recall, (owner, whose), call, (at, ref_id), runs)
-    }
-
-    /// A ticket under the name that the call has, unless that has been used. Waits for the end of a call that runs under it.
-    pub(crate) async fn claim(
-        recall: &super::Recall,
-        owner: &Owner,
-        whose: Option<&Whose>,
-        call: &route::Request,
-    ) -> Claimed {
-        let Some(ref_id) = call.ref_id.clone() else {
-            return Claimed::Ticket(Self::take(recall, owner, whose, call));
-        };
-        let runs = recall.running.enter(owner, &ref_id).await;
-        let named = (SystemTime::now(), ref_id.clone());
-        let ticket = Self::named(recall, (owner, whose), call, named, Some(runs));
-        let Some(entry) = &ticket.kept_by else { return Claimed::Ticket(ticket) };
-        entry.is_begun.store(true, Ordering::Relaxed);
-        let mut claiming =
-            Claiming { claim: entry.records.claim(entry.request.clone()), ticket: Some(ticket) };
-        let decided = timeout(WRITE, &mut claiming.claim).await;
-        let Some(ticket) = claiming.ticket.take_if(|_| decided.is_ok()) else {
-            return Claimed::Undecided("writing it down took too long".into());
-        };
-        match decided {
-            Ok(Ok(Claim::New)) => Claimed::Ticket(ticket),
-            Ok(Ok(Claim::Repeat(record))) if record.summary.outcome.is_none() => {
-                ticket.void(Claimed::Interrupted(ref_id))
-            }
-            Ok(Ok(Claim::Repeat(record))) => ticket.void(Claimed::Repeat(record)),
-            Ok(Ok(Claim::Taken)) => ticket.void(Claimed::Taken(ref_id)),
-            Ok(Err(NotRecorded(why))) => ticket.void(Claimed::Undecided(why)),
-            Err(_) => ticket.void(Claimed::Undecided("writing it down took too long".into())),
-        }
-    }
-
-    fn void(self, claimed: Claimed) -> Claimed {
-        self.discard();
-        claimed
     }
 
     /// Its record belongs to another call, or to none.
@@ -273,27 +226,6 @@ impl Ticket {
             blobs: Vec::new(),
             embedded: Vec::new(),
         }
-    }
-}
-
-/// A claim that is not decided yet. One that is given up may still come true: then its record must have an end, and
-/// until then nobody else may have its name.
-struct Claiming {
-    claim: BoxFuture<'static, Result<Claim, NotRecorded>>,
-    ticket: Option<Ticket>,
-}
-
-impl Drop for Claiming {
-    fn drop(&mut self) {
-        let Some(ticket) = self.ticket.take() else { return };
-        let claim = std::mem::replace(&mut self.claim, Box::pin(std::future::pending()));
-        tokio::spawn(async move {
-            if matches!(claim.await, Ok(Claim::New)) {
-                ticket.failed(None, "it was not made: writing it down took too long").await;
-            } else {
-                ticket.discard();
-            }
-        });
     }
 }
 

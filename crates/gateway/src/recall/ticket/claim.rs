@@ -1,0 +1,83 @@
+//! A [`Ticket`] under a name that the client gave: a name is used once, so that a call which is repeated does not run twice.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::SystemTime,
+};
+
+use greenroom_core::{
+    BoxFuture, Owner, RefId,
+    record::{Claim, NotRecorded, Record},
+};
+use greenroom_fleet::Whose;
+use tokio::time::timeout;
+
+use super::{Ticket, WRITE};
+use crate::{recall::Recall, route};
+
+/// What a given name turned out to be.
+pub(crate) enum Claimed {
+    Ticket(Ticket),
+    Repeat(Box<Record>),
+    /// The call of this name has no end, and will have none.
+    Interrupted(RefId),
+    Taken(RefId),
+    /// Nobody knows, for this reason: then nothing may run.
+    Undecided(Arc<str>),
+}
+
+impl Ticket {
+    /// A ticket under the name that the call has, unless that has been used. Waits for the end of a call that runs under it.
+    pub(crate) async fn claim(
+        recall: &Recall,
+        owner: &Owner,
+        whose: Option<&Whose>,
+        call: &route::Request,
+    ) -> Claimed {
+        let Some(ref_id) = call.ref_id.clone() else {
+            return Claimed::Ticket(Self::take(recall, owner, whose, call));
+        };
+        let runs = recall.running.enter(owner, &ref_id).await;
+        let named = (SystemTime::now(), ref_id.clone());
+        let ticket = Self::named(recall, (owner, whose), call, named, Some(runs));
+        let Some(entry) = &ticket.kept_by else { return Claimed::Ticket(ticket) };
+        entry.is_begun.store(true, Ordering::Relaxed);
+        let mut claiming =
+            Claiming { claim: entry.records.claim(entry.request.clone()), ticket: Some(ticket) };
+        let decided = timeout(WRITE, &mut claiming.claim).await.ok();
+        let Some((decided, ticket)) = decided.and_then(|decided| Some((decided, claiming.ticket.take()?)))
+        else {
+            return Claimed::Undecided("writing it down took too long".into());
+        };
+        let claimed = match decided {
+            Ok(Claim::New) => return Claimed::Ticket(ticket),
+            Ok(Claim::Repeat(record)) if record.summary.outcome.is_none() => Claimed::Interrupted(ref_id),
+            Ok(Claim::Repeat(record)) => Claimed::Repeat(record),
+            Ok(Claim::Taken) => Claimed::Taken(ref_id),
+            Err(NotRecorded(why)) => Claimed::Undecided(why),
+        };
+        ticket.discard();
+        claimed
+    }
+}
+
+/// A claim that is not decided yet. One that is given up may still come true: then its record must have an end, and
+/// until then nobody else may have its name.
+struct Claiming {
+    claim: BoxFuture<'static, Result<Claim, NotRecorded>>,
+    ticket: Option<Ticket>,
+}
+
+impl Drop for Claiming {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let claim = std::mem::replace(&mut self.claim, Box::pin(std::future::pending()));
+        tokio::spawn(async move {
+            if matches!(claim.await, Ok(Claim::New)) {
+                ticket.failed(None, "it was not made: writing it down took too long").await;
+            } else {
+                ticket.discard();
+            }
+        });
+    }
+}
