@@ -136,12 +136,11 @@ pub(crate) async fn make(
     let began = Instant::now();
     let running = gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone());
     let answer = turn.first_step(running).await;
-    let _guard = offload_if_large(answer.as_ref().map_or(0, |answer| answer.reply.bytes())).await;
-    let is_success = answer.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
+    let _guard = offload_if_large(answer.as_ref().map_or(0, |(answer, _)| answer.reply.bytes())).await;
+    let is_success = answer.as_ref().is_ok_and(|(answer, _)| !answer.reply.is_failure());
     gateway.metrics.call(&tool, is_success, began.elapsed());
     Ok(match answer {
-        Ok(mut answer) => {
-            let told = std::mem::take(&mut answer.notes);
+        Ok((answer, told)) => {
             let mut outcome = Outcome::answered(gateway, ticket, &whose, answer, wants).await;
             outcome.notes = notes(caller, &whose, told, unnamed);
             outcome

@@ -25,7 +25,7 @@ use crate::{
     error::FleetError,
     pool::{Pool, PoolSettings},
     registry::{Key, Registry},
-    session::{Answer, Answers, Bulk, Ended, Job},
+    session::{Answer, Answers, Bulk, Ended, Job, Note},
     target::{Target, Watcher},
 };
 
@@ -103,7 +103,8 @@ impl Fleet {
     }
 
     /// Runs a call in its session, which is made if it does not exist. Dropping the future is a cancellation:
-    /// a call that waits is never run, one that runs keeps its seat busy until the engine answers.
+    /// a call that waits is never run, one that runs keeps its seat busy until the engine answers. The notes are what the
+    /// session's agent must hear.
     pub async fn call(
         &self,
         permit: Permit,
@@ -111,11 +112,11 @@ impl Fleet {
         target: Target,
         call: Call,
         agent: Arc<dyn Agent>,
-    ) -> Result<Answer, FleetError> {
+    ) -> Result<(Answer, Vec<Note>), FleetError> {
         let alone = Bulk::uncounted(vec![call]);
         let Answers { mut answers, lost, notes } = self.bulk(permit, whose, target, alone, agent).await?;
         let answer = answers.pop().ok_or_else(|| lost.unwrap_or_else(|| self.0.why_unanswered()))?;
-        Ok(Answer { notes, ..answer })
+        Ok((answer, notes))
     }
 
     /// Runs several calls, one after the other under one lease, with nobody else's between them. Dropping the future

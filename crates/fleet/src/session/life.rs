@@ -254,12 +254,12 @@ impl Life {
         let held_up = self.held_up(&job);
         self.notes.extend(held_up);
         let tool = job.tool();
-        let Job { calls, begun, agent, flight, reply, .. } = job;
+        let Job { bulk, begun, agent, flight, reply, .. } = job;
         let mut begun = Some(begun);
         let ran = Ran { pool: self.home.pool.name.clone(), instance, session: self.shared.session.clone() };
-        let mut answers = Vec::with_capacity(calls.calls.len());
+        let mut answers = Vec::with_capacity(bulk.calls.len());
         let mut no_reply = None;
-        for mut call in calls.calls {
+        for mut call in bulk.calls {
             match begun.take() {
                 Some(begun) => begun.await,
                 None if reply.is_closed() => break,
@@ -269,9 +269,9 @@ impl Life {
                 Ok((reply, view)) => {
                     let failed = reply.is_failure();
                     let ended = std::time::Instant::now();
-                    answers.push(Answer { reply, notes: Vec::new(), ran: ran.clone(), view, ended });
-                    (calls.progress)(answers.len());
-                    if failed && calls.stop_on_error {
+                    answers.push(Answer { reply, ran: ran.clone(), view, ended });
+                    (bulk.progress)(answers.len());
+                    if failed && bulk.stop_on_error {
                         break;
                     }
                 }

@@ -36,8 +36,6 @@ pub(crate) const QUEUE: usize = 64;
 #[derive(Debug)]
 pub struct Answer {
     pub reply: Reply,
-    /// What the session's agent must hear. For several calls [`Answers::notes`] has it.
-    pub notes: Vec<Note>,
     pub ran: Ran,
     /// The page after the call.
     pub view: View,
@@ -88,7 +86,7 @@ pub(crate) fn panicked() -> Lost {
 
 /// What the task is asked to do, and by whom: calls to run one after the other. Without any it only opens the browser.
 pub(crate) struct Job {
-    pub(crate) calls: Bulk,
+    pub(crate) bulk: Bulk,
     /// Resolves when the first call may run.
     pub(crate) begun: BoxFuture<'static, ()>,
     pub(crate) agent: Arc<dyn Agent>,
@@ -103,17 +101,17 @@ pub(crate) type ReplySender = oneshot::Sender<Result<Answers, FleetError>>;
 
 impl Job {
     /// Has the first call recorded: its session is known now. The others follow when it is their turn.
-    pub(crate) fn new(mut calls: Bulk, agent: Arc<dyn Agent>, flight: Flight, reply: ReplySender) -> Self {
-        let begun = match calls.calls.first_mut() {
+    pub(crate) fn new(mut bulk: Bulk, agent: Arc<dyn Agent>, flight: Flight, reply: ReplySender) -> Self {
+        let begun = match bulk.calls.first_mut() {
             Some(first) => first.begin(flight.session()),
             None => Box::pin(std::future::ready(())),
         };
-        Self { calls, begun, agent, flight, queued: Instant::now(), reply }
+        Self { bulk, begun, agent, flight, queued: Instant::now(), reply }
     }
 
     /// The tool that it calls; the first of several.
     fn tool(&self) -> Option<Arc<str>> {
-        self.calls.calls.first().map(|call| call.tool.clone())
+        self.bulk.calls.first().map(|call| call.tool.clone())
     }
 
     /// The same calls, queued in another session.

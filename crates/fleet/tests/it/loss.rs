@@ -145,7 +145,7 @@ async fn a_tool_error_destroys_nothing() {
             async move { fleet.call(permit, named("a"), Target::default(), call("hold", "{}"), agent).await }
         });
         stage.world.held().await.answer_with(body.clone());
-        let answer = answer.await.unwrap().unwrap();
+        let (answer, _) = answer.await.unwrap().unwrap();
         let text = |body: &Result<greenroom_core::Raw, greenroom_core::Raw>| format!("{body:?}");
         assert_eq!(text(&answer.reply.body), text(&body), "untouched");
         let said = stage.call("a", "click").await.unwrap();

@@ -36,13 +36,13 @@ pub struct Said {
 }
 
 impl Said {
-    pub fn new(answer: Answer) -> Self {
+    pub fn new((answer, notes): (Answer, Vec<Note>)) -> Self {
         let seat = match &answer.reply.body {
             Ok(body) => Fields::open(body).unwrap().read("seat").unwrap().unwrap_or_default(),
             Err(_) => 0,
         };
         let (pool, instance) = (answer.ran.pool.to_string(), answer.ran.instance.0);
-        Self { seat, notes: answer.notes, pool, instance }
+        Self { seat, notes, pool, instance }
     }
 
     /// The reason that the answer gives for a new browser.

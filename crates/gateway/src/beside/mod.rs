@@ -143,10 +143,10 @@ impl Beside {
         let target = Target { pool: Some(pool), ..Target::default() };
         let ran = gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone());
         let outcome = turn.first_step(ran).await;
-        let fine = outcome.as_ref().is_ok_and(|answer| !answer.reply.is_failure());
+        let fine = outcome.as_ref().is_ok_and(|(answer, _)| !answer.reply.is_failure());
         gateway.metrics.call(name, fine, began.elapsed());
-        let answer = outcome.map_err(|error| refused(Failure::of(gateway, &error)))?;
-        let notes = notes(caller, &whose, answer.notes, None);
+        let (answer, told) = outcome.map_err(|error| refused(Failure::of(gateway, &error)))?;
+        let notes = notes(caller, &whose, told, None);
         match answer.reply.body {
             Ok(result) => Ok(shape::with_meta(self.mark_cursor(gateway, result), None, &notes)),
             Err(error) => match (code_of(&error), self.method.list) {
