@@ -11,7 +11,7 @@ use crate::{
     Gateway,
     caller::Caller,
     check::{check_mode, check_request, suggestion},
-    offload::offload_if_large,
+    offload::{offload_if_large, offload_if_large_json},
     outcome::Outcome,
     recall::{Claimed, Ticket, paged},
     rescue::{self, Failure},
@@ -29,7 +29,7 @@ pub(crate) async fn run(
     mut turn: Turn,
 ) -> Result<Raw, Raw> {
     turn.come().await;
-    let _guard = offload_if_large(params.map_or(0, |params| params.get().len())).await;
+    let _guard = offload_if_large_json(params).await;
     let request = match Request::parse(params) {
         Ok(request) => request,
         Err(error) => return NotRun::from(error).into_body(),

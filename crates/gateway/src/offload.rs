@@ -20,6 +20,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
+use serde_json::value::RawValue;
 use tokio::{
     sync::{Notify, Semaphore, SemaphorePermit},
     task::{spawn_blocking, yield_now},
@@ -207,6 +208,11 @@ pub(crate) async fn offload_if_large(bytes: usize) -> Option<OffloadGuard> {
     })
     .await;
     Some(guard)
+}
+
+/// [`offload_if_large`] for JSON, which may be missing.
+pub(crate) async fn offload_if_large_json(json: Option<&RawValue>) -> Option<OffloadGuard> {
+    offload_if_large(json.map_or(0, |json| json.get().len())).await
 }
 
 /// Returns to the runtime's thread, unless the task still holds a guard. A task that goes on with something small would

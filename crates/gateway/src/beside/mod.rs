@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    Gateway, caller::Caller, offload::offload_if_large, rescue::Failure, resources, shape, turn::Turn,
+    Gateway, caller::Caller, offload::offload_if_large_json, rescue::Failure, resources, shape, turn::Turn,
     whose::notes,
 };
 
@@ -72,7 +72,7 @@ impl Beside {
         params: Option<&RawValue>,
         mut turn: Turn,
     ) -> Result<Raw, Raw> {
-        let _guard = offload_if_large(params.map_or(0, |params| params.get().len())).await;
+        let _guard = offload_if_large_json(params).await;
         let params = params.filter(|params| params.get() != "null").map(Fields::open).transpose();
         let mut params = params
             .map_err(|_| RpcError::new(INVALID_PARAMS, "`params` must be an object").to_raw())?

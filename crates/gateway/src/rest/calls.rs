@@ -21,7 +21,7 @@ use super::{
 use crate::{
     call::{self, NotRun},
     catalog::SESSION_ID,
-    offload::{offload_if_large, offloadable},
+    offload::{offload_if_large_json, offloadable},
     outcome::Outcome,
     recall::content::{self, Ask},
     rescue::Failure,
@@ -86,7 +86,7 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
     let refused = |failure: &Failure| Problem::not_run(failure, &new.tool, None);
     let mut request = {
         // Only for as long as the arguments are parsed: the call takes a turn of its own.
-        let _guard = offload_if_large(new.params.as_ref().map_or(0, |params| params.get().len())).await;
+        let _guard = offload_if_large_json(new.params.as_deref()).await;
         Request::of(&new.tool, new.params, None).map_err(|error| refused(&error.into()))?
     };
     request.session = new.session_id.as_deref().map(session).transpose()?;
@@ -113,8 +113,7 @@ async fn make_call(desk: &Desk, request: Request) -> Result<Result<Outcome, NotR
     let unanswered = gateway.answering.token();
     let made = async move {
         let _unanswered = unanswered;
-        let arguments = request.arguments().map_or(0, |arguments| arguments.get().len());
-        let _guard = offload_if_large(arguments).await;
+        let _guard = offload_if_large_json(request.arguments()).await;
         call::make(&gateway, &caller, request, Turns::default().take()).await
     };
     if !is_named {

@@ -22,7 +22,7 @@ use crate::{
     caller::Caller,
     connection::Connection,
     instructions,
-    offload::{offload_if_large, offloadable},
+    offload::{offload_if_large_json, offloadable},
     outlet::Outlet,
     progress::Waiting,
     turn::Turn,
@@ -62,7 +62,7 @@ pub(super) struct Asker {
 
 /// Answers a request. Dropping the future is a cancellation.
 pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
-    let _guard = offload_if_large(request.params.as_ref().map_or(0, |params| params.get().len())).await;
+    let _guard = offload_if_large_json(request.params.as_deref()).await;
     let work = match request.asked {
         _ if request.state.is_some() => None,
         Asked::Call => Some(Work::Call),
