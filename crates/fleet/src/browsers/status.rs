@@ -6,7 +6,7 @@ use greenroom_core::StartError;
 use tokio::time::Instant;
 
 use super::Entry;
-use crate::pool::Readiness;
+use crate::{error::FleetError, pool::Readiness};
 
 /// How the connection to a browser is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,7 +56,7 @@ pub struct BrowserStatus {
 
 impl Entry {
     pub(crate) fn status(&self) -> BrowserStatus {
-        let (pool, link) = (self.pool.status(), self.pool.instances.link().unwrap_or_default());
+        let (pool, link) = (self.pool.status(), self.pool.link().unwrap_or_default());
         BrowserStatus {
             index: self.index,
             url: self.settings.url.clone(),
@@ -76,7 +76,7 @@ impl Entry {
 
     /// Whether it can take calls.
     pub(crate) fn readiness(&self) -> Readiness {
-        let link = self.pool.instances.link().unwrap_or_default();
+        let link = self.pool.link().unwrap_or_default();
         match link.state {
             BrowserState::Connected => match self.pool.readiness() {
                 silent @ Readiness::Unresponsive(_) => silent,
@@ -85,8 +85,12 @@ impl Entry {
             BrowserState::Pending => Readiness::Ready,
             // While it is tried again it is not yet any better.
             BrowserState::Connecting | BrowserState::Disconnected if link.given_up => {
-                let message = self.pool.kind.down(&link, None).to_string();
-                Readiness::Failed(StartError::new(message).hint("reconnect_browser tries it now"))
+                let failed = |error: FleetError| {
+                    Readiness::Failed(
+                        StartError::new(error.to_string()).hint("reconnect_browser tries it now"),
+                    )
+                };
+                self.pool.down().map_or(Readiness::Starting, failed)
             }
             BrowserState::Connecting | BrowserState::Disconnected => Readiness::Starting,
         }

@@ -221,7 +221,7 @@ impl Fleet {
     pub async fn shutdown(&self) {
         self.0.closing.cancel();
         self.0.browsers.close();
-        self.0.all_pools().iter().for_each(|pool| pool.idle_seats.close());
+        self.0.all_pools().iter().for_each(|pool| pool.close_idle_seats());
         for handle in self.0.lock().sessions.values() {
             handle.stop.cancel();
         }

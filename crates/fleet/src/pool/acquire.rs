@@ -6,12 +6,11 @@ use std::{sync::Arc, time::Duration};
 use greenroom_core::{
     Agent, Instance, InstanceId, Owner, Queued, Seat,
     lease::{Changes, Hope, Refused, WaiterId, Want},
-    port::human,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{DRAINING, Lease, Pool, attached::Link, lease::InLine};
+use super::{DRAINING, Lease, Pool, lease::InLine};
 use crate::{
     error::{FleetError, LeaseTimeout},
     queue::{Answer, Refusal, SlotGuard},
@@ -214,9 +213,8 @@ impl Acquire<'_> {
 
     fn too_late(&self, waited: Duration) -> FleetError {
         let (instances, key) = (&self.pool.instances, self.request.key);
-        if let Some(link) = instances.link().filter(Link::is_away) {
-            let yet = || format!("no connection within {}", human(waited));
-            return instances.kind.down(&link, Some(link.last_error.clone().unwrap_or_else(yet)));
+        if let Some(away) = instances.any_place().and_then(|place| instances.kind.away(&place, waited)) {
+            return away;
         }
         let figures = instances.queue.figures();
         let (leased, slots) = match key {
@@ -232,20 +230,21 @@ impl Acquire<'_> {
 
     fn why_refused(&self, why: Refusal) -> FleetError {
         let instances = &self.pool.instances;
-        let pool = instances.name.to_string();
-        let why = match (why, instances.link()) {
-            (Refusal::Closed, _) => return instances.kind.why_closed(),
-            (_, Some(link)) => return instances.kind.down(&link, None),
-            (Refusal::Start(error), None) => return error.into(),
-            (Refusal::Refused(why), None) => why,
+        let down = |instance, why: &str| {
+            let (pool, why) = (instances.name.to_string(), why.to_owned());
+            FleetError::InstanceDown { pool, instance, why }
         };
-        let (instance, why) = match why {
-            Refused::Hopeless => return instances.no_healthy(),
-            Refused::Gone(id) => (id, Some("it left the pool".to_owned())),
-            Refused::Draining(id) => (id, Some(DRAINING.to_owned())),
-            Refused::Failed(id) => (id, instances.place(id).and_then(|place| place.why())),
+        let refused = match why {
+            Refusal::Closed => return instances.kind.why_closed(),
+            Refusal::Start(error) => error.into(),
+            Refusal::Refused(Refused::Hopeless) => instances.no_healthy(),
+            Refusal::Refused(Refused::Gone(id)) => down(id, "it left the pool"),
+            Refusal::Refused(Refused::Draining(id)) => down(id, DRAINING),
+            Refusal::Refused(Refused::Failed(id)) => {
+                let why = instances.place(id).and_then(|place| place.why());
+                down(id, why.as_deref().unwrap_or("it has failed"))
+            }
         };
-        let why = why.unwrap_or_else(|| "it has failed".to_owned());
-        FleetError::InstanceDown { pool, instance, why }
+        instances.down(None).unwrap_or(refused)
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{lock, place::Place};
 use crate::{
     browsers::{BrowserName, BrowserSettings, BrowserState},
+    error::FleetError,
     target::Watcher,
 };
 
@@ -86,6 +87,16 @@ impl Attached {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Link> {
         lock(&self.link)
+    }
+
+    /// That it cannot be had now, for this reason, or else for the last that is known.
+    pub(super) fn down(&self, link: Link, why: Option<String>) -> FleetError {
+        FleetError::BrowserDown {
+            index: self.name.index,
+            url: self.url.clone(),
+            why: why.or(link.last_error),
+            retry_in: link.retry_at.map(|at| at.saturating_duration_since(Instant::now())),
+        }
     }
 
     /// How the connection is, also if its task has not noticed yet that it is lost.

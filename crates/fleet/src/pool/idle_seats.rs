@@ -26,7 +26,7 @@ type SlotId = (InstanceId, usize);
 pub(crate) struct IdleSeats {
     instances: Arc<Instances>,
     seats: Mutex<Seats>,
-    pub(crate) lost_seats: LostSeats,
+    pub(super) lost_seats: LostSeats,
     /// No more seats are kept.
     pub(super) closing: CancellationToken,
     /// Everything that watches, opens or closes a seat that no session holds.
@@ -47,6 +47,14 @@ struct IdleSeat {
     number: u64,
     /// Takes it out when it dies or has not been used for too long.
     watch: Option<AbortOnDropHandle<()>>,
+}
+
+/// Whom a seat is kept for.
+pub(super) enum KeptFor {
+    /// The next call without a session of this owner, and no longer than this.
+    Owner(Owner, Duration),
+    /// Any caller: it is a spare. The function hears how long it lived, if it dies.
+    Anyone(Box<dyn FnOnce(Duration) + Send + Sync>),
 }
 
 impl Seats {
@@ -103,22 +111,23 @@ impl IdleSeats {
         self.lock().by_slot.get(&lease.slot()).is_some_and(|idle| idle.owner.is_none())
     }
 
-    /// Keeps a seat in its slot and gives the slot back: for its owner's next call without a session, and no longer than so
-    /// long; or as a spare. `on_lost` hears how long it lived, if it dies there. A seat that cannot be kept, because it is
-    /// lost or its instance is about to stop, is returned: the caller closes it, and then gives its slot back.
-    pub(crate) fn keep(
+    /// Keeps a seat in its slot and gives the slot back. A seat that cannot be kept, because it is lost or its instance is
+    /// about to stop, is returned: the caller closes it, and then gives its slot back.
+    pub(super) fn keep(
         self: &Arc<Self>,
         lease: Lease,
         seat: Box<dyn Seat>,
-        owner: Option<Owner>,
-        longest: Option<Duration>,
-        on_lost: impl FnOnce(Duration) + Send + 'static,
+        kept_for: KeptFor,
     ) -> Option<(Lease, Box<dyn Seat>)> {
         let draining = lease.place.lock().draining;
         if draining || !is_fine(&*seat) || !lease.is_alive() || self.closing.is_cancelled() {
             return Some((lease, seat));
         }
         let (slot, lost) = (lease.slot(), seat.lost());
+        let owner = match &kept_for {
+            KeptFor::Owner(owner, _) => Some(owner.clone()),
+            KeptFor::Anyone(_) => None,
+        };
         let number = {
             let mut seats = self.lock();
             seats.last_number += 1;
@@ -133,7 +142,7 @@ impl IdleSeats {
             return Some((lease, idle.seat));
         }
         drop(lease);
-        let watch = self.tasks.spawn(self.clone().watch(slot, number, lost, longest, on_lost));
+        let watch = self.tasks.spawn(self.clone().watch(slot, number, lost, kept_for));
         let watch = AbortOnDropHandle::new(watch);
         // Taken out again already: then it needs no watch.
         if let Some(idle) = self.lock().by_slot.get_mut(&slot).filter(|idle| idle.number == number) {
@@ -148,21 +157,22 @@ impl IdleSeats {
         slot: SlotId,
         number: u64,
         mut lost: watch::Receiver<Option<Lost>>,
-        longest: Option<Duration>,
-        on_lost: impl FnOnce(Duration) + Send,
+        kept_for: KeptFor,
     ) {
         let born = Instant::now();
         let too_long = async {
-            match longest {
-                Some(longest) => sleep(longest).await,
-                None => std::future::pending().await,
+            match &kept_for {
+                KeptFor::Owner(_, longest) => sleep(*longest).await,
+                KeptFor::Anyone(_) => std::future::pending().await,
             }
         };
         tokio::select! {
             why = seat::died(&mut lost) => {
-                let (pool, is_spare) = (&self.instances.name, longest.is_none());
+                let (pool, is_spare) = (&self.instances.name, matches!(kept_for, KeptFor::Anyone(_)));
                 tracing::info!(%pool, instance = %slot.0, %why, is_spare, "an idle browser was lost");
-                on_lost(born.elapsed());
+                if let KeptFor::Anyone(on_lost) = kept_for {
+                    on_lost(born.elapsed());
+                }
             }
             () = too_long => {}
             () = self.closing.cancelled() => return,
@@ -259,7 +269,7 @@ impl IdleSeats {
     }
 
     /// Keeps no more seats, lets no more spares be made, and begins to close those that there are.
-    pub(crate) fn close(self: &Arc<Self>) {
+    pub(super) fn close(self: &Arc<Self>) {
         if self.closing.is_cancelled() {
             return;
         }

@@ -10,8 +10,8 @@ use greenroom_core::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
-use super::{DRAINING, Kind, Lease, PoolSettings, Size, attached::Link, kind::told, lock, place::Place};
-use crate::{error::FleetError, queue::Queue, seat::NoSeat, target::Watcher};
+use super::{DRAINING, Kind, Lease, PoolSettings, Size, attached::Link, lock, place::Place};
+use crate::{error::FleetError, queue::Queue, target::Watcher};
 
 pub(crate) struct Instances {
     pub(super) name: Arc<str>,
@@ -92,7 +92,7 @@ impl Instances {
     }
 
     /// How the connection to an attached browser is. `None` for other pools.
-    pub(crate) fn link(&self) -> Option<Link> {
+    pub(super) fn link(&self) -> Option<Link> {
         self.kind.link(self.any_place()?.as_ref())
     }
 
@@ -101,15 +101,9 @@ impl Instances {
         self.link().as_ref().is_some_and(Link::is_away)
     }
 
-    /// Why a call has no seat in an instance that it had a slot of.
-    pub(crate) fn no_seat(&self, why: NoSeat) -> FleetError {
-        let is_late = matches!(why, NoSeat::Late(_));
-        let error = StartError::from(why);
-        match self.link() {
-            Some(link) => self.kind.down(&link, Some(told(&error))),
-            None if is_late => FleetError::Late(error),
-            None => error.into(),
-        }
+    /// That an attached browser cannot be had, for this reason, or else for the last that is known. `None` for other pools.
+    pub(super) fn down(&self, why: Option<String>) -> Option<FleetError> {
+        self.kind.down(self.any_place()?.as_ref(), why)
     }
 
     /// Whether an instance runs or is being started.

@@ -2,10 +2,10 @@
 //! when a caller needs it and stops an idle one. The pool of an attached browser has one instance, in a browser that
 //! greenroom did not start.
 //!
-//! A pool's kind is chosen when the pool is made. No other file matches on [`Kind`]. Some tell pools apart by other
-//! means: by the name and the [`Link`] that only an attached browser has (`acquire.rs`, `instances.rs`,
-//! `lost_seats.rs`, `supervisor/reconnect.rs`), by `Retry::cooldown`, which only those have
-//! (`supervisor/retry_policy.rs`), and by `Size`, to count places (`instances.rs`, `scale.rs`).
+//! A pool's kind is chosen when the pool is made. No other file matches on [`Kind`], or asks whether a pool is an
+//! attached browser: they take what its methods give. What is a matter of settings is decided by those: a pause between
+//! series of tries by `Retry` (`supervisor/retry_policy.rs`), and how many places there are by `Size` (`instances.rs`,
+//! `scale.rs`).
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -13,7 +13,6 @@ use std::{
 };
 
 use greenroom_core::{InstanceId, StartError, port::human};
-use tokio::time::Instant;
 
 use super::{
     PoolSettings, Size,
@@ -127,15 +126,20 @@ impl Kind {
         self.attached().map(|attached| attached.link(place))
     }
 
-    /// The attached browser cannot be had now; says why, as far as the caller does not know better.
-    pub(crate) fn down(&self, link: &Link, why: Option<String>) -> FleetError {
-        let Some(attached) = self.attached() else { return FleetError::ShuttingDown };
-        FleetError::BrowserDown {
-            index: attached.name.index,
-            url: attached.url.clone(),
-            why: why.or_else(|| link.last_error.clone()),
-            retry_in: link.retry_at.map(|at| at.saturating_duration_since(Instant::now())),
-        }
+    /// That the attached browser cannot be had now, for this reason, or else for the last that is known. `None` for other
+    /// pools.
+    pub(super) fn down(&self, place: &Place, why: Option<String>) -> Option<FleetError> {
+        self.attached().map(|attached| attached.down(attached.link(place), why))
+    }
+
+    /// That the attached browser is not connected, to a caller that waited for it so long. `None` if it is, and for other
+    /// pools.
+    pub(super) fn away(&self, place: &Place, waited: Duration) -> Option<FleetError> {
+        let attached = self.attached()?;
+        let link = Some(attached.link(place)).filter(Link::is_away)?;
+        let why = link.last_error.clone();
+        let why = why.unwrap_or_else(|| format!("no connection within {}", human(waited)));
+        Some(attached.down(link, Some(why)))
     }
 
     /// What is said of an attached browser once it is out of the fleet.

@@ -50,7 +50,7 @@ impl LostSeats {
 
     /// A seat does not wait for this owner, because it was lost a moment ago; or for another reason, of which there is
     /// nothing to say.
-    pub(crate) fn not_kept(&self, owner: Owner, lease: &Lease, seat: &dyn Seat) {
+    pub(super) fn not_kept(&self, owner: Owner, lease: &Lease, seat: &dyn Seat) {
         let gone = || lease.place.why().unwrap_or_else(|| "the connection was lost".to_owned());
         let instance = (!lease.is_alive()).then(gone);
         self.lost(owner, seat, instance.as_deref());

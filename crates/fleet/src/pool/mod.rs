@@ -21,15 +21,20 @@ mod supervisor;
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::InstanceId;
+use greenroom_core::{InstanceId, Lost, Owner, Seat, StartError};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 use self::{
-    attached::Link, idle_seats::IdleSeats, instances::Instances, kind::Kind, spares::Spares,
+    attached::Link,
+    idle_seats::{IdleSeats, KeptFor},
+    instances::Instances,
+    kind::{Kind, told},
+    lost_seats::LostSeats,
+    spares::Spares,
     supervisor::Supervisors,
 };
-use crate::{error::FleetError, status::Health, target::Watcher};
+use crate::{error::FleetError, seat::NoSeat, status::Health, target::Watcher};
 
 pub(crate) use self::{
     acquire::{Request, Slot},
@@ -48,8 +53,8 @@ const DRAINING: &str = "it is being drained";
 pub(crate) struct Pool {
     pub(crate) name: Arc<str>,
     pub(crate) kind: Arc<Kind>,
-    pub(crate) idle_seats: Arc<IdleSeats>,
-    pub(crate) instances: Arc<Instances>,
+    idle_seats: Arc<IdleSeats>,
+    instances: Arc<Instances>,
     spares: Arc<Spares>,
     supervisors: Arc<Supervisors>,
 }
@@ -79,8 +84,53 @@ impl Pool {
     }
 
     /// A browser of this instance was lost under a call.
-    pub(crate) fn lost_call(&self, id: InstanceId) {
+    pub(crate) async fn lost_call(&self, id: InstanceId, why: &Lost) {
         self.instances.watcher.lost_call(&self.name, id);
+        // A page may hang, or all of the instance: then the next session is not to be opened there.
+        if let Lost::Hung(_) = why {
+            self.instances.doubt(id).await;
+        }
+    }
+
+    /// Why a call has no seat in an instance that it had a slot of.
+    pub(crate) fn no_seat(&self, why: NoSeat) -> FleetError {
+        let is_late = matches!(why, NoSeat::Late(_));
+        let error = StartError::from(why);
+        let own = |error| if is_late { FleetError::Late(error) } else { error.into() };
+        self.instances.down(Some(told(&error))).unwrap_or_else(|| own(error))
+    }
+
+    /// How the connection to an attached browser is. `None` for other pools.
+    pub(crate) fn link(&self) -> Option<Link> {
+        self.instances.link()
+    }
+
+    /// That an attached browser cannot be had, for the last reason that is known. `None` for other pools.
+    pub(crate) fn down(&self) -> Option<FleetError> {
+        self.instances.down(None)
+    }
+
+    /// Keeps a seat for its owner's next call without a session, for so long at most, and gives its slot back. One that
+    /// cannot be kept is returned ([`IdleSeats::keep`]), and that next call says what became of it.
+    pub(crate) fn keep_for(
+        &self,
+        owner: &Owner,
+        longest: Duration,
+        lease: Lease,
+        seat: Box<dyn Seat>,
+    ) -> Option<(Lease, Box<dyn Seat>)> {
+        let (lease, seat) = self.idle_seats.keep(lease, seat, KeptFor::Owner(owner.clone(), longest))?;
+        self.lost_seats().not_kept(owner.clone(), &lease, seat.as_ref());
+        Some((lease, seat))
+    }
+
+    pub(crate) fn lost_seats(&self) -> &LostSeats {
+        &self.idle_seats.lost_seats
+    }
+
+    /// Keeps no more seats in free slots, and begins to close those that there are.
+    pub(crate) fn close_idle_seats(&self) {
+        self.idle_seats.close();
     }
 
     /// Whether this instance may yet lend a slot.
@@ -132,7 +182,7 @@ impl Pool {
 
     /// Stops every instance, its seats first. Returns when nothing of them is left.
     pub(crate) async fn shutdown(&self) {
-        self.idle_seats.close();
+        self.close_idle_seats();
         self.lend_no_more();
         self.idle_seats.closed().await;
         self.supervisors.shutdown().await;

@@ -7,7 +7,12 @@ use greenroom_core::{Backoff, Nobody, StartError};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Lease, idle_seats::IdleSeats, instances::Instances, lock};
+use super::{
+    Lease,
+    idle_seats::{IdleSeats, KeptFor},
+    instances::Instances,
+    lock,
+};
 use crate::seat::{self, NoSeat};
 
 /// How long it takes until another spare is made after one failed or died. What has failed for minutes is a missing or
@@ -179,8 +184,8 @@ impl Spares {
                     (state.trouble, state.opened) = (None, true);
                 }
                 let spares = self.clone();
-                let on_lost = move |lived| spares.failed(lived, None);
-                if let Some((lease, seat)) = self.idle_seats.keep(lease, seat, None, None, on_lost) {
+                let kept_for = KeptFor::Anyone(Box::new(move |lived| spares.failed(lived, None)));
+                if let Some((lease, seat)) = self.idle_seats.keep(lease, seat, kept_for) {
                     seat::close(seat).await;
                     drop(lease);
                 }

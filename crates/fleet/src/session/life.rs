@@ -114,13 +114,13 @@ impl Life {
             }
         }
         let last = last.unwrap_or_else(|| NoSeat::Failed(StartError::new("no instance could be used")));
-        let end = End::Failed(self.home.pool.instances.no_seat(last));
+        let end = End::Failed(self.home.pool.no_seat(last));
         Err(Ending { end, last: None, unserved: Some(job) })
     }
 
     fn sit_down(&mut self, lease: &Lease, seat: &dyn Seat) {
         if let Key::Loose(owner, _) = &self.key {
-            self.notes.extend(self.home.pool.idle_seats.lost_seats.take_note(owner));
+            self.notes.extend(self.home.pool.lost_seats().take_note(owner));
         }
         self.shared.update(|state| {
             state.instance = Some(lease.id());
@@ -165,17 +165,13 @@ impl Life {
                 self.leave(End::Closed.into());
                 let (owner, longest) = (self.key.owner().clone(), self.fleet.settings.idle_timeout);
                 // Before the answer: whoever calls again at once shall find this browser.
-                let rest =
-                    self.home.pool.idle_seats.keep(lease, seat, Some(owner.clone()), Some(longest), |_| ());
-                if let Some((lease, seat)) = &rest {
-                    self.home.pool.idle_seats.lost_seats.not_kept(owner.clone(), lease, seat.as_ref());
-                }
+                let rest = self.home.pool.keep_for(&owner, longest, lease, seat);
                 // What nobody heard is said again with the next one.
                 let unheard = finish.map(Finish::say).unwrap_or_default();
                 let unheard = unheard.into_iter().chain(self.notes.drain(..));
                 for note in unheard {
                     if let Note::NewTab(note) = note {
-                        self.home.pool.idle_seats.lost_seats.unheard(owner.clone(), note);
+                        self.home.pool.lost_seats().unheard(owner.clone(), note);
                     }
                 }
                 if let Some((lease, seat)) = rest {
@@ -331,11 +327,7 @@ impl Life {
             () = self.stop.cancelled() => Err(NoReply::Stopped),
         };
         if let Err(NoReply::Lost(lost)) = &outcome {
-            self.home.pool.lost_call(instance);
-            // A page may hang, or all of the instance: then the next session is not to be opened there.
-            if let Lost::Hung(_) = lost {
-                self.home.pool.instances.doubt(instance).await;
-            }
+            self.home.pool.lost_call(instance, lost).await;
         }
         let reply = outcome?;
         self.notes.extend(seat.take_crashes().into_iter().map(Note::Crashed));

@@ -85,10 +85,7 @@ impl Supervisors {
     pub(in crate::pool) async fn reconnect(self: &Arc<Self>) -> Result<(), FleetError> {
         self.open();
         let why_closed = || self.instances.kind.why_closed();
-        let down = |why| match self.instances.link() {
-            Some(link) => self.instances.kind.down(&link, Some(why)),
-            None => why_closed(),
-        };
+        let down = |why| self.instances.down(Some(why)).unwrap_or_else(why_closed);
         let Some(place) = self.instances.any_place() else { return Err(why_closed()) };
         let order = place.reconnect.order();
         let outcome = tokio::select! {
