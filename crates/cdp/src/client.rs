@@ -16,7 +16,7 @@ use tokio_tungstenite::{
 };
 
 use crate::{
-    CALL_WITHIN, CONNECT_WITHIN, Closed, Error, Event, MESSAGE_BYTES_MAX, Unreachable,
+    Answer, CALL_WITHIN, CONNECT_WITHIN, Closed, Error, Event, MESSAGE_BYTES_MAX, Unreachable,
     address::Address,
     dial::{Dialled, dial},
     envelope::Outgoing,
@@ -74,12 +74,17 @@ impl Client {
     /// Calls the browser itself. Waits at most [`CALL_WITHIN`]; dropping the future gives the call up, which
     /// disturbs no other, though the browser may still do what was asked.
     pub async fn call(&self, method: &str, params: &impl Serialize) -> Result<Raw, Error> {
+        self.send(None, method, params).await.map(|answer| answer.result)
+    }
+
+    /// [`Client::call`], for a caller that compares the result with events: it learns which of them are older.
+    pub async fn call_in_order(&self, method: &str, params: &impl Serialize) -> Result<Answer, Error> {
         self.send(None, method, params).await
     }
 
     /// Calls one flattened session, as `Target.attachToTarget` with `flatten: true` names it.
     pub async fn call_in(&self, session: &str, method: &str, params: &impl Serialize) -> Result<Raw, Error> {
-        self.send(Some(session), method, params).await
+        self.send(Some(session), method, params).await.map(|answer| answer.result)
     }
 
     /// Resolves when the connection is over, with the reason. It does not keep the connection alive.
@@ -92,7 +97,12 @@ impl Client {
         self.closed.borrow().clone()
     }
 
-    async fn send(&self, session: Option<&str>, method: &str, params: &impl Serialize) -> Result<Raw, Error> {
+    async fn send(
+        &self,
+        session: Option<&str>,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<Answer, Error> {
         let unwritable = |source| Error::Params { method: method.to_owned(), source };
         let params = serde_json::value::to_raw_value(params).map_err(unwritable)?;
         let params = Some(&*params).filter(|params| params.get() != "null");
@@ -107,7 +117,7 @@ impl Client {
             answer.await.ok()
         };
         match timeout(CALL_WITHIN, exchange).await {
-            Ok(Some(Ok(result))) => Ok(result),
+            Ok(Some(Ok(answer))) => Ok(answer),
             Ok(Some(Err(fault))) => {
                 Err(Error::Refused { method: method.to_owned(), code: fault.code, message: fault.text() })
             }

@@ -77,6 +77,8 @@ pub(crate) fn open(text: &str) -> Result<Incoming, String> {
             method: method.into_owned(),
             session,
             params: params.map_or_else(empty, RawValue::to_owned),
+            // Counted by the queue.
+            number: 0,
         })),
         Wire { id: None, error: Some(fault), .. } => Ok(Incoming::Stray(fault)),
         Wire { .. } => Err("a message that is neither a reply nor an event".to_owned()),

@@ -62,6 +62,16 @@ pub struct Event {
     pub session: Option<String>,
     /// As the browser wrote them; `{}` when it wrote none.
     pub params: Raw,
+    /// Which one it is: they are counted in the order in which the browser said them.
+    pub number: u64,
+}
+
+/// What the browser answered to a call.
+#[derive(Debug)]
+pub struct Answer {
+    pub result: Raw,
+    /// The number of the last event that the browser said before it answered; 0 if there was none.
+    pub after_event: u64,
 }
 
 /// Why a call has no result.

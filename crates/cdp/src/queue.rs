@@ -67,6 +67,11 @@ impl Sender {
         pushed
     }
 
+    /// The number of the last event that was put in.
+    pub(crate) fn last_number(&self) -> u64 {
+        lock(&self.waiting).last_number
+    }
+
     /// Resolves when the consumer was dropped.
     pub(crate) async fn closed(&self) {
         self.arrived.closed().await;
@@ -110,7 +115,7 @@ impl Drop for Receiver {
 }
 
 impl Waiting {
-    fn push(&mut self, event: Event) -> Pushed {
+    fn push(&mut self, mut event: Event) -> Pushed {
         let key = self.key.and_then(|key| key(&event));
         if let Some(superseded) = key.as_ref().and_then(|key| self.latest.remove(key)) {
             self.events.remove(&superseded);
@@ -119,6 +124,7 @@ impl Waiting {
             return Pushed::Full;
         }
         self.last_number += 1;
+        event.number = self.last_number;
         if let Some(key) = key.clone() {
             self.latest.insert(key, self.last_number);
         }
@@ -146,7 +152,8 @@ mod tests {
 
     /// `A.b` is about nothing, `A.=x` is about `x`.
     fn event(method: &str, params: usize) -> Event {
-        Event { method: method.to_owned(), session: None, params: greenroom_core::raw::encode(&params) }
+        let params = greenroom_core::raw::encode(&params);
+        Event { method: method.to_owned(), session: None, params, number: 0 }
     }
 
     fn key(event: &Event) -> Option<String> {

@@ -10,7 +10,6 @@ use futures_util::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
 };
-use greenroom_core::raw::Raw;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_tungstenite::{
@@ -19,7 +18,7 @@ use tokio_tungstenite::{
 };
 
 use crate::{
-    Closed,
+    Answer, Closed,
     dial::Io,
     envelope::{self, Fault, Incoming},
     queue::{self, Pushed},
@@ -28,7 +27,7 @@ use crate::{
 pub(crate) type Socket = WebSocketStream<Box<dyn Io>>;
 
 /// What a call waits for.
-pub(crate) type Answer = Result<Raw, Fault>;
+pub(crate) type Outcome = Result<Answer, Fault>;
 
 /// The calls that wait for their replies.
 #[derive(Default)]
@@ -37,7 +36,7 @@ pub(crate) struct Pending(Mutex<Waiting>);
 #[derive(Default)]
 struct Waiting {
     last_id: u32,
-    calls: HashMap<u32, oneshot::Sender<Answer>>,
+    calls: HashMap<u32, oneshot::Sender<Outcome>>,
     /// Set once, with the calls gone: a call that comes later would wait for ever.
     over: bool,
 }
@@ -50,7 +49,7 @@ pub(crate) struct Place {
 
 impl Pending {
     /// A place for one more call; `None` when the connection is over.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<(Place, oneshot::Receiver<Answer>)> {
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<(Place, oneshot::Receiver<Outcome>)> {
         let (sender, answer) = oneshot::channel();
         let mut waiting = self.lock();
         if waiting.over {
@@ -63,10 +62,10 @@ impl Pending {
         Some((Place { pending: self.clone(), id }, answer))
     }
 
-    fn answer(&self, id: u32, answer: Answer) {
+    fn answer(&self, id: u32, outcome: Outcome) {
         // A reply that nobody waits for belongs to a call that was given up.
         if let Some(call) = self.lock().calls.remove(&id) {
-            let _ = call.send(answer);
+            let _ = call.send(outcome);
         }
     }
 
@@ -119,7 +118,10 @@ async fn read(mut stream: SplitStream<Socket>, events: &queue::Sender, pending: 
             Some(Err(error)) => return broken(&error),
         };
         match envelope::open(&text) {
-            Ok(Incoming::Reply { id, body }) => pending.answer(id, body),
+            Ok(Incoming::Reply { id, body }) => {
+                let after_event = events.last_number();
+                pending.answer(id, body.map(|result| Answer { result, after_event }));
+            }
             Ok(Incoming::Event(event)) => match events.push(event) {
                 Pushed::Done => {}
                 Pushed::Full => return Closed::Overflow,

@@ -6,8 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use greenroom_cdp::{Client, Event, Events};
-use greenroom_core::{Raw, View};
+use greenroom_cdp::{Answer, Client, Event, Events};
+use greenroom_core::View;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
@@ -70,6 +70,8 @@ struct Page {
     url: String,
     title: String,
     opener: Option<String>,
+    /// The number of the event that said so, or of the last one before the answer that did.
+    told_by: u64,
 }
 
 struct Followed {
@@ -182,10 +184,10 @@ impl Task {
 
     /// Asks the browser, and answers when all that happened before its reply has been looked at. Events are looked at while
     /// it waits: a page can make thousands of them in the time that a busy browser takes for its reply.
-    async fn call(&mut self, method: &str) -> Result<Raw, greenroom_cdp::Error> {
+    async fn call(&mut self, method: &str) -> Result<Answer, greenroom_cdp::Error> {
         let client = self.client.clone();
         let params = json!({});
-        let call = client.call(method, &params);
+        let call = client.call_in_order(method, &params);
         tokio::pin!(call);
         let answer = loop {
             tokio::select! {
@@ -209,7 +211,7 @@ impl Task {
             Err(greenroom_cdp::Error::NoAnswer { .. }) => return Synced::Silent,
             Err(_) => return Synced::Gone,
         };
-        serde_json::from_str(answer.get()).map_or(Synced::Gone, Synced::Contexts)
+        serde_json::from_str(answer.result.get()).map_or(Synced::Gone, Synced::Contexts)
     }
 
     /// The context of a page that shows this URL.
@@ -218,13 +220,16 @@ impl Task {
     }
 
     async fn refresh(&mut self) {
-        // What happened before the answer is older than it, and would overwrite it later.
-        let Ok(answer) = self.call("Target.getTargets").await else { return };
-        let Ok(AllTargets { target_infos }) = serde_json::from_str(answer.get()) else { return };
+        // What happened before the answer is older than it, and would overwrite it later. What happened after it is newer,
+        // and has been looked at, too.
+        let Ok(Answer { result, after_event }) = self.call("Target.getTargets").await else { return };
+        let Ok(AllTargets { target_infos }) = serde_json::from_str(result.get()) else { return };
         for info in target_infos {
-            let news = |page: &Page| page.url != info.url || page.title != info.title;
-            if self.pages.get(&info.target_id).is_some_and(news) {
-                self.page(info);
+            let is_news = |page: &Page| {
+                page.told_by <= after_event && (page.url != info.url || page.title != info.title)
+            };
+            if self.pages.get(&info.target_id).is_some_and(is_news) {
+                self.page(info, after_event);
             }
         }
     }
@@ -284,7 +289,7 @@ impl Task {
                 if let Ok(Info { target_info }) = serde_json::from_str(event.params.get())
                     && target_info.r#type == "page"
                 {
-                    self.page(target_info);
+                    self.page(target_info, event.number);
                 }
             }
             "Target.targetDestroyed" => {
@@ -338,12 +343,12 @@ impl Task {
         });
     }
 
-    fn page(&mut self, info: TargetInfo) {
+    fn page(&mut self, info: TargetInfo, told_by: u64) {
         let TargetInfo { target_id, title, url, browser_context_id: context, opener_id: opener, .. } = info;
         if let Some(owner) = opener.as_ref().and_then(|opener| self.own.get(opener)) {
             self.own.insert(target_id.clone(), *owner);
         }
-        self.pages.insert(target_id.clone(), Page { context, url, title, opener });
+        self.pages.insert(target_id.clone(), Page { context, url, title, opener, told_by });
         self.touch(&target_id);
     }
 

@@ -88,6 +88,47 @@ async fn a_flood_while_the_browser_is_busy() {
     timeout(DEADLINE, test).await.unwrap();
 }
 
+/// The titles that a browser answers are newer than what it said before, and older than what it says after: a page that
+/// goes on in the very moment of the answer is not shown as it was.
+#[tokio::test]
+async fn an_answer_is_as_old_as_it_is() {
+    let test = async {
+        let (observer, mut browser) = observed().await;
+        for tab in ["A", "B"] {
+            browser.page("targetCreated", tab, "http://a/#0").await;
+        }
+        let scopes = [observer.nothing_yet(), observer.nothing_yet()];
+        let mut views = Vec::new();
+        for (scope, tab) in scopes.into_iter().zip(["A", "B"]) {
+            observer.own(scope, vec![tab.to_owned()]).await;
+            views.push(observer.watch(&Scope::Own(scope)).await.unwrap().view);
+        }
+        let play = async {
+            let id = browser.hear("Target.getTargets").await;
+            for tab in ["A", "B"] {
+                browser.page("targetInfoChanged", tab, "http://a/#1").await;
+            }
+            let info = |id| json!({ "targetId": id, "type": "page", "title": "said", "url": "http://a/#1", "browserContextId": "C" });
+            browser.answer(id, &json!({ "targetInfos": [info("A"), info("B")] })).await;
+            browser.page("targetInfoChanged", "B", "http://a/#2").await;
+            let id = browser.hear("Target.getBrowserContexts").await;
+            browser.answer(id, &json!({ "browserContextIds": ["C"] })).await;
+        };
+        let ask = async {
+            observer.refresh().await;
+            observer.sync().await.unwrap();
+        };
+        tokio::join!(ask, play);
+        let shown = views.iter().map(|view| view.borrow().clone()).map(|view| (view.url, view.title));
+        let expected = [("http://a/#1", "said"), ("http://a/#2", "")];
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            expected.map(|(url, title)| (url.to_owned(), title.to_owned()))
+        );
+    };
+    timeout(DEADLINE, test).await.unwrap();
+}
+
 /// Whoever asks why nothing is observed any more is told why the connection is over.
 #[tokio::test]
 async fn the_reason_is_told() {
@@ -107,7 +148,8 @@ async fn the_reason_is_told() {
 fn what_the_latest_is_enough_of() {
     let key = |method: &str, params: Value| {
         let params = greenroom_core::raw::encode(&params);
-        changed_page(&greenroom_cdp::Event { method: format!("Target.{method}"), session: None, params })
+        let method = format!("Target.{method}");
+        changed_page(&greenroom_cdp::Event { method, session: None, params, number: 1 })
     };
     let info = || json!({ "targetInfo": { "type": "page", "url": "http://a/", "targetId": "A" } });
     assert_eq!(key("targetInfoChanged", info()).as_deref(), Some("A"));
