@@ -8,12 +8,14 @@ use std::{
 };
 
 use axum::{body::Body, http::Request};
+use futures_util::future::join_all;
 use greenroom_core::{
     BlobId, Owner, Records, RefId, SessionUid,
     raw::encode,
     record::{self, BlobRef, ConsoleLine, Level, Location, Response, SessionRef, SessionState, Status},
     settings::Scope,
 };
+use greenroom_testkit::{PATIENCE, within};
 use http_body_util::BodyExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
@@ -21,6 +23,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Gateway,
+    offload::block_all,
     testing::{self, BUILT_IN, DAY, Kept},
 };
 
@@ -404,6 +407,33 @@ async fn a_named_call_outlives_its_client() {
     let again = program.send(call_named(1)).await;
     assert_eq!((again.status, &again.json()["status"]), (200, &json!("success")));
     assert_eq!(program.json("/api/calls").await["calls"].as_array().unwrap().len(), 1);
+}
+
+/// Large named calls that come at once are all made, also if there are more of them than may be worked on at a time: none
+/// keeps what another one waits for.
+#[tokio::test]
+async fn large_named_calls_at_once() {
+    const CALLS: u8 = 4;
+    let program = Program::of(&Kept::new());
+    let blocked = block_all().await;
+    let calls = (1..=CALLS).map(|n| {
+        let params = json!({ "text": "a".repeat(1 << 20) });
+        let body =
+            json!({"tool": "t", "session_id": n.to_string(), "request_id": ref_id(n), "params": params});
+        let mut request = call_named(n);
+        *request.body_mut() = Body::from(body.to_string());
+        program.send(request)
+    });
+    let unblock = async move {
+        // Every one of them has come to where it waits for its turn.
+        tokio::task::yield_now().await;
+        drop(blocked);
+    };
+    let made = async { tokio::join!(join_all(calls), unblock) };
+    let (replies, ()) = within(PATIENCE, made).await;
+    for reply in replies {
+        assert_eq!((reply.status, &reply.json()["status"]), (200, &json!("success")));
+    }
 }
 
 /// Where it cannot be known whether a named call was made before, it is not made, and may be sent again.

@@ -120,6 +120,50 @@ fn requests() {
     }
 }
 
+/// What a page's workers say counts for the limits of the page, and a worker's worker for the same: a page does not get
+/// around a limit by starting workers. Another page's messages pass as ever.
+#[test]
+fn workers_count_for_their_page() {
+    for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
+        let mut filter = Filter::new(&targets, None);
+        let now = Instant::now();
+        engine(&mut filter, &json!({ "id": 5, "method": "Target.createBrowserContext" }));
+        browser(&mut filter, &json!({ "id": 5, "result": { "browserContextId": "C" } }));
+        let worker = |session: &str, parent: &str| {
+            let mut worker = attached(session, "C");
+            (worker["sessionId"], worker["params"]["targetInfo"]["type"]) = (json!(parent), json!("worker"));
+            worker
+        };
+        for target in [attached("S", "C"), worker("W1", "S"), worker("W2", "W1"), attached("T", "C")] {
+            browser(&mut filter, &target);
+        }
+        let message = |session: &str| {
+            let params = json!({ "type": "log", "args": [], "executionContextId": 1, "timestamp": 0 });
+            json!({ "method": "Runtime.consoleAPICalled", "params": params, "sessionId": session })
+                .to_string()
+        };
+        let sent = |session: &str, id: u32| {
+            let params = json!({ "requestId": id.to_string(), "request": { "url": "http://a/" } });
+            json!({ "method": "Network.requestWillBeSent", "params": params, "sessionId": session })
+                .to_string()
+        };
+        // All at one moment, since some of it is forgiven as time goes by.
+        let mut passes =
+            |text: String| filter.browser_says(text.clone().into(), now) == [Out::ToEngine(text.into())];
+        let mut until_full = |say: &dyn Fn(&str, u32) -> String| {
+            let by_turns = (0..).zip(["S", "W1", "W2"].into_iter().cycle());
+            let told = by_turns.take_while(|(n, session)| passes(say(session, *n))).count();
+            for session in ["S", "W1", "W2"] {
+                assert!(!passes(say(session, u32::MAX)), "{session} after {told}");
+            }
+            told
+        };
+        assert_eq!(until_full(&|session, _| message(session)), 500);
+        assert_eq!(until_full(&sent), 10_000);
+        assert!(passes(message("T")));
+    }
+}
+
 /// What is no call ends the connection.
 #[test]
 fn unreadable_calls() {
