@@ -49,7 +49,7 @@ pub struct Call {
     error: Option<String>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub struct Metadata {
     tool: String,
     has_snapshot: bool,
@@ -102,15 +102,7 @@ impl OwnCall {
             session_id: None,
             status: if error.is_some() { CallStatus::Error } else { CallStatus::Success },
             timestamp: timestamp_ms(std::time::SystemTime::now()),
-            metadata: Metadata {
-                tool: tool.to_owned(),
-                has_snapshot: false,
-                has_console_logs: false,
-                console_error_count: 0,
-                session: None,
-                not_recorded: None,
-                notes: Vec::new(),
-            },
+            metadata: Metadata { tool: tool.to_owned(), ..Metadata::default() },
             error,
             result,
         }
@@ -273,8 +265,7 @@ impl From<&Summary> for Call {
                 has_console_logs: outcome.is_some_and(|outcome| outcome.console > 0),
                 console_error_count: outcome.map_or(0, |outcome| outcome.console_errors),
                 session: summary.session.as_ref().map(|session| session.name.to_string()),
-                not_recorded: None,
-                notes: Vec::new(),
+                ..Metadata::default()
             },
             error: outcome.and_then(|outcome| outcome.error.clone()),
         }

@@ -23,12 +23,9 @@ use super::{
 };
 use crate::{
     rescue::Failure,
-    tools::{self, state_name},
+    tools::{self, WHOLE_TEXT, first_within, state_name},
     whose::named,
 };
-
-/// Where the whole of a long title or URL is.
-const WHOLE: &str = "evaluate it in the session";
 
 /// The tools that agents have for the same, whose names operators allow and deny.
 const OPEN: &str = "create_new_session";
@@ -98,12 +95,7 @@ pub(super) fn routes() -> OpenApiRouter<Desk> {
 )]
 async fn list(State(desk): Door) -> Json<Sessions> {
     let all = desk.gateway.fleet.list(&desk.owner);
-    let mut bytes = 0;
-    let fits = |session: &Session| {
-        bytes += serde_json::to_string(session).map_or(0, |text| text.len());
-        bytes <= LIST_BYTES_MAX
-    };
-    let sessions: Vec<_> = all.iter().filter_map(Session::of).take_while(fits).collect();
+    let sessions = first_within(LIST_BYTES_MAX, all.iter().filter_map(Session::of));
     let left_out = all.len() - sessions.len();
     Json(Sessions { sessions, left_out })
 }
@@ -187,7 +179,7 @@ impl Desk {
 
 impl Session {
     fn of(status: &SessionStatus) -> Option<Self> {
-        let text = |text: &str| Some(excerpt(text, WHOLE).into_owned()).filter(|text| !text.is_empty());
+        let text = |text: &str| Some(excerpt(text, WHOLE_TEXT).into_owned()).filter(|text| !text.is_empty());
         let of_connection = || status.connection.map(|id| format!("#{}", id.0));
         Some(Self {
             session_id: status.uid.as_ref()?.to_string(),

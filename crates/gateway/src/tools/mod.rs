@@ -37,7 +37,7 @@ use crate::{
 };
 
 pub(crate) use create_new_session::open_session;
-pub(crate) use session_list::state_name;
+pub(crate) use session_list::{WHOLE_TEXT, first_within, state_name};
 
 type Run = for<'a> fn(Context<'a>) -> BoxFuture<'a, Result<Said, Failure>>;
 

@@ -1,15 +1,15 @@
 //! `session_list`: the agent's own sessions.
 
+use greenroom_core::{excerpt::excerpt, raw::encode, time::timestamp};
 use greenroom_fleet::{SessionState, SessionStatus};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{BARE, Context, OwnTool, Said};
-use greenroom_core::{excerpt::excerpt, time::timestamp};
-
 use crate::{browsers::index_of, rescue::Failure};
 
 /// Where the whole of a long title or URL is.
-const WHOLE: &str = "evaluate it in the session";
+pub(crate) const WHOLE_TEXT: &str = "evaluate it in the session";
 
 /// What a list may have, in bytes of JSON: some hundred sessions with the longest titles, a thousand with usual ones.
 const LIST_BYTES_MAX: usize = 512 * 1024;
@@ -27,15 +27,7 @@ fn run(context: &Context<'_>) -> Result<Said, Failure> {
     let mut all = context.gateway.fleet.list(context.owner());
     // Another connection's own session is nobody else's business.
     all.retain(|status| status.connection.is_none_or(|id| Some(id) == own));
-    let (mut sessions, mut bytes) = (Vec::new(), 0);
-    for status in &all {
-        let shown = show(status);
-        bytes += shown.to_string().len();
-        if bytes > LIST_BYTES_MAX {
-            break;
-        }
-        sessions.push(shown);
-    }
+    let sessions = first_within(LIST_BYTES_MAX, all.iter().map(show));
     let left_out = all.len() - sessions.len();
     let mut list = json!({ "sessions": sessions });
     if left_out > 0 {
@@ -44,14 +36,24 @@ fn run(context: &Context<'_>) -> Result<Said, Failure> {
     Ok(list.into())
 }
 
+/// The first of these, as many as so many bytes of JSON have room for.
+pub(crate) fn first_within<T: Serialize>(bytes_max: usize, all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut bytes = 0;
+    let fits = |shown: &T| {
+        bytes += encode(shown).get().len();
+        bytes <= bytes_max
+    };
+    all.take_while(fits).collect()
+}
+
 fn show(status: &SessionStatus) -> Value {
     let mut shown = json!({
         "id": status.id,
         "pool": status.pool,
         "instance": status.instance.map(|id| id.to_string()),
         "state": state_name(status.state),
-        "url": excerpt(&status.view.url, WHOLE),
-        "title": excerpt(&status.view.title, WHOLE),
+        "url": excerpt(&status.view.url, WHOLE_TEXT),
+        "title": excerpt(&status.view.title, WHOLE_TEXT),
         "created": timestamp(status.created),
         "lastUsed": timestamp(status.last_used),
         "callsInFlight": status.calls_in_flight,
