@@ -1,5 +1,6 @@
 //! What a page can do to the browser by changing its own address.
 
+use greenroom_testkit::{PATIENCE, eventually, within};
 use serde_json::json;
 
 use super::{Kind, SharedBrowser};
@@ -23,30 +24,24 @@ async fn addresses_without_end() {
         options.pool.browser_args = vec!["--disable-ipc-flooding-protection".to_owned()];
     };
     let browser = SharedBrowser::start_with(Kind::HeadlessShell, unlimited).await;
-    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
-    for (seat, title) in [(&mut hostile, "hostile"), (&mut neighbour, "neighbour")] {
-        let url = browser.site.url(&format!("/title?t={title}"));
-        seat.call("browser_navigate", json!({ "url": url })).await;
-    }
+    let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     hostile.evaluate(FLOOD).await;
     let mut ended = Vec::new();
     // On a slow machine greenroom may end the page because it keeps the browser busy.
-    while browser.site.hits("/flooded") == 0 && ended.is_empty() {
-        // The engine refuses this by itself, and greenroom then asks the browser whether it is there.
-        assert!(neighbour.reply("browser_evaluate", json!({})).await.is_failure());
-        ended = hostile.seat.take_crashes();
-    }
+    let flooded = async {
+        while browser.site.hits("/flooded") == 0 && ended.is_empty() {
+            // The engine refuses this by itself, and greenroom then asks the browser whether it is there.
+            assert!(neighbour.reply("browser_evaluate", json!({})).await.is_failure());
+            ended = hostile.seat.take_crashes();
+        }
+    };
+    // Its 20,000 steps take some seconds on a quiet machine.
+    within(PATIENCE * 2, flooded).await;
     assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
     assert_eq!(*browser.instance.lost().borrow(), None);
     if ended.is_empty() {
         let last = |view: &greenroom_core::View| view.url.ends_with("#19999");
-        greenroom_testkit::eventually("the last address", || {
-            last(&hostile.seat.view().borrow()).then_some(())
-        })
-        .await;
+        eventually("the last address", || last(&hostile.seat.view().borrow()).then_some(())).await;
     }
-    for seat in [hostile, neighbour] {
-        seat.seat.close().await;
-    }
-    browser.end().await;
+    browser.end_with([hostile, neighbour]).await;
 }

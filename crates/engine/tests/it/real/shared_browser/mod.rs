@@ -53,6 +53,16 @@ impl SharedBrowser {
         SharedSeat { seat, workspace }
     }
 
+    /// Two seats, each at a page that has its name for a title.
+    async fn hostile_and_neighbour(&self) -> (SharedSeat, SharedSeat) {
+        let (mut hostile, mut neighbour) = (self.seat().await, self.seat().await);
+        for (seat, title) in [(&mut hostile, "hostile"), (&mut neighbour, "neighbour")] {
+            let url = self.site.url(&format!("/title?t={title}"));
+            seat.call("browser_navigate", json!({ "url": url })).await;
+        }
+        (hostile, neighbour)
+    }
+
     /// The address of the browser's own debugger, past the proxy.
     fn debugger(&self) -> String {
         let run = fs::read_dir(self.data.path().join("run")).unwrap();
@@ -65,6 +75,14 @@ impl SharedBrowser {
 
     async fn end(self) {
         self.instance.stop(GRACE).await;
+    }
+
+    /// Closes these seats first.
+    async fn end_with(self, seats: [SharedSeat; 2]) {
+        for seat in seats {
+            seat.seat.close().await;
+        }
+        self.end().await;
     }
 }
 

@@ -46,11 +46,7 @@ async fn long_addresses() {
 async fn requests_without_end() {
     let network = |options: &mut greenroom_engine::EngineOptions| options.pool.caps = vec![Cap::Network];
     let browser = SharedBrowser::start_with(Kind::HeadlessShell, network).await;
-    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
-    let page = browser.site.url("/title?t=page");
-    for seat in [&mut hostile, &mut neighbour] {
-        seat.call("browser_navigate", json!({ "url": page })).await;
-    }
+    let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     for _ in 0..6 {
         hostile.evaluate(MANY).await;
     }
@@ -71,14 +67,11 @@ async fn requests_without_end() {
     neighbour.evaluate("() => fetch('/title?t=own').then(() => {})").await;
     assert!(neighbour.requests().await.iter().any(|line| line.contains("t=own")));
 
-    hostile.call("browser_navigate", json!({ "url": page })).await;
+    hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=page") })).await;
     hostile.evaluate("() => fetch('/title?t=again').then(() => {})").await;
     let requests = hostile.requests().await;
     assert!(requests.len() == 2 && requests[1].contains("t=again"), "{requests:?}");
-    for seat in [hostile, neighbour] {
-        seat.seat.close().await;
-    }
-    browser.end().await;
+    browser.end_with([hostile, neighbour]).await;
 }
 
 /// A page starts workers with addresses of 2 MB without end, each of which keeps the whole browser busy: it loses its process,
@@ -88,20 +81,13 @@ async fn workers_with_long_addresses() {
     const FLOOD: &str = "() => { const address = 'data:text/javascript,/*' + 'x'.repeat(2e6) + '*/close()'; \
                          let started = 0; setInterval(() => { if (started++ < 400) new Worker(address); }, 70); }";
     let browser = SharedBrowser::start(Kind::HeadlessShell).await;
-    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
-    for (seat, title) in [(&mut hostile, "hostile"), (&mut neighbour, "neighbour")] {
-        let url = browser.site.url(&format!("/title?t={title}"));
-        seat.call("browser_navigate", json!({ "url": url })).await;
-    }
+    let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     hostile.evaluate(FLOOD).await;
     eventually("the page loses its process", || hostile.seat.take_crashes().pop()).await;
     assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
     let again = hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=again") })).await;
     assert!(again.contains("again"), "{again}");
-    for seat in [hostile, neighbour] {
-        seat.seat.close().await;
-    }
-    browser.end().await;
+    browser.end_with([hostile, neighbour]).await;
 }
 
 /// A page opens tabs that know nothing of it, each with a few frames of long addresses, and that close themselves: it loses its
@@ -122,19 +108,12 @@ async fn popups_with_long_addresses() {
         setInterval(() => { if (opened++ < 4) open(url, '_blank', 'noopener'); }, 700);
     }";
     let browser = SharedBrowser::start(Kind::HeadlessShell).await;
-    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
-    for (seat, title) in [(&mut hostile, "hostile"), (&mut neighbour, "neighbour")] {
-        let url = browser.site.url(&format!("/title?t={title}"));
-        seat.call("browser_navigate", json!({ "url": url })).await;
-    }
+    let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     hostile.evaluate(FLOOD).await;
     eventually("the page loses its process", || {
         hostile.seat.take_crashes().into_iter().find(|crash| crash.url.contains("t=hostile"))
     })
     .await;
     assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
-    for seat in [hostile, neighbour] {
-        seat.seat.close().await;
-    }
-    browser.end().await;
+    browser.end_with([hostile, neighbour]).await;
 }

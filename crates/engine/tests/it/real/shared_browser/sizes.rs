@@ -21,10 +21,7 @@ const MEMORY_MAX: u64 = 3 << 30;
 async fn popups_are_cut() {
     for kind in BROWSERS {
         let browser = SharedBrowser::start(kind).await;
-        let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
-        for seat in [&mut hostile, &mut neighbour] {
-            seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=page") })).await;
-        }
+        let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
         hostile
             .evaluate("() => { window.open('/title?t=popup', '_blank', 'width=100000,height=100000') }")
             .await;
@@ -38,12 +35,9 @@ async fn popups_are_cut() {
         assert!(text(&picture).contains("is too large"), "{kind:?}: {}", text(&picture));
         hostile.call("browser_resize", json!({ "width": 800, "height": 600 })).await;
         hostile.call("browser_take_screenshot", json!({ "type": "jpeg" })).await;
-        assert_eq!(neighbour.evaluate("() => document.title").await, "page", "{kind:?}");
+        assert_eq!(neighbour.evaluate("() => document.title").await, "neighbour", "{kind:?}");
         assert!(browser.memory() < MEMORY_MAX, "{kind:?}: {} MiB", browser.memory() >> 20);
-        for seat in [hostile, neighbour] {
-            seat.seat.close().await;
-        }
-        browser.end().await;
+        browser.end_with([hostile, neighbour]).await;
     }
 }
 
@@ -51,10 +45,7 @@ async fn popups_are_cut() {
 #[tokio::test]
 async fn tabs_and_titles_are_bounded() {
     let browser = SharedBrowser::start(Kind::HeadlessShell).await;
-    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
-    for seat in [&mut hostile, &mut neighbour] {
-        seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=page") })).await;
-    }
+    let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     hostile
         .evaluate("() => { for (let i = 0; i < 100; i++) open('about:blank', '_blank', 'width=100000,height=100000'); }")
         .await;
@@ -78,11 +69,8 @@ async fn tabs_and_titles_are_bounded() {
     assert!(long.is_failure() && text(&long).contains("hands over is too long"), "{}", text(&long));
     let some = hostile.reply("browser_evaluate", json!({ "function": "() => 'x'.repeat(2e6)" })).await;
     assert!(!some.is_failure(), "{}", text(&some));
-    assert_eq!(neighbour.evaluate("() => document.title").await, "page");
-    for seat in [hostile, neighbour] {
-        seat.seat.close().await;
-    }
-    browser.end().await;
+    assert_eq!(neighbour.evaluate("() => document.title").await, "neighbour");
+    browser.end_with([hostile, neighbour]).await;
 }
 
 /// A picture of noise is long however small it is made: the call fails by name before the engine has to read it, and says how
@@ -92,10 +80,7 @@ async fn long_pictures() {
     let patient =
         |options: &mut greenroom_engine::EngineOptions| options.pool.timeout_action = Some(PATIENCE);
     let browser = SharedBrowser::start_with(Kind::HeadlessShell, patient).await;
-    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
-    for seat in [&mut hostile, &mut neighbour] {
-        seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=page") })).await;
-    }
+    let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     hostile.evaluate(NOISE).await;
     let picture = |format: &str| json!({ "type": format, "fullPage": true });
     let noise = hostile.reply("browser_take_screenshot", picture("png")).await;
@@ -112,11 +97,8 @@ async fn long_pictures() {
     hostile.evaluate(&lines(1_500)).await;
     let long = hostile.reply("browser_take_screenshot", picture("jpeg")).await;
     assert!(long.is_failure() && text(&long).contains("is too large"), "{}", text(&long));
-    assert_eq!(neighbour.evaluate("() => document.title").await, "page");
-    for seat in [hostile, neighbour] {
-        seat.seat.close().await;
-    }
-    browser.end().await;
+    assert_eq!(neighbour.evaluate("() => document.title").await, "neighbour");
+    browser.end_with([hostile, neighbour]).await;
 }
 
 /// Pages of absurd sizes, and pictures of them, one after the other: the browser lives, the neighbour's calls are answered,
