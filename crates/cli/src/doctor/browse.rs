@@ -73,7 +73,7 @@ async fn browse(house: &House, tool: &'static str) -> Result<(), Trouble> {
     let session = SessionId::new("doctor").map_err(|error| Trouble::new(error.to_string()))?;
     let params = encode(&json!({ "name": tool, "arguments": { "url": PAGE } }));
     let call = Call::new(tool, params);
-    let answer = house
+    let (answer, _) = house
         .gateway
         .fleet
         .call(permit, Whose::Named(session.clone()), Target::default(), call, Arc::new(Nobody))
