@@ -127,7 +127,7 @@ async fn pages_run_at_a_lower_priority() {
         .await;
         let mut sitter = rooms.sit().await;
         sitter.navigate(&rooms.site.url("/title?t=x")).await;
-        sitter.evaluate(&busy(3)).await;
+        sitter.evaluate(&busy(1)).await;
         let own = nice(std::process::id())[0];
         let renderers = rooms.renderers();
         assert!(!renderers.is_empty());

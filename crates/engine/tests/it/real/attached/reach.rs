@@ -33,44 +33,47 @@ async fn refused(adapter: Adapter, endpoint: Endpoint) -> (String, String) {
 /// no engine is started for them.
 #[tokio::test]
 async fn browsers_that_cannot_be_had() {
-    for adapter in ADAPTERS {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let url = format!("http://127.0.0.1:{port}");
-        let silent = async { listener.accept().await.unwrap() };
-        let ((message, hint), _stream) = tokio::join!(refused(adapter, at(&url)), silent);
-        assert!(message.contains(&url) && message.ends_with("no answer within 5 s"), "{message}");
-        assert!(hint.contains("says nothing"), "{hint}");
+    // At once, since most of it is waiting.
+    tokio::join!(cannot_be_had(Adapter::Playwright), cannot_be_had(Adapter::Devtools));
+}
 
-        for (status, said, advice) in [
-            ("403 Forbidden", "refused with 403 Forbidden", "headers"),
-            ("500 Internal Server Error", "refused with 500", "`localhost` or an IP address"),
-            ("404 Not Found", "refused with 404", "--remote-debugging-port="),
-        ] {
-            let refuse = async {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let _ = stream.read(&mut [0; 4096]).await;
-                let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
-                stream.write_all(answer.as_bytes()).await.unwrap();
-                stream
-            };
-            let ((message, hint), _stream) = tokio::join!(refused(adapter, at(&url)), refuse);
-            assert!(message.contains(&url) && message.contains(said), "{message}");
-            assert!(hint.contains(advice), "{hint}");
-        }
-        drop(listener);
-        let (message, hint) = refused(adapter, at(&url)).await;
-        assert!(message.contains("refused") && message.contains(&url), "{message}");
-        assert_eq!(
-            hint,
-            format!(
-                "start it with --remote-debugging-port={port}; one that runs without it has to be ended first"
-            )
-        );
-        let socket = format!("ws://127.0.0.1:{port}/devtools/browser/e7");
-        let (message, _) = refused(adapter, at(&socket)).await;
-        assert!(message.contains(&socket), "{message}");
+async fn cannot_be_had(adapter: Adapter) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}");
+    let silent = async { listener.accept().await.unwrap() };
+    let ((message, hint), _stream) = tokio::join!(refused(adapter, at(&url)), silent);
+    assert!(message.contains(&url) && message.ends_with("no answer within 5 s"), "{message}");
+    assert!(hint.contains("says nothing"), "{hint}");
+
+    for (status, said, advice) in [
+        ("403 Forbidden", "refused with 403 Forbidden", "headers"),
+        ("500 Internal Server Error", "refused with 500", "`localhost` or an IP address"),
+        ("404 Not Found", "refused with 404", "--remote-debugging-port="),
+    ] {
+        let refuse = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 4096]).await;
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream
+        };
+        let ((message, hint), _stream) = tokio::join!(refused(adapter, at(&url)), refuse);
+        assert!(message.contains(&url) && message.contains(said), "{message}");
+        assert!(hint.contains(advice), "{hint}");
     }
+    drop(listener);
+    let (message, hint) = refused(adapter, at(&url)).await;
+    assert!(message.contains("refused") && message.contains(&url), "{message}");
+    assert_eq!(
+        hint,
+        format!(
+            "start it with --remote-debugging-port={port}; one that runs without it has to be ended first"
+        )
+    );
+    let socket = format!("ws://127.0.0.1:{port}/devtools/browser/e7");
+    let (message, _) = refused(adapter, at(&socket)).await;
+    assert!(message.contains(&socket), "{message}");
 }
 
 /// While a browser is attached to, its debugger's port is closed to greenroom's own browsers, by whatever name it was reached.

@@ -3,7 +3,7 @@
 use greenroom_testkit::{PATIENCE, Site, Theirs, within};
 use serde_json::json;
 
-use super::{ADAPTERS, Adapter, Guest};
+use super::{Adapter, Guest};
 
 /// Has a tab wait for an answer to a request, and do nothing else until somebody else makes the same request.
 async fn stop(theirs: &Theirs, tab: &str, site: &Site) {
@@ -38,47 +38,53 @@ async fn until_listed(guest: &mut Guest, url: &str, is_listed: bool) {
 /// it answers. Nothing of it is changed.
 #[tokio::test]
 async fn a_tab_that_does_not_answer() {
-    for adapter in ADAPTERS {
-        let (site, theirs) = (Site::start().await, Theirs::start().await);
-        // By another name, so that no other tab has to do with its process.
-        let url = format!("http://localhost:{}/title?t=stuck", site.port());
-        let stuck = theirs.open(&url).await;
-        let other = theirs.open(&site.url("/title?t=other")).await;
-        stop(&theirs, &stuck, &site).await;
+    // At once, since most of it is waiting.
+    tokio::join!(meet_stuck_tab(Adapter::Playwright), meet_stuck_tab(Adapter::Devtools));
+}
 
-        let mut guest = Guest::sitting(adapter, &theirs).await;
-        guest.navigate(&site.url("/title?t=own")).await;
-        let listed = list(&mut guest).await;
-        assert!(listed.contains("t=other") && !listed.contains("t=stuck"), "{adapter:?}: {listed}");
-        wake(&theirs, &other).await;
-        until_listed(&mut guest, "t=stuck", true).await;
+async fn meet_stuck_tab(adapter: Adapter) {
+    let (site, theirs) = (Site::start().await, Theirs::start().await);
+    // By another name, so that no other tab has to do with its process.
+    let url = format!("http://localhost:{}/title?t=stuck", site.port());
+    let stuck = theirs.open(&url).await;
+    let other = theirs.open(&site.url("/title?t=other")).await;
+    stop(&theirs, &stuck, &site).await;
 
-        stop(&theirs, &stuck, &site).await;
-        guest.navigate(&site.url("/title?t=again")).await;
-        assert!(guest.evaluate("() => location.search").await.contains("t=again"), "{adapter:?}");
-        if adapter == Adapter::Playwright {
-            until_listed(&mut guest, "t=stuck", false).await;
-        }
-        guest.navigate(&site.url("/title?t=on")).await;
-        wake(&theirs, &other).await;
-        until_listed(&mut guest, "t=stuck", true).await;
+    let mut guest = Guest::sitting(adapter, &theirs).await;
+    guest.navigate(&site.url("/title?t=own")).await;
+    let listed = list(&mut guest).await;
+    assert!(listed.contains("t=other") && !listed.contains("t=stuck"), "{adapter:?}: {listed}");
+    wake(&theirs, &other).await;
+    until_listed(&mut guest, "t=stuck", true).await;
 
-        guest.leave().await;
-        let tabs = theirs.until(|tabs| tabs.iter().any(|tab| tab.id == stuck)).await;
-        assert!(tabs.iter().any(|tab| tab.url == url), "{adapter:?}: {tabs:?}");
+    stop(&theirs, &stuck, &site).await;
+    guest.navigate(&site.url("/title?t=again")).await;
+    assert!(guest.evaluate("() => location.search").await.contains("t=again"), "{adapter:?}");
+    if adapter == Adapter::Playwright {
+        until_listed(&mut guest, "t=stuck", false).await;
     }
+    guest.navigate(&site.url("/title?t=on")).await;
+    wake(&theirs, &other).await;
+    until_listed(&mut guest, "t=stuck", true).await;
+
+    guest.leave().await;
+    let tabs = theirs.until(|tabs| tabs.iter().any(|tab| tab.id == stuck)).await;
+    assert!(tabs.iter().any(|tab| tab.url == url), "{adapter:?}: {tabs:?}");
 }
 
 /// A page of the agent's own may take its time: nobody takes it away.
 #[tokio::test]
 async fn an_own_page_that_is_busy() {
-    for adapter in ADAPTERS {
-        let (site, theirs) = (Site::start().await, Theirs::start().await);
-        let mut guest = Guest::sitting(adapter, &theirs).await;
-        guest.navigate(&site.url("/title?t=own")).await;
-        let busy = "() => { const end = Date.now() + 6000; while (Date.now() < end); return 'done'; }";
-        assert!(guest.evaluate(busy).await.contains("done"), "{adapter:?}");
-        assert!(guest.evaluate("() => location.search").await.contains("t=own"), "{adapter:?}");
-        guest.leave().await;
-    }
+    // At once: each takes six seconds by the clock, however many processors there are.
+    tokio::join!(keep_busy_page(Adapter::Playwright), keep_busy_page(Adapter::Devtools));
+}
+
+async fn keep_busy_page(adapter: Adapter) {
+    let (site, theirs) = (Site::start().await, Theirs::start().await);
+    let mut guest = Guest::sitting(adapter, &theirs).await;
+    guest.navigate(&site.url("/title?t=own")).await;
+    let busy = "() => { const end = Date.now() + 6000; while (Date.now() < end); return 'done'; }";
+    assert!(guest.evaluate(busy).await.contains("done"), "{adapter:?}");
+    assert!(guest.evaluate("() => location.search").await.contains("t=own"), "{adapter:?}");
+    guest.leave().await;
 }
