@@ -16,17 +16,34 @@ use super::{
 /// Sessions at once.
 const AT_ONCE: usize = 4;
 
+/// After so many, what is made once is there.
+const WARM_UP: usize = 3 * AT_ONCE;
+
 /// Handles may differ by this: connections to Node are kept for the next call, one per call at once, and either
 /// side lets go of them at its own time.
 const HANDLES: usize = 2 * AT_ONCE;
 
-/// greenroom's memory may grow by this over 100 sessions: 80 KiB each would be noticed. What the allocator keeps
-/// for later differs by a few megabytes from run to run.
+/// greenroom's memory may grow by this: what the allocator keeps for later differs by a few megabytes from run to run.
+/// Over two dozen sessions 350 KiB each are noticed, over the hundred of the long test 80 KiB. Of sessions with the fake
+/// engine, a thousand of which are made in `front::growth`, 4 KiB each are.
 const MEMORY_BYTES: u64 = 8 << 20;
 
-/// After a hundred sessions, processes, handles, folders and greenroom's memory are where they were.
+/// After two dozen sessions, processes, handles, folders and greenroom's memory are where they were.
 #[tokio::test]
-async fn a_hundred_sessions_leave_nothing() {
+async fn sessions_leave_nothing() {
+    nothing_grows(24).await;
+}
+
+mod soak {
+    /// After a hundred sessions, too.
+    #[tokio::test]
+    async fn a_hundred_sessions_leave_nothing() {
+        greenroom_testkit::long_test();
+        super::nothing_grows(100).await;
+    }
+}
+
+async fn nothing_grows(sessions: usize) {
     let data = Data::new();
     let site = Site::start().await;
     let house = House::start(&data, &[]).await;
@@ -36,7 +53,7 @@ async fn a_hundred_sessions_leave_nothing() {
     let run = look::run_of(data.path(), pid);
     let (browsers, engines) = (look::browsers(pid), look::engines(pid));
 
-    come_and_go(&house, &site, 20).await;
+    come_and_go(&house, &site, WARM_UP).await;
     let processes = eventually("the end of the first pages", || {
         let processes = children(pid).len();
         (look::renderers(browsers[0]).len() <= 2).then_some(processes)
@@ -45,7 +62,7 @@ async fn a_hundred_sessions_leave_nothing() {
     let (folders, memory) = (count_folders(&run), rss(pid));
     let (own_handles, nodes_handles) = (open_fds(pid), open_fds(engines[0]));
 
-    come_and_go(&house, &site, 100).await;
+    come_and_go(&house, &site, sessions).await;
     let fell = |what: &str, now: usize, then: usize| {
         println!("{what}: {then} before, {now} after");
         (now <= then).then_some(())

@@ -37,18 +37,25 @@ fn shows(answer: &str, state: &str) -> bool {
 /// seats and with one for each.
 #[tokio::test]
 async fn late_changes_are_in_the_answer() {
-    let data = Data::new();
     let site = Site::start().await;
-    let kinds = ["timer", "fetch", "read", "navigation", "departure"];
+    // At once, since most of it is waiting.
+    tokio::join!(changes_with_a_shared_node(&site), changes_with_an_own_node(&site));
+}
+
+/// The ways in which a page's button changes it with a delay.
+const DELAYED: [&str; 5] = ["timer", "fetch", "read", "navigation", "departure"];
+
+async fn changes_with_a_shared_node(site: &Site) {
+    let data = Data::new();
     let house = start(&data, &[]).await;
-    let (site, shared) = (&site, &house);
+    let shared = &house;
     let delays = |by: &'static str| async move {
         for ms in [0, 50, 150, 300] {
             let answer = click(shared, by, site, &format!("by={by}&ms={ms}")).await.ok();
             assert!(shows(&answer, "changed"), "{by}, {ms} ms: {answer}");
         }
     };
-    join_all(kinds.map(delays)).await;
+    join_all(DELAYED.map(delays)).await;
     let ways = [
         ["source", "steps", "interval", "frames"],
         ["transition", "messages", "request", "script"],
@@ -67,11 +74,14 @@ async fn late_changes_are_in_the_answer() {
     let shown = house.evaluate("", "() => document.getElementById('state').textContent").await.ok();
     assert!(shown.contains("\"changed\""), "{shown}");
     house.end().await;
+}
 
+async fn changes_with_an_own_node(site: &Site) {
+    let data = Data::new();
     let alone = start(&data, &["--pool-slots", "1"]).await;
-    for (by, ms) in kinds.into_iter().zip([0, 50, 150, 300, 150]) {
+    for (by, ms) in DELAYED.into_iter().zip([0, 50, 150, 300, 150]) {
         let answer = click(&alone, "", site, &format!("by={by}&ms={ms}")).await.ok();
-        assert!(shows(&answer, "changed"), "{by}, {ms} ms: {answer}");
+        assert!(shows(&answer, "changed"), "one slot, {by}, {ms} ms: {answer}");
     }
     alone.end().await;
 }

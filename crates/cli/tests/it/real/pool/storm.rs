@@ -38,7 +38,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// Two instances are killed while a dozen agents are at work; see [`storm`].
 #[tokio::test]
 async fn a_short_storm() {
-    storm(2, Duration::from_secs(5)).await;
+    storm(2, Duration::from_secs(3)).await;
 }
 
 /// Kills an instance of three so often, one each time, its browser and its engine in turns, while agents of every kind call:
