@@ -58,7 +58,10 @@ async fn a_goodbye_with_calls_in_flight() {
     assert_eq!(client.delete().await.status, 204);
     assert_eq!(stream.next().await, None);
     let mut answer = held.reply().await;
-    assert_eq!((answer.status, answer.body().await.as_str()), (202, ""));
+    // On a busy machine the answer's stream has begun by then. It ends, and nothing is in it but its name.
+    let (status, body) = (answer.status, answer.body().await);
+    let has_message = body.lines().any(|line| line.starts_with("data: {"));
+    assert!((status == 202 && body.is_empty()) || (answer.is_stream() && !has_message), "{status}: {body}");
     let other = Remote::open(&server, NEWEST, json!({})).await;
     assert_eq!(text_of(&other.call("echo", json!({"text": "on"})).await), "on");
 }

@@ -84,5 +84,8 @@ async fn asked_twice() {
     server.signal(Signal::TERM);
     server.signal(Signal::INT);
     assert!(server.wait().await.success());
-    assert_eq!(held.reply().await.status, 503);
+    let mut answer = held.reply().await;
+    // On a busy machine the answer's stream has begun by then. It is cut off without the call's result.
+    let (status, body) = (answer.status, answer.body().await);
+    assert!(status == 503 || (answer.is_stream() && !body.contains("\"content\"")), "{status}: {body}");
 }
