@@ -6,7 +6,7 @@ use bytes::Bytes;
 use greenroom_core::BoxFuture;
 use greenroom_gateway::front::{
     http::{FRONT, PROTOCOL},
-    thin::{Link, Servers},
+    relay::{Link, Servers},
 };
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{

@@ -3,27 +3,27 @@
 //! Exit codes: 0 fine, 1 failure, 2 bad usage or bad configuration. stdout carries data only; everything for people,
 //! errors included, goes to stderr.
 
+mod app;
 mod args;
 mod client;
 mod config;
 mod control;
 mod demo;
 mod doctor;
-mod house;
 mod join;
-mod journal;
 mod log_writer;
 mod packages;
 mod parent;
 mod port_holder;
 mod progress;
+mod recent_log;
 mod reload;
 mod report;
 mod signals;
+mod sleep_watch;
 mod tcp;
 mod verb;
 mod view;
-mod wake;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
@@ -121,6 +121,6 @@ fn start_logging(settings: &Resolved, is_doctor: bool) -> anyhow::Result<Arc<Jou
     })?;
     let journal = Arc::new(Journal::default());
     let stderr = tracing_subscriber::fmt::layer().with_writer(log_writer::LogWriter).with_filter(filter);
-    tracing_subscriber::registry().with(stderr).with(journal::layer(journal.clone())).init();
+    tracing_subscriber::registry().with(stderr).with(recent_log::layer(journal.clone())).init();
     Ok(journal)
 }

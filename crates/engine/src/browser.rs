@@ -8,7 +8,7 @@
 //! Nothing is read from the environment: home folder and search path are given, and so is the root of the file
 //! system, for tests.
 
-mod places;
+mod install_paths;
 mod script;
 pub mod version;
 
@@ -18,7 +18,7 @@ use greenroom_core::{port::StartError, settings};
 
 use crate::node::is_executable;
 
-pub use places::{Places, System};
+pub use install_paths::{Places, System};
 
 /// A browser that can be started.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use std::{io, path::PathBuf};
 
 use greenroom_core::port::StartError;
 
-use crate::errand::ErrandError;
+use crate::run_command::ErrandError;
 
 pub use package::Package;
 

@@ -13,7 +13,7 @@ use greenroom_core::{OpenError, Seat, StartError};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::loss::Loss;
+use crate::exit_reason::Loss;
 
 #[derive(Default)]
 pub(crate) struct InstanceBase {

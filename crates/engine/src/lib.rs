@@ -5,10 +5,9 @@
 //! [`browser`] and [`node`], or put on the machine by [`install`]; a browser that runs already is an [`Endpoint`].
 //! [`playwright`], [`devtools`] and [`custom`] are the engines; the [`registry`] lists them.
 
-mod answer;
 mod arguments;
-mod brought;
 pub mod browser;
+mod browser_handle;
 mod cdp_proxy;
 pub mod chromium;
 mod chromium_log;
@@ -16,25 +15,25 @@ pub mod custom;
 pub mod devtools;
 mod disk_use;
 mod downloads;
-mod driven;
 mod endpoint;
 mod engine_base;
-pub mod errand;
 pub mod exit;
+mod exit_reason;
 mod file_copies;
 #[cfg(test)]
 mod guard_tests;
 pub mod install;
 mod instance_base;
 pub mod launcher;
-mod left_tabs;
-mod loss;
 pub mod node;
 mod observed_browser;
 mod observer;
+mod orphan_tabs;
+mod output_files;
 mod overload;
 mod own_tabs;
 mod page_url;
+mod per_seat;
 pub mod playwright;
 pub mod ports;
 mod priority;
@@ -43,11 +42,12 @@ mod process_tree;
 mod profile;
 mod refused_call;
 pub mod registry;
+pub mod run_command;
 pub mod run_folder;
 mod seat_folder;
 mod size_limits;
 mod start_command;
-mod stdio;
+mod tool_answer;
 mod tool_list;
 mod unanswered;
 mod upstream;

@@ -13,8 +13,8 @@ use std::{
 use greenroom_core::port::StartError;
 
 use crate::{
-    errand::{self, ErrandError},
     launcher::{Launcher, Spec},
+    run_command::{self, ErrandError},
 };
 
 /// The oldest Node the pinned engines' libraries run on.
@@ -147,7 +147,7 @@ impl Npm {
 }
 
 async fn version(launcher: &Launcher, name: &str, spec: Spec) -> Result<String, String> {
-    let done = errand::run(launcher, name, spec, VERSION_DEADLINE).await;
+    let done = run_command::run(launcher, name, spec, VERSION_DEADLINE).await;
     let done = done.map_err(|error: ErrandError| error.to_string())?;
     let said = done.stdout.lines().next().unwrap_or_default().trim();
     match (done.exit.is_success(), said) {

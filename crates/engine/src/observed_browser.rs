@@ -8,8 +8,8 @@ use greenroom_core::{Lost, Unwell};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::{
-    driven::{Driven, EXIT},
-    loss::Loss,
+    browser_handle::{Driven, EXIT},
+    exit_reason::Loss,
     observer::Observer,
     overload,
     process::Process,

@@ -14,8 +14,8 @@ use std::{
 use greenroom_core::StartError;
 
 use crate::{
-    left_tabs::{self, LIST, contexts, ids},
     observer::{Leave, Observer, Scope, TabPlace},
+    orphan_tabs::{self, LIST, contexts, ids},
     run_folder::{RunFolder, private_file},
 };
 
@@ -62,7 +62,7 @@ impl OwnTabs {
 
     /// Whether the engine keeps to a tab.
     pub(crate) async fn is_kept(&self, tab: &str) -> bool {
-        let list = left_tabs::read(&self.list).await;
+        let list = orphan_tabs::read(&self.list).await;
         list.lines().any(|line| line.strip_prefix("own ") == Some(tab))
     }
 
@@ -73,7 +73,7 @@ impl OwnTabs {
             return;
         }
         self.read = length;
-        let list = left_tabs::read(&self.list).await;
+        let list = orphan_tabs::read(&self.list).await;
         observer.own(self.scope, ids(&list)).await;
     }
 
@@ -81,7 +81,7 @@ impl OwnTabs {
     pub(crate) async fn close(&mut self, observer: &Observer) -> Result<(), greenroom_cdp::Error> {
         self.look(observer).await;
         observer.close_tabs(&self.scope(), self.leave).await?;
-        for context in contexts(&left_tabs::read(&self.list).await) {
+        for context in contexts(&orphan_tabs::read(&self.list).await) {
             observer.dispose(&context).await;
         }
         Ok(())
@@ -91,12 +91,12 @@ impl OwnTabs {
 /// Makes sure, at the end of an instance, that no tab or context of any seat stays; or that the next one closes it.
 pub(crate) async fn leave(observer: &Observer, run: &RunFolder, instance: &Path) {
     let list = instance.join(LIST);
-    let text = left_tabs::read(&list).await;
+    let text = orphan_tabs::read(&list).await;
     if text.is_empty() {
         return;
     }
-    if let Err(error) = left_tabs::close_listed(observer, &text).await {
+    if let Err(error) = orphan_tabs::close_listed(observer, &text).await {
         tracing::debug!(%error, "tabs stay behind in a browser");
-        left_tabs::keep(run.path(), &list);
+        orphan_tabs::keep(run.path(), &list);
     }
 }

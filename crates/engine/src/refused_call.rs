@@ -4,9 +4,9 @@
 use greenroom_core::{Call, Reply};
 
 use crate::{
-    answer::failed,
     disk_use::{DiskUse, WriteRefused},
     size_limits::{self, SIZE_REFUSED},
+    tool_answer::failed,
     workspace,
 };
 

@@ -21,7 +21,7 @@ use rustix::{
     process::{Pid, Signal, kill_process, kill_process_group},
 };
 
-use crate::{launcher::TAG, left_tabs};
+use crate::{launcher::TAG, orphan_tabs};
 
 /// The file that lists an owner's ports, one a line.
 pub const PORTS: &str = "ports";
@@ -133,7 +133,7 @@ pub fn reap(data_folder: &Path) -> Reaped {
             let _ = kill_process(pid, Signal::KILL);
             reaped.processes += 1;
         }
-        left_tabs::keep_of_dead(&path);
+        orphan_tabs::keep_of_dead(&path);
         match fs::remove_dir_all(&path) {
             Ok(()) => reaped.folders += 1,
             Err(error) => {

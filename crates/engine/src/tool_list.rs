@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    loss::explain,
+    exit_reason::explain,
     process::{Pipes, Process},
     upstream::{Failed, initialize, within_deadline},
 };

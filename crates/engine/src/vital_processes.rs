@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    driven::Driven,
+    browser_handle::Driven,
     observer::Observer,
     process_tree::{ZYGOTE, below, direct},
 };

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{InstanceId, Lost, SessionId, StartError, plural, port::human};
 
-use crate::browsers::{BrowserName, NotChosen};
+use crate::attached_browsers::{BrowserName, NotChosen};
 
 /// All slots stayed lent for as long as a caller was willing to wait.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

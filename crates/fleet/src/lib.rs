@@ -5,8 +5,8 @@
 //! task that owns its seat; each instance has a task that watches it; everything else is a plain mutex held for
 //! a few lines and never across an await.
 
+mod attached_browsers;
 mod bounded_map;
-mod browsers;
 mod connection_names;
 mod error;
 mod fleet;
@@ -27,7 +27,9 @@ mod sync {
     pub(crate) use parking_lot::{Mutex, MutexGuard};
 }
 
-pub use browsers::{BrowserName, BrowserSettings, BrowserState, BrowserStatus, NotChosen, pool_name};
+pub use attached_browsers::{
+    BrowserName, BrowserSettings, BrowserState, BrowserStatus, NotChosen, pool_name,
+};
 pub use connection_names::ConnectionNames;
 pub use error::{FleetError, LeaseTimeout};
 pub use fleet::{Fleet, FleetSettings, SessionState, SessionStatus, Whose};

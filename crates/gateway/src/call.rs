@@ -9,16 +9,17 @@ use serde_json::value::RawValue;
 
 use crate::{
     Gateway,
+    call_order::Turn,
     caller::Caller,
     check::{check_mode, check_request, suggestion},
+    error_response::{self, Failure},
     offload::{offload_if_large, offload_if_large_json},
     outcome::Outcome,
     recall::{Claimed, Ticket, paged},
-    rescue::{self, Failure},
+    render,
     route::{Request, Unroutable},
-    shape, tools,
-    turn::Turn,
-    whose::{Unnamed, notes, whose},
+    session_key::{Unnamed, notes, whose},
+    tools,
 };
 
 /// Answers a `tools/call` of an MCP client, in its turn. Never fails: the body is a result or an error object to send.
@@ -62,7 +63,7 @@ impl NotRun {
             Self::Rpc(error) => Err(error.to_raw()),
             // Only a client that names its calls can repeat one.
             Self::Repeat(_) => Err(RpcError::new(INVALID_REQUEST, "this call was made before").to_raw()),
-            Self::Page(said) => Ok(shape::said(&said.text, said.ref_id.as_ref(), &[])),
+            Self::Page(said) => Ok(render::said(&said.text, said.ref_id.as_ref(), &[])),
         }
     }
 }
@@ -75,7 +76,7 @@ impl From<Failure> for NotRun {
 
 impl From<Unroutable> for NotRun {
     fn from(error: Unroutable) -> Self {
-        match rescue::unroutable(error) {
+        match error_response::unroutable(error) {
             Ok(failure) => Self::Failure(failure),
             Err(error) => Self::Rpc(error),
         }
@@ -95,7 +96,7 @@ pub(crate) async fn make(
             return Err(Failure::nothing_attached(&request.tool).into());
         }
         let suggestion = suggestion(gateway, caller, &listed, &request.tool);
-        return Err(NotRun::Rpc(rescue::unknown_tool(&request.tool, suggestion.as_deref())));
+        return Err(NotRun::Rpc(error_response::unknown_tool(&request.tool, suggestion.as_deref())));
     };
     let session_before = request.session.clone();
     request.take_selectors(entry.takes)?;

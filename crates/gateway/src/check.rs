@@ -3,7 +3,9 @@
 use greenroom_core::likeness::nearest;
 use greenroom_fleet::{Target, Whose};
 
-use crate::{Gateway, caller::Caller, catalog::Listed, recall::Mode, rescue::Failure, route::Request, tools};
+use crate::{
+    Gateway, caller::Caller, catalog::Listed, error_response::Failure, recall::Mode, route::Request, tools,
+};
 
 /// Whether the tool can be called with these arguments where the call would run. Which pool that is decides how the
 /// arguments are checked, if pools differ in this tool; without a session it is not known.

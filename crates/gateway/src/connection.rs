@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use crate::{
-    outlet::Outlet,
+    client_sink::Outlet,
     progress::{self, Waiting},
 };
 

@@ -5,36 +5,36 @@
 //! each. Programs ask and command over [`rest`], and whoever owns the process looks in through [`control`].
 
 mod attach;
-mod beside;
-mod browsers;
+mod attached_browsers;
 mod call;
+mod call_order;
 mod caller;
 pub mod catalog;
 mod check;
+mod client_sink;
 mod connection;
 pub mod control;
+mod error_response;
+mod fleet_events;
 pub mod front;
 mod instructions;
 mod metrics;
 mod offload;
 mod outcome;
-mod outlet;
+mod passthrough;
 pub mod pools;
 mod progress;
 pub mod recall;
-mod rescue;
+mod render;
 mod resources;
 pub mod rest;
 mod route;
-mod shape;
+mod session_key;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 mod tools;
-mod turn;
-mod watch;
-mod whose;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -44,14 +44,14 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 pub use attach::{Asked, Attach, AttachError, Attaching, Attachment, Driver, Prepared};
-pub use browsers::{Browser, Browsers};
+pub use attached_browsers::{Browser, Browsers};
 pub use catalog::{Catalog, Source};
 pub use connection::{Client, Reach};
+pub use fleet_events::Watch;
 pub use front::Parking;
 pub use instructions::Facts;
 pub use metrics::Metrics;
 pub use recall::Recall;
-pub use watch::Watch;
 
 /// About how many tokens a text costs whoever reads it: what budgets of answers count.
 pub fn estimated_tokens(text: &str) -> usize {

@@ -4,7 +4,7 @@
 //! Only what somebody configured becomes a label: the names of pools, and the numbers of instances, of which there are
 //! as many as a pool may have. Attached browsers have figures of their own ([`browsers`]).
 
-mod browsers;
+mod attached_browsers;
 
 use std::{fmt, time::Duration};
 
@@ -16,8 +16,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use self::browsers::{Browsers, Figure};
-use crate::browsers::index_of;
+use self::attached_browsers::{Browsers, Figure};
+use crate::attached_browsers::index_of;
 
 /// Bounds of the buckets of a call's time, in seconds: from an answer of greenroom's own to the longest waits.
 const SECONDS: [f64; 12] = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 90.0];

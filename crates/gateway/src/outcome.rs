@@ -9,10 +9,10 @@ use greenroom_fleet::{Answer, Whose};
 use crate::{
     Gateway,
     caller::Caller,
+    error_response::Failure,
     offload::offload_if_large,
-    recall::{Kept, Mode, Ticket, paged, pages::PageError, wants::Wants},
-    rescue::Failure,
-    shape::{self, Form},
+    recall::{Kept, Mode, Ticket, paged, pages::PageError, response_options::Wants},
+    render::{self, Form},
 };
 
 /// What a call came to, well or not.
@@ -88,9 +88,9 @@ impl Outcome {
         match self.page(gateway, &caller.owner).await {
             None | Some(Err(NoPage::PoolGone)) => {}
             Some(Ok(page)) => {
-                let lost = self.record.not_recorded.as_ref().map(|why| shape::not_recorded(why));
+                let lost = self.record.not_recorded.as_ref().map(|why| render::not_recorded(why));
                 self.notes.extend(lost);
-                return Ok(shape::said(&page.text, page.ref_id.as_ref(), &self.notes));
+                return Ok(render::said(&page.text, page.ref_id.as_ref(), &self.notes));
             }
             Some(Err(no_data @ NoPage::NoData)) => self.notes.push(no_data.to_string()),
             // The whole answer instead of a few values of it could be thousands of tokens that nobody asked for. It is
@@ -117,7 +117,7 @@ impl Outcome {
             _ => None,
         };
         let (inline_tokens, site) = (recall.inline_tokens, recall.site.get().map(String::as_str));
-        shape::answer(reply, &notes, &Form { mode, kept: &record, inline_tokens, before, site })
+        render::answer(reply, &notes, &Form { mode, kept: &record, inline_tokens, before, site })
     }
 }
 

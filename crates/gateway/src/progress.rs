@@ -10,7 +10,7 @@ use greenroom_core::{Fields, Queued, Raw, raw::encode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::{browsers::index_of, route};
+use crate::{attached_browsers::index_of, route};
 
 /// The notification that carries it.
 pub(crate) const METHOD: &str = "notifications/progress";

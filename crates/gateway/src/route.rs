@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     catalog::{BROWSER, INSTANCE, POOL, SESSION_ID, Takes},
-    recall::wants::{Unwanted, Wants},
+    recall::response_options::{Unwanted, Wants},
 };
 
 /// A call as the front received it, and where it belongs as its client says.

@@ -1,6 +1,6 @@
 //! What unit tests put behind a gateway: pools of engines that answer at once, and say where they ran.
 
-mod kept;
+mod memory_records;
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
@@ -20,10 +20,10 @@ use tokio::sync::{Barrier, watch};
 
 use crate::{
     Asked, Attach, AttachError, Attaching, Attachment, Catalog, Driver, Facts, Gateway, Metrics, Prepared,
-    Recall, Source, browsers::index_of,
+    Recall, Source, attached_browsers::index_of,
 };
 
-pub(crate) use kept::{Kept, kept_blob};
+pub(crate) use memory_records::{Kept, kept_blob};
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -12,11 +12,11 @@ use tempfile::TempDir;
 
 use crate::{
     Gateway, call,
+    call_order::Turns,
     caller::Caller,
     front::list_tools,
     progress::{self, Waiting},
     testing::{self, BUILT_IN, DAY, Pool},
-    turn::Turns,
 };
 
 const FIXED: Pool = Pool { size: Size::Fixed(1), slots: 1, ..BUILT_IN };

@@ -7,7 +7,7 @@ use std::{
 
 use greenroom_core::settings::{CONFIG_VARIABLE, ConfigFile, DotEnv};
 
-use super::surroundings::Surroundings;
+use super::env::Surroundings;
 use crate::report::Hinted;
 
 /// A configuration with 64 browsers and as many pools has some ten kilobytes; a `.env` is shared with other programs, and

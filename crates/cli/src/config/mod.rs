@@ -1,14 +1,14 @@
 //! Collects the sources of configuration, flags, environment and files, and has core resolve them. The only place of
 //! greenroom that reads its environment.
 
+mod env;
 mod files;
-mod surroundings;
 
 use std::path::PathBuf;
 
 use greenroom_core::settings::{self, Resolved, Sources};
 
-pub use self::surroundings::Surroundings;
+pub use self::env::Surroundings;
 use crate::args::Flags;
 
 /// What the configuration is read from. The files may change; the rest is as the process was started.

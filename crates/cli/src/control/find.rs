@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use greenroom_engine::run_folder::{self, Living};
 
-use super::place;
+use super::socket_path;
 
 /// The file in a server's run folder that holds its URL.
 pub const SERVER: &str = "server";
@@ -25,7 +25,7 @@ pub struct Neighbour {
 /// agents are passed over.
 pub fn find(data_folder: &Path) -> Vec<Neighbour> {
     let neighbour = |Living { pid, path }| {
-        let socket = place::socket(&path);
+        let socket = socket_path::socket(&path);
         let server = greenroom_files::read_text(&path.join(SERVER), URL_BYTES_MAX).ok();
         let server = server.map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
         socket.exists().then_some(Neighbour { pid, socket, server })

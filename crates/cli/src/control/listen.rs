@@ -12,7 +12,7 @@ use greenroom_gateway::front::http;
 use tokio::net::UnixListener;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::place::{self, Address};
+use super::socket_path::{self, Address};
 
 /// A socket that is being served.
 pub struct Listening {
@@ -25,7 +25,7 @@ impl Listening {
     /// Binds the run folder's socket and serves the routes on it. Streams among them end when `closing` is
     /// cancelled, which [`Listening::close`] does.
     pub fn open(run_folder: &Path, routes: Router, closing: CancellationToken) -> io::Result<Self> {
-        let socket = place::socket(run_folder);
+        let socket = socket_path::socket(run_folder);
         let listener = bind(&socket)?;
         let task = AbortOnDropHandle::new(tokio::spawn(http::serve(listener, routes, closing.clone())));
         Ok(Self { socket, closing, task })
@@ -66,7 +66,7 @@ mod tests {
             fs::create_dir_all(&run).unwrap();
             let routes = Router::new().route("/", get(|| async { "\"here\"" }));
             let listening = Listening::open(&run, routes, CancellationToken::new()).unwrap();
-            let socket = place::socket(&run);
+            let socket = socket_path::socket(&run);
             assert_eq!(socket.as_os_str().len() > 107, depth > 0);
             assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
             let answer: String = Asker::open(&socket).await.unwrap().get("/").await.unwrap();

@@ -13,7 +13,7 @@ use greenroom_mcp::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::wares::Role;
+use super::catalog::Role;
 
 /// The newest revision that has a handshake.
 const REVISION: &str = "2025-11-25";

@@ -6,10 +6,10 @@
 //! front's is closed to them, as always.
 
 mod agent;
+pub mod catalog;
 mod script;
 mod site;
 mod view;
-pub mod wares;
 
 use std::{
     net::Ipv4Addr,
@@ -34,11 +34,11 @@ use greenroom_mcp::link::http::Endpoint;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{config::Surroundings, house::House, report::Hinted, view::terminal::Terminal};
+use crate::{app::House, config::Surroundings, report::Hinted, view::terminal::Terminal};
 use agent::Agent;
+use catalog::{Role, roles};
 use script::{ACTS, Act, play};
 use view::{Show, Totals};
-use wares::{Role, roles};
 
 /// How the demo ended, when it was played at all.
 pub enum Outcome {

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{
     agent::{Agent, Trouble},
+    catalog::{BISCUITS, Errand, Role, TEAS, gift},
     view::Show,
-    wares::{BISCUITS, Errand, Role, TEAS, gift},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

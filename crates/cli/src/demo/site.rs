@@ -10,7 +10,7 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::wares::{BISCUITS, TEAS, gift};
+use super::catalog::{BISCUITS, TEAS, gift};
 
 /// The cookie that says who is signed in.
 const COOKIE: &str = "customer";

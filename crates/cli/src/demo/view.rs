@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     agent::{Agent, Seen, Trouble},
-    wares::Role,
+    catalog::Role,
 };
 use crate::view::{
     table::{Cell, table},

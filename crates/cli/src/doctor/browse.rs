@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{Patient, Verdict};
 use greenroom_gateway::control::Kind;
 
-use crate::house::House;
+use crate::app::House;
 
 /// A page that needs no network.
 const PAGE: &str = "data:text/html,<title>greenroom</title>ready";

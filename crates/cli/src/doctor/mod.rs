@@ -3,10 +3,10 @@
 //! A check looks and changes nothing, but for the last one, which starts a browser as an agent's first call would.
 //! Each has a deadline: a network drive that hangs or a Node that never answers is itself a finding.
 
+mod attached_browsers;
 mod browse;
 mod browser;
 mod browser_age;
-mod browsers;
 mod config;
 mod data_folder;
 mod display;
@@ -134,7 +134,7 @@ pub async fn examine(patient: Patient) -> Vec<Finding> {
         check("browser", look(&patient, browser::check)).await,
         check("browser-age", browser_age::check(&patient)).await,
     ];
-    findings.extend(check_each("browsers", DEADLINE, browsers::check(&patient)).await);
+    findings.extend(check_each("browsers", DEADLINE, attached_browsers::check(&patient)).await);
     findings.extend([
         check("display", look(&patient, display::check)).await,
         check("sandbox", look(&patient, sandbox::check)).await,

@@ -5,7 +5,7 @@ use greenroom_core::{
     settings::{DeclaredInstance, DeclaredPool, Pool, SETTINGS, Settings},
 };
 
-use super::browsers::Turnover;
+use super::attached_browsers::Turnover;
 
 /// Keys of a pool that hold from now on.
 const AT_ONCE: [&str; 7] =

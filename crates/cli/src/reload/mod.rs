@@ -1,7 +1,7 @@
 //! Reads the configuration anew while the server runs, when it is told to by SIGHUP or one of its files has changed, and
 //! takes on what can change. What cannot is said, and so is every mistake; then everything stays as it was.
 
-mod browsers;
+mod attached_browsers;
 mod change;
 
 use std::{
@@ -14,9 +14,9 @@ use greenroom_core::settings::{Resolved, Settings};
 use greenroom_gateway::control::Kind;
 use tokio::time::sleep;
 
-pub use self::browsers::Turnover;
+pub use self::attached_browsers::Turnover;
 use self::change::{Change, Effect, changes, in_force};
-use crate::{config::Inputs, house::House, signals::Signals};
+use crate::{app::House, config::Inputs, signals::Signals};
 
 /// How often the files are looked at. A person who has just saved one waits about this long.
 const EVERY: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::Surroundings,
-    control::{Answered, AskError, Asker, Look, answers, look, say},
+    control::{Answered, AskError, Asker, Look, answers, look, print},
     progress,
     report::Hinted,
     view::{self, terminal::Terminal, words},
@@ -107,7 +107,7 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
 fn list(data: &Path, surroundings: &Surroundings, args: &Args, looks: &[Look]) -> anyhow::Result<ExitCode> {
     let all: Vec<_> =
         browsers(looks, args).map(|(answered, browser)| (answered.status.pid, browser)).collect();
-    say::list((data, looks), &all, args.json, || match all.is_empty() {
+    print::list((data, looks), &all, args.json, || match all.is_empty() {
         true => "no attached browsers\n".to_owned(),
         false => view::browsers::browsers(&all, "", Terminal::stdout(surroundings)),
     })
@@ -120,7 +120,7 @@ fn tell_of(
     for_people: impl FnOnce(u32, &Browser) -> String,
 ) -> anyhow::Result<ExitCode> {
     let pid = answered.status.pid;
-    say::one(pid, browser, args.json, || for_people(pid, browser))
+    print::one(pid, browser, args.json, || for_people(pid, browser))
 }
 
 async fn tell(answered: &Answered, method: Method, path: String, body: Value) -> Result<Browser, Hinted> {
@@ -157,7 +157,7 @@ fn the_only<'a>(data: &Path, looks: &'a [Look], args: &Args) -> Result<&'a Answe
     match considered.as_slice() {
         [one] => Ok(*one),
         [] => Err(none(data, looks, Hinted::failure("there is no greenroom to attach it to"))),
-        several => Err(say::several("several greenrooms run", several.iter().copied())),
+        several => Err(print::several("several greenrooms run", several.iter().copied())),
     }
 }
 
@@ -176,12 +176,12 @@ fn which<'a>(
         [] => Err(none(data, looks, Hinted::failure(format!("no such browser: \"{}\"", words::clean(name))))),
         several => {
             let what = format!("several greenrooms have a browser \"{}\"", words::clean(name));
-            Err(say::several(&what, several.iter().map(|(answered, _)| *answered)))
+            Err(print::several(&what, several.iter().map(|(answered, _)| *answered)))
         }
     }
 }
 
 fn none(data: &Path, looks: &[Look], error: Hinted) -> Hinted {
-    let why = say::why_missing(data, looks);
+    let why = print::why_missing(data, looks);
     error.hint(why.unwrap_or_else(|| "`greenroom browsers` shows what there is".to_owned()))
 }

@@ -17,8 +17,8 @@ use greenroom_store::{
 };
 
 use crate::{
+    app::records,
     config::Surroundings,
-    house::records,
     progress,
     report::Hinted,
     view::{self, terminal::Terminal},

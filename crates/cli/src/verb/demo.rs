@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::{
     config::Surroundings,
-    demo::{self, Outcome, wares::AGENTS_MAX},
+    demo::{self, Outcome, catalog::AGENTS_MAX},
     report::Hinted,
     signals::Signals,
 };

@@ -8,14 +8,14 @@ use greenroom_gateway::{
     control::{Journal, Kind},
     front::{
         self, Secret,
-        thin::{Link, Servers, Thin},
+        relay::{Link, Servers, Thin},
     },
 };
 use greenroom_mcp::stdio;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::Surroundings, house::House, join::Place, parent, progress, report::Hinted, signals::Signals,
+    app::House, config::Surroundings, join::Place, parent, progress, report::Hinted, signals::Signals,
 };
 
 /// Settings that a front has itself; all others are its server's when it has joined one.

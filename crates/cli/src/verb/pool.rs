@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::Surroundings,
-    control::{Answered, AskError, Asker, Look, answers, look, say},
+    control::{Answered, AskError, Asker, Look, answers, look, print},
     report::Hinted,
     view::{self, terminal::Terminal, words},
 };
@@ -85,14 +85,14 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
             let (answered, pool) = which(data, &looks, pool, args.pid)?;
             let (pid, terminal) = (answered.status.pid, Terminal::stdout(surroundings));
             let kind = &answered.status.kind;
-            say::one(pid, pool, args.json, || view::pools::pool(pid, kind, pool, terminal))
+            print::one(pid, pool, args.json, || view::pools::pool(pid, kind, pool, terminal))
         }
         Verb::Scale(ScaleArgs { pool, instances }) => {
             let (answered, _) = which(data, &looks, pool, args.pid)?;
             let body = json!({ "instances": instances });
             let scaled: Scaled = tell(answered, pool, "scale", &body).await?;
             let pid = answered.status.pid;
-            say::one(pid, &scaled, args.json, || view::pools::scaled(pid, &scaled))
+            print::one(pid, &scaled, args.json, || view::pools::scaled(pid, &scaled))
         }
         Verb::Restart(which) => command(data, &looks, which, args, Command::Restart).await,
         Verb::Drain(which) => command(data, &looks, which, args, Command::Drain).await,
@@ -102,7 +102,9 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
 fn list(data: &Path, looks: &[Look], surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
     let all: Vec<_> =
         considered(looks, args.pid).map(|(answered, pool)| (answered.status.pid, pool)).collect();
-    say::list((data, looks), &all, args.json, || view::pools::pools(&all, "", Terminal::stdout(surroundings)))
+    print::list((data, looks), &all, args.json, || {
+        view::pools::pools(&all, "", Terminal::stdout(surroundings))
+    })
 }
 
 async fn command(
@@ -120,7 +122,7 @@ async fn command(
     };
     let changed: Changed = tell(answered, pool, verb, &json!({ "instance": id })).await?;
     let pid = answered.status.pid;
-    say::one(pid, &changed, args.json, || match command {
+    print::one(pid, &changed, args.json, || match command {
         Command::Restart => view::pools::restarted(pid, &changed, before),
         Command::Drain => view::pools::drained(pid, &changed, before),
     })
@@ -166,14 +168,14 @@ fn which<'a>(
         [] => Err(missing(data, looks, &considered, name)),
         several => {
             let what = format!("several greenrooms have a pool \"{}\"", words::clean(name));
-            Err(say::several(&what, several.iter().map(|(answered, _)| *answered)))
+            Err(print::several(&what, several.iter().map(|(answered, _)| *answered)))
         }
     }
 }
 
 fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &Pool)], wanted: &str) -> Hinted {
     let error = Hinted::failure(format!("no such pool: \"{}\"", words::clean(wanted)));
-    if let Some(why) = say::why_missing(data, looks) {
+    if let Some(why) = print::why_missing(data, looks) {
         return error.hint(why);
     }
     let mut names: Vec<_> = considered.iter().map(|(_, pool)| pool.name.as_str()).collect();

@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    config::Inputs, control, house::House, port_holder, reload, report::Hinted, signals::Signals, tcp,
+    app::House, config::Inputs, control, port_holder, reload, report::Hinted, signals::Signals, tcp,
 };
 
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
     config::Surroundings,
-    control::{Answered, AskError, Asker, Look, answers, look, say},
+    control::{Answered, AskError, Asker, Look, answers, look, print},
     progress,
     report::Hinted,
     view::{self, terminal::Terminal, words},
@@ -64,7 +64,7 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
 
 fn list(data: &Path, looks: &[Look], surroundings: &Surroundings, json: bool) -> anyhow::Result<ExitCode> {
     let all: Vec<_> = sessions(looks).map(|(answered, session)| (answered.status.pid, session)).collect();
-    say::list((data, looks), &all, json, || match all.is_empty() {
+    print::list((data, looks), &all, json, || match all.is_empty() {
         true => "no sessions\n".to_owned(),
         false => view::sessions::sessions(&all, "", Terminal::stdout(surroundings)),
     })
@@ -73,7 +73,7 @@ fn list(data: &Path, looks: &[Look], surroundings: &Surroundings, json: bool) ->
 fn show(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> anyhow::Result<ExitCode> {
     let (answered, session) = which(data, looks, args)?;
     let pid = answered.status.pid;
-    say::one(pid, session, json, || view::sessions::session(pid, &answered.status.kind, session))
+    print::one(pid, session, json, || view::sessions::session(pid, &answered.status.kind, session))
 }
 
 async fn close(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> anyhow::Result<ExitCode> {
@@ -91,7 +91,7 @@ async fn close(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> any
             }
             error => Hinted::failure(format!("cannot close \"{name}\" (pid {pid}): {error}")),
         })?;
-    say::one(pid, &closed, json, || match closed.gone {
+    print::one(pid, &closed, json, || match closed.gone {
         true => format!("closed \"{name}\" (pid {pid})\n"),
         false => format!("closed \"{name}\" (pid {pid}); its browser is still ending\n"),
     })
@@ -135,7 +135,7 @@ fn which<'a>(
 
 fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &Session)], wanted: &str) -> Hinted {
     let error = Hinted::failure(format!("no such session: \"{}\"", words::clean(wanted)));
-    if let Some(why) = say::why_missing(data, looks) {
+    if let Some(why) = print::why_missing(data, looks) {
         return error.hint(why);
     }
     match nearest(wanted, considered.iter().map(|(_, session)| session.label())) {

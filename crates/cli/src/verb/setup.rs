@@ -27,10 +27,10 @@ use serde_json::{Value, json};
 
 use super::setup_client;
 use crate::{
+    app::House,
     args::Flags,
     client::Client,
     config::Surroundings,
-    house::House,
     packages, progress,
     report::{self, Hinted},
 };

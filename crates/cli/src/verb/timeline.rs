@@ -22,8 +22,8 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{logs::Args, sessions::number_of};
 use crate::{
+    app::records,
     control::{AskError, Asker, answers, find, look},
-    house::records,
     report::Hinted,
     view::{self, words},
 };

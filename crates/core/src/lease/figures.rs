@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{
     Figures, Ledger, Lent, WaiterId,
+    instance_slots::{Phase, Place, Slot},
     ledger::{index, number},
-    place::{Phase, Place, Slot},
 };
 use crate::id::InstanceId;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use super::{
     Asked, Grant, Lent, Refused, Spared, Strategy, WaiterId, Want,
     free::Free,
-    place::{Phase, Place, Slot, To},
+    instance_slots::{Phase, Place, Slot, To},
 };
 use crate::id::InstanceId;
 

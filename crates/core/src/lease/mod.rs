@@ -9,9 +9,9 @@
 
 mod figures;
 mod free;
+mod instance_slots;
 mod ledger;
 mod phases;
-mod place;
 #[cfg(test)]
 mod random;
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::{
     Changes, Hope, INSTANCES_MAX, Ledger, Refused, SLOTS_MAX, WaiterId,
+    instance_slots::{Phase, Place, Slot},
     ledger::{index, number},
-    place::{Phase, Place, Slot},
 };
 use crate::id::InstanceId;
 

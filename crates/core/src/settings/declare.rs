@@ -2,7 +2,7 @@
 //! structs and the rows from one list. Used by `table.rs` only.
 
 use super::{
-    browsers::Fit,
+    attached_browsers::Fit,
     choice::EngineKind,
     kind::{Given, Shape, Wrong},
     table::{Pool, Settings},

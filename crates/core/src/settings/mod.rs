@@ -7,8 +7,8 @@
 //! Nothing here reads a file or the environment: the cli hands in their text.
 
 mod address;
+mod attached_browsers;
 mod browser_args;
-mod browsers;
 mod bytes;
 mod check;
 mod choice;
@@ -48,7 +48,7 @@ mod pools_examples;
 #[cfg(test)]
 mod pools_tests;
 
-pub use browsers::{
+pub use attached_browsers::{
     AttachedBrowser, BROWSERS_MAX, HEADERS_MAX, Header, LABEL_BYTES_MAX, TAGS_MAX, browser_label,
     browser_tags, browser_url,
 };

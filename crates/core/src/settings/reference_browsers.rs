@@ -2,7 +2,7 @@
 
 use super::{
     SETTINGS,
-    browsers::{Fit, fit},
+    attached_browsers::{Fit, fit},
     key::Key,
 };
 

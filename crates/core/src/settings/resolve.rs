@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     SECTIONS, SETTINGS, Scope, Setting, Settings,
-    browsers::{self, BROWSERS, BrowserDraft},
+    attached_browsers::{self, BROWSERS, BrowserDraft},
     check, compose, dotenv,
     draft::{self, Draft, Drafts},
     grammar::Spot,
@@ -280,15 +280,16 @@ impl Merge<'_> {
         }
         resolved.settings.pools = compose::pools(&resolved, &resolved.drafts);
         problems.extend(compose::problems(&resolved.drafts));
-        let base = browsers::base(&resolved);
+        let base = attached_browsers::base(&resolved);
         resolved.settings.browsers = browsers.iter().map(|draft| draft.browser(&base)).collect();
-        problems.extend(browsers::problems(&browsers));
+        problems.extend(attached_browsers::problems(&browsers));
         resolved.browsers = browsers;
         if resolved.settings.built_in().is_none() && *resolved.origin("sessions.scope") == Origin::Default {
             resolved.settings.sessions.scope = Scope::Call;
         }
         problems.extend(check::conflicts(&resolved, &wrong));
-        resolved.settings.attached = Some(check::at_run_time(&resolved, browsers::at_run_time(base)));
+        resolved.settings.attached =
+            Some(check::at_run_time(&resolved, attached_browsers::at_run_time(base)));
         let home_unknown = sources.data_dir.is_none() && *resolved.origin("data_dir") == Origin::Default;
         if home_unknown && !wrong.contains("data_dir") {
             let instead = "set HOME, or name a folder with GREENROOM_DATA_DIR or --data-dir".to_owned();

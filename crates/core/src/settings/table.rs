@@ -15,11 +15,11 @@ use std::{
 
 use super::{
     address::Address,
-    browser_args::BrowserArgs,
-    browsers::{
+    attached_browsers::{
         AttachedBrowser,
         fits::{CUSTOM, ISOLATED, ONE, RUNS, YES, no},
     },
+    browser_args::BrowserArgs,
     bytes::Bytes,
     choice::{
         Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Responses, Scope,

@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    errand,
     launcher::{Launcher, Spec},
+    run_command,
 };
 
 /// The oldest Chromium that greenroom is tested with. Chrome, Edge and the headless shell count alike.
@@ -56,7 +56,7 @@ impl Version {
     /// Asks a browser that does not run.
     pub async fn of(launcher: &Launcher, path: &Path) -> Result<Self, String> {
         let spec = Spec::new(path).few_variables().arg("--version");
-        let done = errand::run(launcher, "browser", spec, VERSION_WITHIN).await;
+        let done = run_command::run(launcher, "browser", spec, VERSION_WITHIN).await;
         let said = done.map_err(|error| error.to_string())?.stdout;
         Self::find(&said).ok_or_else(|| format!("it said `{}`", said.trim()))
     }

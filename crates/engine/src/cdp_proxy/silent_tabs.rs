@@ -10,7 +10,7 @@
 //! The engine's own tabs are never asked, nor is one that it uses for the agent, nor one whose dialog it knows of: what they
 //! do is for the engine to bear. Nor is a session held that the engine asks for itself.
 
-mod lane;
+mod hold_queue;
 mod own;
 mod tab;
 
@@ -24,7 +24,7 @@ use super::{
     Out,
     message::{Attached, Detached, Envelope, Fault, Made, call, event, read},
 };
-use lane::{Lane, Waiting};
+use hold_queue::{Lane, Waiting};
 pub(super) use own::Own;
 use tab::{State, Tab};
 

@@ -18,10 +18,10 @@ use sha2::{Digest, Sha256};
 use crate::{
     EngineBase, EngineEntry,
     launcher::Launcher,
+    per_seat::{Connection, Kind, Processes, SeatBrowser},
     ports::Ports,
     run_folder::RunFolder,
     seat_folder::SeatFolder,
-    stdio::{Connection, Kind, Processes, SeatBrowser},
     tool_list::ToolsChanged,
     upstream::{self},
 };

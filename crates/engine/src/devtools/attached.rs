@@ -13,16 +13,16 @@ use tokio::time::timeout;
 use super::{DevtoolsEngine, calls::DevtoolsCalls, command};
 use crate::{
     EngineBase,
-    answer::{failure, first_text},
+    browser_handle::Driven,
     cdp_proxy::{CdpProxy, Targets},
-    driven::Driven,
     endpoint::Endpoint,
-    loss::Loss,
+    exit_reason::Loss,
     observed_browser::ObservedBrowser,
     own_tabs,
+    per_seat::{CallAdapter, Connection, Kind, Processes, SeatBrowser},
     run_folder::{Scratch, unwritable},
     seat_folder::SeatFolder,
-    stdio::{CallAdapter, Connection, Kind, Processes, SeatBrowser},
+    tool_answer::{failure, first_text},
     upstream::Upstream,
 };
 

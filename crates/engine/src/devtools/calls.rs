@@ -12,21 +12,21 @@ use greenroom_core::{Agent, BoxFuture, Call, Lost, Reply};
 
 use super::{
     files::{self, Outgoing},
-    shape::{self, Answer},
+    reply::{self, Answer},
     text,
 };
 use crate::{
     EngineOptions,
-    answer::{OWN_WAIT_MAX, failed},
+    per_seat::{CallAdapter, Living},
     refused_call::{self, RefusedCall},
-    stdio::{CallAdapter, Living},
+    tool_answer::{OWN_WAIT_MAX, failed},
     workspace::Place,
 };
 
 /// The tool that hands over files, which its browser reads.
 const UPLOAD: &str = "upload_file";
 
-/// The tool that ends what [`shape::BEGINS`] began.
+/// The tool that ends what [`reply::BEGINS`] began.
 const ENDS: &str = "screencast_stop";
 
 /// The tool that takes longer than others by itself, and by how much: it loads the page anew, for up to 30 s, and then
@@ -97,8 +97,8 @@ impl DevtoolsCalls {
             folder: &folder,
             downloads: &downloads,
         };
-        let reply = shape::shape(answer, &outgoing).await;
-        if &*tool == shape::BEGINS && !reply.is_failure() && !outgoing.is_empty() {
+        let reply = reply::shape(answer, &outgoing).await;
+        if &*tool == reply::BEGINS && !reply.is_failure() && !outgoing.is_empty() {
             self.recordings.insert(page, outgoing);
         }
         Ok(reply)

@@ -10,7 +10,7 @@ use std::{
 use greenroom_core::StartError;
 use serde_json::json;
 
-use crate::{EngineOptions, install::DEVTOOLS, launcher::Spec, left_tabs::LIST, run_folder::write_whole};
+use crate::{EngineOptions, install::DEVTOOLS, launcher::Spec, orphan_tabs::LIST, run_folder::write_whole};
 
 /// Flags of every start.
 const FLAGS: [&str; 4] = [

@@ -5,7 +5,7 @@ use greenroom_core::{EngineFormat, port::Field};
 use serde_json::Value;
 
 use super::{text, tree};
-use crate::answer::first_text;
+use crate::tool_answer::first_text;
 
 const EVALUATE: &str = "evaluate_script";
 const SNAPSHOT: &str = "take_snapshot";

@@ -13,7 +13,7 @@ pub(crate) mod files;
 mod format;
 mod options;
 mod package;
-mod shape;
+mod reply;
 mod text;
 mod tree;
 
@@ -23,15 +23,15 @@ use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceI
 
 use crate::{
     EngineBase, EngineEntry,
+    browser_handle::Driven,
     cdp_proxy::Targets,
     downloads::Downloads,
-    driven::Driven,
+    exit_reason::Loss,
     launcher::Spec,
-    loss::Loss,
     observed_browser::ObservedBrowser,
+    per_seat::{CallAdapter, Connection, Kind, Processes, SeatBrowser},
     process::{Listen, Pipes, Process, Tells},
     seat_folder::SeatFolder,
-    stdio::{CallAdapter, Connection, Kind, Processes, SeatBrowser},
     tool_list,
 };
 

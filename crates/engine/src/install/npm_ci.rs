@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{InstallError, Located, Package};
-use crate::{errand, launcher::Launcher, node::Npm, run_folder::make_private};
+use crate::{launcher::Launcher, node::Npm, run_command, run_folder::make_private};
 
 /// npm takes a second here and a minute on a poor line. By itself it gives up on one address after five
 /// minutes, and tries twice more.
@@ -78,7 +78,7 @@ async fn run(
         .args(["--json", "--loglevel=error"])
         .env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1")
         .folder(part);
-    let done = errand::run(launcher, "npm", spec, DEADLINE).await?;
+    let done = run_command::run(launcher, "npm", spec, DEADLINE).await?;
     if done.exit.is_success() {
         return Ok(());
     }

@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-use crate::{driven::Driven, observer::Observer};
+use crate::{browser_handle::Driven, observer::Observer};
 use judge::{Judge, Verdict};
 use usage::{Processes, Stopped, end, processor_time};
 

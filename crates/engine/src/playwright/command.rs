@@ -15,7 +15,7 @@ use greenroom_core::{
     settings::{Browser, Codegen, ImageResponses, Viewport},
 };
 
-use crate::{EngineOptions, driven::Driven, install, launcher::Spec, node};
+use crate::{EngineOptions, browser_handle::Driven, install, launcher::Spec, node};
 
 /// The engine would take the address on its command line too, but refuses to emulate a device there.
 const CDP_ENDPOINT: &str = "PLAYWRIGHT_MCP_CDP_ENDPOINT";

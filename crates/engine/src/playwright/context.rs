@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     instance::{OPEN, Shared},
-    shape::failure,
+    reply::failure,
 };
 use crate::{
     downloads::ContextId,

@@ -5,7 +5,7 @@ use greenroom_core::{EngineFormat, port::Field};
 use serde_json::Value;
 
 use super::tree;
-use crate::answer::first_text;
+use crate::tool_answer::first_text;
 
 /// Tools that answer with a page snapshot, always or by their arguments: `browser_type` does when it submits,
 /// `browser_press_key` for Enter, `browser_tabs` for a new tab with an address. All others show none.

@@ -11,15 +11,15 @@ use tokio::{
 };
 
 use super::{
-    LISTEN, NAME, PlaywrightEngine, STOP_GRACE, artifacts::Artifacts, command, emulation, own_tabs, preload,
-    pulse::Pulse, seat::PlaywrightSeat, server::Server, settle, window, with_temp,
+    LISTEN, NAME, PlaywrightEngine, STOP_GRACE, artifacts::Artifacts, command, emulation,
+    health_probe::Pulse, own_tabs, preload, seat::PlaywrightSeat, server::Server, settle, window, with_temp,
 };
 use crate::{
+    browser_handle::Driven,
     downloads::Downloads,
-    driven::Driven,
+    exit_reason::explain,
     instance_base::InstanceBase,
     launcher::Spec,
-    loss::explain,
     observed_browser::ObservedBrowser,
     observer::Observer,
     process::Process,

@@ -11,18 +11,17 @@ use greenroom_core::{Agent, BoxFuture, Call, Instance, Lost, Reply, StartError};
 
 use super::{
     LISTEN, NAME, PlaywrightEngine, emulation,
+    file_links::SnapshotFiles,
     files::{self, Place},
-    linked::SnapshotFiles,
-    settle,
-    shape::{own_wait, shape},
-    with_temp,
+    reply::{own_wait, shape},
+    settle, with_temp,
 };
 use crate::{
     EngineOptions,
+    per_seat::{CallAdapter, Connection, Kind, Living, Processes, SeatBrowser},
     profile::{Profile, unusable},
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
-    stdio::{CallAdapter, Connection, Kind, Living, Processes, SeatBrowser},
     tool_list::ToolsChanged,
 };
 

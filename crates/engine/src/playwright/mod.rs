@@ -11,21 +11,21 @@ mod command;
 mod console;
 mod context;
 mod emulation;
+mod file_links;
 pub(crate) mod files;
 mod format;
+mod health_probe;
 mod instance;
 mod launched;
-mod linked;
 mod options;
 mod own_tabs;
 mod package;
 mod preload;
-mod pulse;
+mod reply;
 mod seat;
 mod selectors;
 mod server;
 mod settle;
-mod shape;
 mod text;
 mod tree;
 mod unannounced_downloads;
@@ -37,9 +37,9 @@ use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceI
 
 use crate::{
     EngineBase, EngineEntry,
+    browser_handle::Driven,
     cdp_proxy::Targets,
     downloads::Downloads,
-    driven::Driven,
     launcher::Spec,
     observer::Observer,
     process::Listen,

@@ -18,16 +18,16 @@ use tokio::{
 use super::{
     CLOSE, CONFIG, SEAT_STOP_GRACE, artifacts,
     context::{Context, Making},
+    file_links::SnapshotFiles,
     files::{self, Place},
     instance::{OPEN, Shared},
-    linked::SnapshotFiles,
     own_tabs,
-    shape::{failed, failure, own_wait, shape},
+    reply::{failed, failure, own_wait, shape},
 };
 use crate::{
     disk_use::{self, DiskUse, LOOK_EVERY},
     downloads::{ContextId, Downloads},
-    loss::{Loss, settle},
+    exit_reason::{Loss, settle},
     observer::{Crashes, Watched},
     process::Process,
     seat_folder::SeatFolder,

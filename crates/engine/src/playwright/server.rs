@@ -8,9 +8,9 @@ use tokio::time::timeout;
 
 use super::{LISTEN, NAME, PlaywrightEngine, command};
 use crate::{
-    driven::Driven,
+    browser_handle::Driven,
+    exit_reason::explain,
     launcher::Spec,
-    loss::explain,
     ports::PortGuard,
     process::{Pipes, Process},
     run_folder::unwritable,

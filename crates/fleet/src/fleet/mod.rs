@@ -3,9 +3,9 @@
 //! [`submit`] brings calls to their sessions, [`home`] says where those live, [`listing`] shows what sessions there are,
 //! [`pools`] and [`browsers`] list and change pools and attached browsers.
 
-mod browsers;
-mod home;
+mod attached_browsers;
 mod listing;
+mod placement;
 mod pools;
 mod submit;
 
@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    browsers::Browsers,
+    attached_browsers::Browsers,
     connection_names::ConnectionNames,
     error::FleetError,
     pool::{Pool, PoolSettings},

@@ -9,9 +9,9 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use super::{lock, place::Place};
+use super::{instance_slot::Place, lock};
 use crate::{
-    browsers::{BrowserName, BrowserSettings, BrowserState},
+    attached_browsers::{BrowserName, BrowserSettings, BrowserState},
     error::FleetError,
     target::Watcher,
 };

@@ -10,7 +10,7 @@ use greenroom_core::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
-use super::{DRAINING, Kind, Lease, PoolSettings, Size, attached::Link, lock, place::Place};
+use super::{DRAINING, Kind, Lease, PoolSettings, Size, attached::Link, instance_slot::Place, lock};
 use crate::{error::FleetError, queue::Queue, target::Watcher};
 
 pub(crate) struct Instances {

@@ -17,9 +17,9 @@ use greenroom_core::{InstanceId, StartError, port::human};
 use super::{
     PoolSettings, Size,
     attached::{Attached, Link},
-    place::Place,
+    instance_slot::Place,
 };
-use crate::{browsers::BrowserName, error::FleetError};
+use crate::{attached_browsers::BrowserName, error::FleetError};
 
 pub(crate) enum Kind {
     Fixed,

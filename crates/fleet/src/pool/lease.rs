@@ -7,7 +7,7 @@ use greenroom_core::{Agent, Instance, InstanceId, Seat, lease::Lent};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{instances::Instances, place::Place};
+use super::{instance_slot::Place, instances::Instances};
 use crate::{
     queue::{SlotGuard, Waiting},
     seat::{self, NoSeat},

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::{Lease, lock};
 use crate::{
+    attached_browsers::BrowserName,
     bounded_map::BoundedMap,
-    browsers::BrowserName,
     session::{NewTab, Note},
 };
 

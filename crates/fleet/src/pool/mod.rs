@@ -8,11 +8,11 @@
 mod acquire;
 mod attached;
 mod idle_seats;
+mod instance_slot;
 mod instances;
 mod kind;
 mod lease;
 mod lost_seats;
-mod place;
 mod scale;
 mod settings;
 mod spares;

@@ -4,7 +4,7 @@ use greenroom_core::{InstanceId, lease::INSTANCES_MAX};
 
 use super::{
     InstanceSettings, Pool, PoolSettings, Size,
-    place::{Goal, Place},
+    instance_slot::{Goal, Place},
 };
 use crate::{error::FleetError, target::Scaled};
 

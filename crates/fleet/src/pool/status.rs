@@ -6,7 +6,7 @@ use greenroom_core::StartError;
 
 use super::{
     Pool,
-    place::{Goal, Place},
+    instance_slot::{Goal, Place},
 };
 use crate::{
     error::FleetError,

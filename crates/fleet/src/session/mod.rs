@@ -4,8 +4,8 @@
 //! A caller that leaves drops its end of the reply; that is all a cancellation is here.
 
 mod ending;
-mod life;
 mod note;
+mod task;
 
 use std::{
     sync::{
@@ -25,8 +25,8 @@ use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
 
 use crate::{error::FleetError, fleet::FleetSettings, pool::Pool};
 
-pub(crate) use life::Life;
 pub use note::{Ended, NewTab, Note};
+pub(crate) use task::Life;
 
 /// How many calls may wait for one session. An agent waits for its answers, so a handful is usual; a queue
 /// this long is a loop gone wrong, and its callers should hear so while it still helps.

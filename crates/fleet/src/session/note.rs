@@ -9,7 +9,7 @@ use greenroom_core::{
     port::{StoppedDownloads, human},
 };
 
-use crate::browsers::BrowserName;
+use crate::attached_browsers::BrowserName;
 
 /// How much of a crashed tab's URL a note shows, in characters. A `data:` URL may hold a whole page.
 const URL_SHOWN: usize = 200;

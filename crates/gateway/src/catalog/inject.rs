@@ -10,7 +10,7 @@ use serde_json::{json, value::RawValue};
 use super::source::{Known, Place};
 use crate::recall::{
     pages,
-    wants::{self, MODE, Mode, RESPONSES},
+    response_options::{self, MODE, Mode, RESPONSES},
 };
 
 pub(crate) const SESSION_ID: &str = "sessionId";
@@ -60,7 +60,7 @@ pub(crate) struct Takes {
     pub(crate) pool: bool,
     pub(crate) instance: bool,
     pub(crate) browser: bool,
-    pub(crate) wants: wants::Takes,
+    pub(crate) wants: response_options::Takes,
 }
 
 impl Takes {
@@ -70,14 +70,14 @@ impl Takes {
         pool: true,
         instance: true,
         browser: true,
-        wants: wants::Takes { mode: true, responses: true, pages: true },
+        wants: response_options::Takes { mode: true, responses: true, pages: true },
     };
     const NONE: Self = Self {
         session: false,
         pool: false,
         instance: false,
         browser: false,
-        wants: wants::Takes { mode: false, responses: false, pages: false },
+        wants: response_options::Takes { mode: false, responses: false, pages: false },
     };
 }
 
@@ -152,7 +152,7 @@ impl Shown {
         let mut schema = tool.read::<Fields>("inputSchema").ok()?.unwrap_or_default();
         let mut properties = schema.read::<Fields>("properties").ok()?.unwrap_or_default();
         let free = |name: &str| properties.get(name).is_none();
-        let wants = wants::Takes {
+        let wants = response_options::Takes {
             mode: free(MODE),
             responses: free(RESPONSES),
             pages: gives.data && pages::NAMES.iter().all(|name| free(name)),
@@ -238,7 +238,7 @@ mod tests {
             .replace("<INSTANCE>", &parameter("browser_instance", INSTANCE_DESCRIPTION));
         assert_eq!(text.get(), expected);
         assert!(!takes.wants.pages, "nothing of it is known to be data");
-        Takes { wants: wants::Takes { pages: true, ..takes.wants }, ..takes }
+        Takes { wants: response_options::Takes { pages: true, ..takes.wants }, ..takes }
     }
 
     /// The description of `mode` says what each of its words gets, but for `raw`, which is no model's choice.

@@ -13,7 +13,7 @@ use greenroom_core::Raw;
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
-use crate::recall::{pages, wants};
+use crate::recall::{pages, response_options};
 
 use super::{
     arguments::{Checker, Invalid},
@@ -133,9 +133,10 @@ impl Listed {
                     if entry.takes.session {
                         known.push(inject::SESSION_ID.to_owned());
                     }
-                    if entry.shown.get().contains(&format!("\"{}\":", wants::MODE)) && entry.takes.wants.mode
+                    if entry.shown.get().contains(&format!("\"{}\":", response_options::MODE))
+                        && entry.takes.wants.mode
                     {
-                        known.push(wants::MODE.to_owned());
+                        known.push(response_options::MODE.to_owned());
                     }
                     if entry.takes.wants.pages {
                         known.extend(pages::NAMES.map(ToOwned::to_owned));

@@ -6,7 +6,7 @@
 //! browsers come and go while greenroom runs ([`browsers`]).
 
 mod arguments;
-mod browsers;
+mod attached_browsers;
 mod cache;
 mod inject;
 mod listed;

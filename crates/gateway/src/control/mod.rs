@@ -5,10 +5,10 @@
 //! connect to it may also kill the process. So the routes must never be served where others can reach them. They
 //! set no fallback, so that other routers can be merged with them.
 
-mod journal;
 mod key;
 mod logs;
 mod problem;
+mod recent_log;
 mod sessions;
 mod status;
 mod timeline;
@@ -25,10 +25,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Gateway, rest};
 
-pub use journal::{Entry, Journal, Read};
 pub use key::{Key, NoKey};
 pub use logs::LogLine;
 pub use problem::{Problem, ProblemBody, fallback};
+pub use recent_log::{Entry, Journal, Read};
 pub use sessions::{Closed, Session, Sessions};
 pub use status::{Instance, Pool, Status};
 

@@ -10,7 +10,7 @@ use super::Control;
 use greenroom_core::time::timestamp;
 
 use crate::{
-    browsers::{Browser, Browsers},
+    attached_browsers::{Browser, Browsers},
     pools::health,
 };
 

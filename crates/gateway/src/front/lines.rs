@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 use super::protocol::Protocol;
 use crate::{
     Gateway,
+    client_sink::Way,
     connection::{Client, Connection},
     offload::{offload_if_large, offloadable, return_to_runtime},
-    outlet::Way,
 };
 
 /// How long a client may take to read its last answers. One that has closed its end reads no more; one that

@@ -4,10 +4,10 @@
 pub mod http;
 pub mod lines;
 mod protocol;
+pub mod relay;
 mod secret;
 mod stateless;
 pub mod stdio;
-pub mod thin;
 
 #[cfg(test)]
 pub(crate) use protocol::list_tools;

@@ -15,18 +15,17 @@ use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use super::stateless;
 use crate::{
-    Gateway,
-    beside::{self, Beside, Method},
-    call,
+    Gateway, call,
+    call_order::Turns,
     caller::Caller,
+    client_sink::{Outlet, Reply, Way},
     connection::{ConnectedAgent, Connection, NotBegun},
+    error_response::Failure,
     instructions,
     offload::{offload_if_large, offloadable},
-    outlet::{Outlet, Reply, Way},
+    passthrough::{self, Beside, Method},
     progress::Waiting,
-    rescue::Failure,
     resources, tools,
-    turn::Turns,
 };
 
 /// How many calls of one connection may be in flight. Far beyond what agents do; a client that sends more has
@@ -148,7 +147,7 @@ impl Protocol {
         let name = self.gateway.fleet.connections().introduce(self.connection.id, called(&client).as_deref());
         tracing::info!(client = &*name, "connected");
         let mut capabilities = server_capabilities(&self.gateway);
-        beside::declare(&self.gateway, &mut capabilities);
+        passthrough::declare(&self.gateway, &mut capabilities);
         Ok(encode(&json!({
             "protocolVersion": revision.as_str(),
             "capabilities": capabilities,

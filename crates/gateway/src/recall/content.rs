@@ -16,8 +16,8 @@ use crate::offload::offload_if_large;
 
 use super::{
     diff::{Diff, diff},
-    lines::{self, Reading},
     result::text_of,
+    search::{self, Reading},
 };
 
 /// What is wanted of a record's content.
@@ -105,7 +105,7 @@ async fn content(records: &dyn Records, owner: &Owner, id: &str) -> Result<(RefI
 impl Ask {
     fn part(&self, text: &str) -> Content {
         let offset = self.offset.unwrap_or(0);
-        let shown = lines::read(
+        let shown = search::read(
             text,
             &Reading {
                 search_for: self.search_for.as_deref(),

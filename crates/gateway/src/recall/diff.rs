@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use greenroom_core::plural::count;
 
 use super::{
-    script::hunks,
+    line_diff::hunks,
     tree::{Line, lines_of},
 };
 

@@ -3,23 +3,23 @@
 //! [`ticket`] makes the record of a call, `running` knows those that have not ended, [`redact`] takes the secrets out of it; [`wants`] is what a call says of its
 //! answer, `cut` and `diff` make that shorter; `content` and `pages` are for what is asked for later.
 
+mod call_record;
 pub(crate) mod content;
-pub(crate) mod cut;
 pub(crate) mod diff;
-mod kept;
-mod lines;
+mod ended_call;
+pub(crate) mod fold;
+mod line_diff;
 pub(crate) mod paged;
 pub(crate) mod pages;
 mod redact;
+pub(crate) mod response_options;
 pub(crate) mod result;
 mod running;
-mod script;
+mod search;
 mod secret_values;
 mod secrets;
-mod ticket;
 pub(crate) mod tokens;
 mod tree;
-pub(crate) mod wants;
 
 use std::{
     collections::HashMap,
@@ -34,10 +34,10 @@ use greenroom_core::{
 use parking_lot::RwLock;
 use tokio::time::timeout;
 
-pub(crate) use kept::Kept;
-use ticket::WRITE;
-pub(crate) use ticket::{Claimed, Ticket};
-pub(crate) use wants::Mode;
+use call_record::WRITE;
+pub(crate) use call_record::{Claimed, Ticket};
+pub(crate) use ended_call::Kept;
+pub(crate) use response_options::Mode;
 
 /// What every call is kept by, and how much of its answer is sent.
 pub struct Recall {

@@ -20,14 +20,14 @@ use super::{
 };
 use crate::{
     call::{self, NotRun},
+    call_order::Turns,
     catalog::SESSION_ID,
+    error_response::Failure,
     offload::{offload_if_large_json, offloadable},
     outcome::Outcome,
     recall::content::{self, Ask},
-    rescue::Failure,
     route::Request,
     tools::{self, OwnTool},
-    turn::Turns,
 };
 
 /// How many calls a list has unless it is asked for more or fewer: about what people look through at once.

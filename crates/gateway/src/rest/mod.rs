@@ -4,9 +4,9 @@
 //! and details. Everything here is described by the document at `/api/openapi.json`, which is made of the handlers
 //! themselves ([`openapi`]).
 
+mod attached_browsers;
 mod blobs;
 mod body;
-mod browsers;
 mod calls;
 mod input;
 mod openapi;

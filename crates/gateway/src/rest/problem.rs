@@ -17,8 +17,8 @@ use utoipa::{IntoResponses, ToSchema};
 
 use crate::{
     attach::{AttachError, NotAttached},
+    error_response::Failure,
     recall::content::NoContent,
-    rescue::Failure,
 };
 
 /// A refusal on its way out.

@@ -22,9 +22,9 @@ use super::{
     timeline::SessionView,
 };
 use crate::{
-    rescue::Failure,
+    error_response::Failure,
+    session_key::named,
     tools::{self, WHOLE_TEXT, first_within, state_name},
-    whose::named,
 };
 
 /// The tools that agents have for the same, whose names operators allow and deny.

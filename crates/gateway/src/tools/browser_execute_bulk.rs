@@ -16,9 +16,9 @@ use serde_json::json;
 use self::steps::Place;
 use super::{BARE, Context, OwnTool, Said};
 use crate::{
+    error_response::Failure,
     progress,
-    rescue::Failure,
-    whose::{self, Unnamed},
+    session_key::{self, Unnamed},
 };
 
 /// How many commands there may be. Each may take its whole deadline, and whoever waits for the browser waits for all.
@@ -93,14 +93,14 @@ async fn run(context: Context<'_>) -> Result<Said, Failure> {
     if let Some(tag) = &arguments.browser_tag {
         return tagged::run(&context, &listed, &arguments, tag).await;
     }
-    let whose = whose::whose(gateway, caller, context.request.session.clone()).await?;
+    let whose = session_key::whose(gateway, caller, context.request.session.clone()).await?;
     let place = Place { whose: &whose, target: &context.request.target };
     let steps = steps::check(&context, &listed, &arguments.commands, place).await?;
     let progress = teller(&context, steps.len());
     let unnamed = Unnamed::begin(caller, &whose);
     let done = steps::run(&context, &arguments, place, steps, progress).await?;
     let structured = encode(&done.outcome);
-    let mut notes = whose::notes(caller, &whose, done.notes, unnamed);
+    let mut notes = session_key::notes(caller, &whose, done.notes, unnamed);
     notes.extend(done.not_recorded);
     Ok(Said {
         text: structured.get().to_owned(),

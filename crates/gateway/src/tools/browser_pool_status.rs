@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{BARE, Context, OwnTool, Said};
-use crate::{pools::Pools, rescue::Failure};
+use crate::{error_response::Failure, pools::Pools};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "browser_pool_status",

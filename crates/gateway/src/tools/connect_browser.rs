@@ -6,8 +6,8 @@ use serde_json::json;
 use super::{BARE, OwnTool, Said};
 use crate::{
     attach::{Asked, NotAttached},
-    browsers::Browser,
-    rescue::Failure,
+    attached_browsers::Browser,
+    error_response::Failure,
 };
 
 pub(super) const TOOL: OwnTool = OwnTool {

@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{BARE, OwnTool};
-use crate::{Gateway, caller::Caller, rescue::Failure};
+use crate::{Gateway, caller::Caller, error_response::Failure};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "create_new_session",

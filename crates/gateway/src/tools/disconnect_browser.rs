@@ -1,7 +1,7 @@
 //! `disconnect_browser`: lets an attached browser go. It runs on as it was; its index is not used again.
 
 use super::{BARE, OwnTool, Said};
-use crate::{attach::NotAttached, catalog::Browsers, rescue::Failure};
+use crate::{attach::NotAttached, catalog::Browsers, error_response::Failure};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "disconnect_browser",

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{BARE, OwnTool, Said};
-use crate::{recall::content::NoContent, rescue::Failure};
+use crate::{error_response::Failure, recall::content::NoContent};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "get_console_content",

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::{BARE, OwnTool, Said};
 use crate::{
+    error_response::Failure,
     recall::content::{self, Ask, Content},
-    rescue::Failure,
 };
 
 pub(super) const TOOL: OwnTool = OwnTool {

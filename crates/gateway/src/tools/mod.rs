@@ -26,14 +26,14 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Gateway,
+    call_order::Turn,
     caller::Caller,
     catalog::{Browsers, Checker, Invalid, SESSION_ID, Shown, TAG, Takes, with_session_required},
+    error_response::{self, Failure},
     offload::offload_if_large,
-    rescue::{self, Failure},
+    render,
     route::Request,
-    shape,
-    turn::Turn,
-    whose::named,
+    session_key::named,
 };
 
 pub(crate) use create_new_session::open_session;
@@ -130,7 +130,7 @@ impl Said {
         if self.failed {
             result.set("isError", encode(&true));
         }
-        shape::annotate(result.to_raw(), &self.notes)
+        render::annotate(result.to_raw(), &self.notes)
     }
 }
 
@@ -287,7 +287,7 @@ impl OwnTool {
             browser: places || self.browser,
             wants: Default::default(),
         };
-        request.take_selectors(takes).map_err(|error| match rescue::unroutable(error) {
+        request.take_selectors(takes).map_err(|error| match error_response::unroutable(error) {
             Ok(failure) => failure,
             Err(_) => Failure::invalid_arguments(self.name, &Invalid::NotAnObject),
         })?;

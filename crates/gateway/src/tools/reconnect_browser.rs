@@ -2,7 +2,7 @@
 //! operator said how. One that is connected and answers stays as it is.
 
 use super::{BARE, OwnTool, Said, has_browsers};
-use crate::{browsers::Browser, rescue::Failure};
+use crate::{attached_browsers::Browser, error_response::Failure};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "reconnect_browser",

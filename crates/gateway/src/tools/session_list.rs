@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{BARE, Context, OwnTool, Said};
-use crate::{browsers::index_of, rescue::Failure};
+use crate::{attached_browsers::index_of, error_response::Failure};
 
 /// Where the whole of a long title or URL is.
 pub(crate) const WHOLE_TEXT: &str = "evaluate it in the session";

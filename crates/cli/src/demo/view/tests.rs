@@ -1,6 +1,6 @@
 use greenroom_mcp::link::http::Endpoint;
 
-use super::{super::wares::roles, *};
+use super::{super::catalog::roles, *};
 
 fn show(columns: Option<usize>, colour: bool) -> Show {
     Show::new(&roles(4), false, Terminal { colour, columns, rows: None })

@@ -4,7 +4,7 @@ use crate::{
     page_size,
     settings::{
         SETTINGS,
-        browsers::Fit,
+        attached_browsers::Fit,
         choice::{Browser, EngineKind},
         declare::Setting,
         emulation::Scale,

@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use crate::pool::{instances::Instances, place::Place};
+use crate::pool::{instance_slot::Place, instances::Instances};
 
 /// So many looks in a row without an answer, and the instance counts as failed. One may be missed by a machine that is
 /// busy for a moment.

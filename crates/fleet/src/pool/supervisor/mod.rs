@@ -23,10 +23,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use self::retry_policy::{RetryPolicy, Trouble, Verdict};
 use super::{
     idle_seats::IdleSeats,
+    instance_slot::{Goal, Orders, Place},
     instances::Instances,
     kind::told,
     lock,
-    place::{Goal, Orders, Place},
     spares::Spares,
 };
 use crate::status::Health;

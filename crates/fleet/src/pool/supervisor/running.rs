@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Next, Supervisor, health::look_after, reconnect::WITHIN};
 use crate::{
-    pool::{attached::Link, place::Goal},
+    pool::{attached::Link, instance_slot::Goal},
     status::Health,
 };
 

@@ -27,7 +27,7 @@ use tokio::{
 use super::{Door, refusal};
 use crate::{
     connection::{Client, Reach},
-    front::{lines, secret::Secret, thin::SESSIONS_MAX},
+    front::{lines, relay::SESSIONS_MAX, secret::Secret},
 };
 
 /// Where fronts join.

@@ -27,10 +27,10 @@ use super::{
     session::Session,
 };
 use crate::{
+    call_order::Turns,
+    client_sink::{Outlet, Way},
     front::stateless,
     offload::{offload_if_large, offloadable},
-    outlet::{Outlet, Way},
-    turn::Turns,
 };
 
 /// How long a body may take to arrive. The largest one takes a second over a slow network.

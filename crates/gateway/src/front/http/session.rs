@@ -26,13 +26,13 @@ use uuid::Uuid;
 
 use super::{Door, fronts::Fronts, headers, refusal};
 use crate::{
+    client_sink::Outlet,
     connection::{Client, Connection},
     front::{
         protocol::Protocol,
         secret::{self, Digest, Secret},
         stateless,
     },
-    outlet::Outlet,
 };
 
 /// How long a client may be silent. It costs two kilobytes meanwhile, and coming back costs it a handshake.

@@ -11,7 +11,7 @@ use tokio::time::{Duration, advance};
 
 use super::{session::Session, *};
 use crate::{
-    outlet::Way,
+    client_sink::Way,
     testing::{self, BUILT_IN, DAY},
 };
 

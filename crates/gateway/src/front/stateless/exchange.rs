@@ -10,8 +10,8 @@ use serde_json::json;
 use tokio::sync::{Notify, oneshot};
 
 use crate::{
+    client_sink::Outlet,
     connection::has,
-    outlet::Outlet,
     progress::{self, Waiting},
 };
 

@@ -5,7 +5,7 @@ use greenroom_mcp::message;
 use serde_json::json;
 
 use super::{Request, complete};
-use crate::{Gateway, outlet::Outlet};
+use crate::{Gateway, client_sink::Outlet};
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 

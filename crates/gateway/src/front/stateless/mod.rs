@@ -4,8 +4,8 @@
 
 mod exchange;
 mod listen;
-mod parking;
 mod request;
+mod suspended_calls;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -16,24 +16,23 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::protocol::{list_tools, one_page, server_capabilities, server_info};
 use crate::{
-    Gateway,
-    beside::{self, Beside},
-    call,
+    Gateway, call,
+    call_order::Turn,
     caller::Caller,
+    client_sink::Outlet,
     connection::Connection,
     instructions,
     offload::{offload_if_large_json, offloadable},
-    outlet::Outlet,
+    passthrough::{self, Beside},
     progress::Waiting,
-    turn::Turn,
 };
 
 use exchange::{Exchange, StatelessAgent};
-use parking::Parked;
+use suspended_calls::Parked;
 
-pub use parking::Parking;
 use request::Asked;
 pub(super) use request::{Request, is_one, revision_of, unspoken};
+pub use suspended_calls::Parking;
 
 /// For how long a client may take a list for the current one, in milliseconds. Lists change with the engine's version,
 /// or when a page offers tools; who listens hears of it at once.
@@ -93,7 +92,7 @@ fn discovered(gateway: &Gateway, scope: Scope) -> Fields {
     let mut answer = Fields::default();
     answer.set("supportedVersions", encode(&SPOKEN));
     let mut capabilities = server_capabilities(gateway);
-    beside::declare_stateless(gateway, &mut capabilities);
+    passthrough::declare_stateless(gateway, &mut capabilities);
     answer.set("capabilities", encode(&capabilities));
     answer.set("instructions", encode(&instructions::text(gateway, scope)));
     answer.set("_meta", encode(&json!({ "io.modelcontextprotocol/serverInfo": server_info() })));

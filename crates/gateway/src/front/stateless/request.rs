@@ -10,7 +10,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Gateway,
-    beside::{self, Beside, Method},
+    passthrough::{self, Beside, Method},
 };
 
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -135,7 +135,7 @@ impl Request {
         let mut said = self.params.as_deref().map(read).unwrap_or_default();
         let mut session = Value::Null;
         if let Some(said) = said.as_object_mut() {
-            if let Some(named) = said.get_mut("_meta").and_then(|meta| meta.get_mut(beside::SESSION)) {
+            if let Some(named) = said.get_mut("_meta").and_then(|meta| meta.get_mut(passthrough::SESSION)) {
                 session = named.take();
             }
             said.retain(|name, _| !["_meta", "requestState", "inputResponses"].contains(&name.as_str()));

@@ -18,16 +18,16 @@ use crate::{
     caller::Caller,
     catalog::Listed,
     check::{check_arguments, check_mode, pool_of, suggestion},
+    error_response::Failure,
     offload::stop_if_aborted,
     outcome::Outcome,
     recall::{
         Mode, Ticket,
+        response_options::Wants,
         result::{Embedded, message_of, replace, text_of},
-        wants::Wants,
     },
-    rescue::Failure,
+    render,
     route::Request,
-    shape,
     tools::{self, Context},
 };
 
@@ -162,7 +162,7 @@ pub(super) async fn run(
         steps.for_each(|step| step.ticket.tear_up());
     }
     let outcome = BulkResult::new(arguments, results, lost.as_ref());
-    Ok(Done { outcome, notes, not_recorded: not_recorded.map(|why| shape::not_recorded(&why)) })
+    Ok(Done { outcome, notes, not_recorded: not_recorded.map(|why| render::not_recorded(&why)) })
 }
 
 /// Those that were not reached: the first of them is why, and of the others nothing is kept.
@@ -185,7 +185,7 @@ async fn command_result(gateway: &Gateway, caller: &Caller, outcome: Outcome) ->
     if let Some(page) = outcome.page(gateway, owner).await {
         // Its cache key is good for later pages, in a call of their own.
         let page = page.map_err(|why| format!("no page: {why}"))?;
-        return Ok(shape::said(&page.text, page.ref_id.as_ref(), &[]));
+        return Ok(render::said(&page.text, page.ref_id.as_ref(), &[]));
     }
     if outcome.is_failure() {
         let failed = outcome.in_mode(gateway, owner, Mode::As(Responses::Inline)).await;

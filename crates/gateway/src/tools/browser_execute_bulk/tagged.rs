@@ -16,9 +16,9 @@ use super::{
 };
 use crate::{
     catalog::Listed,
-    rescue::Failure,
+    error_response::Failure,
+    session_key,
     tools::{Context, Said},
-    whose,
 };
 
 /// What the commands came to everywhere.
@@ -98,7 +98,7 @@ pub(super) async fn run(
     let there = |(browser, ended): (BrowserStatus, Result<Done, Failure>)| {
         let came_to = match ended {
             Ok(done) => {
-                let own = whose::notes(context.caller, &Whose::NoOne, done.notes, None);
+                let own = session_key::notes(context.caller, &Whose::NoOne, done.notes, None);
                 let own = own.into_iter().chain(done.not_recorded);
                 notes.extend(own.map(|note| format!("browser {}: {note}", browser.index)));
                 CameTo::Outcome(done.outcome)

@@ -23,9 +23,9 @@ use serde_json::{Value, json};
 
 use super::{super::*, client, door};
 use crate::{
+    client_sink::Way,
     front::http::session::Session,
     offload::{block_all, one_runs},
-    outlet::Way,
     testing::{self, DAY, Kept},
 };
 

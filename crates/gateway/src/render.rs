@@ -15,8 +15,8 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::recall::{
     Kept, Mode,
-    cut::{cut, head},
     diff::{Diff, diff},
+    fold::{cut, head},
     tokens::{estimate, exceeds},
 };
 

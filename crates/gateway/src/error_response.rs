@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::{
     Gateway,
     catalog::Invalid,
-    recall::{pages::PageError, wants::Unwanted},
+    recall::{pages::PageError, response_options::Unwanted},
     route::Unroutable,
 };
 

@@ -7,7 +7,7 @@ use greenroom_core::Owner;
 
 use super::{Inner, Whose};
 use crate::{
-    browsers::NotChosen,
+    attached_browsers::NotChosen,
     error::FleetError,
     pool::Pool,
     registry::{Key, Registry},

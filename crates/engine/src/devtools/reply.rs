@@ -14,8 +14,8 @@ use super::{
     text,
 };
 use crate::{
-    answer::{failed, first_text, unescape},
-    brought::{Brought, inside, text_of},
+    output_files::{Brought, inside, text_of},
+    tool_answer::{failed, first_text, unescape},
 };
 
 /// The tool whose file is a snapshot.

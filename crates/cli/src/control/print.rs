@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     Answered, Look,
-    look::{nobody, print, silent},
+    query_all::{nobody, print, silent},
 };
 use crate::{report::Hinted, view::words};
 

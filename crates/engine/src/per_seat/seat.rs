@@ -6,8 +6,8 @@ use std::{path::Path, pin::pin, sync::Arc, time::Duration};
 use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View, port::StoppedDownloads};
 use tokio::{sync::watch, time::timeout};
 
-use super::{Living, SeatBrowser, living::disk_used};
-use crate::{answer::failure, disk_use::DiskUse, loss::settle};
+use super::{Living, SeatBrowser, seat_process::disk_used};
+use crate::{disk_use::DiskUse, exit_reason::settle, tool_answer::failure};
 
 /// How long what a process said before it ended may take to be read. It is in a pipe of this machine.
 const LAST_WORDS: Duration = Duration::from_secs(1);

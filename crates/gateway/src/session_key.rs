@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use greenroom_core::{SessionId, SessionUid, settings::Scope};
 use greenroom_fleet::{Ended, Note, Whose};
 
-use crate::{Gateway, caller::Caller, connection::Connection, rescue::Failure};
+use crate::{Gateway, caller::Caller, connection::Connection, error_response::Failure};
 
 /// What to say when calls without `sessionId` overlap: probably two agents share a connection unawares.
 const OVERLAP: &str = "hint: calls without sessionId overlapped on this connection and shared one browser; if several agents use it, each should give its own sessionId";

@@ -7,7 +7,7 @@ use greenroom_fleet::FleetError;
 use greenroom_gateway::Gateway;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::browsers::Attacher;
+use super::attached_browsers::Attacher;
 
 /// The declared browsers, each with the number that agents know it by.
 pub struct Declared {

@@ -8,8 +8,8 @@
 //! somebody else's, the instance is the browser, and processes come and go with its seats.
 
 mod browser;
-mod living;
 mod seat;
+mod seat_process;
 
 use std::{
     path::Path,
@@ -29,8 +29,8 @@ use tokio::{
 };
 
 use crate::{
+    exit_reason::explain,
     instance_base::InstanceBase,
-    loss::explain,
     process::{Pipes, Process},
     seat_folder::SeatFolder,
     tool_list::ToolsChanged,
@@ -38,9 +38,9 @@ use crate::{
 };
 
 pub(crate) use browser::SeatBrowser;
-pub(crate) use living::Living;
 use seat::ProcessSeat;
 pub(crate) use seat::{CallAdapter, Unchanged};
+pub(crate) use seat_process::Living;
 
 /// The tool that closes a browser, where an engine has one of that name.
 pub(crate) const CLOSE: &str = "browser_close";

@@ -4,8 +4,8 @@
 //! Browser engines have none of it. A request is no tool call: nothing of it is kept. It goes to its [`place`]; a server
 //! that does not know a list has an empty one. Called by the front, for every revision of the protocol.
 
+mod endpoint;
 mod method;
-mod place;
 
 use std::time::Instant;
 
@@ -19,14 +19,14 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    Gateway, caller::Caller, offload::offload_if_large_json, rescue::Failure, resources, shape, turn::Turn,
-    whose::notes,
+    Gateway, call_order::Turn, caller::Caller, error_response::Failure, offload::offload_if_large_json,
+    render, resources, session_key::notes,
 };
 
+pub(crate) use endpoint::SESSION;
+use endpoint::{Place, server, take_session};
 pub(crate) use method::Method;
 use method::{CAPABILITIES, LASTING};
-pub(crate) use place::SESSION;
-use place::{Place, server, take_session};
 
 /// How a cursor begins that is the server's own. Before it come greenroom's pages.
 const CURSOR: &str = "engine:";
@@ -148,10 +148,10 @@ impl Beside {
         let (answer, told) = outcome.map_err(|error| refused(Failure::of(gateway, &error)))?;
         let notes = notes(caller, &whose, told, None);
         match answer.reply.body {
-            Ok(result) => Ok(shape::with_meta(self.mark_cursor(gateway, result), None, &notes)),
+            Ok(result) => Ok(render::with_meta(self.mark_cursor(gateway, result), None, &notes)),
             Err(error) => match (code_of(&error), self.method.list) {
                 (Some(METHOD_NOT_FOUND), Some(list)) => {
-                    Ok(shape::with_meta(encode(&json!({ list: [] })), None, &notes))
+                    Ok(render::with_meta(encode(&json!({ list: [] })), None, &notes))
                 }
                 (Some(resources::NOT_FOUND_BEFORE_2026), _) => Err(self.not_found(error)),
                 _ => Err(error),

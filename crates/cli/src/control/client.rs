@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::{net::UnixStream, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::place::Address;
+use super::socket_path::Address;
 
 /// How long a greenroom may take to let us in, and to answer. It answers from memory, in well under a millisecond;
 /// one that needs longer than this hangs, and whoever asks should hear so.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     attach::{Asked, NotAttached},
-    browsers::{Browser, Browsers},
+    attached_browsers::{Browser, Browsers},
 };
 
 pub(super) fn routes() -> OpenApiRouter<Desk> {

@@ -30,7 +30,7 @@ pub(crate) use claim::Claimed;
 use crate::route;
 
 use super::{
-    kept::Kept,
+    ended_call::Kept,
     redact::{Clues, Redacted, looks_secret, redact},
     result::{Embedded, embedded, message_of, name_instead, replace, text_of},
     running::Mark,

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::{Fleet, Inner};
 use crate::{
-    browsers::{BrowserSettings, BrowserStatus, NotChosen},
+    attached_browsers::{BrowserSettings, BrowserStatus, NotChosen},
     error::FleetError,
     pool::Readiness,
 };

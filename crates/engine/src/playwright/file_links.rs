@@ -16,8 +16,8 @@ use super::{
     text::{self, Link},
 };
 use crate::{
-    answer::{first_text, unescape},
-    brought::{Brought, inside, text_of},
+    output_files::{Brought, inside, text_of},
+    tool_answer::{first_text, unescape},
 };
 
 /// The tool that answers with console lines.

@@ -2,7 +2,7 @@
 //! store, fleet, gateway, control socket. [`House::build`] makes these parts, [`House::take_down`] ends them, in the
 //! order that leaves nothing behind. `verb/serve.rs` and `verb/mcp.rs` own the house and add their fronts.
 
-mod browsers;
+mod attached_browsers;
 mod declared;
 mod engines;
 mod pools;
@@ -35,8 +35,8 @@ use greenroom_store::Store;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use self::{browsers::Attacher, declared::Declared, engines::Engines, proxies::Proxies};
-use crate::{config::Surroundings, control::Listening, reload::Turnover, wake};
+use self::{attached_browsers::Attacher, declared::Declared, engines::Engines, proxies::Proxies};
+use crate::{config::Surroundings, control::Listening, reload::Turnover, sleep_watch};
 
 /// How long a shutdown may take. Sessions close within a second or two; what takes longer is killed when this
 /// process ends.
@@ -134,7 +134,7 @@ impl House {
             declared.attach(&gateway, browser)?;
         }
         let (data_folder, control) = (data.clone(), None);
-        let _wake = wake::watch(gateway.fleet.clone());
+        let _wake = sleep_watch::watch(gateway.fleet.clone());
         Ok(Self {
             gateway,
             eager,

@@ -23,7 +23,7 @@ use super::{CLOSE, SeatBrowser};
 use crate::{
     disk_use::{self, DiskUse, LOOK_EVERY},
     downloads::Downloads,
-    loss::Loss,
+    exit_reason::Loss,
     process::Process,
     seat_folder::SeatFolder,
     unanswered::Unanswered,

@@ -8,7 +8,7 @@ use greenroom_fleet::Whose;
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 
 use super::Method;
-use crate::{Gateway, caller::Caller, catalog::Server, rescue::Failure, whose::whose};
+use crate::{Gateway, caller::Caller, catalog::Server, error_response::Failure, session_key::whose};
 
 /// Where a request says which session it is for.
 pub(crate) const SESSION: &str = "greenroom/sessionId";

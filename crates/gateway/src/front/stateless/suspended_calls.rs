@@ -106,7 +106,7 @@ impl Parking {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outlet::Outlet;
+    use crate::client_sink::Outlet;
     use greenroom_mcp::Id;
 
     fn request(tool: &str) -> Request {

@@ -6,12 +6,12 @@ use std::{path::Path, sync::Arc, time::Duration};
 use greenroom_core::{Artifact, ArtifactKind, Call, Fields, Raw, Reply, port::Content, raw::encode};
 
 use super::{
+    file_links::{self, Answer, Found, SnapshotFiles},
     files::{self, Outgoing},
-    linked::{self, Answer, Found, SnapshotFiles},
 };
-use crate::{answer::OWN_WAIT_MAX, brought};
+use crate::{output_files, tool_answer::OWN_WAIT_MAX};
 
-pub(super) use crate::answer::{failed, failure};
+pub(super) use crate::tool_answer::{failed, failure};
 
 /// The tool whose named file is a snapshot.
 const SNAPSHOT: &str = "browser_snapshot";
@@ -27,7 +27,7 @@ pub(super) async fn shape(
     let reply = Reply::from(body);
     let Ok(result) = &reply.body else { return reply };
     let answer = Answer { tool, body: result.get(), failed: reply.is_failure(), folder };
-    let mut found = linked::read(answer, outgoing.is_some(), snapshots).await;
+    let mut found = file_links::read(answer, outgoing.is_some(), snapshots).await;
     if let Some(outgoing) = outgoing {
         name(&mut found, answer, &outgoing).await;
         if let Err(refused) = files::take_out(&outgoing, folder).await {
@@ -44,9 +44,9 @@ pub(super) async fn shape(
 async fn name(found: &mut Found, answer: Answer<'_>, outgoing: &Outgoing) {
     let Answer { tool, body, folder, .. } = answer;
     let Outgoing { engine_name, agent_name, .. } = outgoing;
-    let (kind, content) = match brought::inside(folder, engine_name).await {
+    let (kind, content) = match output_files::inside(folder, engine_name).await {
         None => (ArtifactKind::Path, Content::Nothing),
-        Some(file) if tool == SNAPSHOT => match brought::text_of(&file).await {
+        Some(file) if tool == SNAPSHOT => match output_files::text_of(&file).await {
             Some(Ok(text)) => (ArtifactKind::Snapshot, Content::Text(Arc::from(text.trim_end()))),
             _ => (ArtifactKind::Path, Content::Nothing),
         },

@@ -15,8 +15,8 @@ use crate::{
     downloads::Downloads,
     endpoint::Endpoint,
     launcher::Launcher,
-    left_tabs,
     observer::Observer,
+    orphan_tabs,
     ports::{PortGuard, Ports},
     process::Process,
     run_folder::{RunFolder, unwritable},
@@ -85,7 +85,7 @@ impl Driven {
         let address = endpoint.reach().await?;
         let observer = Observer::attach(endpoint, &address).await?;
         not_ours(endpoint, observer.local_port(), ports)?;
-        left_tabs::close(run, &observer).await;
+        orphan_tabs::close(run, &observer).await;
         let port = observer.local_port().map(|port| ports.hold_theirs(port)).transpose();
         let port = port.map_err(|error| unwritable(run, &error))?;
         let debugger = Debugger { address, headers: endpoint.sent_headers() };
