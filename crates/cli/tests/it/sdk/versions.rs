@@ -1,19 +1,19 @@
-//! The versions that README.md promises are those that are tested.
+//! The versions that docs/COMPATIBILITY.md promises are those that are tested.
 
 use std::{fs, path::Path};
 
 use serde_json::Value;
 
-/// Every pinned version stands in README's table.
+/// Every pinned version is in the table of docs/COMPATIBILITY.md.
 #[test]
-fn the_readme_lists_what_is_pinned() {
+fn compatibility_lists_what_is_pinned() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
-    let readme = read("README.md");
-    let table: Vec<&str> = readme.lines().filter(|line| line.starts_with('|')).collect();
+    let page = read("docs/COMPATIBILITY.md");
+    let table: Vec<&str> = page.lines().filter(|line| line.starts_with('|')).collect();
     let promised = |sdk: &str, version: &str| {
         let row = |row: &&&str| row.contains(&format!("`{sdk}`")) && row.contains(version);
-        assert!(table.iter().any(|line| row(&line)), "README.md does not list `{sdk}` {version}");
+        assert!(table.iter().any(|line| row(&line)), "docs/COMPATIBILITY.md does not list `{sdk}` {version}");
     };
 
     let package: Value = serde_json::from_str(&read("sdk/typescript/package.json")).unwrap();
