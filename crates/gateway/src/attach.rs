@@ -1,7 +1,7 @@
-//! Attached browsers that come and go while greenroom runs: who may add and remove them, and how that is done.
+//! Attaches and detaches browsers while greenroom runs, and decides which callers may do so.
 //!
-//! How a browser is driven and which addresses may be named is not known here: whoever puts the house together hands in
-//! an [`Attach`]. A start command or headers are never taken from here: a command runs as greenroom's user, and only
+//! This module does not know how an engine drives a browser or which addresses are allowed: the `cli` passes in an
+//! [`Attach`] that does. A caller cannot give a start command or headers: a command runs as greenroom's user, so only
 //! that user's own configuration may name one.
 
 use std::sync::Arc;
@@ -50,37 +50,37 @@ impl From<Driver> for EngineKind {
     }
 }
 
-/// A browser to take on.
+/// A browser to attach.
 pub struct Attachment {
     pub settings: BrowserSettings,
-    /// Whom to ask for its tools.
+    /// The engine that lists its tools.
     pub engine: Arc<dyn Engine>,
-    /// What agents get of its answers, if that is said of it.
+    /// What agents get of its answers; `None` if the configuration does not say that for this browser.
     pub responses: Option<Responses>,
 }
 
-/// Makes the attachment, once its index is known.
+/// Makes the attachment once the fleet has given it an index.
 pub type Prepared = Box<dyn FnOnce(u32) -> Attachment + Send>;
 
-/// Knows how browsers are driven.
+/// Prepares browsers for their engine.
 pub trait Attach: Send + Sync {
-    /// How to drive this browser, or why it may not be attached. Nothing is connected by that.
+    /// Returns how to drive this browser, or why it may not be attached. It connects nothing.
     fn prepare(&self, asked: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>>;
 }
 
-/// Why a browser may not be attached: what it says of itself cannot be used.
+/// Why a browser may not be attached: the request describes one that greenroom cannot use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AttachError {
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
-    /// It is only not there now.
+    /// The browser is allowed, but does not answer now.
     pub down: bool,
 }
 
 impl AttachError {
-    /// Nobody answers there.
+    /// No browser answers at this address.
     pub fn down(message: impl Into<String>) -> Self {
         Self { down: true, ..Self::new(message) }
     }
@@ -95,23 +95,23 @@ impl AttachError {
     }
 }
 
-/// Who may change which browsers are attached, and who knows how.
+/// Which callers may attach and detach browsers, and the code that can do it.
 #[derive(Clone)]
 pub struct Attaching {
     pub changes: When,
-    /// Browsers were configured at the start.
+    /// The configuration named browsers at the start.
     pub configured: bool,
     /// `None` where no browser can be attached at all.
     pub by: Option<Arc<dyn Attach>>,
 }
 
 impl Attaching {
-    /// Nobody may.
+    /// No caller may.
     pub fn none() -> Self {
         Self { changes: When::Off, configured: false, by: None }
     }
 
-    /// Whether somebody may who is this user on this machine, or is not.
+    /// Whether a caller may attach browsers. `here`: the caller is this user on this machine.
     pub(crate) fn allows(&self, here: bool) -> bool {
         self.by.is_some()
             && match self.changes {
@@ -125,7 +125,7 @@ impl Attaching {
 /// Why a browser was not attached.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotAttached {
-    /// Whoever asks may not, or nobody here can.
+    /// The caller may not, or this process cannot attach browsers.
     #[error("browsers cannot be attached or removed here")]
     NotAllowed,
     #[error(transparent)]
@@ -137,7 +137,7 @@ pub(crate) enum NotAttached {
 }
 
 impl Gateway {
-    /// Takes a browser on, so that calls can name it. Nothing is connected by that.
+    /// Adds a browser, so that calls can name it. It connects nothing.
     pub fn attach(&self, make: impl FnOnce(u32) -> Attachment) -> Result<BrowserStatus, FleetError> {
         let mut made = None;
         let status = self.fleet.add_browser(|index| {
@@ -153,8 +153,8 @@ impl Gateway {
         Ok(status)
     }
 
-    /// Attaches a browser that somebody asks for and connects it. One that cannot be connected is not kept: it would
-    /// only make everybody say which one they mean.
+    /// Attaches a browser on a caller's request and connects it. A browser that cannot be connected is removed again:
+    /// with one more browser in the list, every other caller would have to name the browser it means.
     pub(crate) async fn connect_browser(&self, asked: &Asked) -> Result<BrowserStatus, NotAttached> {
         let by = self.attaching.by.as_ref().ok_or(NotAttached::NotAllowed)?;
         let asked = read(asked)?;
@@ -171,20 +171,20 @@ impl Gateway {
                 Ok(status)
             }
             Err(error) => {
-                // It may have been taken out by somebody else meanwhile.
+                // Another caller may have detached it meanwhile.
                 let _ = self.detach(index).await;
                 Err(error.into())
             }
         }
     }
 
-    /// Takes a browser out and leaves it as it was. Returns when greenroom has left it.
+    /// Detaches a browser and leaves it as it was. Returns when greenroom has disconnected from it.
     pub async fn detach(&self, index: u32) -> Result<BrowserStatus, FleetError> {
         let name = index.to_string();
         self.fleet.browser(&name)?;
         self.forget(index);
         let left = self.fleet.remove_browser(&name).await;
-        // Calls that still ran in it were counted until now.
+        // Its running calls were counted until now.
         self.metrics.forget_browser(index);
         left
     }
@@ -195,10 +195,10 @@ impl Gateway {
     }
 }
 
-/// A browser of which it is not known yet whether it is kept. Dropping this lets it go: whoever asked for it has left.
+/// A browser whose connection attempt has not ended. If the caller leaves before that, dropping this detaches it.
 struct Undecided<'a> {
     gateway: &'a Gateway,
-    /// `None` once it is known.
+    /// `None` once the attempt has ended.
     index: Option<u32>,
 }
 
@@ -207,9 +207,9 @@ impl Drop for Undecided<'_> {
         let Some(index) = self.index else { return };
         self.gateway.forget(index);
         let (fleet, metrics) = (self.gateway.fleet.clone(), self.gateway.metrics.clone());
-        // Where nothing runs any more the fleet has left everything already.
+        // Without a runtime the fleet has disconnected every browser already.
         if let Ok(runtime) = Handle::try_current() {
-            // It may have been taken out by somebody else meanwhile.
+            // Another caller may have detached it meanwhile.
             runtime.spawn(async move {
                 let _ = fleet.remove_browser(&index.to_string()).await;
                 metrics.forget_browser(index);
@@ -218,7 +218,7 @@ impl Drop for Undecided<'_> {
     }
 }
 
-/// What somebody asks for, read by the same rules as the configuration.
+/// Checks a caller's request by the same rules as the configuration.
 fn read(asked: &Asked) -> Result<Asked, AttachError> {
     if asked.url.contains('|') {
         let message = "a start command cannot be given here: `|` in the URL";
@@ -246,8 +246,8 @@ mod tests {
         }
     }
 
-    /// `auto` is for those of this machine where browsers were configured, `on` for everybody, `off` for nobody; and
-    /// nobody may where nobody knows how.
+    /// `auto` allows callers on this machine if browsers were configured, `on` allows every caller, `off` none; and no
+    /// caller may where this process cannot attach browsers.
     #[test]
     fn who_may() {
         let may = |changes, configured, here| {
@@ -265,7 +265,7 @@ mod tests {
         assert!(!Attaching { changes: When::On, ..Attaching::none() }.allows(true));
     }
 
-    /// What cannot be a browser's name is refused by what is wrong with it, and a start command by why.
+    /// The error for a bad URL, label or tag names the fault; the error for a start command says why it is refused.
     #[test]
     fn what_is_asked_for() {
         let plain = Asked { url: "http://127.0.0.1:9222".to_owned(), ..Asked::default() };

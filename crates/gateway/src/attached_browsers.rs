@@ -1,5 +1,5 @@
 //! Attached browsers as programs see them: the answer of `list_browsers`, of `/api/browsers` and of the control socket,
-//! field for field. What another version does not say is empty here, so that versions can ask each other.
+//! field for field. A field that another version does not send is empty here, so that versions can ask each other.
 
 use greenroom_core::time::timestamp_ms;
 use greenroom_fleet::{BrowserStatus, Fleet, pool_name};
@@ -56,7 +56,7 @@ impl Browser {
             index: status.index,
             state: status.state.as_str().to_owned(),
             last_attempt: status.last_attempt.map(timestamp_ms),
-            // A second that has begun has yet to pass.
+            // Rounds up: the second that has begun is not over.
             retry_in_seconds: status.retry_in.map(|left| left.as_secs_f64().ceil() as u64),
             sessions: fleet.list_all().iter().filter(|(_, session)| session.pool == pool).count(),
             url: status.url,
@@ -90,7 +90,7 @@ impl Browser {
     }
 }
 
-/// The index of the attached browser that a pool of this name is.
+/// The index of the attached browser behind the pool of this name.
 pub(crate) fn index_of(pool: &str) -> Option<u32> {
     pool.strip_prefix("browser-")?.parse().ok()
 }
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// A browser is one line, with its names behind its state; what is wrong with it is told apart from that.
+    /// A browser is one line, its label and tags after its state; the trouble with it is a text of its own.
     #[test]
     fn lines() {
         let plain = Browser {

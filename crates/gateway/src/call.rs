@@ -1,5 +1,5 @@
-//! The walk of one `tools/call`: route, permit, record, check, fleet, record. What ends it before the fleet is a
-//! [`NotRun`], what the fleet made of it an [`Outcome`]; both know the body that an MCP client gets.
+//! The walk of one `tools/call`: route, permit, record, check, fleet, record. A call that ends before the fleet is a
+//! [`NotRun`], a call that the fleet ran is an [`Outcome`]; both make the body for an MCP client.
 
 use std::time::Instant;
 
@@ -47,11 +47,11 @@ pub(crate) async fn run(
 /// Why a call was not made, and left no record.
 pub(crate) enum NotRun {
     Failure(Failure),
-    /// The client's program is wrong, not its agent.
+    /// The client's program made the mistake, not its agent.
     Rpc(RpcError),
-    /// A call of this name was made before.
+    /// The client has made a call of this name before.
     Repeat(Box<Record>),
-    /// It asks for a part of an earlier answer, which is this.
+    /// The call asks for a part of an earlier answer; this is that part.
     Page(paged::Said),
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn make(
         Claimed::Taken(ref_id) => return Err(Failure::request_id_taken(&ref_id).into()),
         Claimed::Undecided(why) => return Err(Failure::records_unavailable(&why).into()),
     };
-    // The arguments are checked also where the session is not clear: the agent may have to correct both.
+    // Check the arguments even if the session is unclear: the agent may have to correct both.
     let checked = check_request(gateway, caller, &listed, &request, whose.as_ref().ok());
     let wants = std::mem::take(&mut request.wants);
     let whose = match checked.and(whose).and_then(|whose| check_mode(&whose, wants.mode).map(|()| whose)) {

@@ -1,10 +1,11 @@
 //! Keeps the calls of a connection in the order in which they came.
 //!
-//! Every call is a task of its own, and tasks overtake each other. So a call takes a [`Turn`] when it is read, goes on
-//! when all before it have given theirs up, and gives its own up when it has reached its session's queue. A call that
-//! is cancelled gives it up by being dropped. Answers are awaited without a turn: sessions run in parallel.
+//! Every call is a task of its own, and tasks overtake each other. So a call takes a [`Turn`] when it is read,
+//! continues when all earlier calls have given theirs up, and gives its own up when it has reached its session's queue.
+//! A cancelled call gives it up by being dropped. Calls wait for their answers without a turn: sessions run in
+//! parallel.
 //!
-//! A connection's [`TaskTracker`] counts the turns that are not given up. When it is empty, no call of that connection can
+//! A connection's [`TaskTracker`] counts the turns that are held. When it is empty, no call of that connection can
 //! reach a session any more.
 
 use std::{collections::BTreeMap, future::poll_fn, pin::pin, sync::Arc, task::Poll};
@@ -25,7 +26,7 @@ pub(crate) struct Turns {
 #[derive(Default)]
 struct Line {
     next: u64,
-    /// Turns that are not given up, first come first, each with how to call it up.
+    /// Turns that are held, oldest first, each with the channel that wakes it.
     waiting: BTreeMap<u64, Option<oneshot::Sender<()>>>,
 }
 
@@ -47,7 +48,7 @@ impl Turns {
         self.line.lock()
     }
 
-    /// A turn behind all that were taken before.
+    /// A turn after all earlier ones.
     pub(crate) fn take(&self) -> Turn {
         let (call, called) = oneshot::channel();
         let mut line = self.lock();
@@ -59,26 +60,26 @@ impl Turns {
     }
 }
 
-/// A place in the order. Dropping it lets the next one go.
+/// A place in the order. Dropping it lets the next call go.
 pub(crate) struct Turn {
     turns: Turns,
     number: u64,
-    /// `None` once it has come.
+    /// `None` once the turn has come.
     called: Option<oneshot::Receiver<()>>,
     _tracked: TaskTrackerToken,
 }
 
 impl Turn {
-    /// Returns when all before it are given up.
+    /// Returns when all earlier turns are given up.
     pub(crate) async fn come(&mut self) {
         if let Some(called) = self.called.take() {
-            // The sender is kept until it is used, so an error does not happen.
+            // The sender is kept until it is used, so no error occurs.
             let _ = called.await;
         }
     }
 
-    /// Runs the future with the turn held for its first step only: what it queues at once is queued in order, what it
-    /// waits for is nobody else's wait. A call that was aborted does not take that step.
+    /// Runs the future and holds the turn for its first poll only: calls are queued in order, but do not wait for each
+    /// other's answers. An aborted call does not take that step.
     pub(crate) async fn first_step<F: Future>(self, future: F) -> F::Output {
         stop_if_aborted().await;
         let mut future = pin!(future);
@@ -110,7 +111,7 @@ mod tests {
         poll_fn(|context| Poll::Ready(coming.as_mut().poll(context).is_ready())).await
     }
 
-    /// Turns come one after the other; one that leaves out of order lets nobody overtake.
+    /// Turns come one after the other; a turn that is dropped out of order lets no other overtake.
     #[tokio::test]
     async fn turns_come_in_order() {
         let turns = Turns::default();

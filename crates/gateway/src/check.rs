@@ -1,4 +1,4 @@
-//! What is checked of a call before it runs, the same for a single call and for one of several.
+//! The checks of a call before it runs, the same for a single call and for a step of a bulk.
 
 use greenroom_core::likeness::nearest;
 use greenroom_fleet::{Target, Whose};
@@ -7,8 +7,8 @@ use crate::{
     Gateway, caller::Caller, catalog::Listed, error_response::Failure, recall::Mode, route::Request, tools,
 };
 
-/// Whether the tool can be called with these arguments where the call would run. Which pool that is decides how the
-/// arguments are checked, if pools differ in this tool; without a session it is not known.
+/// Checks whether the tool can be called with these arguments where the call would run. If pools differ in this tool,
+/// the pool decides how the arguments are checked; without a session the pool is unknown.
 pub(crate) fn check_request(
     gateway: &Gateway,
     caller: &Caller,
@@ -24,7 +24,7 @@ pub(crate) fn check_request(
     check_arguments(listed, request, pool.as_deref())
 }
 
-/// The pool that a call will run in, or why it can run nowhere.
+/// The pool that a call will run in, or why none can run it.
 pub(crate) fn pool_of(
     gateway: &Gateway,
     caller: &Caller,
@@ -35,7 +35,7 @@ pub(crate) fn pool_of(
     pool.map_err(|error| Failure::of(gateway, &error))
 }
 
-/// Whether the tool can be called with these arguments, in this pool if it matters which one.
+/// Checks whether the tool can be called with these arguments, in this pool if pools differ in the tool.
 pub(crate) fn check_arguments(listed: &Listed, request: &Request, pool: Option<&str>) -> Result<(), Failure> {
     let Some((name, entry)) = listed.get(&request.tool) else {
         return Err(Failure::unknown_tool(&request.tool, None));
@@ -56,13 +56,13 @@ pub(crate) fn check_mode(whose: &Whose, mode: Option<Mode>) -> Result<(), Failur
     }
 }
 
-/// What to do about a tool that is not there: what to set, or the tool that was probably meant. Only what may be used is
-/// worth suggesting.
+/// What to do about an unknown tool: which setting adds it, or which tool the caller probably meant. Only tools that
+/// the caller may use are suggested.
 pub(crate) fn suggestion(gateway: &Gateway, caller: &Caller, listed: &Listed, name: &str) -> Option<String> {
     if let Some(cap) = gateway.catalog.missing_cap(name) {
         return Some(format!("the engine has it, with `{cap}` in `pool.caps`"));
     }
-    // Programs have no use for what agents have of greenroom's own.
+    // Programs cannot call greenroom's own tools.
     let own =
         tools::names(gateway, caller.is_here).filter(|_| !caller.is_program).map(|name| -> &str { name });
     let shown = listed.iter().map(|(name, _)| &**name).chain(own);

@@ -12,7 +12,7 @@ use greenroom_mcp::{
     stdio::{ClientGone, Outgoing},
 };
 
-/// Where what a message brings about is told: progress, log lines, questions.
+/// Where the messages that a request causes go: progress, log lines, questions.
 #[derive(Clone)]
 pub(crate) enum Outlet {
     Pipe(Outgoing),
@@ -34,7 +34,7 @@ impl Outlet {
         }
     }
 
-    /// Sends a message that need not be sent while it waits to be read already.
+    /// Sends a message, unless the same one already waits to be read.
     pub(crate) async fn remind(&self, line: Vec<u8>) -> Result<(), ClientGone> {
         match self {
             Self::Pipe(outgoing) => outgoing.send(line).await,
@@ -60,11 +60,11 @@ fn open_one<'a>(own: &'a Arc<Stream>, background: Option<&'a Arc<Stream>>) -> &'
     background.filter(|_| own.is_finished()).unwrap_or(own)
 }
 
-/// How many bytes may wait for one HTTP client in all its streams: four of the largest messages. Over a pipe a client
-/// that does not read holds its calls up; here nothing would.
+/// How many bytes may wait for one HTTP client in all its streams: four of the largest messages. On a pipe, a client
+/// that does not read blocks its own calls; over HTTP nothing else limits it.
 const HELD_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
 
-/// An answer that always has room. What says that there is none must have.
+/// An answer up to this size always has room: the error that says there is no room must have some.
 const SMALL_BYTES_MAX: usize = 64 * 1024;
 
 /// Where the answer to a message goes. Over HTTP dropping the last one without an answer ends the stream: the call was
@@ -73,7 +73,7 @@ const SMALL_BYTES_MAX: usize = 64 * 1024;
 pub(crate) enum Reply {
     Pipe(Outgoing),
     Stream(Arc<Ending>),
-    /// Answers of a batch are sent together. So many bytes of them wait for the others.
+    /// The answers of a batch are sent together. The counter is the number of bytes that wait for the others.
     Batch(tokio::sync::mpsc::Sender<Vec<u8>>, Arc<AtomicUsize>),
 }
 
@@ -91,8 +91,8 @@ impl Reply {
         Self::Stream(Arc::new(Ending(stream.clone())))
     }
 
-    /// For a batch of so many messages, each with one answer at most. The future sends the answers when the last of
-    /// them is there, that is, when nobody holds the `Reply` any more: a cancelled call drops its own.
+    /// For a batch of so many messages, each with one answer at most. The future sends the answers when the last one is
+    /// there, that is, when every clone of the `Reply` is dropped: a cancelled call drops its own.
     pub(crate) fn batch(self, messages: usize) -> (Self, impl Future<Output = ()>) {
         let (answers, mut received) = tokio::sync::mpsc::channel::<Vec<u8>>(messages.max(1));
         let together = async move {
@@ -109,7 +109,7 @@ impl Reply {
         (Self::Batch(answers, Arc::default()), together)
     }
 
-    /// Whether an answer of this length may wait for its client. If not, the client does not read the others.
+    /// Whether an answer of this length may wait for its client. If not, the client does not read the earlier ones.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let waiting = match self {
             Self::Pipe(_) => return true,
@@ -119,7 +119,7 @@ impl Reply {
         bytes <= SMALL_BYTES_MAX || waiting + bytes <= HELD_BYTES_MAX
     }
 
-    /// Sends the answer. A client that is gone is noticed by its closed end, so nothing is to be done here.
+    /// Sends the answer. If the client is gone, the reader sees its closed end, so this ignores it.
     pub(crate) async fn send(&self, line: Vec<u8>) {
         match self {
             Self::Pipe(outgoing) => drop(outgoing.send(line).await),
@@ -133,7 +133,7 @@ impl Reply {
     }
 }
 
-/// One message from a client, as far as what it brings about has to find its way back.
+/// One message from a client, as far as needed to send its results back.
 #[derive(Clone)]
 pub(crate) struct Way {
     pub(crate) reply: Reply,
@@ -149,7 +149,7 @@ impl Way {
         Self { reply: Reply::stream(own), outlet: Outlet::Streams { own: own.clone(), background } }
     }
 
-    /// The way of each message of a batch; see [`Reply::batch`].
+    /// The `Way` of each message of a batch; see [`Reply::batch`].
     pub(crate) fn batch(self, messages: usize) -> (Self, impl Future<Output = ()>) {
         let (reply, together) = self.reply.batch(messages);
         (Self { reply, outlet: self.outlet }, together)
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
     use greenroom_mcp::stream::Held;
 
-    /// What waits for one client is bounded over all its streams and within a batch; what says so always has room, and
-    /// there is room again once the client has read.
+    /// The bytes that wait for one client are limited over all its streams and within a batch; the error that says so
+    /// always has room, and there is room again once the client has read.
     #[tokio::test]
     async fn what_waits_is_bounded() {
         let held = Held::default();

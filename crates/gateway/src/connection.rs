@@ -1,5 +1,5 @@
-//! One client that has introduced itself: what it said of itself, the calls it has in flight, and the questions it has
-//! yet to answer. A stateless request has no connection; see `front/stateless`.
+//! One client with a handshake: how it introduced itself, its calls in flight, and the questions that it has yet to
+//! answer. A stateless request has no connection; see `front/stateless`.
 //!
 //! To the engines a [`ConnectedAgent`] is the [`Agent`] behind a connection's call.
 
@@ -27,7 +27,7 @@ use crate::{
     progress::{self, Waiting},
 };
 
-/// How long a client may take to say what its roots are. Clients answer from memory.
+/// How long a client may take to list its roots. Clients answer from memory.
 const ROOTS: Duration = Duration::from_secs(10);
 
 type Body = Result<Raw, Raw>;
@@ -37,7 +37,7 @@ type Body = Result<Raw, Raw>;
 pub enum Reach {
     /// Yes. A client that offers no roots has this one.
     Here { folder: PathBuf },
-    /// Nobody can tell: whoever connects over the network may name no file of this machine.
+    /// Unknown: a client that connects over the network may name no file of this machine.
     Network,
 }
 
@@ -54,16 +54,16 @@ impl Reach {
     }
 }
 
-/// What is known of a client before it says a word.
+/// What is known of a client before its first message.
 #[derive(Debug, Clone)]
 pub struct Client {
     pub id: ConnectionId,
     pub owner: Owner,
     pub reach: Reach,
-    /// The number of the first question to it. A client that was asked by another server before must not take a new
-    /// question for an old one.
+    /// The number of the first question to it. If another server asked this client questions before, a new question
+    /// must not have an old one's number.
     pub first_question: u64,
-    /// Sessions that it lost with another server. It is told so with its first answer in each.
+    /// Sessions that it lost with another server. Its first answer in each of them says so.
     pub lost: HashSet<Whose>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Connection {
     next_question: AtomicU64,
     /// Calls without a `sessionId` that are in flight.
     pub(crate) unnamed: AtomicUsize,
-    /// How often such calls met.
+    /// How often two such calls were in flight at once.
     pub(crate) meetings: AtomicUsize,
 }
 
@@ -111,12 +111,12 @@ impl Connection {
         self.state.lock()
     }
 
-    /// Whether the client lost this session with another server and has not been told so yet. Now it has.
+    /// Whether the client lost this session with another server and no answer has said so yet. From now on one has.
     pub(crate) fn takes_leave_of(&self, whose: &Whose) -> bool {
         self.lock().lost.remove(whose)
     }
 
-    /// The folders that a client which offers no roots may name files in.
+    /// The folders in which a client without roots may name files.
     pub(crate) fn folder(&self) -> Vec<PathBuf> {
         self.reach.folder()
     }
@@ -135,8 +135,8 @@ impl Connection {
         state.roots_generation += 1;
     }
 
-    /// Notes a call, one of at most so many in flight. When the conversation has just ended the call does not begin, and
-    /// nobody is told: nobody would end the browser that it gets.
+    /// Starts a call, one of at most so many in flight. If the client has just ended, the call does not start and gets
+    /// no answer: no code would close the browser that it opens.
     pub(crate) fn begin(
         &self,
         id: &Id,
@@ -165,7 +165,7 @@ impl Connection {
         self.lock().calls.len()
     }
 
-    /// The client no longer wants an answer. It gets none, as the protocol has it.
+    /// The client cancels a call. It gets no answer, as MCP demands.
     pub(crate) fn cancel(&self, id: &Id) {
         let call = self.lock().calls.remove(id);
         if let Some(call) = call {
@@ -173,7 +173,7 @@ impl Connection {
         }
     }
 
-    /// Cancels every call, those that are just on their way too.
+    /// Cancels every call, also those that are just starting.
     pub(crate) fn end_all(&self) {
         let calls = {
             let mut state = self.lock();
@@ -190,7 +190,7 @@ impl Connection {
         let question = id.as_number().and_then(|id| self.lock().questions.remove(&id));
         match question {
             Some(question) => drop(question.send(body)),
-            None => tracing::debug!(%id, "the client answered a question that nobody asked"),
+            None => tracing::debug!(%id, "the client answered a question that it was not asked"),
         }
     }
 
@@ -206,7 +206,7 @@ pub(crate) enum NotBegun {
     IdInUse,
 }
 
-/// The agent behind one call of a connection. What the engine tells it goes where the call's answer will go.
+/// The agent behind one call of a connection. The engine's messages to it go where the call's answer will go.
 pub(crate) struct ConnectedAgent {
     pub(crate) connection: Arc<Connection>,
     pub(crate) outlet: Outlet,
@@ -241,7 +241,8 @@ impl ConnectedAgent {
     }
 }
 
-/// A question the client has not answered. Dropping it tells the client that nobody waits any more.
+/// A question that the client has not answered. Dropping it tells the client that the call no longer waits for an
+/// answer.
 struct OpenQuestion<'a> {
     agent: &'a ConnectedAgent,
     number: u64,
@@ -292,14 +293,14 @@ impl Agent for ConnectedAgent {
             let roots = if has(self.connection.capabilities().as_ref(), "roots") {
                 match self.ask_roots().await {
                     Some(roots) => roots,
-                    // It has roots and does not say which: then nothing is within them, until it is asked again.
+                    // It has roots and does not list them: then no file is within them, until it is asked again.
                     None => return Vec::new(),
                 }
             } else {
                 vec![folder.clone()]
             };
             let mut state = self.connection.lock();
-            // They may have changed while the answer was on its way.
+            // The roots may have changed while the answer was on its way.
             if state.roots_generation == generation {
                 state.roots = Some(roots.clone());
             }
@@ -330,7 +331,7 @@ pub(crate) fn has(capabilities: Option<&Raw>, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// However many threads begin calls at a time, no more of them are in flight than may be, and none after the end.
+    /// However many threads start calls at once, no more than the limit are in flight, and none starts after the end.
     #[tokio::test]
     async fn calls_are_counted() {
         const CALLS_MAX: usize = 10;

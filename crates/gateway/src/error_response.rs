@@ -1,7 +1,7 @@
 //! The one place where errors become answers: a stable code, whether to try again, a message, and what to do.
 //!
-//! What an agent can act on is a failed tool, so that its model reads it. Only what a client's program did wrong
-//! is a JSON-RPC error.
+//! An error on which an agent can act is a failed tool result, so that its model reads it. Only a mistake of the
+//! client's program is a JSON-RPC error.
 
 mod attached;
 
@@ -19,16 +19,16 @@ use crate::{
     route::Unroutable,
 };
 
-/// How many of those who hold browsers are named: enough to find one that can be closed.
+/// How many lease holders a message names: enough to find one that can be closed.
 const HOLDERS_MAX: usize = 5;
 
-/// A failure on its way to becoming an answer.
+/// An error before it becomes an answer.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: &'static str,
     message: String,
     hint: Option<String>,
-    /// Whether the same call may succeed if it is simply made again.
+    /// Whether the same call may succeed if the client just repeats it.
     retryable: bool,
 }
 
@@ -53,7 +53,7 @@ impl Failure {
             .hint("choose an id for your own browser, any text will do, and give it with every call")
     }
 
-    /// Changes are asked for where there is no session that they could be of.
+    /// The call asks for changes, but has no session whose pages could be compared.
     pub(crate) fn nothing_to_compare() -> Self {
         let message = "`mode: \"diff\"` compares with the snapshot before it in the same session, and this call has none";
         Self::new("session_required", message).hint(
@@ -61,7 +61,7 @@ impl Failure {
         )
     }
 
-    /// A program says what only agents say.
+    /// A program uses a parameter that only agents use.
     pub(crate) fn for_agents(elsewhere: bool) -> Self {
         let message = match elsewhere {
             true => "`sessionId` in `params` is not the call's `session_id`",
@@ -77,7 +77,7 @@ impl Failure {
             .hint("choose an id for your own browser, any text will do, and give it with every call")
     }
 
-    /// `sessionId` is missing in a request that belongs to no connection.
+    /// `sessionId` is missing in a stateless request.
     pub(crate) fn stateless() -> Self {
         Self::new(
             "session_required",
@@ -86,7 +86,7 @@ impl Failure {
         .hint("give a sessionId of your choice with every call, or get one from create_new_session")
     }
 
-    /// A UUID stands for a session that has ended.
+    /// The UUID names a session that has ended.
     pub(crate) fn session_over(id: &SessionId, name: &str) -> Self {
         let failure = Self::new("session_over", format!("the session takes no calls: `{id}`; it is closed"));
         match name.starts_with('#') {
@@ -95,13 +95,13 @@ impl Failure {
         }
     }
 
-    /// A UUID stands for a session that another connection has for itself.
+    /// The UUID names another connection's own session.
     pub(crate) fn session_of_a_connection(id: &SessionId) -> Self {
         let message = format!("the session takes no calls: `{id}`; it is a connection's own");
         Self::new("session_over", message).hint("choose an id for your own browser")
     }
 
-    /// A session with a browser is asked for what only servers have.
+    /// The request needs a custom server, but its session has a browser.
     pub(crate) fn not_a_server(method: &str, pool: &str) -> Self {
         Self::new(
             "invalid_arguments",
@@ -110,13 +110,13 @@ impl Failure {
         .hint("name another session, or none")
     }
 
-    /// What is asked for would be over with its request if it had no session.
+    /// The request has no effect beyond itself without a session that stays.
     pub(crate) fn session_to_stay(method: &str, named_by: &str) -> Self {
         Self::new("session_required", format!("`{method}` needs a session that stays"))
             .hint(format!("name one, any text will do: \"_meta\": {{\"{named_by}\": \"…\"}}"))
     }
 
-    /// It is not clear which session a session tool is about.
+    /// It is unclear which session a session tool means.
     pub(crate) fn which_session() -> Self {
         Self::new("session_required", "missing argument: `sessionId`")
             .hint("session_list shows what there is")
@@ -130,35 +130,35 @@ impl Failure {
         }
     }
 
-    /// A tool that nobody has, where that is not the client program's mistake.
+    /// No engine has this tool, and that is not the client program's mistake.
     pub(crate) fn unknown_tool(name: &str, suggestion: Option<&str>) -> Self {
         Self::new("unknown_tool", unknown_tool(name, suggestion).message)
     }
 
-    /// A command that is not for several at once.
+    /// A tool that cannot be a step of a bulk.
     pub(crate) fn not_in_bulk(message: impl Into<String>) -> Self {
         Self::new("invalid_arguments", message)
     }
 
-    /// The same failure, of one command among several that were all looked at before the first ran.
+    /// The same failure, for a step of a bulk whose steps were all checked before the first ran.
     pub(crate) fn in_command(mut self, index: usize) -> Self {
         self.message = format!("commands[{index}]: {}; no command was run", self.message);
         self.retryable = false;
         self
     }
 
-    /// What the fleet could not do, with hints that fit the configuration.
+    /// An error of the fleet, with hints that fit the configuration.
     pub(crate) fn of(gateway: &Gateway, error: &FleetError) -> Self {
         Self::fleet(error, gateway.facts.declared)
     }
 
-    /// A given name of a call belongs to somebody else.
+    /// Another owner's call has this name.
     pub(crate) fn request_id_taken(ref_id: &RefId) -> Self {
         Self::new("request_id_taken", format!("`request_id` is in use: `{ref_id}`"))
             .hint("choose a random UUID")
     }
 
-    /// A call of this name began, and its end was not kept.
+    /// A call of this name began, and its end was not recorded.
     pub(crate) fn call_interrupted(ref_id: &RefId) -> Self {
         let message = format!(
             "the call has no end: `{ref_id}`; greenroom ended while it ran, and whether it took effect is not known"
@@ -166,7 +166,7 @@ impl Failure {
         Self::new("call_interrupted", message).hint("look at the page, then call under another `request_id`")
     }
 
-    /// Nobody knows whether a call of this name was made before.
+    /// The store cannot say whether a call of this name was made before.
     pub(crate) fn records_unavailable(why: &str) -> Self {
         Self::new(
             "records_unavailable",
@@ -176,7 +176,7 @@ impl Failure {
         .retryable()
     }
 
-    /// What would be the client program's mistake, where there is none.
+    /// An error that MCP clients get as their program's mistake, for callers to which that does not apply.
     pub(crate) fn not_let_through(message: String) -> Self {
         Self::new("invalid_request", message)
     }
@@ -185,7 +185,7 @@ impl Failure {
         self.code
     }
 
-    /// Whether the call may have begun. If so, what it came to is its answer; otherwise nothing ran.
+    /// Whether the call may have begun. If so, this is its outcome; otherwise nothing ran.
     pub(crate) fn may_have_run(&self) -> bool {
         matches!(self.code, "session_lost" | "not_run" | "session_closed" | "browser_removed")
     }
@@ -216,7 +216,7 @@ impl Failure {
             .retryable()
     }
 
-    /// The call is done, and its client reads too little for another big answer to wait.
+    /// The call is done, but its client reads too slowly for another big answer to wait.
     pub(crate) fn unread_answers(bytes: usize) -> Self {
         let message = format!(
             "the call was carried out, but its answer of {bytes} bytes was dropped: too much waits to be read by this client already"
@@ -224,7 +224,7 @@ impl Failure {
         Self::new("unread_answers", message).hint("read the answers to earlier calls first")
     }
 
-    /// What its agent reads.
+    /// The text that the agent reads.
     pub(crate) fn text(&self) -> String {
         let hint = self.hint.as_ref().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
         format!("{}{hint}", self.message)
@@ -330,7 +330,7 @@ impl Failure {
     }
 }
 
-/// How full the pool is, who holds it, who else waits, and what would help.
+/// How full the pool is, which sessions hold it, how many other callers wait, and what would help.
 fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
     let LeaseTimeout { pool, browser, leased, slots, waiting, silent, instance, holders, .. } = timeout;
     let mut hint = format!("{} {} leased", plural::count_of(*leased, *slots, "slot"), plural::is(*leased));
@@ -407,7 +407,7 @@ impl From<InvalidSessionId> for Failure {
 }
 
 impl From<Unroutable> for Failure {
-    /// Where the client's program did nothing wrong, it is the agent's mistake.
+    /// The client's program made no mistake, so it is the agent's.
     fn from(error: Unroutable) -> Self {
         let message = error.to_string();
         unroutable(error).unwrap_or_else(|_| Self::new("invalid_arguments", message))
@@ -428,7 +428,7 @@ pub(crate) fn unroutable(error: Unroutable) -> Result<Failure, RpcError> {
     }
 }
 
-/// A tool that nobody has.
+/// No engine has this tool.
 pub(crate) fn unknown_tool(name: &str, suggestion: Option<&str>) -> RpcError {
     let mut message = format!("unknown tool: \"{name}\"");
     if let Some(suggestion) = suggestion {
@@ -456,7 +456,7 @@ mod tests {
         }
     }
 
-    /// A time-out says who holds and how many wait, and names the settings of the pool that was full.
+    /// A timeout names the holders and the number of waiting callers, and the settings of the full pool.
     #[test]
     fn who_holds_what() {
         let few = timeout(&["\"a\"", "another owner"], 1);
@@ -483,7 +483,7 @@ mod tests {
         );
     }
 
-    /// Whoever does not say which browser hears of pools too, where there are any.
+    /// The error for a missing `browserIndex` also names `browser_pool`, if there are pools.
     #[test]
     fn pools_beside_browsers() {
         let known = vec!["1".to_owned(), "2 (\"lab\")".to_owned()];

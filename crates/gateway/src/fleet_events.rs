@@ -1,4 +1,4 @@
-//! Hears what happens in the fleet, on behalf of whoever counts it and whoever keeps it.
+//! Passes events of the fleet on to the metrics and the store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::Metrics;
 /// The fleet's watcher.
 pub struct Watch {
     pub metrics: Arc<Metrics>,
-    /// `None` where nothing is kept.
+    /// `None` if records are off.
     pub records: Option<Arc<dyn Records>>,
 }
 

@@ -1,4 +1,4 @@
-//! The `instructions` that a client's model reads first: generated from what is really configured.
+//! The `instructions` that a client's model reads first, generated from the configuration in effect.
 
 use std::time::Duration;
 
@@ -11,31 +11,31 @@ use greenroom_fleet::{BrowserStatus, PoolStatus};
 
 use crate::Gateway;
 
-/// How much of a pool's description is told here, in characters: a sentence. `browser_pool_status` has all of it.
+/// How much of a pool's description they contain, in characters: a sentence. `browser_pool_status` has all of it.
 const DESCRIPTION_MAX: usize = 100;
 
 /// How much of a server's own instructions is passed on, in characters: some 4,000 tokens. Clients cut sooner.
 const THEIRS_MAX: usize = 16_000;
 
-/// How to see much for few tokens.
+/// How to read much for few tokens.
 const RECALL: &str = " Every call is kept: get_content with the ref_id of an answer finds lines in its page (search_for) or reads on where it was cut. mode on a call: diff answers with what changed on the page, refs with a ref_id only.";
 
-/// Where answers are withheld unless asked for.
+/// Added where answers are refs unless a call asks for more.
 const REFS: &str =
     " Answers here are refs unless a call says mode: inline or diff: look into the page with get_content.";
 
-/// What there is to know of browsers that people use themselves.
+/// Added for attached browsers, which people use themselves.
 const ATTACHED: &str = " Attached browsers are people's own: list_browsers shows them. With several, name one by browserIndex in every call that begins there; with one, never give it. Work in your own tab and leave other tabs alone unless told otherwise.";
 
-/// What is configured, as far as others do not know it.
+/// The configured facts that neither the fleet nor the catalog knows.
 #[derive(Debug, Clone)]
 pub struct Facts {
     pub idle_timeout: Duration,
     pub max_lifetime: Option<Duration>,
     pub headless: bool,
-    /// Every session begins with an empty browser; otherwise some keep their profile for the next one.
+    /// Every session begins with an empty browser; otherwise some instances keep their profile for the next session.
     pub isolated: bool,
-    /// Pools are declared one by one; otherwise there is the built-in one, which grows by itself.
+    /// Pools are declared one by one; otherwise there is the built-in pool, which grows by itself.
     pub declared: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn text(gateway: &Gateway, scope: Scope) -> String {
     text
 }
 
-/// What a server of somebody else's wants its users to know, in its own words.
+/// A custom server's own instructions for its users.
 fn passed_on(pool: &str, theirs: &str) -> String {
     let head: String = theirs.chars().take(THEIRS_MAX).collect();
     let more = if head.len() < theirs.len() { "…" } else { "" };
@@ -80,7 +80,7 @@ fn compose(
     };
     let slots = pools.iter().map(|pool| pool.slots).chain(browsers.iter().map(|browser| browser.slots)).sum();
     let mut text = match pools {
-        // All there is belongs to somebody else.
+        // There are attached browsers only.
         [] => "greenroom drives browsers that people already run. Each sessionId (any text you choose) holds one of them: its tabs are its own, cookies and logins are the browser's.".to_owned(),
         _ => format!(
             "greenroom lends {}{}browsers. Each sessionId (any text you choose) is a browser of its own: {}.",
@@ -89,7 +89,7 @@ fn compose(
             if facts.isolated {
                 "cookies, storage, tabs and files are never shared"
             } else {
-                "tabs and files are never shared, but cookies and storage stay in an instance's profile for whoever comes next"
+                "tabs and files are never shared, but cookies and storage stay in an instance's profile for the next session"
             },
         ),
     };
@@ -104,7 +104,7 @@ fn compose(
     text.push_str(". If an answer says `session restarted`, ");
     text.push_str(if pools.is_empty() { "its tabs are gone" } else { "the page and logins are gone" });
     text.push_str(match pools {
-        // Downloads are the browser's there.
+        // Attached browsers keep their own downloads.
         [] => ": begin again. session_close frees a browser you no longer need.",
         _ => {
             ": begin again. session_close frees a browser you no longer need, and removes what it downloaded."
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// A server's own words follow, whole unless they are a book.
+    /// A server's own instructions follow, whole unless they are too long.
     #[test]
     fn a_servers_words_are_passed_on() {
         assert_eq!(passed_on("S", "Be *kind*.\n"), "\n\nThe server behind pool S says:\n\nBe *kind*.\n");

@@ -1,8 +1,8 @@
 //! The gateway: an MCP server in front of the fleet.
 //!
-//! [`call`] is the walk of a call: a front → [`route`] → permit → fleet → [`outcome`]; what goes wrong on the way becomes
-//! an answer in [`rescue`]. Engine tools are read from the engine ([`catalog`]); greenroom's own are in [`tools`], one file
-//! each. Programs ask and command over [`rest`], and whoever owns the process looks in through [`control`].
+//! [`call`] is the walk of a call: a front → [`route`] → permit → fleet → [`outcome`]; [`rescue`] turns errors on the
+//! way into answers. The [`catalog`] reads the engine's tools from the engine; greenroom's own are in [`tools`], one
+//! file each. Programs use [`rest`], and the user who owns the process uses [`control`].
 
 mod attach;
 mod attached_browsers;
@@ -53,7 +53,7 @@ pub use instructions::Facts;
 pub use metrics::Metrics;
 pub use recall::Recall;
 
-/// About how many tokens a text costs whoever reads it: what budgets of answers count.
+/// About how many tokens a text costs its reader; the budgets of answers count in these.
 pub fn estimated_tokens(text: &str) -> usize {
     recall::tokens::estimate(text)
 }
@@ -65,7 +65,7 @@ pub struct Gateway {
     pub policy: Policy,
     pub scope: Scope,
     pub facts: Facts,
-    /// Who may change which browsers are attached.
+    /// Which callers may attach and detach browsers.
     pub attaching: Attaching,
     /// The root of clients that offer none: the folder greenroom was started in.
     pub folder: PathBuf,
@@ -78,8 +78,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// What a call without `sessionId` means to a client. One without a connection has no session of its own, so it must name
-    /// one where others may use their connection's.
+    /// What a call without `sessionId` means to a client. A client without a connection has no session of its own, so
+    /// it must name one where other clients may use their connection's.
     pub(crate) fn scope_of(&self, has_connection: bool) -> Scope {
         match self.scope {
             Scope::Connection if !has_connection => Scope::Explicit,
@@ -87,8 +87,8 @@ impl Gateway {
         }
     }
 
-    /// Takes on no more calls and returns when those that run are carried out, kept and answered, or when the time is
-    /// over; then it says so.
+    /// Accepts no more calls, and returns when the running ones are done, recorded and answered, or when the time is
+    /// over; `false` then.
     pub async fn drain(&self, within: Duration) -> bool {
         let answered = async {
             self.answering.close();
@@ -98,18 +98,18 @@ impl Gateway {
         timeout(within, all).await.unwrap_or(false)
     }
 
-    /// Whether calls are kept.
+    /// Whether calls are recorded.
     fn recalls(&self) -> bool {
         self.recall.records.is_some()
     }
 
-    /// Whether a browser can be had, or why not.
+    /// `Ok` if a browser is available, otherwise why not.
     fn readiness(&self) -> Result<(), String> {
         if self.fleet.is_stopping() {
             return Err("greenroom is shutting down".to_owned());
         }
         let attached = !self.fleet.browsers().is_empty();
-        // Beside attached browsers no pool is the one that calls go to.
+        // With attached browsers no pool is the default for calls.
         if !attached
             && let Ok(pool) = self.fleet.pool(self.fleet.default_pool())
             && let Some(error) = pools::without_hope(&pool)
@@ -123,7 +123,7 @@ impl Gateway {
             Readiness::Unresponsive(why) => Err(format!("no browser answers: {why}")),
             Readiness::Failed(error) => {
                 let hint = error.hint.as_ref().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
-                // Which browser cannot be reached it says itself.
+                // The error itself names the browser that cannot be reached.
                 let what = if attached { "" } else { "no browser can be started: " };
                 Err(format!("{what}{error}{hint}"))
             }

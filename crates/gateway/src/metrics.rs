@@ -1,8 +1,8 @@
-//! What is counted, for Prometheus. Calls are counted as they end, leases as they are given; how full everything is, is
-//! looked up when asked.
+//! The metrics for Prometheus. Calls count when they end, leases when they are granted; gauges are read from the fleet
+//! at each scrape.
 //!
-//! Only what somebody configured becomes a label: the names of pools, and the numbers of instances, of which there are
-//! as many as a pool may have. Attached browsers have figures of their own ([`browsers`]).
+//! Only configured names become labels: those of pools, and the numbers of instances, which each pool limits. Attached
+//! browsers have metrics of their own ([`browsers`]).
 
 mod attached_browsers;
 
@@ -19,10 +19,10 @@ use prometheus_client::{
 use self::attached_browsers::{Browsers, Figure};
 use crate::attached_browsers::index_of;
 
-/// Bounds of the buckets of a call's time, in seconds: from an answer of greenroom's own to the longest waits.
+/// Buckets of a call's duration, in seconds: from an answer of greenroom's own to the longest waits.
 const SECONDS: [f64; 12] = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 90.0];
 
-/// What is counted.
+/// All metrics.
 pub struct Metrics {
     registry: Registry,
     calls: Family<Labels, Counter>,
@@ -33,7 +33,7 @@ pub struct Metrics {
     browsers: Browsers,
 }
 
-/// Figures of everything together.
+/// Metrics of the whole process.
 struct Totals {
     sessions: Gauge,
     instances: Gauge,
@@ -44,14 +44,14 @@ struct Totals {
     clients: Gauge,
 }
 
-/// Figures of each pool.
+/// Metrics of each pool.
 struct Pools {
     waited: Family<OfPool, Histogram>,
     refused: Family<Refused, Counter>,
     waiting: Family<OfPool, Gauge>,
 }
 
-/// Figures of each instance.
+/// Metrics of each instance.
 struct Instances {
     leases: Family<OfInstance, Counter>,
     calls: Family<Ended, Counter>,
@@ -113,13 +113,13 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// A call has ended. Only tools that exist are counted by name, so that nobody can invent names without end.
+    /// A call has ended. Only tools that exist are counted by name, so that a client cannot create labels without end.
     pub(crate) fn call(&self, tool: &str, fine: bool, took: Duration) {
         self.command(tool, fine);
         self.seconds.observe(took.as_secs_f64());
     }
 
-    /// A command of several has ended; how long it took is not known.
+    /// A step of a bulk has ended; its duration is unknown.
     pub(crate) fn command(&self, tool: &str, fine: bool) {
         self.calls.get_or_create(&Labels { tool: tool.to_owned(), outcome: outcome(fine) }).inc();
     }
@@ -137,12 +137,12 @@ impl Metrics {
         self.instances.calls.get_or_create(&Ended { pool, instance, outcome }).inc();
     }
 
-    /// An attached browser was removed: nothing more is shown of it.
+    /// An attached browser was removed: its metrics disappear.
     pub(crate) fn forget_browser(&self, index: u32) {
         self.browsers.forget(index);
     }
 
-    /// Everything, as text.
+    /// All metrics as text.
     pub fn text(&self, fleet: &Fleet, clients: usize) -> String {
         let pools = fleet.pools();
         let Totals { sessions, instances, slots, leased, waiting, spares, clients: http_clients } =
@@ -164,7 +164,7 @@ impl Metrics {
     }
 
     fn look(&self, pools: &[PoolStatus]) {
-        // What a pool no longer has must not be shown for ever.
+        // Metrics of removed instances must not stay.
         let Instances { slots, leased, healthy, .. } = &self.instances;
         for gauges in [slots, leased, healthy] {
             gauges.clear();
@@ -264,7 +264,7 @@ impl Watcher for Metrics {
     }
 
     fn restarted(&self, pool: &str, instance: InstanceId) {
-        // How often a browser was connected again is asked of the browser.
+        // A browser counts its reconnects itself.
         if index_of(pool).is_some() {
             return;
         }

@@ -4,9 +4,9 @@
 //! [`OffloadGuard`], tokio's blocking threads poll it, at most [`RUNNING_MAX`] tasks at a time. The task returns to the
 //! runtime's thread at its next `Pending` after the guard is dropped; [`return_to_runtime`] makes one.
 //!
-//! The steps of a task keep their order. A task that is aborted while a blocking thread polls it is dropped when that poll
-//! ends; [`stop_if_aborted`] ends the poll before a step that must not be taken any more. Nobody who waits for the task
-//! itself notices that end: whoever must know it tracks the future inside of [`offloadable`].
+//! The steps of a task keep their order. A task that is aborted while a blocking thread polls it is dropped when that
+//! poll ends; [`stop_if_aborted`] ends the poll before a step that must not happen after an abort. Awaiting the aborted
+//! task does not wait for that poll: code that must wait for it tracks the future inside of [`offloadable`].
 
 use std::{
     cell::RefCell,
@@ -26,12 +26,12 @@ use tokio::{
     task::{spawn_blocking, yield_now},
 };
 
-/// From this size on data is large. Below it a step takes a millisecond or two at worst; nearly all messages are far
-/// below, and changing the thread would cost them more than it gives others.
+/// From this size on data counts as large. Below it a step takes a millisecond or two at worst; nearly all messages are
+/// far below, and changing threads would cost them more than it saves other clients.
 const LARGE_BYTES: usize = 128 * 1024;
 
 /// How many blocking threads poll tasks with large data at a time. Each uses a core and several copies of its data:
-/// clients who send large messages wait for each other, and for nobody else.
+/// clients who send large messages wait for each other only.
 const RUNNING_MAX: usize = 2;
 static RUNNING: Semaphore = Semaphore::const_new(RUNNING_MAX);
 
@@ -43,7 +43,7 @@ thread_local! {
 #[derive(Clone)]
 struct Polled {
     task: Arc<TaskState>,
-    /// This thread is not the runtime's.
+    /// This thread is a blocking thread, not the runtime's.
     on_blocking_thread: bool,
 }
 
@@ -53,12 +53,12 @@ fn polled_on_blocking_thread() -> Option<Arc<TaskState>> {
     })
 }
 
-/// What is known of an offloadable task.
+/// The state of an offloadable task.
 #[derive(Default)]
 struct TaskState {
     /// How many guards it holds.
     guards: AtomicUsize,
-    /// It has ended or was aborted. A poll that runs all the same is nobody's.
+    /// It has ended or was aborted. The result of a poll that still runs is discarded.
     is_aborted: AtomicBool,
 }
 
@@ -71,14 +71,14 @@ impl TaskState {
         self.is_aborted.load(Ordering::Acquire)
     }
 
-    /// Polls the task's future, which finds this by [`POLLED`] meanwhile.
+    /// Polls the task's future and sets [`POLLED`] to this task meanwhile.
     fn poll<T>(
         self: &Arc<Self>,
         future: &mut Boxed<T>,
         context: &mut Context<'_>,
         on_blocking_thread: bool,
     ) -> Poll<T> {
-        /// Puts back what was there before, also where a poll panics.
+        /// Restores the previous value, even if the poll panics.
         struct Before(Option<Polled>);
         impl Drop for Before {
             fn drop(&mut self) {
@@ -119,7 +119,7 @@ pub(crate) async fn offloadable<T: Send + 'static>(future: impl Future<Output = 
             future = back;
             match polled {
                 Poll::Ready(output) => return output,
-                // The runtime polls it once more at once: this poll has registered a waker that nobody waits for any more.
+                // The runtime polls it again at once: the waker of this poll no longer wakes anything.
                 Poll::Pending if !task.is_offloaded() => break,
                 Poll::Pending => woken.0.notified().await,
             }
@@ -148,13 +148,13 @@ async fn poll_on_blocking_thread<T: Send + 'static>(
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            // The runtime ends, and whoever waits here with it.
+            // The runtime shuts down, and drops this task too.
             Err(_) => std::future::pending().await,
         },
     }
 }
 
-/// Keeps every offloaded task from being polled, until the permit is dropped. Returns when none is.
+/// Keeps every offloaded task from being polled until the permit is dropped. Returns when none is polled.
 #[cfg(test)]
 pub(crate) async fn block_all() -> SemaphorePermit<'static> {
     RUNNING.acquire_many(RUNNING_MAX as u32).await.unwrap()
@@ -168,7 +168,7 @@ pub(crate) async fn one_runs() {
     }
 }
 
-/// Says that a future that was polled on a blocking thread wants to be polled again.
+/// Set when a future that a blocking thread polled wants to be polled again.
 #[derive(Default)]
 struct Woken(Notify);
 
@@ -196,7 +196,7 @@ pub(crate) async fn offload_if_large(bytes: usize) -> Option<OffloadGuard> {
     let Polled { task, .. } = POLLED.with_borrow(Clone::clone)?;
     task.guards.fetch_add(1, Ordering::AcqRel);
     let guard = OffloadGuard(task);
-    // Whoever polls this may do so again before a blocking thread polls the task as a whole.
+    // A combinator may poll this again before a blocking thread polls the whole task.
     poll_fn(|context| {
         match POLLED.with_borrow(|polled| polled.as_ref().is_some_and(|polled| !polled.on_blocking_thread)) {
             true => {
@@ -210,21 +210,21 @@ pub(crate) async fn offload_if_large(bytes: usize) -> Option<OffloadGuard> {
     Some(guard)
 }
 
-/// [`offload_if_large`] for JSON, which may be missing.
+/// [`offload_if_large`] for JSON, which may be absent.
 pub(crate) async fn offload_if_large_json(json: Option<&RawValue>) -> Option<OffloadGuard> {
     offload_if_large(json.map_or(0, |json| json.get().len())).await
 }
 
-/// Returns to the runtime's thread, unless the task still holds a guard. A task that goes on with something small would
-/// otherwise stay on the blocking thread, and keep others with large data waiting, for as long as it has something to do.
+/// Returns to the runtime's thread, unless the task still holds a guard. Otherwise a task that continues with small
+/// data would stay on the blocking thread, and delay tasks with large data, until it next waits.
 pub(crate) async fn return_to_runtime() {
     if polled_on_blocking_thread().is_some_and(|task| !task.is_offloaded()) {
         yield_now().await;
     }
 }
 
-/// Goes no further if the task was aborted while a blocking thread polls it; on the runtime's thread an abort needs no such
-/// help. Does not yield otherwise.
+/// Stops here if the task was aborted while a blocking thread polls it; on the runtime's thread tokio does that itself.
+/// Does not yield otherwise.
 pub(crate) async fn stop_if_aborted() {
     if polled_on_blocking_thread().is_some_and(|task| task.is_aborted()) {
         std::future::pending::<()>().await;
@@ -247,8 +247,8 @@ mod tests {
         thread::current().id()
     }
 
-    /// While a task works on large data, others on the runtime's thread go on: its work ends only when another task has run.
-    /// Before and behind that it is on the runtime's thread.
+    /// While a task works on large data, other tasks on the runtime's thread go on: its work ends only when another
+    /// task has run. Before and after that it is on the runtime's thread.
     #[tokio::test]
     async fn others_go_on_meanwhile() {
         let (done, waits) = mpsc::channel();
@@ -264,7 +264,7 @@ mod tests {
             let twice = offload_if_large(LARGE_BYTES).await;
             drop(guard);
             tokio::task::yield_now().await;
-            assert_ne!(here(), runtime, "somebody holds it still");
+            assert_ne!(here(), runtime, "it still holds the second guard");
             drop(twice);
             tokio::task::yield_now().await;
             assert_eq!(here(), runtime);
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(within(PATIENCE, work).await.unwrap(), 7);
     }
 
-    /// Nothing goes on before a blocking thread polls it, even where a part of it is polled twice at once.
+    /// The task does not continue before a blocking thread polls it, even if a part of it is polled twice at once.
     #[tokio::test]
     async fn polled_twice_at_once() {
         let runtime = here();
@@ -292,8 +292,8 @@ mod tests {
         assert_ne!(within(PATIENCE, work).await, runtime);
     }
 
-    /// What a task on a blocking thread waits for wakes it when its poll is over. A task that is not offloadable stays where
-    /// it is.
+    /// The event that a task on a blocking thread waits for wakes it after its poll has ended. A task that is not
+    /// offloadable stays where it is.
     #[tokio::test]
     async fn waits_on_a_blocking_thread() {
         let (say, mut heard) = oneshot::channel();
@@ -319,7 +319,8 @@ mod tests {
         assert!(offload_if_large(usize::MAX).await.is_none());
     }
 
-    /// Only so many run at a time, however many there are, and one that is given up ends behind the poll that runs.
+    /// Only [`RUNNING_MAX`] tasks run at a time, however many there are, and an aborted task is dropped after its
+    /// running poll.
     #[tokio::test]
     async fn few_at_a_time() {
         static RUN: AtomicUsize = AtomicUsize::new(0);
@@ -363,7 +364,7 @@ mod tests {
         within(PATIENCE, is_dropped).await.unwrap();
     }
 
-    /// A task that has dropped its guards goes back to the runtime's thread when it is told to, and not before.
+    /// A task that has dropped its guards goes back to the runtime's thread at `return_to_runtime`, and not before.
     #[tokio::test]
     async fn returns_to_the_runtime() {
         let runtime = here();
@@ -381,7 +382,7 @@ mod tests {
         assert_eq!(within(PATIENCE, work).await, runtime);
     }
 
-    /// A task that is aborted while a blocking thread polls it takes no step behind the next check.
+    /// A task that is aborted while a blocking thread polls it takes no step after the next check.
     #[tokio::test]
     async fn stops_when_aborted() {
         let (steps, taken) = mpsc::channel();
@@ -426,7 +427,7 @@ mod tests {
         assert_eq!(taken.iter().count(), 0);
     }
 
-    /// A panic on the other thread is one of the future.
+    /// A panic on the blocking thread is a panic of the future.
     #[tokio::test]
     async fn panics_pass() {
         let work = tokio::spawn(offloadable(async {

@@ -1,5 +1,4 @@
-//! What a call came to: the engine's reply, its record, and what else there is to say; and the body that an MCP client
-//! is sent of it.
+//! The result of a call: the engine's reply, its record and notes; and the body that an MCP client receives.
 
 use std::sync::Arc;
 
@@ -15,21 +14,21 @@ use crate::{
     render::{self, Form},
 };
 
-/// What a call came to, well or not.
+/// The result of a call, success or failure.
 pub(crate) struct Outcome {
     /// The engine's reply, or why there is none.
     pub(crate) reply: Result<Reply, Failure>,
     pub(crate) record: Kept,
-    /// What an agent reads below the answer: that its session was restarted, that it ends soon.
+    /// Notes for the agent below the answer: that its session was restarted, that it ends soon.
     pub(crate) notes: Vec<String>,
     /// What the client wants of the answer.
     wants: Wants,
-    /// Where the call ran.
+    /// The pool in which the call ran.
     pool: Option<Arc<str>>,
 }
 
 impl Outcome {
-    /// The engine answered: what it said is recorded. The notes of the answer are the caller's to pass on.
+    /// The engine answered: records the reply. The caller passes on the notes of the answer.
     pub(crate) async fn answered(
         gateway: &Gateway,
         ticket: Ticket,
@@ -44,7 +43,7 @@ impl Outcome {
         Self { reply: Ok(answer.reply), record, notes: Vec::new(), wants, pool: Some(answer.ran.pool) }
     }
 
-    /// greenroom has to answer itself, since the call did not run or its browser was lost under it.
+    /// greenroom answers itself, since the call did not run or lost its browser.
     pub(crate) async fn failed(
         ticket: Ticket,
         session: Option<SessionRef>,
@@ -60,7 +59,7 @@ impl Outcome {
         self.reply.as_ref().map_or(true, Reply::is_failure)
     }
 
-    /// How much of the reply the client is sent.
+    /// How much of the reply the client receives.
     pub(crate) fn mode(&self, gateway: &Gateway) -> Mode {
         match &self.wants.page {
             Some(query) if query.is_silent() && !self.is_failure() => Mode::As(Responses::Refs),
@@ -68,7 +67,7 @@ impl Outcome {
         }
     }
 
-    /// The page of the reply that is wanted. `None` where none is, or the call failed.
+    /// The page of the reply that the client asks for. `None` if it asks for none, or the call failed.
     pub(crate) async fn page(&self, gateway: &Gateway, owner: &Owner) -> Option<Result<paged::Said, NoPage>> {
         let query = self.wants.page.as_ref().filter(|query| !query.is_silent())?;
         let reply = self.reply.as_ref().ok().filter(|reply| !reply.is_failure())?;
@@ -82,7 +81,7 @@ impl Outcome {
         })
     }
 
-    /// The body for an MCP client: a page, or the reply as far as it is wanted.
+    /// The body for an MCP client: a page, or as much of the reply as the client wants.
     pub(crate) async fn into_body(mut self, gateway: &Gateway, caller: &Caller) -> Result<Raw, Raw> {
         let _guard = offload_if_large(self.reply.as_ref().map_or(0, Reply::bytes)).await;
         match self.page(gateway, &caller.owner).await {
@@ -93,8 +92,8 @@ impl Outcome {
                 return Ok(render::said(&page.text, page.ref_id.as_ref(), &self.notes));
             }
             Some(Err(no_data @ NoPage::NoData)) => self.notes.push(no_data.to_string()),
-            // The whole answer instead of a few values of it could be thousands of tokens that nobody asked for. It is
-            // kept, and the failure says where.
+            // The agent asked for a few values; the whole answer could be thousands of tokens instead. It is recorded,
+            // and the failure says where.
             Some(Err(NoPage::Query(error))) => {
                 self.reply = Err(Failure::from(error));
                 return self.in_mode(gateway, &caller.owner, Mode::As(Responses::Inline)).await;
@@ -111,7 +110,7 @@ impl Outcome {
         let recall = &gateway.recall;
         let before = match (mode, record.record(), &recall.records) {
             (Mode::Diff, Some(ref_id), Some(records)) if record.has_snapshot => {
-                // Without it the agent gets the whole, which is never wrong.
+                // Without a snapshot to compare with the agent gets the whole page, which is always correct.
                 records.snapshot_before(owner, ref_id).await.ok().flatten()
             }
             _ => None,

@@ -1,7 +1,7 @@
 //! Pools as programs see them: the answer of `browser_pool_status` and of `/api/pools`, field for field.
 //!
-//! An instance counts as leased when no slot of it is free, as available when it is healthy and one is. What another
-//! version does not say is empty here, so that versions can ask each other.
+//! An instance counts as leased when none of its slots is free, and as available when it is healthy and a slot is free.
+//! A field that another version does not send is empty here, so that versions can ask each other.
 
 use std::time::SystemTime;
 
@@ -108,7 +108,7 @@ impl Pool {
 impl Instance {
     fn new(status: &InstanceStatus, now: SystemTime) -> Self {
         let leased = status.is_leased();
-        // Where slots are free, the instance is not leased, whatever leases on other slots are out.
+        // An instance with a free slot does not count as leased, even if its other slots are.
         let since = status.leased_since.filter(|_| leased);
         let failed = status.health == Health::Failed;
         Self {
@@ -144,8 +144,8 @@ pub(crate) fn health(health: Health) -> &'static str {
     }
 }
 
-/// Why a pool cannot serve anybody, if it cannot: every instance has failed, and none is on its way. A pool that adds
-/// instances by itself has none on its way until somebody asks.
+/// Why a pool can serve no caller, if it cannot: every instance has failed, and none is starting. An elastic pool
+/// starts no instance until a caller asks for one.
 pub(crate) fn without_hope(pool: &PoolStatus) -> Option<FleetError> {
     let failed = |instance: &InstanceStatus| instance.health == Health::Failed;
     if pool.elastic || !pool.instances.iter().all(failed) {
@@ -162,7 +162,7 @@ mod tests {
     use greenroom_fleet::Check;
     use std::time::Duration;
 
-    /// 2026-01-02T10:15:30.123Z and so many milliseconds.
+    /// 2026-01-02T10:15:30.123Z plus so many milliseconds.
     fn at(ms: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_348_930_123 + ms)
     }
@@ -221,8 +221,8 @@ mod tests {
         PoolStatus { description, ..pool("SESSIONLESS", true, instances) }
     }
 
-    /// Every field by its name, in its order, with nulls where nothing is known; an instance with a free slot is not
-    /// leased, and a failed one has no process.
+    /// Every field has its name and order, with null for what is unknown; an instance with a free slot is not leased,
+    /// and a failed one has no process.
     #[test]
     fn field_for_field() {
         let pools = Pools::new(&[sessionless()], at(1_523));
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!((one.total_pools, one.total_instances), (1, 1));
     }
 
-    /// A pool is given up only when every instance has failed; then it says so in the words that were promised.
+    /// A pool counts as down only when every instance has failed; its error has the documented text.
     #[test]
     fn hope() {
         let failed = || instance(0, None, Health::Failed, None);

@@ -1,8 +1,8 @@
-//! What greenroom itself tells a client of a call's progress: where it stands while it waits for a browser, and how many
-//! of several commands are done.
+//! greenroom's own progress notifications for a call: its place in the queue for a browser, and how many steps of a
+//! bulk are done.
 //!
-//! Nothing is told unless the client gave the call a progress token. What is told is bounded, and the places in a queue
-//! stay below what engines send later, since progress must increase.
+//! The gateway sends none unless the client gave the call a progress token. Their number is limited, and the values for
+//! places in the queue stay below those that engines send later, since progress must increase.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,7 +15,7 @@ use crate::{attached_browsers::index_of, route};
 /// The notification that carries it.
 pub(crate) const METHOD: &str = "notifications/progress";
 
-/// Its parameters. The token goes back as the client wrote it.
+/// Its parameters. The token is sent back as the client wrote it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Progress<'a, N> {
@@ -27,16 +27,16 @@ struct Progress<'a, N> {
     message: Option<String>,
 }
 
-/// So many of so many are done.
+/// The notification that so many of so many steps are done.
 pub(crate) fn done(progress_token: &RawValue, done: usize, total: usize) -> Raw {
     encode(&Progress { progress_token, progress: done, total: Some(total), message: None })
 }
 
-/// How many times a call is told its place. Values are thousandths, so the last one stays below a half, and an engine
-/// that counts its own steps comes after it. Whoever has been told so often knows that the queue moves.
+/// How many times a call is notified of its place. Values are thousandths, so the last one stays below a half, and an
+/// engine that counts its own steps comes after it. A client with that many notifications knows that the queue moves.
 const TOLD_MAX: u32 = 400;
 
-/// What one call has been told.
+/// The progress of one call.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     token: Option<Raw>,
@@ -46,23 +46,23 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// For a call with these parameters.
     pub(crate) fn of(params: Option<&RawValue>) -> Self {
-        // Most calls do not have the word: then nothing is taken apart.
+        // Most calls do not contain the word: do not parse those.
         let params = params.filter(|params| params.get().contains("progressToken"));
         let token = params.and_then(|params| route::progress_token(&Fields::open(params).ok()?));
         Self { token, told: AtomicU32::new(0) }
     }
 
-    /// Whether the client wants to hear of it.
+    /// Whether the client wants progress notifications.
     pub(crate) fn is_followed(&self) -> bool {
         self.token.is_some()
     }
 
-    /// The parameters of the notification that tells the place, if it is to be told.
+    /// The parameters of the notification about the place, if one is due.
     pub(crate) fn notice(&self, queued: Queued<'_>) -> Option<Raw> {
         let progress_token = self.token.as_deref()?;
         let told = self.told.fetch_add(1, Ordering::Relaxed) + 1;
         if told > TOLD_MAX {
-            // Stays where it is, however long the queue moves.
+            // Keeps the counter at its limit, however long the queue moves.
             self.told.store(TOLD_MAX, Ordering::Relaxed);
             return None;
         }
@@ -84,7 +84,8 @@ mod tests {
         Waiting::of(Some(&greenroom_core::raw::parse(params.to_owned()).unwrap()))
     }
 
-    /// The place is told with the client's own token and a value that grows; never without a token, and not for ever.
+    /// A notification about the place has the client's own token and a growing value; none is sent without a token, nor
+    /// without end.
     #[test]
     fn places_are_told() {
         let queued = |place| Queued { pool: "DEFAULT", place, waiting: 5 };

@@ -1,6 +1,6 @@
-//! Gives an answer its final form: how much of it is sent, with linked files where their links were, what changed instead
-//! of what is, and notes at its end. All other bytes of the engine's answer stay as they are. The engine's adapter has found
-//! and read the linked files before, in its own `shape.rs`.
+//! Gives an answer its final form: how much of it is sent, linked files in place of their links, changes instead of the
+//! whole page, and notes at its end. All other bytes of the engine's answer stay as they are. The engine's adapter has
+//! found and read the linked files before, in its own `shape.rs`.
 
 use std::{
     borrow::Cow,
@@ -20,20 +20,20 @@ use crate::recall::{
     tokens::{estimate, exceeds},
 };
 
-/// Where an answer says by what name it is kept, and what else there is to say where nothing may be added to its text.
+/// The field of `_meta` with the record's `ref_id`, and with the notes if they may not be added to the text.
 const REF_ID: &str = "greenroom/ref_id";
 const NOTES: &str = "greenroom/notes";
-/// From where its paths lead, in an answer whose links are the engine's.
+/// The field of `_meta` with the folder of the relative paths in an answer whose links are the engine's.
 const FOLDER: &str = "greenroom/folder";
 
-/// What of its answer a call gets.
+/// The form in which a call gets its answer.
 pub(crate) struct Form<'a> {
     pub(crate) mode: Mode,
     pub(crate) kept: &'a Kept,
     pub(crate) inline_tokens: usize,
-    /// The session's snapshot before this one, where only changes are wanted.
+    /// The session's previous snapshot, if the call wants changes only.
     pub(crate) before: Option<(RefId, String)>,
-    /// Where blobs can be fetched, if this greenroom has an address.
+    /// The address from which blobs can be fetched, if this greenroom has one.
     pub(crate) site: Option<&'a str>,
 }
 
@@ -61,18 +61,18 @@ pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Result<
     }
 }
 
-/// What an agent hears of an answer that is not kept.
+/// The note for an answer that is not recorded.
 pub(crate) fn not_recorded(why: &str) -> String {
     format!("not recorded: {why}; this answer cannot be recalled")
 }
 
-/// A text of greenroom's own, with the name of the record it is of.
+/// A text of greenroom's own, with the `ref_id` of its record.
 pub(crate) fn said(text: &str, ref_id: Option<&RefId>, notes: &[String]) -> Raw {
     let result = encode(&json!({ "content": [{ "type": "text", "text": text }] }));
     with_meta(annotate(result, notes), ref_id, &[])
 }
 
-/// What the call came to and the name to recall it by, instead of the answer.
+/// The call's status and its `ref_id`, instead of the answer.
 fn short(result: &Raw, kept: &Kept) -> Raw {
     let text = Fields::from(kept).to_raw();
     let mut fields = Fields::default();
@@ -92,7 +92,7 @@ fn inline(result: Raw, artifacts: &[Artifact], notes: &mut Vec<String>, form: &F
     let mut snapshot = None;
     for artifact in artifacts {
         match (artifact.kind, &artifact.content) {
-            // One that went to a file of the agent's is not in the answer, and does not come into it.
+            // A snapshot that the engine wrote to a file for the agent is not in the answer, and stays out of it.
             (ArtifactKind::Snapshot, Content::Text(_)) if artifact.place.is_empty() => {}
             (ArtifactKind::Snapshot, Content::Text(text)) => snapshot = Some((artifact, &**text)),
             _ => edits.extend(artifact.instead.clone().map(|text| (artifact.place.clone(), text))),
@@ -101,18 +101,18 @@ fn inline(result: Raw, artifacts: &[Artifact], notes: &mut Vec<String>, form: &F
     let rest_bytes = result.get().len() + edits.iter().map(|(_, text)| text.len()).sum::<usize>()
         - snapshot.map_or(0, |(artifact, _)| artifact.place.len());
     if let Some((artifact, text)) = snapshot {
-        // Both as they are kept, or what was masked would have changed each time.
+        // Compare both as they are recorded: redacted secrets would otherwise count as changes each time.
         let now = form.kept.snapshot.as_deref().unwrap_or(text);
         let changed = form.before.as_ref().and_then(|(since, before)| changes(since, before, now));
-        // What is not kept is not cut: nobody could ask for the rest.
+        // Without a record nothing is cut: the agent could not ask for the rest.
         let left = form.inline_tokens.saturating_sub(rest_bytes / TOKEN_BYTES).max(form.inline_tokens / 4);
-        // Changes that are too many are no shorter than a page that is cut.
+        // A diff beyond the budget is no shorter than a cut page.
         let changed = changed.filter(|text| !exceeds(text, left));
         let shorter = match (&changed, form.kept.record()) {
             (None, Some(ref_id)) => shortened(text, left, ref_id, notes),
             _ => None,
         };
-        // An empty block says less than a word.
+        // A word says more than an empty block.
         let empty = text.trim().is_empty().then(|| EMPTY_PAGE.to_owned());
         let instead = changed.or(shorter).or(empty).or_else(|| artifact.instead.clone());
         edits.extend(instead.map(|text| (artifact.place.clone(), text)));
@@ -130,13 +130,13 @@ fn inline(result: Raw, artifacts: &[Artifact], notes: &mut Vec<String>, form: &F
     result
 }
 
-/// What stands for the snapshot of a page without content.
+/// Replaces the snapshot of a page without content.
 const EMPTY_PAGE: &str = "(the page is empty)";
 
-/// Bytes of a token, roughly: what stands beside a snapshot is counted no better than that.
+/// Bytes of a token, roughly: good enough for the texts around a snapshot.
 const TOKEN_BYTES: usize = 4;
 
-/// What is different since the snapshot before, if that is less than the whole.
+/// The changes since the previous snapshot, if they are shorter than the whole.
 fn changes(since: &RefId, before: &str, now: &str) -> Option<String> {
     match diff(before, now) {
         Diff::Same => Some(format!("no changes since ref_id {since}")),
@@ -147,7 +147,7 @@ fn changes(since: &RefId, before: &str, now: &str) -> Option<String> {
     }
 }
 
-/// A snapshot that is too long, as far as it may be sent.
+/// A snapshot that is too long, cut to its budget.
 fn shortened(text: &str, tokens_max: usize, ref_id: &RefId, notes: &mut Vec<String>) -> Option<String> {
     let cut = cut(text, tokens_max)?;
     notes.push(format!(
@@ -157,7 +157,7 @@ fn shortened(text: &str, tokens_max: usize, ref_id: &RefId, notes: &mut Vec<Stri
     Some(format!("```yaml\n{}\n```", cut.text.trim_end()))
 }
 
-/// A result whose texts are too long, as far as they may be sent. A snapshot among them has been cut already.
+/// A result whose texts are too long, cut to the budget. A snapshot among them has been cut already.
 fn cut_texts(
     result: &Raw,
     has_snapshot: bool,
@@ -189,15 +189,15 @@ fn cut_texts(
     Some(fields.to_raw())
 }
 
-/// By what name to ask for what came with the answer: not worth its tokens where there was nothing.
+/// The notes with the `ref_id` and the files of an answer. Without anything to recall they are not worth their tokens.
 fn recallable(form: &Form<'_>, ref_id: &RefId) -> Vec<String> {
     let Kept { has_snapshot, console, blobs, embedded, .. } = form.kept;
     if !has_snapshot && *console == 0 && blobs.is_empty() {
         return Vec::new();
     }
     let mut notes = vec![format!("ref_id: {ref_id}")];
-    // What only stands in the answer the agent has already. A file that stands in it too is named: the path that the
-    // engine says is a private one, where nobody else finds it.
+    // Bytes within the answer need no note: the agent has them already. A blob that is also a file does: the engine's
+    // path is a private one, which other programs cannot reach.
     let (_, files) = blobs.split_at_checked(embedded.len()).unwrap_or((blobs, &[]));
     let mut named = HashSet::new();
     for file in files.iter().filter(|file| named.insert(&file.id)) {
@@ -211,7 +211,7 @@ fn recallable(form: &Form<'_>, ref_id: &RefId) -> Vec<String> {
     notes
 }
 
-/// Puts texts in the place of others in the strings of a JSON text.
+/// Replaces parts of the strings in a JSON text.
 fn splice(body: Raw, edits: &[(Range<usize>, String)]) -> Raw {
     if edits.is_empty() {
         return body;
@@ -221,11 +221,11 @@ fn splice(body: Raw, edits: &[(Range<usize>, String)]) -> Raw {
     let mut text = String::with_capacity(json.len() + grown + grown / 8);
     let mut done = 0;
     for (place, replacement) in edits {
-        // Places come in order and never overlap; one that does not fit is left alone.
+        // Edits are in order and do not overlap; an edit that does not fit is skipped.
         let Some(before) = json.get(done..place.start) else { continue };
         text.push_str(before);
         let escaped = encode(replacement);
-        // The quotes of the encoded string belong to the string around it.
+        // Drop the quotes: the text becomes a part of the surrounding string.
         let escaped = escaped.get();
         text.push_str(escaped.get(1..escaped.len() - 1).unwrap_or_default());
         done = place.end;
@@ -234,7 +234,7 @@ fn splice(body: Raw, edits: &[(Range<usize>, String)]) -> Raw {
     greenroom_core::raw::parse(text).unwrap_or(body)
 }
 
-/// Says by what name a result is kept, and what else there is to say, where programs look. No other byte is changed.
+/// Adds the `ref_id` and the notes to `_meta`, where programs look. No other byte changes.
 pub(crate) fn with_meta(result: Raw, ref_id: Option<&RefId>, notes: &[String]) -> Raw {
     let mut members: Vec<(&str, Value)> = ref_id.map(|id| (REF_ID, json!(id))).into_iter().collect();
     if !notes.is_empty() {
@@ -267,13 +267,13 @@ fn with_members(result: Raw, members: &[(&str, Value)]) -> Raw {
 
 /// Where a member's value stands in the text of an object.
 fn place_of(object: &str, name: &str) -> Option<Range<usize>> {
-    // Most answers do not have the word: then nothing is taken apart.
+    // Most answers do not contain the word: do not parse those.
     if !object.contains(name) {
         return None;
     }
     let members: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_str(object).ok()?;
     let value = members.get(name)?.get();
-    // It is a part of this very text, so its address says where.
+    // The value is a slice of this text, so its address gives its position.
     let start = (value.as_ptr() as usize).checked_sub(object.as_ptr() as usize)?;
     Some(start..start + value.len())
 }
@@ -293,7 +293,7 @@ pub(crate) fn annotate(result: Raw, notes: &[String]) -> Raw {
     add().unwrap_or(result)
 }
 
-/// An error object has one place for people to read: its message.
+/// The message is the only part of an error object that people read.
 fn annotate_error(error: Raw, notes: &[String]) -> Raw {
     if notes.is_empty() {
         return error;

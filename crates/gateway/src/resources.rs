@@ -1,8 +1,8 @@
-//! What is kept, as MCP resources: blobs are listed and read, records are read by name.
+//! Blobs and records as MCP resources: blobs are listed and read, records are read by name.
 //!
-//! Only where records are kept: elsewhere the capability is not offered and the methods are unknown. Everything is read
-//! on behalf of the caller's owner. Called by the front, for every revision of the protocol; the revisions differ in the
-//! code for a resource that is not there.
+//! If records are off, the gateway does not declare the capability and the methods are unknown. A caller reads only
+//! what belongs to its owner. The front calls this for every revision of the protocol; the revisions differ in the
+//! error code for a missing resource.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use greenroom_core::{
@@ -18,7 +18,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{Gateway, offload::offload_if_large, rest::whole_record};
 
-/// How the addresses of all of them begin.
+/// The scheme of all their URIs.
 pub(crate) const OWN: &str = "greenroom://";
 
 const BLOBS: &str = "greenroom://blobs/";
@@ -27,14 +27,14 @@ const RECORDS: &str = "greenroom://records/";
 /// How many resources a page of the list has. At some 200 bytes each it stays a small message.
 const PAGE: usize = 100;
 
-/// The biggest blob that is read as a resource. In base64 it fits into one message with room to spare; what is bigger is
-/// fetched over HTTP.
+/// The biggest blob that can be read as a resource. In base64 it fits into one message with room to spare; bigger ones
+/// are fetched over HTTP.
 const READ_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// The code of revisions before 2026-07-28 for a resource that is not there. Since then it is a wrong parameter.
+/// The error code of revisions before 2026-07-28 for a missing resource. Since then it is an invalid parameter.
 pub(crate) const NOT_FOUND_BEFORE_2026: i64 = -32002;
 
-/// What is asked of resources.
+/// The methods for resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     List,
@@ -61,7 +61,7 @@ impl Asked {
     }
 }
 
-/// Answers a request for resources. `not_found` is the revision's code for one that is not there.
+/// Answers a request for resources. `not_found` is the revision's code for a missing one.
 pub(crate) async fn answer(
     gateway: &Gateway,
     owner: &Owner,
@@ -78,7 +78,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// There are no such methods where nothing is kept.
+/// The error for these methods if records are off.
 pub(crate) fn unserved(asked: Asked) -> RpcError {
     let message = format!("method not found: `{}`; no records are kept here", asked.method());
     RpcError::new(METHOD_NOT_FOUND, message)
@@ -88,7 +88,7 @@ fn bad(why: impl Into<String>) -> RpcError {
     RpcError::new(INVALID_PARAMS, why)
 }
 
-/// What was asked for is kept, and cannot be had.
+/// The resource exists, but cannot be read.
 fn unreadable(error: &Unreadable) -> RpcError {
     RpcError::new(SERVER, error.to_string())
 }
@@ -103,7 +103,7 @@ fn skipped(params: &Fields) -> Result<usize, RpcError> {
 
 async fn list(records: &dyn Records, owner: &Owner, params: &Fields) -> Result<Fields, RpcError> {
     let skip = skipped(params)?;
-    // One more than a page has says whether there is another one.
+    // One more than a page holds shows whether there is another page.
     let found = records.blobs(owner, skip, PAGE + 1).await;
     let mut found = found.map_err(|error| unreadable(&error))?;
     let more = found.len() > PAGE;
@@ -118,7 +118,7 @@ async fn list(records: &dyn Records, owner: &Owner, params: &Fields) -> Result<F
 }
 
 fn resource(blob: &BlobRef) -> Value {
-    // A name is required; twelve digits tell blobs apart for people.
+    // MCP requires a name; people can distinguish blobs by twelve digits.
     let name = blob.name.clone().unwrap_or_else(|| blob.id.as_str().chars().take(12).collect());
     json!({ "uri": format!("{BLOBS}{}", blob.id), "name": name, "mimeType": blob.mime, "size": blob.bytes })
 }
@@ -180,7 +180,7 @@ async fn read(
     Ok(answer)
 }
 
-/// Text as text, so that a model can read it; everything else in base64.
+/// Text as text, so that a model can read it; all other bytes in base64.
 fn bytes(uri: &str, blob: Blob) -> Result<Value, RpcError> {
     let Blob { about, data } = blob;
     if data.len() > READ_BYTES_MAX {
@@ -198,7 +198,7 @@ fn bytes(uri: &str, blob: Blob) -> Result<Value, RpcError> {
     })
 }
 
-/// Whether bytes of this type are for reading.
+/// Whether bytes of this type are text.
 fn is_text(mime: &str) -> bool {
     let kind = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let (family, subtype) = kind.split_once('/').unwrap_or_default();
@@ -219,7 +219,7 @@ mod tests {
         answer.await.map(|fields| serde_json::from_str(fields.to_raw().get()).unwrap())
     }
 
-    /// The owner's blobs are listed newest first, page by page, each once; nobody else's are.
+    /// The owner's blobs are listed newest first, page by page, each once; other owners' are not.
     #[tokio::test]
     async fn pages() {
         let kept = Kept::new();
@@ -247,7 +247,8 @@ mod tests {
         }
     }
 
-    /// Text is read as text, other bytes in base64, a record whole; what is another's, or nothing, is not there.
+    /// Text is read as text, other bytes in base64, a record whole; another owner's resource looks as if it did not
+    /// exist.
     #[tokio::test]
     async fn reading() {
         let kept = Kept::new();
@@ -283,7 +284,7 @@ mod tests {
         assert_eq!(refused.code, INVALID_PARAMS);
     }
 
-    /// What can be asked for by name is said; bytes that are no text are never passed off as such.
+    /// The templates are listed; bytes that are not text are never sent as text.
     #[tokio::test]
     async fn templates_and_types() {
         let (gateway, _folder) = testing::recalling(Kept::new());
@@ -298,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Where nothing is kept there are no such methods.
+    /// If records are off, these methods are unknown.
     #[tokio::test]
     async fn without_records() {
         let (gateway, _folder) = testing::gateway(&[BUILT_IN], Scope::Connection, DAY);

@@ -1,5 +1,5 @@
-//! Takes a `tools/call` apart: which tool, which session, which pool and instance, and the parameters for the engine,
-//! with greenroom's own selectors removed and everything else untouched.
+//! Parses a `tools/call`: which tool, which session, which pool and instance, and the parameters for the engine, with
+//! greenroom's own selectors removed and everything else untouched.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     recall::response_options::{Unwanted, Wants},
 };
 
-/// A call as the front received it, and where it belongs as its client says.
+/// A call as the front received it, with the session and the pool, instance or browser that its client names.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) tool: Arc<str>,
@@ -25,7 +25,7 @@ pub(crate) struct Request {
     arguments: Option<Raw>,
 }
 
-/// Why a `tools/call` cannot be understood.
+/// Why a `tools/call` cannot be parsed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unroutable {
     #[error("`params` must be an object with the `name` of a tool")]
@@ -65,7 +65,7 @@ impl Request {
         })
     }
 
-    /// A call of this tool with these arguments, by a client that speaks no MCP or on behalf of another call.
+    /// A call of this tool with these arguments, from a client that does not speak MCP or on behalf of another call.
     pub(crate) fn of(tool: &str, arguments: Option<Raw>, meta: Option<Raw>) -> Result<Self, Unroutable> {
         let mut params = Fields::default();
         params.set("name", encode(tool));
@@ -78,11 +78,11 @@ impl Request {
         Self::parse(Some(&params.to_raw()))
     }
 
-    /// Takes the selectors out of the arguments, as far as they are greenroom's. A session that they name replaces the one
-    /// that the request was made for.
+    /// Removes the selectors from the arguments, as far as they are greenroom's. A session that they name replaces the
+    /// one that the request was made for.
     pub(crate) fn take_selectors(&mut self, takes: Takes) -> Result<(), Unroutable> {
-        // Most calls name none: do not take apart what stays whole. A name may be spelt with escapes (`session\u0049d`),
-        // which the text does not show.
+        // Most calls name none: do not parse those. A name may be spelt with escapes (`session\u0049d`), which the text
+        // does not show.
         let names = [
             (SESSION_ID, takes.session),
             (POOL, takes.pool),
@@ -115,7 +115,7 @@ impl Request {
         Ok(())
     }
 
-    /// The selector that the request has, by its name: of a session, or of where to run.
+    /// The name of a selector that the request has: of a session, or of where to run.
     pub(crate) fn selector(&self) -> Option<&'static str> {
         let Target { pool, instance, browser } = &self.target;
         let given = [
@@ -127,12 +127,13 @@ impl Request {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// What the client calls this call's progress by, if it wants to hear of it.
+    /// The client's progress token for this call, if it wants progress.
     pub(crate) fn progress_token(&self) -> Option<Raw> {
         progress_token(&self.params)
     }
 
-    /// The client's `_meta` for calls that are made on behalf of this one: their progress is not its progress.
+    /// The client's `_meta` for calls on behalf of this one, without the progress token: their progress is not this
+    /// call's.
     pub(crate) fn meta(&self) -> Option<Raw> {
         let mut meta = self.params.read::<Fields>("_meta").ok()??;
         meta.remove(PROGRESS_TOKEN);
@@ -154,13 +155,13 @@ impl Request {
 
 const PROGRESS_TOKEN: &str = "progressToken";
 
-/// What a call's parameters say its progress is called, if its client wants to hear of it.
+/// The progress token in a call's parameters, if its client wants progress.
 pub(crate) fn progress_token(params: &Fields) -> Option<Raw> {
     let meta = params.read::<Fields>("_meta").ok()??;
     meta.get(PROGRESS_TOKEN).filter(|token| token.get() != "null").map(ToOwned::to_owned)
 }
 
-/// A text, or a whole number as its text: instances are numbered, and agents write numbers.
+/// A text, or a whole number as its text: instances have numbers, and agents write them as numbers.
 fn text_or_number(arguments: &Fields, name: &str, own: bool) -> Result<Option<String>, UnreadableArgument> {
     if !own {
         return Ok(None);
@@ -179,8 +180,8 @@ mod tests {
         Request::parse(Some(&greenroom_core::raw::parse(params.to_owned()).unwrap()))
     }
 
-    /// Only the selectors are taken out; unknown fields, order and number formats stay, and so does a tool's own
-    /// parameter that is called like one.
+    /// Only the selectors are removed; unknown fields, order and number formats stay, and so does a tool's own
+    /// parameter with a selector's name.
     #[test]
     fn selectors_are_taken_out() {
         let params = r#"{"x-new":1.50,"name":"t","arguments":{"a":1e2,"sessionId":"s","browser_pool":"P","b":[ ],"browser_instance":"main"},"_meta":{"progressToken":7}}"#;
@@ -200,7 +201,7 @@ mod tests {
         assert!(own.arguments().unwrap().get().contains(r#""browser_pool":"P""#));
     }
 
-    /// A selector is found however its name is spelt: one that is passed over would leave the call to another session.
+    /// A selector is found however its name is spelt: a selector that is missed would send the call to another session.
     #[test]
     fn names_with_escapes() {
         for name in [r"session\u0049d", r"\u0073essionId", "sessionId"] {
@@ -211,8 +212,8 @@ mod tests {
         }
     }
 
-    /// Odd arguments of every kind: what passes selects what a program reads that reads JSON as Node does, and nothing of
-    /// it is left in the arguments.
+    /// Odd arguments of every kind: an accepted call selects what a program with Node's JSON parser would read, and no
+    /// selector stays in the arguments.
     #[test]
     fn odd_selectors() {
         use greenroom_testkit::{NodeValue, OddJson};
@@ -259,7 +260,7 @@ mod tests {
         assert!(passed > 2_000 && selecting > 2_000, "{passed} passed, {selecting} selectors");
     }
 
-    /// A selector that cannot be read is an error, never as good as none.
+    /// A selector that cannot be read is an error, and never counts as missing.
     #[test]
     fn unreadable_selectors() {
         for (name, error) in [
@@ -277,7 +278,7 @@ mod tests {
         }
     }
 
-    /// An instance may be given as a number, `null` is as good as nothing, and anything else is refused by name.
+    /// An instance may be a number, `null` counts as missing, and any other type is refused by name.
     #[test]
     fn places() {
         let place = |name: &str, json: &str| {
@@ -296,7 +297,7 @@ mod tests {
         assert_eq!(place("browser_pool", "1").unwrap_err(), Unroutable::PoolType);
     }
 
-    /// What cannot be routed says why.
+    /// The error for a call that cannot be routed says why.
     #[test]
     fn unroutable_calls() {
         assert_eq!(Request::parse(None).unwrap_err(), Unroutable::NoName);

@@ -1,5 +1,5 @@
-//! Which session a call belongs to ([`whose`]), and the notes about that session that its answer carries ([`notes`]),
-//! such as that the session was restarted. The same for a single call and for several at once.
+//! Finds the session that a call belongs to ([`whose`]), and the notes about that session for its answer ([`notes`]),
+//! such as that the session was restarted. The same for a single call and for a bulk.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use greenroom_fleet::{Ended, Note, Whose};
 
 use crate::{Gateway, caller::Caller, connection::Connection, error_response::Failure};
 
-/// What to say when calls without `sessionId` overlap: probably two agents share a connection unawares.
+/// The note when calls without `sessionId` overlap: probably two agents share a connection without knowing it.
 const OVERLAP: &str = "hint: calls without sessionId overlapped on this connection and shared one browser; if several agents use it, each should give its own sessionId";
 
 /// The session that a call with this `sessionId` is for.
@@ -29,8 +29,8 @@ pub(crate) async fn whose(
     }
 }
 
-/// The session that an id means. Answers and lists also show the UUID by which a session is recorded; given as an id it means
-/// that session. It opens no new browser: whoever repeats what it was shown wants the page that it had.
+/// The session that an id means. Answers and lists also show a session's UUID; given as an id it means that session. A
+/// UUID opens no new browser: an agent that repeats it wants the page that it had.
 pub(crate) async fn named(gateway: &Gateway, caller: &Caller, id: SessionId) -> Result<Whose, Failure> {
     let as_name = Whose::Named(id.clone());
     let Some(uid) = SessionUid::parse(id.as_str()) else { return Ok(as_name) };
@@ -46,21 +46,21 @@ pub(crate) async fn named(gateway: &Gateway, caller: &Caller, id: SessionId) -> 
         None => {}
     }
     let Some(records) = &gateway.recall.records else { return Ok(as_name) };
-    // Records that cannot be read keep nobody from a browser.
+    // If records cannot be read, the caller still gets a browser.
     match records.session(&caller.owner, uid.as_str()).await {
         Ok(Some(row)) if row.session.uid == uid => Err(Failure::session_over(&id, &row.session.name)),
         _ => Ok(as_name),
     }
 }
 
-/// What a caller must hear with its answer.
+/// The notes for a caller's answer.
 pub(crate) fn notes(
     caller: &Caller,
     whose: &Whose,
     mut notes: Vec<Note>,
     unnamed: Option<Unnamed<'_>>,
 ) -> Vec<String> {
-    // Another of its owner's windows may have begun the session anew; this client has not heard of it.
+    // Another client of the same owner may have started the session anew; this client has not had the note yet.
     let lost = caller.connection.as_ref().is_some_and(|connection| connection.takes_leave_of(whose));
     if lost && !notes.iter().any(|note| note.restarted().is_some()) {
         notes.push(Note::Restarted(Ended::Server));
@@ -72,19 +72,19 @@ pub(crate) fn notes(
     notes
 }
 
-/// Counts a call without `sessionId` in a connection's own session, and knows whether it met another.
+/// Counts a call without `sessionId` in a connection's own session, and knows whether it overlapped another.
 pub(crate) struct Unnamed<'a> {
     connection: &'a Connection,
     meetings_before: usize,
 }
 
 impl<'a> Unnamed<'a> {
-    /// To be held until the call has its answer.
+    /// The caller holds it until the call has its answer.
     pub(crate) fn begin(caller: &'a Caller, whose: &Whose) -> Option<Self> {
         let (Some(connection), Whose::Connection(_)) = (&caller.connection, whose) else { return None };
         let meetings_before = connection.meetings.load(Ordering::Relaxed);
         if connection.unnamed.fetch_add(1, Ordering::Relaxed) > 0 {
-            // The one that came first shall hear of it too.
+            // The earlier call gets the note too.
             connection.meetings.fetch_add(1, Ordering::Relaxed);
         }
         Some(Self { connection, meetings_before })

@@ -1,4 +1,4 @@
-//! What unit tests put behind a gateway: pools of engines that answer at once, and say where they ran.
+//! Gateways for unit tests: their pools have engines that answer at once, and say where they ran.
 
 mod memory_records;
 
@@ -31,16 +31,16 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 #[derive(Clone, Copy)]
 pub(crate) struct Pool {
     pub(crate) name: &'static str,
-    /// Tools without arguments. One that is called `fail` fails.
+    /// Tools without arguments. A tool named `fail` fails.
     pub(crate) tools: &'static [&'static str],
     pub(crate) size: Size,
     pub(crate) slots: usize,
     pub(crate) lease_timeout: Duration,
     /// Whether its instances can be started.
     pub(crate) works: bool,
-    /// Their start takes for ever.
+    /// Their start never ends.
     pub(crate) hangs: bool,
-    /// Where calls of the tool `meet` wait until enough of them are inside.
+    /// Calls of the tool `meet` wait here until enough of them have arrived.
     pub(crate) meeting: Option<&'static Barrier>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Attached {
 pub(crate) const PLAYWRIGHT: &[&str] = &["t", "pdf", "fail"];
 pub(crate) const DEVTOOLS: &[&str] = &["t", "find"];
 
-/// A gateway before these pools, the first of which is the default one.
+/// A gateway to these pools, the first of which is the default one.
 pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (Arc<Gateway>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let engines: Vec<_> = pools.iter().map(|pool| Arc::new(Says(*pool))).collect();
@@ -104,7 +104,7 @@ pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (
     (Arc::new(gateway), folder)
 }
 
-/// The same, with attached browsers that the configuration named.
+/// The same, with attached browsers from the configuration.
 pub(crate) fn attached(pools: &[Pool], browsers: &[Attached], scope: Scope) -> (Arc<Gateway>, TempDir) {
     let (gateway, folder) = gateway(pools, scope, DAY);
     let mut gateway = Arc::into_inner(gateway).unwrap();
@@ -139,8 +139,8 @@ fn attachment(index: u32, browser: Attached) -> Attachment {
     Attachment { settings, engine, responses: None }
 }
 
-/// Attaches whatever it is asked for, but for addresses that have `forbidden` in them; nobody answers where there is
-/// `nobody`, and where there is `hangs` nobody ever knows.
+/// Attaches any browser whose URL does not contain `forbidden`; a URL with `down` does not answer, and an attempt at
+/// one with `hangs` never ends.
 struct Fakes;
 
 impl Attach for Fakes {
@@ -150,7 +150,7 @@ impl Attach for Fakes {
             return Box::pin(async { Err(refused) });
         }
         let browser = Attached {
-            down: asked.url.contains("nobody"),
+            down: asked.url.contains("down"),
             url: asked.url.leak(),
             label: asked.label.map(|label| -> &str { label.leak() }),
             tags: asked.tags.into_iter().map(|tag| -> &str { tag.leak() }).collect::<Vec<_>>().leak(),
@@ -162,7 +162,7 @@ impl Attach for Fakes {
     }
 }
 
-/// A gateway before the built-in pool, whose calls are kept here.
+/// A gateway to the built-in pool, whose calls are recorded here.
 pub(crate) fn recalling(records: Arc<Kept>) -> (Arc<Gateway>, TempDir) {
     let (gateway, folder) = gateway(&[BUILT_IN], Scope::Connection, DAY);
     let mut gateway = Arc::into_inner(gateway).unwrap();
@@ -199,7 +199,7 @@ fn settings(engine: &Arc<Says>, is_default: bool) -> PoolSettings {
     }
 }
 
-/// An engine that says `POOL/INSTANCE tool`, or `yes` if it is the built-in pool's.
+/// An engine that answers `POOL/INSTANCE tool`, or `yes` in the built-in pool.
 struct Says(Pool);
 
 struct Running(Pool, InstanceId);
@@ -235,7 +235,7 @@ impl Engine for Says {
             if hangs {
                 std::future::pending::<()>().await;
             }
-            if works { Ok(instance) } else { Err(StartError::new("nobody answers")) }
+            if works { Ok(instance) } else { Err(StartError::new("no browser answers")) }
         })
     }
 
@@ -251,7 +251,7 @@ impl Instance for Running {
     }
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        // Nobody will ever send; that is no loss.
+        // The sender is dropped and never sends: the seat is never lost.
         watch::Sender::new(None).subscribe()
     }
 

@@ -1,4 +1,4 @@
-//! Calls before several pools, as a client makes them: where they run, what they are told, what is counted.
+//! Calls to several pools, as a client makes them: where they run, which messages they get, what is counted.
 
 mod browsers;
 
@@ -23,7 +23,7 @@ const FIXED: Pool = Pool { size: Size::Fixed(1), slots: 1, ..BUILT_IN };
 const CHROMIUM: Pool = Pool { name: "CHROMIUM", tools: &["t", "pdf", "fail"], size: Size::Fixed(2), ..FIXED };
 const FIREFOX: Pool = Pool { name: "FIREFOX", tools: &["t", "find"], ..FIXED };
 
-/// An agent that keeps what it is told.
+/// An agent that keeps the messages it gets.
 #[derive(Default)]
 struct Told {
     waiting: Waiting,
@@ -67,7 +67,7 @@ impl Agent for Told {
     }
 }
 
-/// A client before two pools.
+/// A client of a gateway with two pools.
 struct Client {
     gateway: Arc<Gateway>,
     is_here: bool,
@@ -129,8 +129,8 @@ async fn calls_run_where_they_are_sent() {
     assert_eq!(client.ran("t", json!({"sessionId": "m"})).await, "CHROMIUM/1 t");
 }
 
-/// A place that does not exist, a session that lives elsewhere and a tool that the pool lacks are refused with what there
-/// is.
+/// The error for an unknown pool or instance, a session in another pool and a tool that the pool lacks names the
+/// alternatives.
 #[tokio::test]
 async fn places_that_cannot_be_had() {
     let client = client(&[CHROMIUM, FIREFOX]);
@@ -162,7 +162,7 @@ async fn places_that_cannot_be_had() {
     assert_eq!(client.fails("pdf", json!({"browser_pool": "WEBKIT"})).await.0, "no_such_pool");
 }
 
-/// Several commands run in the place that is named for all of them, and each must be there.
+/// The steps of a bulk run in the pool that the bulk names, and the pool must have each tool.
 #[tokio::test]
 async fn several_commands_in_one_place() {
     let client = client(&[CHROMIUM, FIREFOX]);
@@ -178,8 +178,8 @@ async fn several_commands_in_one_place() {
     assert!(said.contains("no command was run"), "{said}");
 }
 
-/// Where there is a choice every tool shows it, greenroom's own too, and pools can be looked at; where there is none
-/// nothing is shown.
+/// If there are several pools every tool shows the choice, greenroom's own too, and `browser_pool_status` is listed;
+/// with one pool nothing is shown.
 #[tokio::test]
 async fn choices_are_shown() {
     let shown = async |pools: &[Pool]| {
@@ -205,7 +205,7 @@ async fn choices_are_shown() {
     assert!(built_in.iter().all(|tool| tool["name"] != "browser_pool_status"));
 }
 
-/// A call that waits for a browser hears its place, if it wants to, and one that waited in vain hears who holds.
+/// A call that waits for a browser is notified of its place, if it wants to be, and the timeout names the holder.
 #[tokio::test(start_paused = true)]
 async fn waiting_is_told() {
     let client = client(&[Pool { lease_timeout: Duration::from_secs(30), ..FIREFOX }]);
@@ -235,7 +235,7 @@ async fn waiting_is_told() {
     }
 }
 
-/// Leases, calls and how full it is are counted for every pool and instance, and nothing else gets a name.
+/// Leases, calls and slots are counted for every pool and instance, and nothing else becomes a label.
 #[tokio::test]
 async fn pools_are_counted() {
     let client = client(&[CHROMIUM, FIREFOX]);
@@ -263,7 +263,7 @@ async fn pools_are_counted() {
     assert!(!text.contains("INVENTED"), "{text}");
 }
 
-/// A tool that an engine has and is not told to offer is refused with the entry of `caps` that it needs.
+/// The error for a tool that the engine has, but that is switched off, names the entry of `caps` that it needs.
 #[tokio::test]
 async fn tools_of_caps() {
     let client = client(&[CHROMIUM]);

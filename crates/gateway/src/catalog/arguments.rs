@@ -39,7 +39,7 @@ pub(crate) struct Checker {
     /// The parameters, if no others are allowed.
     closed: Option<Vec<String>>,
     required: Vec<String>,
-    /// `None` for a schema that cannot be compiled: then the engine has to judge.
+    /// `None` for a schema that cannot be compiled: then only the engine checks the arguments.
     validator: Option<Validator>,
 }
 
@@ -52,7 +52,7 @@ impl Checker {
             .then(|| properties.keys().cloned().collect());
         let required = required(&schema, &properties);
         if let Some(object) = schema.as_object_mut() {
-            // Both are checked here, with better words.
+            // `check` tests for both itself, with clearer messages.
             object.remove("required");
             object.remove("additionalProperties");
         }
@@ -90,7 +90,7 @@ impl Checker {
     }
 }
 
-/// The validator's words, but with all choices where there are some: it would name only the first two.
+/// The validator's message, but with all choices of an enum: the validator names only the first two.
 fn why(error: &ValidationError<'_>) -> String {
     let options = match error.kind() {
         ValidationErrorKind::Enum { options } => options.as_array(),
@@ -127,7 +127,7 @@ mod tests {
         Checker::new(&raw(tool)).check(Some(&raw(arguments)))
     }
 
-    /// Unknown, missing and wrongly typed arguments are told apart and named.
+    /// Unknown, missing and wrongly typed arguments have different errors, each with the argument's name.
     #[test]
     fn bad_arguments_are_named() {
         assert_eq!(check(CLICK, r#"{"target":"e1","modifiers":["Alt"]}"#), Ok(()));
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(why, r#""loud" is not one of "error", "warning", "info", "debug""#);
     }
 
-    /// Arguments that cannot be looked into are refused.
+    /// Arguments that cannot be parsed are refused.
     #[test]
     fn values_out_of_reach() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// A tool without a usable schema takes anything.
+    /// A tool without a usable schema accepts any arguments.
     #[test]
     fn open_schemas_take_anything() {
         assert_eq!(check(r#"{"name":"t"}"#, r#"{"a":1}"#), Ok(()));

@@ -1,5 +1,5 @@
-//! Attached browsers in the catalog: they come and go while greenroom runs, and clients hear of it if that changes what
-//! they see.
+//! Attached browsers in the catalog: they come and go while greenroom runs. The catalog notifies clients if that
+//! changes the list that they see.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use greenroom_fleet::{BrowserStatus, pool_name};
 use super::{Catalog, Known, Source, cache};
 
 impl Catalog {
-    /// Takes an attached browser on, driven by this engine. If an engine like it has said what it offers, this one
-    /// offers the same; if none has, [`Catalog::complete`] asks.
+    /// Adds an attached browser with its engine. If an engine with the same fingerprint has listed its tools, this
+    /// browser offers the same; if none has, [`Catalog::complete`] asks.
     pub fn add_browser(&self, status: &BrowserStatus, engine: Arc<dyn Engine>) {
         let fingerprint = engine.fingerprint();
-        // Before somebody was shown a list, it is found when it is first asked for.
+        // Before the first client asks for a list, there is no need to read one.
         let kept = self.known().and_then(|_| cache::read(&self.folder, &fingerprint));
         let source = Source { pool: pool_name(status.index).into(), engine, several: false };
         let mut state = self.lock();
@@ -27,7 +27,7 @@ impl Catalog {
         self.announce(&mut state);
     }
 
-    /// An attached browser is gone.
+    /// Removes an attached browser.
     pub fn remove_browser(&self, index: u32) {
         let mut state = self.lock();
         let before = state.sources.len();
@@ -37,8 +37,8 @@ impl Catalog {
         }
     }
 
-    /// Asks engines that have not said yet what they offer, if somebody was shown a list without them. One that cannot
-    /// be asked hides nothing and refuses nothing.
+    /// Asks the engines whose tools are unknown, if a client was shown a list without them. An engine that cannot be
+    /// asked hides no tool and refuses none.
     pub async fn complete(&self) {
         let _turn = self.fetching.lock().await;
         let before = {

@@ -1,4 +1,4 @@
-//! Tool lists on disk, by the engine's fingerprint. A list that cannot be read is as good as none.
+//! Tool lists on disk, by the engine's fingerprint. A list that cannot be read counts as missing.
 
 use std::{
     fs,
@@ -22,8 +22,8 @@ struct Kept {
     instructions: Option<Arc<str>>,
 }
 
-/// The list of a big server has some hundred kilobytes. An engine sends it in one message, so no list is larger than that
-/// may be.
+/// A big server's list has some hundred kilobytes. An engine sends it in one message, so no list is larger than a
+/// message.
 const LIST_BYTES_MAX: u64 = greenroom_mcp::MESSAGE_BYTES_MAX as u64;
 
 pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
@@ -60,7 +60,7 @@ pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
     Some(Toolset { tools, introduction })
 }
 
-/// Written whole or not at all, for this user only: a temporary file is 0600 and keeps that when renamed.
+/// Writes the file whole or not at all, for this user only: a temporary file is 0600 and keeps that mode when renamed.
 pub(super) fn write(folder: &Path, fingerprint: &str, set: &Toolset) -> io::Result<()> {
     let tools = set.tools.iter().map(|tool| tool.definition.clone()).collect();
     let introduction = set.introduction.as_ref();
@@ -81,7 +81,7 @@ fn file(folder: &Path, fingerprint: &str) -> PathBuf {
     folder.join(format!("tools-{:016x}.json", fnv1a(fingerprint.as_bytes())))
 }
 
-/// FNV-1a: a name for a file, not a secret. The standard library's hashers promise no stable result.
+/// FNV-1a makes a file name, not a secret. The standard library's hashers do not promise a stable result.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A list comes back as it was, for its own fingerprint only; a damaged file is no list.
+    /// A list comes back as it was written, for its own fingerprint only; a damaged file counts as missing.
     #[test]
     fn lists_come_back() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! Adds greenroom's own parameters to a tool's input schema: which session, which pool, which instance, which attached
 //! browser. Everything else in the definition stays as it is.
 //!
-//! A parameter is shown only where it offers a choice, and taken from callers everywhere; a tool that has a parameter of
-//! that name itself keeps it.
+//! The list shows a parameter only where it offers a choice; callers may pass it everywhere. A tool that has a
+//! parameter of that name itself keeps it.
 
 use greenroom_core::{Fields, Raw, raw::encode, settings::Scope};
 use serde_json::{json, value::RawValue};
@@ -19,18 +19,18 @@ pub(crate) const INSTANCE: &str = "browser_instance";
 pub(crate) const BROWSER: &str = "browserIndex";
 pub(crate) const TAG: &str = "browserTag";
 
-/// Every tool carries these, so every token counts: at most 20 of them each, beside the names of pools; an index with its least
-/// value, or a label in its place, at most 48.
+/// Every tool carries these, so every token counts: at most 20 tokens each, without the names of pools; an index with
+/// its minimum, or the choice between index and label, at most 48.
 const SESSION_DESCRIPTION: &str = "Your browser; each agent picks its own id";
 const INSTANCE_DESCRIPTION: &str = "Number or alias in the pool";
 const BROWSER_DESCRIPTION: &str = "Which browser; see list_browsers";
 const LABEL_DESCRIPTION: &str = "Index or label; see list_browsers";
 
-/// How many attached browsers there are, as far as that matters to what is shown.
+/// How many attached browsers there are, as far as the list depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Browsers {
     None,
-    /// There is nothing to choose, and choosing is refused.
+    /// There is no choice, and greenroom refuses a call that makes one.
     One,
     Several {
         /// Some have a label.
@@ -49,7 +49,7 @@ pub(crate) struct Shown {
     pub(crate) browsers: Browsers,
     /// Whether an attached browser has a tag.
     pub(crate) tagged: bool,
-    /// Whether calls are kept, so that there is something to compare with and to ask for later.
+    /// Whether the store keeps calls, so that a later call can compare with them or ask for them.
     pub(crate) recalls: bool,
 }
 
@@ -81,7 +81,7 @@ impl Takes {
     };
 }
 
-/// What a tool's answers have in them, as far as its engine's adapter knows.
+/// What a tool's answers contain, as far as its engine's adapter knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Gives {
     pub(crate) snapshots: bool,
@@ -108,7 +108,7 @@ impl Shown {
         }
     }
 
-    /// The parameters that choose a place, as far as they are shown, in their order.
+    /// The parameters that choose a pool, instance or browser, as far as they are shown, in their order.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&'static str, Raw)> {
         let text = |description: &str| encode(&json!({ "type": "string", "description": description }));
         let pool = (!self.pools.is_empty()).then(|| (POOL, text(&self.pools_text())));
@@ -116,8 +116,8 @@ impl Shown {
         pool.into_iter().chain(instance).chain(self.browser())
     }
 
-    /// The parameter that chooses an attached browser, where there is a choice: an index, counted from 1, or a label where
-    /// there is one. An index is taken in either spelling.
+    /// The parameter that chooses an attached browser, if there are several: an index, counted from 1, or a label if a
+    /// browser has one. Callers may write an index as a number or as text.
     pub(crate) fn browser(&self) -> Option<(&'static str, Raw)> {
         let Browsers::Several { labelled } = self.browsers else { return None };
         let parameter = match labelled {
@@ -130,7 +130,7 @@ impl Shown {
         Some((BROWSER, encode(&parameter)))
     }
 
-    /// `Pool: CHROMIUM (default), FIREFOX`. Beside attached browsers no pool is the default.
+    /// `Pool: CHROMIUM (default), FIREFOX`. With attached browsers no pool is the default.
     fn pools_text(&self) -> String {
         let names = self.pools.join(", ");
         match (self.browsers, self.pools.split_first()) {
@@ -191,7 +191,7 @@ impl Shown {
     }
 }
 
-/// Makes `sessionId` a parameter that must be given, before those that must be already.
+/// Makes `sessionId` the first required parameter.
 fn require_session(schema: &mut Fields) -> Option<()> {
     let mut required = vec![encode(SESSION_ID)];
     required.extend(schema.read::<Vec<Raw>>("required").ok()?.unwrap_or_default());
@@ -199,7 +199,7 @@ fn require_session(schema: &mut Fields) -> Option<()> {
     Some(())
 }
 
-/// A tool's definition in which `sessionId` must be given.
+/// A tool's definition with `sessionId` required.
 pub(crate) fn with_session_required(definition: &RawValue) -> Option<Raw> {
     let mut tool = Fields::open(definition).ok()?;
     let mut schema = tool.read::<Fields>("inputSchema").ok()??;
@@ -208,7 +208,7 @@ pub(crate) fn with_session_required(definition: &RawValue) -> Option<Raw> {
     Some(tool.to_raw())
 }
 
-/// Of every tool that shows a page, so it says no more than what a model needs to choose.
+/// Every tool that shows a page carries it, so it says only what a model needs to choose.
 fn mode() -> Raw {
     let words: Vec<_> = Mode::WORDS.iter().map(|(word, _)| word).collect();
     encode(&json!({ "type": "string", "enum": words, "description": MODE_DESCRIPTION }))
@@ -241,7 +241,7 @@ mod tests {
         Takes { wants: response_options::Takes { pages: true, ..takes.wants }, ..takes }
     }
 
-    /// The description of `mode` says what each of its words gets, but for `raw`, which is no model's choice.
+    /// The description of `mode` explains every value but `raw`, which models do not need.
     #[test]
     fn every_mode_is_explained() {
         let schema: serde_json::Value = serde_json::from_str(mode().get()).unwrap();
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// `sessionId` comes first, everything else stays as it was written, and only `explicit` requires it.
+    /// `sessionId` comes first, the rest stays as the engine wrote it, and only `explicit` requires it.
     #[test]
     fn injection() {
         let tool = r#"{"name":"t","x-new":{"n": 1.50},"inputSchema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]},"icons":[]}"#;
@@ -276,8 +276,8 @@ mod tests {
         assert_eq!(takes, Takes { session: false, ..Takes::ALL });
     }
 
-    /// Pools and instances are shown only where there is a choice, behind `sessionId`, and taken everywhere; a tool's own
-    /// parameter of such a name stays its own.
+    /// Pools and instances are shown only where there is a choice, after `sessionId`, and accepted everywhere; a tool's
+    /// own parameter of such a name stays its own.
     #[test]
     fn places_are_shown_where_there_is_a_choice() {
         let tool = r#"{"name":"t","inputSchema":{"type":"object","properties":{"a":{}}}}"#;

@@ -1,8 +1,8 @@
 //! A tool list over several pools, ready to be shown and checked against.
 //!
-//! It is the union of what the pools offer, in the order of the pools; a tool that several have is shown as the first of
-//! them describes it, and checked as the one that is called describes it. A pool that could not be asked yet offers
-//! nothing here and refuses nothing: its engine judges when it runs.
+//! It is the union of the pools' tools, in the order of the pools. If several pools have a tool, the list shows the
+//! first pool's description, and the check uses the description of the pool that is called. A pool that could not be
+//! asked yet adds no tool and refuses none: its engine checks the call.
 
 use std::{
     borrow::Cow,
@@ -35,13 +35,13 @@ pub struct Listed {
 pub struct Entry {
     /// As clients see it.
     pub shown: Raw,
-    /// Which selectors are greenroom's here; a tool that has such a parameter itself keeps it.
+    /// Which selectors are greenroom's in this tool; a tool that has such a parameter itself keeps it.
     pub(crate) takes: Takes,
-    /// What the pools that have it say of it; usually all the same. Never empty.
+    /// The definitions of the pools that have it; usually there is only one. Never empty.
     variants: Vec<Variant>,
 }
 
-/// One description of a tool, and the pools that have it so.
+/// One definition of a tool, and the pools that share it.
 struct Variant {
     definition: Raw,
     pools: Vec<Arc<str>>,
@@ -66,7 +66,7 @@ impl Listed {
                     let (shown, takes) = shown.add_to(&tool.definition, Gives { snapshots, data });
                     Entry { shown, takes, variants: Vec::new() }
                 });
-                // An engine that lists a name twice means the first.
+                // If an engine lists a name twice, the first one counts.
                 if entry.variant(pool).is_none() {
                     entry.add(&tool.definition, pool);
                 }
@@ -84,7 +84,7 @@ impl Listed {
         self.tools.get_key_value(name)
     }
 
-    /// Whether clients see no difference to another list.
+    /// Whether clients see the same tools in the other list.
     pub(super) fn looks_like(&self, other: &Self) -> bool {
         let texts = |listed: &Self| -> Vec<String> {
             listed.tools.values().map(|entry| entry.shown.get().to_owned()).collect()
@@ -97,7 +97,8 @@ impl Listed {
         self.places.iter().find(|(name, _)| **name == *pool).map(|(_, place)| place)
     }
 
-    /// This pool and those that have a tool, if this one has not. Of a pool that just came or went nothing is known.
+    /// If this pool lacks the tool: this pool, and the pools that have the tool. `None` for a pool that just came or
+    /// went, whose tools are unknown.
     pub(crate) fn elsewhere(&self, entry: &Entry, pool: &str) -> Option<(&Place, Vec<&Place>)> {
         let place = self.place(pool)?;
         if self.unknown.iter().any(|unknown| **unknown == *pool) || entry.variant(pool).is_some() {
@@ -107,16 +108,16 @@ impl Listed {
         Some((place, others.map(|(_, place)| place).collect()))
     }
 
-    /// Whether it matters where a call of this tool runs. With attached browsers it always does: which one is meant must
-    /// be said, or must not.
+    /// Whether a call of this tool depends on where it runs. With attached browsers it always does: the call must name
+    /// one, or must not.
     pub(crate) fn differs(&self, entry: &Entry) -> bool {
         entry.variants.len() > 1
             || entry.pools().count() < self.places.len()
             || self.shown.browsers != Browsers::None
     }
 
-    /// Checks a call's arguments as the pool describes the tool, greenroom's own already taken out. Without a pool the
-    /// description that is shown counts.
+    /// Checks a call's arguments, greenroom's own already removed, against the pool's definition of the tool. Without a
+    /// pool it uses the definition that is shown.
     pub(crate) fn check(
         &self,
         entry: &Entry,
@@ -128,7 +129,7 @@ impl Listed {
         };
         variant.checker.get_or_init(|| Checker::new(&variant.definition)).check(arguments).map_err(
             |mut invalid| {
-                // Whoever is told what there is should hear of all of it.
+                // The hint lists every argument, greenroom's own included.
                 if let Invalid::Unknown { known, .. } = &mut invalid {
                     if entry.takes.session {
                         known.push(inject::SESSION_ID.to_owned());

@@ -1,9 +1,9 @@
-//! The tool list: read from the engines, kept on disk, shown with greenroom's own parameters added.
+//! The tool list: read from the engines, cached on disk, shown with greenroom's own parameters added.
 //!
-//! The first `tools/list` does not wait for an engine: lists are found on disk by the engine's fingerprint, and engines
-//! with the same fingerprint are asked once. A list that turns out to differ later replaces the old one and is
-//! announced if clients would see a difference. An engine that cannot be asked hides no other pool's tools. Attached
-//! browsers come and go while greenroom runs ([`browsers`]).
+//! The first `tools/list` does not wait for an engine: the catalog reads lists from disk by the engine's fingerprint,
+//! and asks engines with the same fingerprint once. A list that turns out to differ later replaces the old one, and the
+//! catalog notifies clients if they would see a difference. An engine that cannot be asked hides no other pool's tools.
+//! Attached browsers come and go while greenroom runs ([`browsers`]).
 
 mod arguments;
 mod attached_browsers;
@@ -43,7 +43,7 @@ pub struct Catalog {
     state: Mutex<State>,
     /// Held while lists are being fetched, so that many first callers start one engine.
     fetching: tokio::sync::Mutex<()>,
-    /// Counts changes that clients should hear of.
+    /// Counts the changes that clients are notified of.
     changes: watch::Sender<u64>,
 }
 
@@ -51,13 +51,13 @@ struct State {
     /// The default pool first, then the other pools, then attached browsers by index.
     sources: Vec<Known>,
     shown: Arc<Shown>,
-    /// `None` until clients were shown a list.
+    /// `None` until a client was shown a list.
     listed: Option<Arc<Listed>>,
 }
 
 impl Catalog {
-    /// `sources` has a pool each, the default one first; `recalls` says whether calls are kept; `folder` is where lists
-    /// are.
+    /// `sources` has one entry per pool, the default pool first; `recalls` says whether calls are recorded; `folder`
+    /// holds the cached lists.
     pub fn new(sources: Vec<Source>, scope: Scope, recalls: bool, folder: PathBuf) -> Arc<Self> {
         let sources: Vec<_> = sources.into_iter().map(Known::pool).collect();
         let shown = Arc::new(Shown::of(&sources, scope, recalls));
@@ -71,12 +71,12 @@ impl Catalog {
         })
     }
 
-    /// Tools that run code in an engine's own process, of any pool.
+    /// The tools of all pools that run code in an engine's own process.
     pub fn unsafe_tools(&self) -> BTreeSet<&'static str> {
         self.lock().sources.iter().flat_map(|known| known.source.engine.unsafe_tools()).collect()
     }
 
-    /// The entry of `caps` with which a pool would have this tool.
+    /// The entry of `caps` that would add this tool to a pool.
     pub(crate) fn missing_cap(&self, tool: &str) -> Option<&'static str> {
         self.lock().sources.iter().find_map(|known| known.source.engine.missing_cap(tool))
     }
@@ -90,7 +90,7 @@ impl Catalog {
             .map(|known| known.source.engine.clone())
     }
 
-    /// The pools whose engines are servers of somebody else's, the default one first, and what each said of itself.
+    /// The pools whose engines are custom servers, the default pool first, with each server's introduction.
     pub(crate) fn servers(&self) -> Vec<Server> {
         let state = self.lock();
         let servers = state.sources.iter().filter(|known| known.source.engine.is_server());
@@ -103,12 +103,12 @@ impl Catalog {
         servers.into_iter().map(server).collect()
     }
 
-    /// The parameters that greenroom shows.
+    /// greenroom's own parameters that the list shows.
     pub(crate) fn shown(&self) -> Arc<Shown> {
         self.lock().shown.clone()
     }
 
-    /// The list: as known, as kept on disk, or from the engines.
+    /// The list: from memory, from disk, or from the engines.
     pub async fn list(&self) -> Result<Arc<Listed>, StartError> {
         if let Some(listed) = self.known() {
             return Ok(listed);
@@ -120,14 +120,15 @@ impl Catalog {
         self.fetch(true).await
     }
 
-    /// Asks the engines anew and keeps their answers on disk.
+    /// Asks the engines again and writes their answers to disk.
     pub async fn refresh(&self) -> Result<Arc<Listed>, StartError> {
         let _turn = self.fetching.lock().await;
         self.fetch(false).await
     }
 
-    /// An engine that has just started offers this list: the next one will, too. So it is kept on disk, and clients
-    /// hear of it if they were shown another one. A `partial` list may lack tools that others are offered: those stay.
+    /// An engine that has just started offers this list, and the next one of its kind will too. So the catalog writes
+    /// it to disk, and notifies clients that were shown another list. A `partial` list may lack tools that other
+    /// callers are offered: those stay.
     pub fn offered(&self, pool: &str, set: &Toolset, partial: bool) {
         let Some(engine) = self.engine(pool) else { return };
         let fingerprint = engine.fingerprint();
@@ -142,8 +143,8 @@ impl Catalog {
         self.changed(set, |known| known.is_called(pool) || known.source.engine.fingerprint() == fingerprint);
     }
 
-    /// A running engine announced a list. Clients hear of it only if they were shown another one. A `partial` list may lack
-    /// tools that others are offered: those stay.
+    /// A running engine announced a list. The catalog notifies clients only if they were shown another list. A
+    /// `partial` list may lack tools that other callers are offered: those stay.
     pub fn announced(&self, pool: &str, set: &Toolset, partial: bool) {
         let known = {
             let state = self.lock();
@@ -154,7 +155,7 @@ impl Catalog {
         self.changed(set, |known| known.is_called(pool));
     }
 
-    /// Counts up with every change that clients should hear of.
+    /// Counts up with every change that clients are notified of.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -167,10 +168,10 @@ impl Catalog {
         self.lock().listed.clone()
     }
 
-    /// The lists of all pools that can be had, from disk or not. Only when none can be had is that an error, the first
-    /// pool's.
+    /// The lists of all pools that can be read, from disk or from the engine. If none can be read, returns the first
+    /// pool's error.
     async fn fetch(&self, from_disk: bool) -> Result<Arc<Listed>, StartError> {
-        // What a running engine has said is newer than what is on disk.
+        // The list of a running engine is newer than the one on disk.
         let said = |known: &Known| known.set.clone().filter(|_| from_disk);
         let sources: Vec<_> =
             self.lock().sources.iter().map(|known| (known.source.clone(), said(known))).collect();
@@ -184,7 +185,7 @@ impl Catalog {
                 (None, Some(set)) => set.clone(),
                 (None, None) => {
                     let set = self.ask(&*engine, &fingerprint, from_disk).await;
-                    // With one pool it is the caller who hears of it.
+                    // With one pool the caller gets this error.
                     if let Err(error) = &set
                         && several
                     {
@@ -203,7 +204,7 @@ impl Catalog {
         let mut state = self.lock();
         for (pool, set) in sets {
             let known = state.sources.iter_mut().find(|known| known.is_called(&pool));
-            // An engine may have said something meanwhile, or have gone.
+            // An engine may have announced a list meanwhile, or have gone.
             if let (Ok(set), Some(known)) = (set, known)
                 && (known.set.is_none() || !from_disk)
             {
@@ -233,7 +234,7 @@ impl Catalog {
         }
     }
 
-    /// These pools offer this list from now on.
+    /// Sets the list of these pools.
     fn changed(&self, set: &Toolset, of: impl Fn(&Known) -> bool) {
         let mut state = self.lock();
         let mut news = false;
@@ -249,8 +250,8 @@ impl Catalog {
         }
     }
 
-    /// Makes the list anew, and tells clients if they would see another one. Whoever was shown nothing yet will be
-    /// shown this.
+    /// Makes the list anew, and notifies clients if they would see a difference. Before the first `tools/list` there is
+    /// no client to notify.
     fn announce(&self, state: &mut State) {
         let shown = Arc::new(Shown::of(&state.sources, self.scope, self.recalls));
         let shown_before = std::mem::replace(&mut state.shown, shown);
@@ -268,7 +269,7 @@ fn rebuild(state: &mut State) -> Arc<Listed> {
     listed
 }
 
-/// What is known, with what is newly said of it.
+/// The known tools, with those of the new list added or replaced.
 fn joined(known: &Toolset, said: &Toolset) -> Toolset {
     let of = |name: &str| said.tools.iter().find(|tool| *tool.name == *name);
     let mut tools: Vec<_> = known.tools.iter().map(|tool| of(&tool.name).unwrap_or(tool).clone()).collect();

@@ -1,5 +1,5 @@
-//! Where tools come from: pools, and attached browsers, each of which is a pool of its own to the fleet. What each is
-//! called when somebody is told where a tool is.
+//! Where tools come from: pools, and attached browsers, each of which is a pool to the fleet; and the names by which
+//! messages call them.
 
 use std::{fmt, sync::Arc};
 
@@ -16,14 +16,14 @@ pub struct Source {
     pub several: bool,
 }
 
-/// A pool whose engine is a server of somebody else's, which may have more than tools.
+/// A pool whose engine is a custom server, which may have more than tools.
 pub(crate) struct Server {
     pub(crate) pool: Arc<str>,
-    /// What it said of itself, if it was ever asked.
+    /// The server's introduction, if the catalog has asked it.
     pub(crate) introduction: Option<Introduction>,
 }
 
-/// What callers call a source.
+/// The name by which callers know a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     Pool(Arc<str>),
@@ -35,7 +35,7 @@ impl Place {
         matches!(self, Self::Pool(_))
     }
 
-    /// Of an attached browser.
+    /// The index of an attached browser.
     pub(crate) fn index(&self) -> Option<u32> {
         match self {
             Self::Pool(_) => None,
@@ -54,13 +54,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// A source, and what is known of it.
+/// A source, and what the catalog knows of it.
 pub(super) struct Known {
     pub(super) source: Source,
     pub(super) place: Place,
     /// Of an attached browser: whether it has tags.
     pub(super) tagged: bool,
-    /// What it offers, as far as that is known.
+    /// Its tools, as far as they are known.
     pub(super) set: Option<Toolset>,
 }
 

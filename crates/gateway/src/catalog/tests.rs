@@ -1,4 +1,4 @@
-//! The catalog over several pools, against engines that only list tools.
+//! The catalog over several pools, with engines that only list tools.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// An engine with tools that can be counted being asked for.
+/// An engine that lists tools and counts how often it is asked.
 struct Lists {
     fingerprint: &'static str,
     /// Name and schema of each; `None` for an engine that cannot be asked.
@@ -82,7 +82,8 @@ fn arguments(text: &str) -> greenroom_core::Raw {
     raw::parse(text.to_owned()).unwrap()
 }
 
-/// The list is the union in the order of the pools; the first description is shown, and the called pool's counts.
+/// The list is the union in the order of the pools; it shows the first description and checks against the called
+/// pool's.
 #[tokio::test]
 async fn the_union_of_several_pools() {
     let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
@@ -107,7 +108,7 @@ async fn the_union_of_several_pools() {
     }
 }
 
-/// Engines with the same fingerprint are asked once, and what was kept on disk not at all.
+/// Engines with the same fingerprint are asked once, and not at all if a list is on disk.
 #[tokio::test]
 async fn equal_engines_are_asked_once() {
     let (one, other) = (lists("same", CHROMIUM), lists("same", CHROMIUM));
@@ -128,14 +129,14 @@ async fn equal_engines_are_asked_once() {
     assert_eq!(asked(), 2, "kept on disk");
 }
 
-/// A pool whose engine cannot be asked hides nothing and refuses nothing; only when none can be asked is that an error.
+/// A pool whose engine cannot be asked hides no tool and refuses none; only if no engine can be asked, the list fails.
 #[tokio::test]
 async fn one_engine_that_cannot_be_asked() {
     let (chromium, broken) = (lists("chromium", CHROMIUM), lists("broken", None));
     let (some, _folder) = catalog(&[("C", &chromium), ("X", &broken)]);
     let listed = some.list().await.unwrap();
     assert_eq!(names(&listed), ["click", "pdf"]);
-    assert_eq!(elsewhere(&listed, "pdf", "X"), None, "nobody knows");
+    assert_eq!(elsewhere(&listed, "pdf", "X"), None, "its tools are unknown");
     some.list().await.unwrap();
     assert_eq!(broken.asked.load(Ordering::Relaxed), 1, "not asked again with every call");
     some.offered("X", &set(&[("find", "")]), false);
@@ -146,7 +147,7 @@ async fn one_engine_that_cannot_be_asked() {
     assert_eq!(none.list().await.err().unwrap().message, "no broken");
 }
 
-/// A change in one pool is announced if clients would see it, and only then.
+/// The catalog announces a change in one pool if clients would see it, and only then.
 #[tokio::test]
 async fn changes_are_compared() {
     let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
@@ -155,7 +156,7 @@ async fn changes_are_compared() {
     let count = || *changes.borrow();
     let newer = set(&[("click", ""), ("find", ""), ("hover", "")]);
     catalog.announced("F", &newer, false);
-    assert_eq!(count(), 0, "nobody was shown a list yet");
+    assert_eq!(count(), 0, "no client was shown a list yet");
     let listed = catalog.list().await.unwrap();
     assert_eq!(
         names(&listed),
@@ -193,13 +194,13 @@ fn browser(index: u32, label: Option<&str>, tags: &[&str]) -> BrowserStatus {
     }
 }
 
-/// Whether the index of a browser may also be a text.
+/// Whether the parameter of a browser's index also accepts text.
 fn index_has_label(shown: &Value) -> bool {
     shown["anyOf"][1]["type"] == "string"
 }
 
-/// Attached browsers come and go: clients hear of it if they would see a difference, and only then. Engines that are like
-/// one that is known are not asked.
+/// Attached browsers come and go: the catalog notifies clients if they would see a difference, and only then. It does
+/// not ask an engine with a known fingerprint.
 #[tokio::test]
 async fn browsers_come_and_go() {
     let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
@@ -207,7 +208,7 @@ async fn browsers_come_and_go() {
     let changes = catalog.changes();
     let count = || *changes.borrow();
     catalog.add_browser(&browser(1, None, &[]), chromium.clone());
-    assert_eq!((count(), chromium.asked.load(Ordering::Relaxed)), (0, 0), "nobody was shown a list yet");
+    assert_eq!((count(), chromium.asked.load(Ordering::Relaxed)), (0, 0), "no client was shown a list yet");
     let listed = catalog.list().await.unwrap();
     assert_eq!(names(&listed), ["click", "pdf"]);
     let shown = |name: &str| {
@@ -243,7 +244,7 @@ async fn browsers_come_and_go() {
     catalog.add_browser(&browser(6, None, &[]), firefox.clone());
     assert_eq!((count(), shown("find")), (3, None), "its engine has said nothing yet");
     let listed = catalog.list().await.unwrap();
-    assert_eq!(elsewhere(&listed, "pdf", "browser-6"), None, "nobody knows");
+    assert_eq!(elsewhere(&listed, "pdf", "browser-6"), None, "its tools are unknown");
     catalog.complete().await;
     assert_eq!((count(), firefox.asked.load(Ordering::Relaxed)), (4, 1));
     let listed = catalog.list().await.unwrap();
@@ -263,10 +264,10 @@ async fn browsers_come_and_go() {
         assert_eq!(count(), heard, "{why}");
     }
     assert_eq!(names(&catalog.list().await.unwrap()), Vec::<&str>::new());
-    assert!(catalog.refresh().await.is_ok(), "that is no failure");
+    assert!(catalog.refresh().await.is_ok(), "an empty list is no failure");
 }
 
-/// Beside attached browsers pools come first, none of them is the default, and one is a choice already.
+/// With attached browsers, pools come first, none of them is the default, and a single pool is a choice already.
 #[tokio::test]
 async fn pools_beside_browsers() {
     let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
@@ -283,7 +284,7 @@ async fn pools_beside_browsers() {
     let force = arguments(r#"{"force":true}"#);
     assert_eq!(listed.check(click, Some("F"), Some(&force)), Ok(()));
     let Err(Invalid::Unknown { known, .. }) = listed.check(click, Some("browser-1"), Some(&force)) else {
-        panic!("as the called one describes it")
+        panic!("the called pool's description counts")
     };
     assert_eq!(known, ["target", "sessionId", "browser_pool"], "there is no browser to choose");
     assert!(listed.differs(listed.get("pdf").unwrap().1));
@@ -309,5 +310,5 @@ async fn partial_lists() {
         catalog.announced("F", &set, partial);
         assert_eq!(names(&catalog.list().await.unwrap()), expected);
     }
-    assert_eq!(*changes.borrow(), 2, "the first list told nothing new");
+    assert_eq!(*changes.borrow(), 2, "the first list changed nothing");
 }

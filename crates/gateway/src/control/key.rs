@@ -1,9 +1,9 @@
-//! A session's name in a URL. Unlike an id it is unambiguous in the whole process: it says whose session it is, and
-//! whether it is a named one or a connection's own.
+//! A session's name in a URL. Unlike an id it is unambiguous in the whole process: it names the session's owner, and
+//! says whether the session is a named one or a connection's own.
 //!
 //! `local:prices` is the session `prices` of the owner `local`, `local#1` the own session of its connection 1. The
-//! owner is percent-encoded so far that it holds neither mark; behind the first mark everything is the id. In a URL
-//! the whole is percent-encoded once more, as any text in a path is.
+//! owner is percent-encoded so that it contains neither mark; the rest after the first mark is the id. In a URL the
+//! whole key is percent-encoded once more, as any text in a path is.
 
 use std::{fmt, str::FromStr};
 
@@ -11,7 +11,7 @@ use greenroom_core::{ConnectionId, Owner, SessionId};
 use greenroom_fleet::{SessionStatus, Whose};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-/// What an owner's name must not hold as it is: both marks, and the sign that encodes them.
+/// The characters to encode in an owner's name: both marks, and the sign that encodes them.
 const OWNER: &AsciiSet = &CONTROLS.add(b':').add(b'#').add(b'%');
 
 /// A session of any owner.
@@ -26,7 +26,7 @@ pub enum Key {
 pub struct NoKey;
 
 impl Key {
-    /// The key of a listed session. Those without an id are a connection's own.
+    /// The key of a listed session. A session without an id is a connection's own.
     pub(super) fn of(owner: &Owner, status: &SessionStatus) -> Option<Self> {
         match (&status.id, status.connection) {
             (Some(id), _) => Some(Self::Named(owner.clone(), id.clone())),
@@ -75,7 +75,7 @@ mod tests {
         Key::Named(Owner::new(owner), SessionId::new(id).unwrap())
     }
 
-    /// Keys read well, and whatever owner and id are, no two sessions have the same key and each is read back.
+    /// Keys are readable, no two sessions have the same key whatever owner and id are, and each key parses back.
     #[test]
     fn keys_are_unambiguous() {
         assert_eq!(named("local", "prices").to_string(), "local:prices");
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// What is no key is no session.
+    /// A text that is no key names no session.
     #[test]
     fn other_texts_are_no_keys() {
         for text in ["", "prices", "local:", "local#", "local#x", "local#-1", "%ff:a"] {

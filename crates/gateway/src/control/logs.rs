@@ -25,7 +25,7 @@ pub(super) struct Wish {
     follow: bool,
 }
 
-/// A line of the stream. What another version does not say is empty here.
+/// A line of the stream. A field that another version does not send is empty here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum LogLine {
@@ -57,7 +57,7 @@ impl From<&Entry> for LogLine {
     }
 }
 
-/// Where a reader is.
+/// A reader's position.
 struct Reader {
     control: Arc<Control>,
     follow: bool,
@@ -80,10 +80,10 @@ pub(super) async fn read(
 }
 
 impl Reader {
-    /// The lines that are there by now; waits for the first one when following. `None` at the end.
+    /// The lines written since the last chunk; a follower waits for the first one. `None` at the end.
     async fn chunk(&mut self) -> Option<Bytes> {
         loop {
-            // Asked before the lines are read, so that what is written before the end is still read after it.
+            // Read this before the lines, so that lines written before the end are still read after it.
             let closing = self.control.closing.is_cancelled();
             self.written.mark_unchanged();
             let read = self.control.journal.read(self.next);

@@ -1,9 +1,9 @@
-//! What whoever owns the process may see and do, over HTTP on the process's own control socket: its state, every
+//! What the user who owns the process may see and do, over HTTP on the process's own control socket: its state, every
 //! owner's sessions and what happened in them, its log.
 //!
-//! One file per resource. There is no authentication here: the socket is for the process's own user, and whoever may
-//! connect to it may also kill the process. So the routes must never be served where others can reach them. They
-//! set no fallback, so that other routers can be merged with them.
+//! One file per resource. There is no authentication here: only the process's own user can open the socket, and that
+//! user may also kill the process. So the routes must never be served where others can reach them. They set no
+//! fallback, so that other routers can be merged with them.
 
 mod key;
 mod logs;
@@ -35,9 +35,9 @@ pub use status::{Instance, Pool, Status};
 /// How a process serves agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One agent, over stdin and stdout.
+    /// One client, over stdin and stdout.
     Stdio,
-    /// Many, over HTTP.
+    /// Many clients, over HTTP.
     Server,
 }
 
@@ -50,16 +50,16 @@ impl Kind {
     }
 }
 
-/// What a process says of itself.
+/// What a process reports of itself.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub version: &'static str,
     pub kind: Kind,
-    /// Where agents reach it, if that is an address.
+    /// The address at which agents reach it, if it has one.
     pub listen: Option<String>,
     pub data_folder: PathBuf,
     pub started: SystemTime,
-    /// The same moment on the clock that nobody sets.
+    /// The same moment on the monotonic clock.
     pub started_at: Instant,
 }
 
@@ -80,9 +80,9 @@ pub struct Control {
     pub closing: CancellationToken,
 }
 
-/// The routes: all below `/control/`, and those of programs below `/api/`.
+/// The routes: all below `/control/`, and the REST routes below `/api/`.
 pub fn router(control: Arc<Control>) -> Router {
-    // Whoever owns the process may attach what it can attach.
+    // The user who owns the process may attach browsers.
     let rest = rest::router(control.gateway.clone(), Owner::local(), true);
     Router::new()
         .route("/control/status", get(status::show))

@@ -1,5 +1,4 @@
-//! What the control socket answers when it cannot do what was asked:
-//! `{"error": {"code", "message", "hint"}}` with the right HTTP status.
+//! The control socket's errors: `{"error": {"code", "message", "hint"}}` with the right HTTP status.
 
 use axum::{
     Json,
@@ -10,7 +9,7 @@ use greenroom_core::record::Unreadable;
 use greenroom_fleet::FleetError;
 use serde::{Deserialize, Serialize};
 
-/// A refusal on its way out.
+/// An error on its way to the client.
 #[derive(Debug)]
 pub struct Problem {
     status: StatusCode,
@@ -62,7 +61,7 @@ impl Problem {
     }
 }
 
-/// The answer to a path that nobody serves. Set by whoever serves the routes, once they are merged with others.
+/// The answer to an unknown path. The caller sets it as the fallback once it has merged these routes with others.
 pub async fn fallback(uri: Uri) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "no_route", format!("nothing is served at `{}`", uri.path()))
 }

@@ -1,7 +1,7 @@
-//! The journal: the last lines of the process's log, kept in memory for whoever looks in.
+//! The journal: the last lines of the process's log, kept in memory for the control socket.
 //!
-//! Writing never waits for a reader. A reader remembers how far it has read; one that is too slow finds that the
-//! lines it wanted were overwritten, and learns how many. Written by the cli's logging, read by [`super::logs`].
+//! Writing never waits for a reader. A reader remembers how far it has read; a slow reader finds that lines were
+//! overwritten, and learns how many. The cli's logging writes it, [`super::logs`] reads it.
 
 use std::{collections::VecDeque, sync::Arc, time::SystemTime};
 
@@ -12,7 +12,8 @@ use tokio::sync::watch;
 /// 300 bytes a line it costs a third of a megabyte when full.
 const LINES_MAX: usize = 1000;
 
-/// How much of a message or a value is kept. Only an engine's last words are ever longer, and their head says enough.
+/// How much of a message or a value is kept. Only the stderr of an engine that ended is ever longer, and its head says
+/// enough.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// One line of the log.
@@ -25,7 +26,7 @@ pub struct Entry {
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// What a reader finds.
+/// What a read returns.
 #[derive(Debug)]
 pub struct Read {
     /// How many lines were overwritten before they were read.

@@ -1,4 +1,4 @@
-//! `/control/sessions`: every owner's sessions: listed, shown, closed.
+//! `/control/sessions`: lists, shows and closes every owner's sessions.
 
 use std::{
     sync::Arc,
@@ -19,14 +19,14 @@ use greenroom_core::{excerpt::excerpt, time::timestamp};
 
 use crate::tools::state_name;
 
-/// Where the whole of a long title or URL is.
+/// Tells the reader where the whole of a long title or URL is.
 const WHOLE: &str = "ask the session's own tools";
 
-/// How long a closing waits for the browser to be gone before it answers. Seats close within 5 s; only one that is
-/// still being opened takes longer, and it ends by itself.
+/// How long `close` waits for the browser to end before it answers. Seats close within 5 s; only a seat that is still
+/// opening takes longer, and it ends by itself.
 const CLOSE_WITHIN: Duration = Duration::from_secs(8);
 
-/// A session, as its process's owner sees it. What another version does not say is empty here.
+/// A session, as the process's owner sees it. A field that another version does not send is empty here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Session {
@@ -55,7 +55,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// What people call it: its id, or its connection's name.
+    /// The name that people see: its id, or its connection's name.
     pub fn label(&self) -> String {
         let connection = || self.connection.map(|connection| format!("connection {connection}"));
         let given = self.id.clone().or_else(|| self.client.clone());
@@ -68,7 +68,7 @@ pub struct Sessions {
     pub sessions: Vec<Session>,
 }
 
-/// What a closing came to.
+/// The result of closing a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Closed {
     pub key: String,
@@ -95,7 +95,7 @@ pub(super) async fn close(
 ) -> Result<Json<Closed>, Problem> {
     let key: Key = text.parse().map_err(|_| Problem::no_session(&text))?;
     let (owner, whose) = key.split();
-    // Past the first step the session is out of the fleet's list, so giving up waiting takes nothing back.
+    // The first step takes the session out of the fleet's list, so a timeout does not bring it back.
     let gone = match timeout(CLOSE_WITHIN, control.gateway.fleet.evict(owner, &whose)).await {
         Ok(closed) => closed.map(|()| true)?,
         Err(_) => false,

@@ -1,4 +1,4 @@
-//! `GET /control/status`: what the process is, how full its pools are, and how its attached browsers are.
+//! `GET /control/status`: the process, how full its pools are, and the state of its attached browsers.
 
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
@@ -14,7 +14,7 @@ use crate::{
     pools::health,
 };
 
-/// A process. What another version does not say is empty here, so that versions can ask each other.
+/// A process. A field that another version does not send is empty here, so that versions can ask each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
@@ -22,7 +22,7 @@ pub struct Status {
     pub pid: u32,
     /// `stdio` or `server`.
     pub kind: String,
-    /// Where agents reach it, if that is an address.
+    /// The address at which agents reach it, if it has one.
     pub listen: Option<String>,
     pub data_folder: PathBuf,
     pub started_at: String,
@@ -43,18 +43,18 @@ pub struct Pool {
     pub is_default: bool,
     /// Instances come and go as they are needed.
     pub elastic: bool,
-    /// All of it was drained by hand: it lends nothing until it is restarted.
+    /// An operator drained the whole pool: it leases no slot until it is restarted.
     pub drained: bool,
     /// Instances there are.
     pub instances: usize,
     pub healthy: usize,
-    /// Instances of which a slot can be lent now.
+    /// Instances with a slot that can be leased now.
     pub available: usize,
-    /// Slots that are lent.
+    /// Slots that are leased.
     pub leased: usize,
     pub slots: usize,
     pub waiting: usize,
-    /// Open browsers that wait for a session. They are not among the leased.
+    /// Open browsers that wait for a session. They do not count as leased.
     pub spares: usize,
     pub restarts: u64,
     /// The instances, by number.
@@ -69,18 +69,18 @@ pub struct Instance {
     pub alias: Option<String>,
     /// `healthy`, `starting` or `failed`.
     pub status: String,
-    /// It lends nothing more, and stops when its last lease is back.
+    /// It leases no more slots, and stops when its last lease is back.
     pub draining: bool,
     pub slots: usize,
     pub leased: usize,
     pub spares: usize,
-    /// For how long the oldest of its leases has been out.
+    /// How long ago the oldest of its current leases began.
     pub leased_seconds: Option<u64>,
     pub browser: String,
     pub headless: bool,
     pub process_id: Option<u32>,
     pub restarts: u64,
-    /// Whether it answered when it was last looked at; empty until then.
+    /// Whether it answered the last health check; empty before the first.
     pub responsive: Option<bool>,
     pub error: Option<String>,
 }

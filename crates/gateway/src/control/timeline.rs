@@ -1,5 +1,5 @@
-//! `GET /control/timeline?session=…`: what happened in a session of any owner, living or long closed, part by part. The
-//! answer is the one of `/api/sessions/{id}/timeline`.
+//! `GET /control/timeline?session=…`: what happened in a session of any owner, open or long closed, page by page. The
+//! answer is that of `/api/sessions/{id}/timeline`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::rest::{CALLS_MAX, TimelineView, timeline_of};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wish {
-    /// Whose it is; `local` unless given.
+    /// The session's owner; `local` by default.
     owner: Option<String>,
     /// Its UUID, its id, or `#7` for the own session of connection 7.
     session: String,

@@ -1,4 +1,4 @@
-//! What goes wrong with attached browsers, and with tools that a place does not have.
+//! Errors about attached browsers, and about tools that a pool or browser does not have.
 
 use greenroom_core::plural;
 use greenroom_fleet::FleetError;
@@ -7,11 +7,11 @@ use super::Failure;
 use crate::{Gateway, attach::NotAttached, catalog::Place};
 
 impl Failure {
-    /// The place that a call is for has other tools.
+    /// The pool or browser that the call names has other tools.
     pub(crate) fn tool_not_there(tool: &str, place: &Place, others: &[&Place]) -> Self {
         let names = |others: &[&Place]| others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         if place.is_pool() && others.iter().all(|other| other.is_pool()) {
-            // Where there are only pools, one word says so.
+            // If there are only pools, the word is needed once.
             let others = names(others).replace("pool ", "");
             return Self::new(
                 "tool_not_in_pool",
@@ -46,7 +46,7 @@ impl Failure {
             .hint("list_browsers shows them")
     }
 
-    /// A tag and a place name browsers in two ways.
+    /// A tag and another selector both name browsers.
     pub(crate) fn tag_and_place(place: &str) -> Self {
         Self::new(
             "invalid_arguments",
@@ -54,7 +54,7 @@ impl Failure {
         )
     }
 
-    /// A browser was asked for by hand and still cannot be reached.
+    /// An agent asked for this browser to be reconnected, and it still cannot be reached.
     pub(crate) fn not_reconnected(gateway: &Gateway, error: &FleetError) -> Self {
         let failure = Self::of(gateway, error);
         match error {
@@ -65,7 +65,7 @@ impl Failure {
         }
     }
 
-    /// Why a browser was not attached, or not removed.
+    /// Why a browser was not attached, or not detached.
     pub(crate) fn not_attached(gateway: &Gateway, error: &NotAttached) -> Self {
         let failure = |code| Self::new(code, error.to_string());
         match error {

@@ -1,4 +1,4 @@
-//! The front of a client that sends lines: over stdio, or through a front that has joined this server.
+//! The front of a client that sends lines: over stdio, or through a thin front that has joined this server.
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -20,12 +20,12 @@ use crate::{
     offload::{offload_if_large, offloadable, return_to_runtime},
 };
 
-/// How long a client may take to read its last answers. One that has closed its end reads no more; one that
+/// How long a client may take to read its last answers. A client that has closed its end reads no more; a client that
 /// still reads takes them at once.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Serves one client until it closes its end, or `stop` is asked for. Its calls are cancelled then; ending its
-/// sessions is left to the caller.
+/// Serves one client until it closes its end, or `stop` is cancelled. Then it cancels the client's calls; the caller
+/// ends the client's sessions.
 pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: CancellationToken) {
     offloadable(converse(gateway, stdio, client, stop)).await;
 }
@@ -46,7 +46,7 @@ async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: Can
             }
             ControlFlow::Continue(())
         };
-        // Outside of the step: an answer that waits for a client who does not read must not outlast the end.
+        // Do not wait for this in the step: an answer to a client that does not read must not delay the shutdown.
         let next = tokio::select! {
             biased;
             () = stop.cancelled() => ControlFlow::Break(()),
@@ -57,7 +57,7 @@ async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: Can
             break;
         }
     }
-    // What was answered is written before the process may end, unless the client reads no more.
+    // Write all answers before the process may end, unless the client reads no more.
     let last_words = async {
         protocol.end().await;
         outgoing.flush().await;
@@ -76,11 +76,11 @@ async fn take(protocol: &Protocol, way: &Way, line: Line) {
         Parsed::Batch(parts) => protocol.take_batch(parts, way.clone()).await,
     }
     drop(guard);
-    // The lines behind it are handled by the same task, at once if they are there.
+    // The same task handles the next lines, at once if they are there.
     return_to_runtime().await;
 }
 
-/// What to answer to a line beyond the limit, whose id nobody has read.
+/// The answer to a line beyond the limit; its id is unknown.
 pub(super) fn too_long(bytes: usize) -> Vec<u8> {
     let why = format!("the message has {bytes} bytes, at most {CLIENT_MESSAGE_BYTES_MAX} are taken");
     message::response(None, &Err(RpcError::new(INVALID_REQUEST, why).to_raw()))
@@ -99,7 +99,7 @@ mod tests {
         testing::{self, BUILT_IN, DAY},
     };
 
-    /// What comes behind a large line is handled on the runtime's thread.
+    /// The runtime's thread handles the lines after a large one.
     #[tokio::test]
     async fn small_lines_are_not_offloaded() {
         let (gateway, _folder) = testing::gateway(&[BUILT_IN], Scope::Connection, DAY);

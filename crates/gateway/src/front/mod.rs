@@ -1,5 +1,5 @@
-//! The fronts: how agents reach the gateway. Those that introduce themselves have a connection, whose messages walk
-//! through [`protocol`]; requests that speak for themselves go through [`stateless`].
+//! The fronts: how agents reach the gateway. A client with a handshake has a connection, whose messages go through
+//! [`protocol`]; stateless requests go through [`stateless`].
 
 pub mod http;
 pub mod lines;

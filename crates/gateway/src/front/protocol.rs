@@ -1,4 +1,4 @@
-//! The protocol as a server speaks it: lifecycle, tools, resources, logging, cancellation. The same for every front.
+//! The server's side of the protocol: lifecycle, tools, resources, logging, cancellation. The same for every front.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -28,21 +28,21 @@ use crate::{
     resources, tools,
 };
 
-/// How many calls of one connection may be in flight. Far beyond what agents do; a client that sends more has
-/// lost count, and each costs memory until it is answered.
+/// How many calls of one connection may be in flight. Agents send far fewer; a client that sends more has a bug, and
+/// each call costs memory until it is answered.
 const CALLS_MAX: usize = 1024;
 
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// Where a connection is in its life.
+/// The state of a connection.
 #[derive(Clone, Copy)]
 enum Phase {
-    /// Nothing but `initialize` and `ping` makes sense yet.
+    /// Only `initialize` and `ping` are allowed yet.
     New,
     Introduced(Revision),
 }
 
-/// One connection's conversation. Its calls are tasks of its own.
+/// The protocol state of one connection. Its calls run in tasks of their own.
 pub(super) struct Protocol {
     gateway: Arc<Gateway>,
     pub(super) connection: Arc<Connection>,
@@ -58,7 +58,7 @@ impl Protocol {
         Self { gateway, connection, phase: Mutex::new(Phase::New), turns, tasks }
     }
 
-    /// Takes one message. Calls go on in tasks of their own, everything else is done at once.
+    /// Handles one message. Calls run in tasks of their own, all else happens at once.
     pub(super) async fn take(&self, message: Result<Message, Malformed>, way: &Way) {
         match message {
             Ok(Message::Request { id, method, params }) => {
@@ -78,26 +78,26 @@ impl Protocol {
         }
     }
 
-    /// Takes the messages of a batch, whose answers go back together.
+    /// Handles the messages of a batch, whose answers are sent together.
     pub(super) async fn take_batch(&self, parts: Vec<Result<Message, Malformed>>, way: Way) {
         let (way, together) = way.batch(parts.len());
         self.tasks.spawn(together);
         for part in parts {
             self.take(part, &way).await;
-            // Others are served between the messages of a batch, which may be many.
+            // A batch may be long: serve other clients between its messages.
             yield_now().await;
         }
     }
 
-    /// Tells the client that the list of tools is another one now.
+    /// Notifies the client that the list of tools has changed.
     pub(super) async fn tools_changed(&self, outlet: &Outlet) {
         if self.introduced() {
-            // One that is gone is noticed by its closed end.
+            // If the client is gone, the reader sees its closed end.
             let _ = outlet.remind(message::notification("notifications/tools/list_changed", None)).await;
         }
     }
 
-    /// Cancels every call. Returns when nothing of them is left and what was answered is on its way.
+    /// Cancels every call. Returns when all of them have ended and their answers are on the way.
     pub(super) async fn end(&self) {
         self.connection.end_all();
         self.tasks.close();
@@ -182,7 +182,7 @@ impl Protocol {
         }
     }
 
-    /// The list may have to be fetched from the engine, so it does not hold up other messages.
+    /// Runs as a task: the list may have to come from the engine, and other messages must not wait for it.
     async fn list(&self, id: Id, params: Option<Raw>, way: &Way) {
         if let Err(error) = one_page(params.as_deref()) {
             return send(&way.reply, Some(&id), &Err(error.to_raw())).await;
@@ -209,7 +209,7 @@ impl Protocol {
         }
     }
 
-    /// What there is beside tools.
+    /// Handles a request other than a tool call: prompts, completions, resources, tasks.
     async fn beside(&self, id: Id, method: Method, params: Option<Raw>, way: &Way) {
         let beside = match Beside::of(&self.gateway, method, resources::NOT_FOUND_BEFORE_2026) {
             Ok(beside) => beside,
@@ -236,7 +236,7 @@ impl Protocol {
         self.spawn(id, way, work).await;
     }
 
-    /// A request that speaks for itself. On a pipe the process is the connection all the same.
+    /// A stateless request. On a pipe it still belongs to the connection, which is the process.
     async fn stateless(&self, id: Id, method: &str, params: Option<&RawValue>, way: &Way) {
         let request = match stateless::Request::parse(id.clone(), method, params) {
             Ok(request) => request,
@@ -257,7 +257,7 @@ impl Protocol {
         self.spawn(id, way, work).await;
     }
 
-    /// Does the work in a task of its own, and answers. What the work holds of a call is held until that is done.
+    /// Does the work in a task of its own, and sends the answer. The future owns what the call holds until then.
     async fn spawn(
         &self,
         id: Id,
@@ -287,7 +287,7 @@ impl Protocol {
     }
 }
 
-/// What a client calls itself: the title, which is for people, or the name.
+/// The client's name for people: its title, or its name.
 fn called(client: &Fields) -> Option<String> {
     let read = |key| client.read::<String>(key).ok().flatten().filter(|text| !text.trim().is_empty());
     read("title").or_else(|| read("name"))
@@ -314,7 +314,7 @@ pub(super) fn server_info() -> serde_json::Value {
     json!({ "name": "greenroom", "title": "greenroom", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// A list has one page, so there is no cursor to give.
+/// A list has one page, so no cursor is valid.
 pub(super) fn one_page(params: Option<&RawValue>) -> Result<(), RpcError> {
     let fields = params.and_then(|params| Fields::open(params).ok());
     let cursor = fields.as_ref().and_then(|fields| fields.get("cursor"));
@@ -326,8 +326,8 @@ pub(super) fn one_page(params: Option<&RawValue>) -> Result<(), RpcError> {
     }
 }
 
-/// The answer to `tools/list`. `is_here` says whether the client is this user on this machine, `scope` what a call without
-/// `sessionId` means to that client. Definitions stay raw, so that nothing in them is respelled.
+/// The answer to `tools/list`. `is_here` says whether the client is this user on this machine, `scope` what a call
+/// without `sessionId` means to that client. Definitions stay raw, so that their spelling does not change.
 pub(crate) async fn list_tools(
     gateway: &Gateway,
     owner: &Owner,
@@ -342,7 +342,7 @@ pub(crate) async fn list_tools(
         )
         .to_raw()
     })?;
-    // Under `explicit` the list says so itself.
+    // Under `explicit` the list already requires it.
     let demands_session = scope == Scope::Explicit && gateway.scope != scope;
     let shown = listed.iter().filter(|(name, _)| gateway.policy.shows(owner, name));
     let mut list: Vec<Cow<'_, RawValue>> = shown

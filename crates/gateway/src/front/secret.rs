@@ -1,7 +1,7 @@
-//! Secrets by which a client proves that it is the one that was here before: a front that joins again, an HTTP client
-//! that goes on. Numbers of connections are shown in lists, records and logs; these are never shown anywhere.
+//! Secrets by which a known client proves who it is: a front that joins again, or an HTTP client that sends its next
+//! request. Connection numbers appear in lists, records and logs; secrets never do.
 //!
-//! The server looks secrets up by their SHA-256, so the time of a lookup says nothing about any of them.
+//! The server looks secrets up by their SHA-256, so the time of a lookup reveals nothing about them.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// What a secret may have. Ours have 64 letters; fewer than 32 cannot hold 128 random bits in hexadecimal digits.
+/// The length of a secret. Ours have 64 characters; fewer than 32 cannot hold 128 random bits in hexadecimal digits.
 const BYTES: std::ops::RangeInclusive<usize> = 32..=256;
 
-/// 244 random bits, unless somebody else chose it.
+/// 244 random bits, unless a front of another version chose it.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
-/// What a secret is known by.
+/// The key under which the server finds a secret.
 pub(super) type Digest = [u8; 32];
 
 impl Secret {
@@ -25,7 +25,7 @@ impl Secret {
         Self(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
     }
 
-    /// For whoever sends it to the other end.
+    /// The secret itself, to send it to the other end.
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
@@ -34,13 +34,13 @@ impl Secret {
         digest(&self.0)
     }
 
-    /// Whether it is too short to be one, or longer than anybody needs.
+    /// Whether it is too short, or longer than any front needs.
     pub(super) fn is_unusable(&self) -> bool {
         !BYTES.contains(&self.0.len())
     }
 }
 
-/// What a text is known by that somebody says is a secret.
+/// The digest of a text that a client sends as its secret.
 pub(super) fn digest(text: &str) -> Digest {
     Sha256::digest(text.as_bytes()).into()
 }
@@ -55,7 +55,7 @@ impl fmt::Debug for Secret {
 mod tests {
     use super::*;
 
-    /// Secrets are long, differ, and show nothing of themselves where values are printed.
+    /// Secrets are long, differ, and do not appear where values are printed.
     #[test]
     fn secrets_are_not_shown() {
         let (one, other) = (Secret::random(), Secret::random());

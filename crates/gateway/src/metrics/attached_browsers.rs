@@ -1,5 +1,5 @@
-//! Figures of attached browsers, by index and label. Counted by index; the label is looked up when somebody asks, and
-//! of a browser that was removed nothing is shown: whoever may attach them could otherwise make labels without end.
+//! Metrics of attached browsers, by index and label. They count by index; each scrape looks up the label. Metrics of a
+//! removed browser disappear: otherwise a caller who may attach browsers could create labels without end.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
@@ -13,10 +13,10 @@ use prometheus_client::{
 
 use super::set;
 
-/// By index, what was counted and how it ended.
+/// Counts by index, figure and outcome.
 type Counted = BTreeMap<u32, BTreeMap<(Figure, &'static str), u64>>;
 
-/// What is counted of each, and how it is shown.
+/// The counts of each browser, and the metrics that show them.
 #[derive(Default)]
 pub(super) struct Browsers {
     counted: Mutex<Counted>,
@@ -28,7 +28,7 @@ pub(super) struct Browsers {
     calls: Family<Ended, Counter>,
 }
 
-/// What can be counted, each by how it ended.
+/// The figures that are counted, each by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Figure {
     Attempt,
@@ -82,7 +82,7 @@ impl Browsers {
         self.counted().remove(&index);
     }
 
-    /// Shows what is counted of these, and how they are.
+    /// Updates the metrics from the counts and from these browsers' states.
     pub(super) fn look(&self, browsers: &[BrowserStatus]) {
         let Self { states, leased, waiting, reconnects, attempts, calls, .. } = self;
         states.clear();

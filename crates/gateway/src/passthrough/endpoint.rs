@@ -1,7 +1,8 @@
-//! Where a request goes: to a server of somebody else's, in a session there or in none.
+//! Decides where such a request goes: to a custom MCP server, in a session there or in none.
 //!
-//! A session that is named decides by where it lives; one with a browser is refused. Otherwise it is the first pool whose engine is such a server, the
-//! default one before others, in the session that a tool call without `sessionId` has there, if it has one.
+//! A session that the request names decides by where it lives; a session with a browser is refused. Otherwise the
+//! request goes to the first pool whose engine is a custom server, the default pool before others, in the session that
+//! a tool call without `sessionId` has there, if there is one.
 
 use greenroom_core::{Fields, SessionId};
 use greenroom_fleet::Whose;
@@ -10,7 +11,7 @@ use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 use super::Method;
 use crate::{Gateway, caller::Caller, catalog::Server, error_response::Failure, session_key::whose};
 
-/// Where a request says which session it is for.
+/// The field of `_meta` in which a request names its session.
 pub(crate) const SESSION: &str = "greenroom/sessionId";
 
 pub(super) struct Place {
@@ -19,7 +20,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place of a request, if a server may have what it asks for.
+    /// Where the request goes, if a server may have what it asks for.
     pub(super) async fn of(
         gateway: &Gateway,
         caller: &Caller,
@@ -31,13 +32,13 @@ impl Place {
         let home = whose.as_ref().ok().and_then(|whose| gateway.fleet.home(&caller.owner, whose));
         let pool = server(gateway, method).map_or_else(String::new, |server| server.pool.to_string());
         match (whose, home) {
-            // A session with a browser has nothing of the kind, and what is asked of it would pass by all that guards tools.
+            // A session with a browser has none of these, and the request would bypass the checks that guard tools.
             (Ok(_), Some(home)) if is_named && !is_server(gateway, &home) => {
                 Err(Failure::not_a_server(method.name, &home))
             }
             (Ok(whose), Some(home)) if is_named || home == pool => Ok(Self { pool: home, whose }),
             (Ok(whose), None) if is_named => Ok(Self { pool, whose }),
-            // What a connection's own session is made for is the default pool's.
+            // A new session of a connection is made in the default pool.
             (Ok(whose @ Whose::Connection(_)), None)
                 if method.stays && pool == gateway.fleet.default_pool() =>
             {
@@ -53,8 +54,8 @@ fn is_server(gateway: &Gateway, pool: &str) -> bool {
     gateway.catalog.engine(pool).is_some_and(|engine| engine.is_server())
 }
 
-/// The server that is asked when no session says which: the first that has said that it has this. One that was never asked
-/// may have anything, and is asked if there is no other.
+/// The server to ask when the request names no session: the first that declares the capability. A server whose
+/// capabilities are unknown is tried last.
 pub(super) fn server(gateway: &Gateway, method: Method) -> Option<Server> {
     let servers = gateway.catalog.servers();
     let has = |server: &Server| -> Option<bool> {
@@ -66,7 +67,7 @@ pub(super) fn server(gateway: &Gateway, method: Method) -> Option<Server> {
     found.and_then(|at| servers.into_iter().nth(at))
 }
 
-/// The session that is named in `_meta`, which the engine does not hear of.
+/// Takes the session that the request names out of `_meta`, so that the engine does not see it.
 pub(super) fn take_session(params: &mut Fields) -> Result<Option<SessionId>, RpcError> {
     let wrong = |why: String| RpcError::new(INVALID_PARAMS, why);
     let Some(meta) = params.get("_meta").filter(|meta| meta.get() != "null") else { return Ok(None) };
@@ -84,7 +85,8 @@ pub(super) fn take_session(params: &mut Fields) -> Result<Option<SessionId>, Rpc
 mod tests {
     use super::*;
 
-    /// The session is absent, named, or an error; one that cannot be read never leaves the request to another session.
+    /// The session is absent, named, or an error; a session that cannot be read never sends the request to another
+    /// session.
     #[test]
     fn sessions_in_meta() {
         let take = |params: &str| {

@@ -1,4 +1,4 @@
-//! The methods of MCP for what a server has beside tools: what each is about, and which revisions know it.
+//! MCP's methods for what a server has besides tools: what each asks for, and which revisions have it.
 
 /// A method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,8 +8,8 @@ pub(crate) struct Method {
     pub(super) of: &'static str,
     /// The name of the list that it asks for.
     pub(super) list: Option<&'static str>,
-    /// Whether it needs a session that stays, so that one is made. Others take the one there is, or none: nobody shall
-    /// hold a slot for having looked at a list.
+    /// Whether the request needs a session that stays, so that the gateway creates one. Other requests use the session
+    /// that exists, or none: a client that only looks at a list must not hold a slot.
     pub(super) stays: bool,
     /// Whether revision 2026-07-28 has it, too. There `subscriptions/listen` replaces subscriptions, and tasks are an
     /// extension of another shape.
@@ -43,17 +43,18 @@ const METHODS: [Method; 12] = [
     former(of("tasks", "tasks/result")),
 ];
 
-/// What a client is told of in a handshake, and of these what revision 2026-07-28 knows.
+/// The capabilities that the gateway declares in a handshake, and to clients of revision 2026-07-28 those that it
+/// knows.
 pub(super) const CAPABILITIES: [&str; 4] = ["prompts", "resources", "completions", "tasks"];
 pub(super) const LASTING: [&str; 3] = ["prompts", "resources", "completions"];
 
 impl Method {
-    /// As clients with a handshake name it.
+    /// The method that clients with a handshake call by this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         METHODS.into_iter().find(|method| method.name == name)
     }
 
-    /// As revision 2026-07-28 names it.
+    /// The method that clients of revision 2026-07-28 call by this name.
     pub(crate) fn stateless(name: &str) -> Option<Self> {
         Self::named(name).filter(|method| method.is_lasting)
     }

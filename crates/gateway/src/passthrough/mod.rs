@@ -1,8 +1,9 @@
-//! What there is beside tools: greenroom's own resources, and what servers of somebody else's have, which is passed on:
-//! prompts, completions, resources and news of these, tasks.
+//! Requests other than tool calls: greenroom's own resources, and prompts, completions, resources (with their updates)
+//! and tasks of custom MCP servers, to which the gateway passes the request on.
 //!
-//! Browser engines have none of it. A request is no tool call: nothing of it is kept. It goes to its [`place`]; a server
-//! that does not know a list has an empty one. Called by the front, for every revision of the protocol.
+//! Browser engines have none of these. The gateway does not record these requests. Each goes to its [`place`]; if a
+//! server does not know a list, the gateway answers with an empty one. The front calls this for every revision of the
+//! protocol.
 
 mod endpoint;
 mod method;
@@ -28,20 +29,20 @@ use endpoint::{Place, server, take_session};
 pub(crate) use method::Method;
 use method::{CAPABILITIES, LASTING};
 
-/// How a cursor begins that is the server's own. Before it come greenroom's pages.
+/// Marks a cursor as the server's own. greenroom's pages come before the server's.
 const CURSOR: &str = "engine:";
 
-/// A request for something beside tools that somebody here may answer.
+/// A request other than a tool call, which the gateway or a server may answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Beside {
     method: Method,
-    /// The revision's code for a resource that is not there.
+    /// The revision's error code for a missing resource.
     not_found: i64,
 }
 
 impl Beside {
-    /// Or nobody here knows the method. What a server is not known to have it is asked for all the same, unless it is known
-    /// not to.
+    /// Fails if neither the gateway nor a server knows the method. A server whose capabilities are unknown counts as
+    /// one that knows it.
     pub(crate) fn of(gateway: &Gateway, method: Method, not_found: i64) -> Result<Self, RpcError> {
         let beside = Self { method, not_found };
         match beside.own(gateway) {
@@ -54,17 +55,17 @@ impl Beside {
         self.method.name
     }
 
-    /// Whether a server may have a part in the answer.
+    /// Whether a server may answer it, or a part of it.
     pub(crate) fn is_passed_on(self, gateway: &Gateway) -> bool {
         server(gateway, self.method).is_some()
     }
 
-    /// What greenroom has of its own, which comes first.
+    /// greenroom's own answer, which comes before the server's.
     fn own(self, gateway: &Gateway) -> Option<resources::Asked> {
         resources::Asked::of(self.method.name).filter(|_| gateway.recalls())
     }
 
-    /// Carries it out, in its turn if it is passed on.
+    /// Runs the request; in its turn if it is passed on.
     pub(crate) async fn run(
         self,
         gateway: &Gateway,
@@ -83,7 +84,7 @@ impl Beside {
             return answer.map_err(|error| error.to_raw());
         }
         turn.come().await;
-        // Whoever asks first may have to wait until the server has said what it has.
+        // The first request may have to wait until the server has declared its capabilities.
         let _ = gateway.catalog.list().await;
         match self.method.list.filter(|_| self.own(gateway).is_some()) {
             _ if self.is_passed_on(gateway) => self.pass(gateway, caller, params, turn).await,
@@ -92,8 +93,8 @@ impl Beside {
         }
     }
 
-    /// Whether it asks for what is greenroom's own: a first page, or a page or resource of ours. If not, what marked the
-    /// cursor as a server's is gone.
+    /// Whether the request is for greenroom's own resources: the first page, or a page or resource of ours. If not,
+    /// this removes the mark from the server's cursor.
     fn is_for_us(self, gateway: &Gateway, params: &mut Fields) -> bool {
         if self.method.list.is_none() {
             let uri = params.read::<String>("uri").ok().flatten().unwrap_or_default();
@@ -117,7 +118,7 @@ impl Beside {
     ) -> Result<Raw, RpcError> {
         let mut answer =
             resources::answer(gateway, &caller.owner, asked, Some(&params.to_raw()), self.not_found).await?;
-        // Behind the last page of greenroom's come the server's, which is not asked before somebody wants them.
+        // The server's pages follow greenroom's last one. The server is asked only when a client wants them.
         if self.method.list.is_some() && answer.get("nextCursor").is_none() && self.is_passed_on(gateway) {
             answer.set("nextCursor", encode(CURSOR));
         }
@@ -159,14 +160,14 @@ impl Beside {
         }
     }
 
-    /// A server's error for a resource that is not there, with the code that the client's revision has for it.
+    /// Replaces the code of a server's error for a missing resource by that of the client's revision.
     fn not_found(self, error: Raw) -> Raw {
         let Ok(mut fields) = Fields::open(&error) else { return error };
         fields.set("code", encode(&self.not_found));
         fields.to_raw()
     }
 
-    /// The server's next page is known to be the server's.
+    /// Marks the cursor of the server's next page as the server's.
     fn mark_cursor(self, gateway: &Gateway, result: Raw) -> Raw {
         let is_joined = self.method.list.is_some() && self.own(gateway).is_some();
         if !is_joined || !result.get().contains("nextCursor") {
@@ -194,14 +195,14 @@ fn code_of(error: &Raw) -> Option<i64> {
     serde_json::from_str(error.get()).ok().map(|Code { code }| code)
 }
 
-/// What a client is told of it in the handshake, as far as it is known: from the last time that the server was asked.
+/// Declares these capabilities in the handshake, as far as the server has declared them when it was last asked.
 pub(crate) fn declare(gateway: &Gateway, capabilities: &mut Value) {
     for (name, theirs) in declared(gateway, &CAPABILITIES) {
         capabilities[name] = theirs;
     }
 }
 
-/// The same for revision 2026-07-28. Of changes nobody is told there.
+/// The same for revision 2026-07-28. The gateway announces no changes there.
 pub(crate) fn declare_stateless(gateway: &Gateway, capabilities: &mut Value) {
     for (name, _) in declared(gateway, &LASTING) {
         capabilities[name] = json!({});

@@ -1,8 +1,7 @@
-//! The record of one call in the making: begun before the call runs, ended before its answer leaves.
+//! The record of one call while it is made: begun before the call runs, ended before its answer is sent.
 //!
-//! A [`Ticket`] is taken for every call that is let through. It is the call's scribe, and it is given back with what the
-//! call came to. One that is dropped instead belongs to a call whose client left: its record says so. Where nothing is
-//! kept, a ticket does nothing.
+//! Every permitted call takes a [`Ticket`]. The ticket is the call's scribe, and ends with the call's result. If it is
+//! dropped instead, the client has left, and the record says so. If records are off, a ticket does nothing.
 
 mod claim;
 
@@ -37,38 +36,38 @@ use super::{
     secret_values::{REDACTED, SecretValues},
 };
 
-/// How long a call waits for its record. Usual is a fifth of a millisecond; a disk that takes this long is broken, and the
-/// call goes on without a record.
+/// How long a call waits for its record. Usually it takes a fifth of a millisecond; a disk that takes this long is
+/// broken, and the call goes on without a record.
 pub(super) const WRITE: Duration = Duration::from_secs(5);
 
 /// One call's record.
 pub(crate) struct Ticket {
-    /// `None` where nothing is kept.
+    /// `None` if records are off.
     kept_by: Option<Arc<Entry>>,
     tool: Arc<str>,
     began: Instant,
     is_ended: bool,
-    /// It runs until this is dropped, behind everything that is written of it.
+    /// Marks the call as running. Dropped last, after all writes.
     _runs: Option<Mark>,
 }
 
 struct Entry {
     records: Arc<dyn Records>,
     request: Request,
-    /// Those that it brought.
+    /// The secrets that the call brought.
     secrets: SecretValues,
-    /// Those that its session was given until its end, these among them.
+    /// The secrets of its session at the call's end, these included.
     known: OnceLock<Arc<SecretValues>>,
-    /// Its beginning is on its way.
+    /// Its begin is on its way to the store.
     is_begun: AtomicBool,
-    /// When that was: of several commands each has its own.
+    /// When the call began: each step of a bulk has its own time.
     began: OnceLock<Instant>,
-    /// Why that did not arrive.
+    /// Why the store did not record the begin.
     not_begun: Arc<OnceLock<Arc<str>>>,
 }
 
 impl Ticket {
-    /// A ticket for a call under a new name. `whose` is `None` when it is not clear which session the call is for: then it
+    /// A ticket for a call under a new name. `whose` is `None` if it is unclear which session the call is for: then it
     /// does not run.
     pub(crate) fn take(
         recall: &super::Recall,
@@ -82,7 +81,7 @@ impl Ticket {
         Self::named(recall, (owner, whose), call, (at, ref_id), runs)
     }
 
-    /// Its record belongs to another call, or to none.
+    /// Writes no end: the record belongs to another call, or to none.
     fn discard(mut self) {
         self.is_ended = true;
     }
@@ -100,7 +99,7 @@ impl Ticket {
             let clues = Clues { tool, names: &recall.redact, fields: &known.fields, known: &known.values };
             let Redacted { params, secrets } = redact(arguments, &clues);
             if let Some(whose) = whose {
-                // Before it runs: its page may show them also where its answer never comes.
+                // Before it runs: its page may show them even if its answer never comes.
                 recall.secrets.learn(owner, whose, None, &secrets);
             }
             let (owner, tool, known) = (owner.clone(), tool.clone(), OnceLock::new());
@@ -111,7 +110,7 @@ impl Ticket {
         Self { kept_by, tool: tool.clone(), began: Instant::now(), is_ended: false, _runs: runs }
     }
 
-    /// What this call teaches of its session's secrets: those it brought, and the fields for them on the page it shows.
+    /// Notes the session's secrets from this call: those it brought, and the secret fields of the page it shows.
     pub(crate) fn teach(
         &self,
         recall: &super::Recall,
@@ -124,7 +123,7 @@ impl Ticket {
         let fields =
             reply.snapshot_text().zip(engine).map(|(text, engine)| engine.format().fields(text, &such));
         let owner = &entry.request.owner;
-        // A field may have been named in a way that says nothing; what was typed there is seen on the page at the latest.
+        // A field's description may not show that it takes a secret; then the page shows what was typed.
         let shown = fields.iter().flatten().filter_map(|field| field.value.clone());
         let mut values = entry.secrets.clone();
         shown.for_each(|value| values.add(value));
@@ -133,7 +132,7 @@ impl Ticket {
         let _ = entry.known.set(recall.secrets.of(owner, whose).values);
     }
 
-    /// Who writes the call down before it runs.
+    /// Records the call before it runs.
     pub(crate) fn scribe(&self) -> Option<Arc<dyn Scribe>> {
         let entry = self.kept_by.clone()?;
         Some(entry)
@@ -143,7 +142,7 @@ impl Ticket {
         self.kept_by.as_ref().map(|entry| &entry.request.ref_id)
     }
 
-    /// The call has an answer.
+    /// Ends the record with the engine's answer.
     pub(crate) async fn answered(mut self, answer: &Answer) -> Kept {
         let Answer { reply, ran, view, ended, .. } = answer;
         self.is_ended = true;
@@ -166,7 +165,7 @@ impl Ticket {
                 let named = |part: &RawValue, n: usize| name_instead(part, blobs.get(n)?.id.as_str());
                 replace(body, &kept.embedded, named).get().into()
             }
-            // Bytes that have no room in a file have none in the database.
+            // Bytes for which there is no room in a file have none in the database either.
             Err(_) => replace(body, &kept.embedded, |part, _| name_instead(part, "")).get().into(),
             _ => Arc::from(body.get()),
         };
@@ -190,8 +189,8 @@ impl Ticket {
         kept
     }
 
-    /// The call has none: this is what its agent is told. `session` is the one that it was for; where it came to one, that
-    /// stays recorded.
+    /// Ends the record with this error, which the agent gets. `session` is the session that the call was for; a session
+    /// that is recorded already stays.
     pub(crate) async fn failed(mut self, session: Option<SessionRef>, message: &str) -> Kept {
         self.is_ended = true;
         let mut kept = self.ending(Some(message.to_owned()));
@@ -205,7 +204,7 @@ impl Ticket {
         kept
     }
 
-    /// The call never began: nothing is kept of it.
+    /// The call never began: its record is discarded.
     pub(crate) fn tear_up(mut self) {
         self.is_ended = !self.kept_by.as_ref().is_some_and(|entry| entry.is_begun.load(Ordering::Relaxed));
     }
@@ -237,13 +236,13 @@ impl Drop for Ticket {
         let kept = self.ending(Some("its client left before it was answered".to_owned()));
         if let Some(entry) = self.kept_by.as_ref().filter(|entry| entry.is_begun.load(Ordering::Relaxed)) {
             let result = error_result(kept.error.as_deref().unwrap_or_default());
-            // It is in order with this call; nobody is there to hear when it is done.
+            // The store keeps the order of operations; no caller waits for this one.
             drop(entry.records.end(entry.response(&kept, result, self.began.elapsed())));
         }
     }
 }
 
-/// What is kept as the result of a call that greenroom itself had to answer.
+/// The recorded result of a call that greenroom itself answered.
 fn error_result(message: &str) -> Arc<str> {
     encode(&json!({ "content": [{ "type": "text", "text": message }], "isError": true })).get().into()
 }
@@ -253,7 +252,7 @@ impl Entry {
         self.all_secrets().scrub(&text).map_or(text, Arc::from)
     }
 
-    /// A JSON text that stays one: a secret may be spelled like a number that is none.
+    /// Scrubs a JSON text so that it stays JSON: a secret may be spelled like a part of a number.
     fn scrubbed_json(&self, text: &Arc<str>) -> Arc<str> {
         if self.all_secrets().are_too_many() {
             return encode(&json!({ "content": [{ "type": "text", "text": REDACTED }] })).get().into();
@@ -306,7 +305,7 @@ impl Entry {
         }
     }
 
-    /// Keeps the bytes of an answer: first those that stand in it, then the files it speaks of.
+    /// Stores the bytes of an answer as blobs: first those within it, then the files it links to.
     async fn keep_blobs(
         &self,
         pool: &str,
@@ -339,7 +338,7 @@ impl Entry {
     }
 
     async fn end(&self, response: Response, kept: &mut Kept) {
-        // One that never came to a session nobody has begun.
+        // A call that never reached a session has not begun.
         let is_begun = self.is_begun.swap(true, Ordering::Relaxed);
         let beginning = (!is_begun).then(|| self.records.begin(self.request.clone()));
         let ended = timeout(WRITE, self.records.end(response)).await;
@@ -349,14 +348,14 @@ impl Entry {
         if let Some(beginning) = beginning {
             note(&self.not_begun, timeout(WRITE, beginning).await);
         }
-        // Without a beginning there can be no end: then that is what went wrong.
+        // Without a begin there can be no end, so the begin's error is the reason.
         let reason = OnceLock::new();
         note(&reason, ended);
         kept.not_recorded = self.not_begun.get().or(reason.get()).cloned();
     }
 }
 
-/// Changes every string of a value, as far as there is something to change.
+/// Replaces every string of a value that `scrub` changes.
 fn scrub_strings(value: &mut serde_json::Value, scrub: &dyn Fn(&str) -> Option<String>) {
     match value {
         serde_json::Value::String(text) => {
@@ -376,7 +375,8 @@ impl Scribe for Entry {
     fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
         let _ = self.began.set(Instant::now());
         if self.is_begun.swap(true, Ordering::Relaxed) {
-            // It began under a given name, before anybody knew its session. That is noted, but not waited for.
+            // It began under a client's name, before its session was known. Record the session too, without waiting for
+            // it.
             if let Some(session) = session {
                 let request = Request { session: Some(session.clone()), ..self.request.clone() };
                 drop(self.records.begin(request));
@@ -384,20 +384,20 @@ impl Scribe for Entry {
             return Box::pin(std::future::ready(()));
         }
         let written = self.records.begin(Request { session: session.cloned(), ..self.request.clone() });
-        // Whether it is kept is said with its answer: one whose beginning is not kept has no end either.
+        // The answer reports a failure: a call whose begin is not recorded has no end either.
         let not_begun = self.not_begun.clone();
         Box::pin(async move { note(&not_begun, timeout(WRITE, written).await) })
     }
 }
 
-/// Keeps the reason why something was not written.
+/// Notes the reason why a write failed.
 fn note(reason: &OnceLock<Arc<str>>, written: Result<Result<(), NotRecorded>, Elapsed>) {
     let why = match written {
         Ok(Ok(())) => return,
         Ok(Err(NotRecorded(why))) => why,
-        Err(_) => "writing it down took too long".into(),
+        Err(_) => "writing the record took too long".into(),
     };
-    // The first reason is the one that matters.
+    // Only the first reason matters.
     let _ = reason.set(why);
 }
 
@@ -420,8 +420,8 @@ mod tests {
         Ticket::take(recall, &Owner::local(), Some(&Whose::NoOne), &call)
     }
 
-    /// What a call brings is known to its session before it runs, so that it is kept out of later records even if the call is
-    /// cancelled. If a call brings too many secrets, no text of later calls is kept.
+    /// The session knows a call's secrets before the call runs, so that later records do not contain them even if the
+    /// call is cancelled. If a call brings too many secrets, no text of later calls is recorded.
     #[tokio::test]
     async fn secrets_are_known_before_a_call_runs() {
         let (gateway, _folder) = testing::recalling(KeptInMemory::new());

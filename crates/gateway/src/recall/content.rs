@@ -1,8 +1,8 @@
 //! What `get_content` and its like read: a record's content, whole, in part, or what is new in it.
 //!
-//! A record's content is its page snapshot; one without has the texts of its result. Read without further wishes, each
-//! record has a cursor: the first read gives everything, the next only what is new since, which for a call that has ended
-//! is nothing, until the cursor is reset. Reads with wishes neither use nor move it.
+//! A record's content is its page snapshot, or without one the texts of its result. Each record has a cursor for plain
+//! reads: the first read returns everything, later reads only what is new since, which for an ended call is nothing
+//! until the cursor is reset. Reads with a search, offset or comparison neither use nor move it.
 
 use greenroom_core::{
     Owner, Records, RefId,
@@ -20,7 +20,7 @@ use super::{
     search::{self, Reading},
 };
 
-/// What is wanted of a record's content.
+/// Which part of a record's content a caller asks for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Ask {
@@ -42,9 +42,9 @@ pub(crate) struct Content {
     pub(crate) text: String,
     /// How many lines the whole has.
     pub(crate) total_lines: usize,
-    /// How many lines of the content are here.
+    /// How many lines of the content this part has.
     pub(crate) lines: usize,
-    /// The offset that reads on, if there is more.
+    /// The offset of the next part, if there is more.
     pub(crate) next: Option<usize>,
     /// How many lines have what was searched for.
     pub(crate) matches: Option<usize>,
@@ -86,7 +86,7 @@ pub(crate) async fn read(
     unread(records, &ref_id, whole, ask.reset_cursor).await
 }
 
-/// What an owner's record has to show.
+/// The content of an owner's record.
 async fn content(records: &dyn Records, owner: &Owner, id: &str) -> Result<(RefId, String), NoContent> {
     let none = || NoContent::NoRecord(id.to_owned());
     let ref_id = RefId::parse(id).map_err(|_| none())?;
@@ -131,7 +131,7 @@ fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What comes behind the cursor, which then is at the end.
+/// The content after the cursor, which then moves to the end.
 async fn unread(
     records: &dyn Records,
     ref_id: &RefId,
@@ -139,7 +139,7 @@ async fn unread(
     reset: bool,
 ) -> Result<Content, NoContent> {
     let cursor = if reset { None } else { records.cursor(ref_id).await? };
-    // It is where it was left only if what lies before it is what was read.
+    // The cursor is valid only if the text before it is what was read.
     let position = cursor.and_then(|Cursor { position, hash: seen }| {
         let position = usize::try_from(position).ok()?;
         whole.get(..position).filter(|read| hash(read) == seen).map(|_| position)
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
     use crate::testing::{Kept, kept_blob};
 
-    /// Another owner's record is as little there as one that never was: not to read, not to compare with, and no cursor of
-    /// it moves.
+    /// Another owner's record looks as if it did not exist: a caller cannot read it, compare with it, or move its
+    /// cursor.
     #[tokio::test]
     async fn only_ones_own() {
         let kept = Kept::new();

@@ -1,10 +1,10 @@
-//! What has changed between two snapshots, line by line, written for whoever has read the first.
+//! The changes between two snapshots, line by line, for a reader who has read the first.
 //!
-//! Only changes are shown, `+ ` before what is new and `- ` before what is gone. Each stands below its ancestors, which
-//! are shown once, and beside at most one line that stayed; `… line 121` says where, counted from 1 in the new
-//! snapshot. What is gone costs tokens as well and is of little use: of a subtree its top stands for all.
-//! A diff that is hardly shorter than the snapshot is not made: then the snapshot is shown.
-//! Called by `get_content` and by calls that ask for `mode: "diff"`.
+//! It shows only changes, `+ ` before a new line and `- ` before a removed one. Each change stands below its ancestors,
+//! which are shown once, and next to at most one unchanged line; `… line 121` says where, counted from 1 in the new
+//! snapshot. Removed lines cost tokens as well and are of little use: the top of a removed subtree stands for all of
+//! it. If the diff is hardly shorter than the snapshot, the snapshot is shown instead. `get_content` and calls with
+//! `mode: "diff"` use it.
 
 use std::fmt::Write as _;
 
@@ -17,19 +17,19 @@ use super::{
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Diff {
-    /// Nothing has changed.
+    /// The snapshots are equal.
     Same,
     Changed(String),
-    /// So much has changed that the new snapshot is better read whole.
+    /// So much has changed that reading the new snapshot whole is better.
     Fresh,
 }
 
-/// A diff is at most one part in so many of the new snapshot, in bytes. It must be read against what was read before, which is
-/// harder than reading; half is the least that pays for it.
+/// A diff is at most one part in so many of the new snapshot, in bytes. A reader has to apply it to what it read
+/// before, which is harder than plain reading; a diff must halve the text to be worth that.
 const WORTH: usize = 2;
 
-/// How many siblings are named that are gone from one place. So many are an event, such as a menu that has closed;
-/// more are a list that was replaced, and their number says as much.
+/// How many removed siblings are named at one place. Up to so many are an event, such as a menu that has closed; more
+/// are a list that was replaced, and their number says as much.
 const GONE_MAX: usize = 10;
 
 /// What has changed from `before` to `after`.
@@ -54,21 +54,21 @@ pub(crate) fn diff(before: &str, after: &str) -> Diff {
     if page.text.is_empty() { Diff::Same } else { Diff::Changed(page.text) }
 }
 
-/// A diff as far as it is written.
+/// A diff while it is written.
 struct Page<'a> {
     after: &'a [Line<'a>],
     text: String,
     is_shown: Vec<bool>,
-    /// The first line that is neither shown nor left out so far.
+    /// The first line that is neither shown nor left out yet.
     passed: usize,
 }
 
 impl Page<'_> {
-    /// Says where the next change is: before the line `at`, so deep.
+    /// Writes where the next change is: before the line `at`, at this depth.
     fn place(&mut self, at: usize, depth: usize) {
         let above = at.checked_sub(1);
         let mut context: Vec<usize> = Vec::new();
-        // The sibling above; if the line above stands deeper it would look like a child of something else.
+        // Show the sibling above, but not a deeper line above: the change would look like a child of something else.
         context.extend(above.filter(|above| self.after[*above].depth == depth));
         let mut depth = depth;
         let mut next = above;
@@ -92,7 +92,7 @@ impl Page<'_> {
         self.passed = at;
     }
 
-    /// What is gone: the top of each subtree, and of many siblings the first.
+    /// Writes removed lines: the top of each subtree, and the first of many siblings.
     fn removed(&mut self, mut lines: &[Line<'_>]) {
         let mut siblings = 0;
         let mut depth = None;
@@ -117,7 +117,7 @@ impl Page<'_> {
         }
     }
 
-    /// The line below a change, unless it belongs to something that is not shown.
+    /// The unchanged line below a change, unless its parent is not shown.
     fn stayed(&mut self, depth: usize, follows_added: bool) {
         let next = self.passed;
         if self.after.get(next).is_some_and(|line| follows_added || line.depth <= depth) {
@@ -140,7 +140,7 @@ mod tests {
 
     const ORDERS: &str = include_str!("recorded/orders.yml");
 
-    /// A page long enough that small changes are worth a diff.
+    /// A page so long that a small change is worth a diff.
     fn page(middle: &str) -> String {
         let items: String = (0..20).map(|n| format!("  - listitem \"{n}\" [ref=e{n}]\n")).collect();
         format!("- list:\n{items}- main:\n  - heading \"Cart\"\n{middle}  - button \"Pay\"\n- list:\n{items}")
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(diff(&page(before), &page(after)), Diff::Changed(expected.to_owned()));
     }
 
-    /// Changes stand below their ancestors and beside their neighbours.
+    /// Changes stand below their ancestors and next to their neighbours.
     #[test]
     fn places() {
         check(
@@ -165,7 +165,7 @@ mod tests {
         );
     }
 
-    /// Of a subtree that is gone the top is named, and of many siblings the first.
+    /// The top of a removed subtree is named, and of many siblings the first.
     #[test]
     fn gone() {
         let menu = "  - menu [ref=e90]:\n    - menuitem \"A\"\n    - menuitem \"B\"\n";
@@ -178,7 +178,7 @@ mod tests {
         check(&rows, "", &around(&format!("{named}-   … and 5 more, 10 lines\n")));
     }
 
-    /// Two changes below one parent name it once, and what lies between them is left out.
+    /// Two changes below one parent name it once, and the lines between them are left out.
     #[test]
     fn twice() {
         let after = ORDERS.replace("paid", "lost");
@@ -198,7 +198,8 @@ mod tests {
         }
     }
 
-    /// Equal snapshots are said to be the same, also if one lacks the last line's end; other pages are shown whole.
+    /// Equal snapshots are reported as the same, also if one lacks the last newline; very different pages are shown
+    /// whole.
     #[test]
     fn ends() {
         assert_eq!(diff(ORDERS, ORDERS), Diff::Same);

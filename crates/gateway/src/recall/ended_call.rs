@@ -1,4 +1,4 @@
-//! What is known of a call that has ended: what forms of its answer are made of, and what a program is told.
+//! What is known of an ended call: the basis of every form of its answer, and the answer that a program gets.
 
 use std::{collections::HashSet, sync::Arc, time::SystemTime};
 
@@ -12,38 +12,38 @@ use serde_json::json;
 
 use super::result::Embedded;
 
-/// What is known of a call that has ended.
+/// What is known of an ended call.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) tool: Arc<str>,
-    /// `None` where nothing is kept.
+    /// `None` if records are off.
     pub(crate) ref_id: Option<RefId>,
-    /// Why there is no record though there should be one.
+    /// Why the call has no record although records are on.
     pub(crate) not_recorded: Option<Arc<str>>,
     pub(crate) session: Option<SessionRef>,
     pub(crate) status: Status,
     pub(crate) error: Option<String>,
     pub(crate) at: SystemTime,
     pub(crate) has_snapshot: bool,
-    /// The snapshot as it is kept.
+    /// The snapshot as it is recorded.
     pub(crate) snapshot: Option<Arc<str>>,
     pub(crate) console: usize,
     pub(crate) console_errors: usize,
-    /// Those that stand in the result, and then the files.
+    /// First the blobs within the result, then the files.
     pub(crate) blobs: Vec<BlobRef>,
-    /// The parts of the content that blobs were made of.
+    /// The parts of the content from which blobs were made.
     pub(crate) embedded: Vec<Embedded>,
 }
 
 impl Kept {
-    /// The record to ask for, if there is one.
+    /// The record that a caller can ask for, if there is one.
     pub(crate) fn record(&self) -> Option<&RefId> {
         self.ref_id.as_ref().filter(|_| self.not_recorded.is_none())
     }
 }
 
 impl From<&Kept> for Fields {
-    /// The answer in few words: what the call came to, and by what name to ask for the rest.
+    /// The short answer: the call's status, and the `ref_id` under which the rest can be read.
     fn from(kept: &Kept) -> Self {
         let mut fields = Self::default();
         fields.set("ref_id", encode(&kept.record()));
@@ -57,14 +57,14 @@ impl From<&Kept> for Fields {
             "console_error_count": kept.console_errors,
         });
         let mut metadata = metadata;
-        // A connection's own session goes by a number that nobody calls it by.
+        // Leave out the number of a connection's own session: callers do not use it.
         if let Some(session) = kept.session.as_ref().filter(|session| !session.name.starts_with('#')) {
             metadata["session"] = json!(session.name);
         }
         if !kept.blobs.is_empty() {
             let mut names: Vec<_> =
                 kept.blobs.iter().map(|blob| format!("greenroom://blobs/{}", blob.id)).collect();
-            // A picture that stands in the answer and is a file too is one blob.
+            // An image that is both in the answer and a file is one blob.
             let mut named = HashSet::new();
             names.retain(|name| named.insert(name.clone()));
             metadata["blobs"] = json!(names);

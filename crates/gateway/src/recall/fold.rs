@@ -1,10 +1,11 @@
-//! Texts that are too long to be sent whole.
+//! Shortens texts that are too long to be sent whole.
 //!
-//! A snapshot is a tree in lines: what stands deeper belongs to the line above. The end of a page matters as much as
-//! its beginning, so not the end is cut but repetition: of children of one kind a parent shows the first few, and a line
-//! `# … 480 more (lines 121–1560)` stands for the rest. How few is chosen so that the whole fits. What is shown keeps
-//! its ancestors and its refs. Lines are numbered from 1 in these marks, which makes them `offset` + 1.
-//! Of a text without such a form, [`head`] keeps the beginning. Both are one pass. Called by whatever shapes answers.
+//! A snapshot is a tree in lines: deeper lines belong to the line above. The end of a page matters as much as its
+//! beginning, so [`cut`] does not remove the end but repetition: a parent shows the first few of its children of one
+//! kind, and a line `# … 480 more (lines 121–1560)` stands for the rest. How many it shows is chosen so that the whole
+//! fits. A shown line keeps its ancestors and its refs. These marks number lines from 1, so a number is `offset` + 1.
+//! Of a text that is no tree, [`head`] keeps the beginning. Both take one pass. The code that shapes answers calls
+//! them.
 
 use std::fmt::Write as _;
 
@@ -13,29 +14,30 @@ use super::{
     tree::{Line, depth, lines_of},
 };
 
-/// What is sent of a text that is too long.
+/// The part of a long text that is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// Ends with a line's end, unless it is cut within a line.
+    /// Ends with a newline, unless it is cut within a line.
     pub(crate) text: String,
-    /// Lines of the original that are shown, the last perhaps in part.
+    /// How many lines of the original are shown, the last perhaps in part.
     pub(crate) lines_shown: usize,
     pub(crate) lines_total: usize,
-    /// About how many tokens are not shown.
+    /// About how many tokens are left out.
     pub(crate) tokens_left: usize,
 }
 
-/// About what a mark costs, with numbers of five digits: `# … 480 more (lines 12100–15600)`.
+/// About the cost of a mark, with numbers of five digits: `# … 480 more (lines 12100–15600)`.
 const MARK_TOKENS: usize = 15;
 
-/// Children of one kind that are so few are folded last: the cells of a row, the buttons of a bar. A few rows that are
-/// whole say more than many without their ends.
+/// Groups of up to so many children of one kind are folded last: the cells of a row, the buttons of a bar. A few whole
+/// rows say more than many rows without their ends.
 const FEW: usize = 12;
 
-/// How many of a long list are shown at least, if the short ones are whole: one would not look like a list.
+/// How many entries of a long list are shown at least while the short lists are whole: a single entry would not look
+/// like a list.
 const KEPT_MIN: usize = 2;
 
-/// Folds a snapshot so that it is about `tokens_max` tokens at most. `None` if it is no more than that anyway.
+/// Folds a snapshot so that it has about `tokens_max` tokens at most. `None` if it has no more than that.
 pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<Cut> {
     if !exceeds(snapshot, tokens_max) {
         return None;
@@ -49,14 +51,15 @@ pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<Cut> {
     let folding = Folding::of(&lines, 0);
     Some(match folding.greatest(&costs, tokens_max) {
         Some(kept) => folding.fold(&costs, kept, tokens_max),
-        // There is one mark more then, at the end.
+        // The fold then adds one more mark, at the end.
         None => folding.fold(&costs, 1, tokens_max.saturating_sub(MARK_TOKENS)),
     })
 }
 
-/// Keeps the beginning of a text, up to about `tokens_max` tokens. `None` if it is no more than that anyway.
+/// Keeps the beginning of a text, up to about `tokens_max` tokens. `None` if it has no more than that.
 ///
-/// It ends at a line's end, unless the lines that fit leave most of the room empty: then the next line is begun.
+/// The part ends at a line's end, unless the lines that fit leave most of the room empty: then it contains the
+/// beginning of the next line.
 pub(crate) fn head(text: &str, tokens_max: usize) -> Option<Cut> {
     let total = estimate(text);
     if total <= tokens_max {
@@ -86,14 +89,14 @@ pub(crate) fn head(text: &str, tokens_max: usize) -> Option<Cut> {
     })
 }
 
-/// What a line costs in its place. Two blanks are a token only with the line's end before them.
+/// What a line costs where it stands. Two blanks are a token only with the newline before them.
 fn cost(line: &str) -> usize {
     estimate(line) + usize::from(depth(line) == 2)
 }
 
-/// The longest part of `line` from its beginning that is about so many tokens at most.
+/// The longest beginning of `line` that has about so many tokens at most.
 fn prefix(line: &str, tokens_max: usize) -> &str {
-    // Doubling first: the part is usually short and the line may be a megabyte.
+    // Double the length first: the part is usually short and the line may be a megabyte.
     let fits = |bytes: usize| !exceeds(&line[..line.floor_char_boundary(bytes)], tokens_max);
     let mut too_many = tokens_max.saturating_add(1);
     while too_many < line.len() && fits(too_many) {
@@ -111,17 +114,17 @@ fn prefix(line: &str, tokens_max: usize) -> &str {
     &line[..line.floor_char_boundary(enough)]
 }
 
-/// Which lines are shown with how many children of a kind.
+/// Decides which lines are shown if a parent shows a given number of children of each kind.
 struct Folding<'a> {
     lines: &'a [Line<'a>],
-    /// Each line's rank, as far as it counts.
+    /// Each line's rank among its siblings of its kind; 0 if its group is never folded.
     ranks: Vec<usize>,
-    /// With how many each line is shown: more than its rank, and than the rank of each ancestor.
+    /// From which number of children on each line is shown: more than its rank, and than the rank of each ancestor.
     shown_from: Vec<usize>,
 }
 
 impl<'a> Folding<'a> {
-    /// Children of which there are no more than `few` are all like the first.
+    /// Groups of no more than `few` children are never folded.
     fn of(lines: &'a [Line<'a>], few: usize) -> Self {
         let ranks: Vec<usize> = lines.iter().map(|line| if line.of > few { line.rank } else { 0 }).collect();
         let mut shown_from: Vec<usize> = Vec::with_capacity(lines.len());
@@ -131,17 +134,17 @@ impl<'a> Folding<'a> {
         Self { lines, ranks, shown_from }
     }
 
-    /// The greatest number of children of one kind with which everything fits, or `None` if not even one does.
+    /// The greatest number of children of one kind with which everything fits, or `None` if not even one fits.
     ///
-    /// All numbers are weighed at once, by sums over the lines' beginnings, instead of trying one after the other.
+    /// It computes the cost of every number in one pass, by prefix sums, instead of trying one number after the other.
     fn greatest(&self, costs: &[usize], tokens_max: usize) -> Option<usize> {
         let most = *self.shown_from.iter().max()?;
-        // How the cost changes at each number, against the number before.
+        // How the cost of each number differs from the one before.
         let mut more = vec![0_usize; most + 2];
         let mut less = vec![0_usize; most + 2];
         for (number, line) in self.lines.iter().enumerate() {
             more[self.shown_from[number]] += costs[number];
-            // A mark stands at a hidden line whose parent and whose elder sibling are shown.
+            // A mark replaces a hidden line whose parent and whose previous sibling are shown.
             let parent_from = line.parent.map_or(1, |parent| self.shown_from[parent]);
             let from = parent_from.max(line.elder.map_or(0, |elder| self.ranks[elder] + 1));
             if from <= self.ranks[number] {
@@ -160,7 +163,7 @@ impl<'a> Folding<'a> {
         best
     }
 
-    /// The lines that are shown with `kept` children of a kind, as far as they fit, and marks for the others.
+    /// The lines that are shown with `kept` children of a kind, as far as they fit, and marks for the rest.
     fn fold(&self, costs: &[usize], kept: usize, tokens_max: usize) -> Cut {
         let mut text = String::new();
         let (mut tokens, mut tokens_shown, mut lines_shown, mut at) = (0, 0, 0, 0);
@@ -188,7 +191,7 @@ impl<'a> Folding<'a> {
         Cut { text, lines_shown, lines_total: self.lines.len(), tokens_left: total - tokens_shown }
     }
 
-    /// How many lines a mark at the line `at` stands for, and how many siblings: all up to the next that is shown.
+    /// How many lines a mark at the line `at` stands for, and how many siblings: all up to the next shown one.
     fn hidden(&self, at: usize, kept: usize) -> (usize, usize) {
         let parent = self.lines[at].parent;
         let above = parent.map(|parent| self.lines[parent].depth);
@@ -245,7 +248,7 @@ mod tests {
         assert!((1_500..2_000).contains(&shown), "{shown}");
     }
 
-    /// What fits is left alone.
+    /// A text that fits stays as it is.
     #[test]
     fn fits() {
         assert_eq!(cut(ORDERS, estimate(ORDERS)), None);
@@ -271,7 +274,7 @@ mod tests {
         check(&snapshot, 75, expected);
     }
 
-    /// Where not even one child of each kind fits, the beginning of that is shown.
+    /// If not even one child of each kind fits, the beginning of that is shown.
     #[test]
     fn too_deep() {
         let deep: String = (0..100).map(|n| format!("{:1$}- group\n", "", n * 2)).collect();
@@ -279,7 +282,7 @@ mod tests {
         check(&deep, 24, expected);
     }
 
-    /// A text that is no tree ends at a line's end, or within a line that is too long, between two characters.
+    /// A text that is no tree is cut at a line's end, or within a line that is too long, between two characters.
     #[test]
     fn heads() {
         let lines = "one two three\n".repeat(10);
@@ -299,8 +302,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is cut: the result fits, shows lines of the original in order, none without its parent, and its
-        /// marks stand for just the lines that are not shown.
+        /// For any input the result fits, shows lines of the original in order, none without its parent, and its marks
+        /// stand for exactly the lines that are not shown.
         #[test]
         fn keeps_ancestors(depths in prop::collection::vec((0_usize..5, 0_usize..3), 1..80), tokens_max in 30_usize..200) {
             let roles = ["row", "cell", "text"];
@@ -322,7 +325,7 @@ mod tests {
                     continue;
                 }
                 prop_assert_eq!(line, original[next]);
-                // The parent in the original must be the parent in what is shown.
+                // The parent in the original must be the parent in the result.
                 let parent = (0..next).rev().find(|above| depth(original[*above]) < depth(line));
                 path.retain(|(above, _)| *above < depth(line));
                 prop_assert_eq!(path.last().map(|(_, number)| *number), parent);

@@ -1,23 +1,22 @@
 //! How one list of lines becomes another: the places where they differ, in order.
 //!
-//! Lines of a snapshot have refs, so most of them stand in it once. Lines that are equally often on both sides are
-//! paired first; in what is left between two of them, a library finds the rest. That alone would take minutes on two long texts that have
-//! little in common, or that are made of a few lines again and again, and a page can be made so on purpose. So it gets
-//! so much work and no more; what is left then counts as replaced. The script is longer than need be, never wrong.
-//! Called by [`super::diff`].
+//! Lines of a snapshot have refs, so most of them are unique. Lines that occur equally often on both sides are paired
+//! first; between two pairs a library finds the rest. The library alone would take minutes on two long texts that have
+//! little in common, or that repeat a few lines, and a hostile page can be made so. So its work is limited; the rest
+//! then counts as replaced. The script is then longer than necessary, never wrong. [`super::diff`] calls it.
 
 use std::ops::Range;
 
 use imara_diff::{Algorithm, IndentHeuristic, IndentLevel, InternedInput, Token};
 
-/// A place where lines of the first text give way to lines of the second. One of the two may be none.
+/// A place where lines of the second text replace lines of the first. Either side may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hunk {
     pub(super) before: Range<usize>,
     pub(super) after: Range<usize>,
 }
 
-/// How much work one script is: lines on one side times lines on the other, summed up over all places. So many take
+/// The most work for one script: lines on one side times lines on the other, summed over all places. So much takes
 /// about 50 ms at worst. Pages that have changed in a few places need some thousands.
 const COMPARISONS_MAX: usize = 50_000_000;
 
@@ -43,7 +42,7 @@ pub(super) fn hunks<'a>(
 
 /// Pairs of equal lines on both sides of `place`, no two of which cross.
 ///
-/// They are lines that stand equally often on both sides, the first one paired with the first, and so on.
+/// They are lines that occur equally often on both sides, the first paired with the first, and so on.
 fn landmarks(input: &InternedInput<&str>, place: &Hunk) -> Vec<(usize, usize)> {
     let (before, after) = (&input.before[place.before.clone()], &input.after[place.after.clone()]);
     let tokens = input.interner.num_tokens() as usize;
@@ -53,7 +52,7 @@ fn landmarks(input: &InternedInput<&str>, place: &Hunk) -> Vec<(usize, usize)> {
         counts
     };
     let (counts, counts_after) = (count(before), count(after));
-    // The numbers of all lines of the first side, in one list: those of a line together, in order.
+    // The numbers of all lines of the first side in one list: those of equal lines together, in order.
     let mut next: Vec<usize> = counts
         .iter()
         .scan(0, |sum, count| {
@@ -79,10 +78,10 @@ fn landmarks(input: &InternedInput<&str>, place: &Hunk) -> Vec<(usize, usize)> {
     longest_rising(&pairs)
 }
 
-/// The longest choice of pairs whose first numbers rise, as the second ones do already.
+/// The longest selection of pairs whose first numbers rise, as the second ones do already.
 fn longest_rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // For each length, the pair with the least first number that ends a choice of that length; and for each pair the
-    // one before it in its choice.
+    // For each length, the pair with the least first number that ends a selection of that length; and for each pair its
+    // predecessor in the selection.
     let mut ends: Vec<usize> = Vec::new();
     let mut previous: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     for (at, (one, _)) in pairs.iter().enumerate() {
@@ -100,7 +99,7 @@ fn longest_rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     chosen
 }
 
-/// A script as far as it is written.
+/// A script while it is written.
 struct Script<'a> {
     input: &'a InternedInput<&'a str>,
     hunks: Vec<Hunk>,
@@ -108,7 +107,7 @@ struct Script<'a> {
 }
 
 impl Script<'_> {
-    /// Adds what differs in a place that lies behind all others.
+    /// Adds the differences in a place that comes after all others.
     fn place(&mut self, place: Hunk) {
         let Some(place) = self.trimmed(place) else { return };
         let comparisons = place.before.len().saturating_mul(place.after.len());
@@ -122,7 +121,7 @@ impl Script<'_> {
         input.update_before(self.input.before[place.before.clone()].iter().map(line));
         input.update_after(self.input.after[place.after.clone()].iter().map(line));
         let mut diff = imara_diff::Diff::compute(Algorithm::Histogram, &input);
-        // Of equal ways to say it, the one that takes whole subtrees.
+        // Of equally short scripts, choose the one that takes whole subtrees.
         let depth = |token| IndentLevel::for_ascii_line(str::bytes(input.interner[token]), 1);
         diff.postprocess_with_heuristic(&input, IndentHeuristic::new(depth));
         let moved = |range: Range<u32>, by: usize| by + range.start as usize..by + range.end as usize;
@@ -132,7 +131,7 @@ impl Script<'_> {
         }));
     }
 
-    /// The place without the lines that are the same on both sides at its ends; `None` if that is all of it.
+    /// The place without the equal lines at its ends; `None` if nothing is left.
     fn trimmed(&self, place: Hunk) -> Option<Hunk> {
         let Hunk { mut before, mut after } = place;
         let same = |one: usize, other: usize| self.input.before[one] == self.input.after[other];
@@ -154,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// The second text, made out of the first.
+    /// Makes the second text from the first.
     fn apply<'a>(before: &[&'a str], after: &[&'a str], hunks: &[Hunk]) -> Vec<&'a str> {
         let mut made = Vec::new();
         let mut at = 0;
@@ -167,7 +166,7 @@ mod tests {
         made
     }
 
-    /// Lines out of a few, in no order, the same each time.
+    /// Lines from a small set, in random order, the same each time.
     fn noise(seed: u64, lines: usize) -> Vec<&'static str> {
         let mut state = seed;
         let mut next = || {
@@ -179,8 +178,8 @@ mod tests {
         (0..lines).map(|_| next()).collect()
     }
 
-    /// Two long texts of a few lines again and again are not compared line by line: what would be more work than is allowed
-    /// counts as replaced, and the script is right.
+    /// Two long texts that repeat a few lines are not compared line by line: beyond the limit lines count as replaced,
+    /// and the script is still right.
     #[test]
     fn repetitive() {
         let (before, after) = (noise(77, 100_000), noise(991, 100_000));
@@ -190,7 +189,7 @@ mod tests {
         assert_eq!(apply(&before, &after, &hunks), after);
     }
 
-    /// Changes far apart in a long text are found where they are, also beside lines that are there again and again.
+    /// Changes far apart in a long text are found where they are, also next to lines that repeat.
     #[test]
     fn between_landmarks() {
         let names: Vec<String> = (0..20_000).map(|n| format!("link {n}")).collect();

@@ -1,7 +1,8 @@
-//! Recall: what is kept of calls, and what of it agents are sent.
+//! Recall: what is recorded of calls, and how much of it agents receive.
 //!
-//! [`ticket`] makes the record of a call, `running` knows those that have not ended, [`redact`] takes the secrets out of it; [`wants`] is what a call says of its
-//! answer, `cut` and `diff` make that shorter; `content` and `pages` are for what is asked for later.
+//! [`ticket`] makes the record of a call, `running` knows the calls that have not ended, [`redact`] removes the
+//! secrets; [`wants`] is what a call asks of its answer, `cut` and `diff` shorten it; `content` and `pages` serve later
+//! reads.
 
 mod call_record;
 pub(crate) mod content;
@@ -39,29 +40,29 @@ pub(crate) use call_record::{Claimed, Ticket};
 pub(crate) use ended_call::Kept;
 pub(crate) use response_options::Mode;
 
-/// What every call is kept by, and how much of its answer is sent.
+/// Records calls, and decides how much of an answer is sent.
 pub struct Recall {
-    /// `None` where nothing is kept.
+    /// `None` if records are off.
     pub records: Option<Arc<dyn Records>>,
     pub responses: Responses,
-    /// Of pools that have it otherwise.
+    /// The pools with a setting of their own.
     pub of_pools: RwLock<HashMap<String, Responses>>,
     /// How much of an answer is sent inline, in estimated tokens.
     pub inline_tokens: usize,
-    /// Arguments that are not kept, beside those that look like secrets.
+    /// More argument names to redact, in addition to those that look like secrets.
     pub redact: Vec<String>,
-    /// Where this greenroom can be reached, once it can be.
+    /// The address of this greenroom, once it listens.
     pub site: OnceLock<String>,
-    /// Answers that are asked for page by page.
+    /// Answers that agents read page by page.
     pub pages: pages::cache::PageCache,
-    /// What runs now.
+    /// The calls that run now.
     pub running: Arc<running::Running>,
-    /// What records must not tell.
+    /// The secrets that must not appear in records.
     pub secrets: secrets::Secrets,
 }
 
 impl Recall {
-    /// Nothing is kept, and everything is sent.
+    /// Records nothing, and sends everything.
     pub fn none() -> Self {
         Self {
             records: None,
@@ -76,25 +77,26 @@ impl Recall {
         }
     }
 
-    /// What of its answer a call gets that ran in this pool.
+    /// How much of its answer a call in this pool gets.
     pub(crate) fn mode(&self, wanted: Option<Mode>, pool: Option<&str>) -> Mode {
         let of_pools = self.of_pools.read();
         let configured = pool.and_then(|pool| of_pools.get(pool)).copied().unwrap_or(self.responses);
         wanted.unwrap_or(Mode::As(configured))
     }
 
-    /// Records a session before its first call. A failure is in the log, and in the first call's answer if it lasts.
+    /// Records a session before its first call. A failure is logged, and the first call's answer reports it if it
+    /// lasts.
     pub(crate) async fn session_began(&self, owner: &Owner, session: &SessionRef) {
         let Some(records) = &self.records else { return };
         let why = match timeout(WRITE, records.session_began(owner, session)).await {
             Ok(Ok(())) => return,
             Ok(Err(NotRecorded(why))) => why,
-            Err(_) => "writing it down took too long".into(),
+            Err(_) => "writing the record took too long".into(),
         };
-        tracing::warn!(uid = %session.uid, %why, "the beginning of a session is not recorded");
+        tracing::warn!(uid = %session.uid, %why, "the start of a session is not recorded");
     }
 
-    /// What calls get from now on that run in this pool; without, what all get.
+    /// Sets how much of their answers calls in this pool get; `None` restores the general setting.
     pub(crate) fn responds(&self, pool: &str, responses: Option<Responses>) {
         let mut of_pools = self.of_pools.write();
         match responses {

@@ -1,5 +1,5 @@
-//! Answers as data, a page at a time: the first page is made of the call's own answer, every later one of what was kept
-//! for it, without a browser.
+//! Answers as data, a page at a time: the first page comes from the call's own answer, every later one from a kept
+//! result, without a browser.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use super::{
 const QUERIES_MAX: usize = 2;
 static QUERIES: Semaphore = Semaphore::const_new(QUERIES_MAX);
 
-/// A page as it is said.
+/// A page as text.
 pub(crate) struct Said {
     pub(crate) text: String,
-    /// The record it is a part of.
+    /// The record that it is a part of.
     pub(crate) ref_id: Option<RefId>,
 }
 
-/// A later page of an answer that was given before, if the query has the key of one.
+/// A later page of an earlier answer, if the query has that answer's key.
 pub(crate) fn next(recall: &Recall, owner: &Owner, query: &Query) -> Result<Option<Said>, PageError> {
     let Some(key) = &query.asked.cache_key else { return Ok(None) };
     let kept = recall.pages.find(owner, key, &query.asked)?;
@@ -31,8 +31,8 @@ pub(crate) fn next(recall: &Recall, owner: &Owner, query: &Query) -> Result<Opti
     Ok(Some(say(&kept, key, query, limit)))
 }
 
-/// The first page of an answer; `None` when there is no data in it. Big answers take some ten milliseconds, which no
-/// other call waits for.
+/// The first page of an answer; `None` if it contains no data. Big answers take some ten milliseconds, and no other
+/// call waits for that.
 pub(crate) async fn first(
     recall: &Recall,
     engine: Arc<dyn Engine>,
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::recall::pages::Asked;
 
-    /// Later pages are as long as the first one was, unless they are asked to be otherwise.
+    /// Later pages are as long as the first one, unless the caller sets another limit.
     #[test]
     fn pages_stay_as_long() {
         let recall = Recall::none();

@@ -1,7 +1,7 @@
-//! Takes secrets out of arguments before they are kept: whatever is called like a secret, what is typed into a field that
-//! is described as one, and what the operator named.
+//! Removes secrets from arguments before they are recorded: values whose name looks like a secret's, texts typed into a
+//! field that is described as one, and what the operator named.
 //!
-//! It errs on the side of forgetting. Agents get what they asked for all the same; only the record is poorer.
+//! In doubt it removes too much. Agents still get the whole answer; only the record has less.
 
 use std::collections::HashSet;
 
@@ -39,14 +39,14 @@ const SECRET_NAMES: [&str; 22] = [
     "密码",
 ];
 
-/// Members that describe the element that a value is meant for.
+/// Members that describe the element for which a value is meant.
 const DESCRIPTIONS: [&str; 5] = ["element", "name", "target", "selector", "uid"];
 
 /// Members that hold such a value.
 const VALUES: [&str; 3] = ["text", "value", "values"];
 
-/// How many fields are looked for by name in arguments before these are taken apart, where a look costs the same for any
-/// number of them.
+/// Up to so many fields are searched for by name in the unparsed arguments. With more of them the arguments are parsed,
+/// which costs the same for any number.
 const FIELDS_FEW: usize = 16;
 
 /// Arguments without their secrets, and the secrets.
@@ -55,19 +55,19 @@ pub(crate) struct Redacted {
     pub(crate) secrets: SecretValues,
 }
 
-/// What is known of secrets beside their names.
+/// What is known of secrets in addition to their names.
 pub(crate) struct Clues<'a> {
     pub(crate) tool: &'a str,
-    /// The operator's names, in any case.
+    /// The operator's names; case does not matter.
     pub(crate) names: &'a [String],
-    /// References of fields that take secrets.
+    /// Refs of fields that take secrets.
     pub(crate) fields: &'a HashSet<String>,
     /// Secrets that the session has seen before.
     pub(crate) known: &'a SecretValues,
 }
 
 impl Clues<'_> {
-    /// Whether this is what a secret is called, or a field for one.
+    /// Whether this is the name of a secret, or of a field for one.
     pub(crate) fn looks_secret(&self, text: &str) -> bool {
         looks_secret(text, self.names)
     }
@@ -81,8 +81,8 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
     let Some(arguments) = arguments else {
         return Redacted { params: encode(&Map::new()), secrets: SecretValues::default() };
     };
-    // What cannot be read as a value is kept as it is only if nothing in it looks like a secret. Names and secrets may be
-    // spelt with escapes (`p\u0061ssword`), which the text does not show.
+    // Arguments that cannot be parsed are recorded as they are only if nothing in them looks like a secret. Names and
+    // secrets may be spelt with escapes (`p\u0061ssword`), which the text does not show.
     let (text, fields) = (arguments.get(), clues.fields);
     let has_escapes = text.contains('\\');
     let may_hold = clues.looks_secret(clues.tool)
@@ -102,12 +102,12 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
     let Found { is_any, secrets } = found;
     let is_respelled = is_any || (has_escapes && !clues.known.is_empty());
     let params = if is_respelled { encode(&value) } else { arguments.to_owned() };
-    // What is a secret under one name is one under every other.
+    // A secret under one name is a secret under every other.
     let params = without(clues.known, without(&secrets, params));
     Redacted { params, secrets }
 }
 
-/// Parameters without these secrets. Where that leaves no JSON, nothing is left.
+/// The parameters without these secrets. If the rest is not valid JSON, all of it is redacted.
 fn without(secrets: &SecretValues, params: Raw) -> Raw {
     if secrets.are_too_many() {
         return encode(REDACTED);
@@ -118,15 +118,15 @@ fn without(secrets: &SecretValues, params: Raw) -> Raw {
     }
 }
 
-/// What was taken out of arguments.
+/// The secrets found in arguments.
 #[derive(Default)]
 struct Found {
-    /// Something was, perhaps only what is too short to be looked for elsewhere.
+    /// At least one was removed, perhaps only one that is too short to be searched for elsewhere.
     is_any: bool,
     secrets: SecretValues,
 }
 
-/// `of_secret`: what holds this value says that it is about a secret.
+/// `of_secret`: the parent says that this value is about a secret.
 fn walk(value: &mut Value, of_secret: bool, clues: &Clues<'_>, found: &mut Found) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| walk(item, false, clues, found)),
@@ -148,12 +148,12 @@ fn walk(value: &mut Value, of_secret: bool, clues: &Clues<'_>, found: &mut Found
     }
 }
 
-/// A flag or a number of tokens is no secret, whatever it is called.
+/// A flag or a number of tokens is no secret, whatever its name.
 fn is_value(value: &Value) -> bool {
     matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_))
 }
 
-/// Takes a value out, and with it every text in it: an answer may repeat one of them without the rest.
+/// Removes a value, and notes every text in it: an answer may repeat one of them without the rest.
 fn forget(value: &mut Value, found: &mut Found) {
     found.is_any = true;
     texts(&std::mem::replace(value, Value::String(REDACTED.to_owned())), &mut found.secrets);
@@ -169,11 +169,11 @@ fn texts(value: &Value, secrets: &mut SecretValues) {
 }
 
 fn is_secret_name(name: &str, clues: &Clues<'_>) -> bool {
-    // `element` and its like say what a field is; they are not the secret.
+    // `element` and the like describe a field; they are not the secret.
     !DESCRIPTIONS.contains(&name) && clues.looks_secret(name)
 }
 
-/// Whether a secret is called so, or a field for one.
+/// Whether this is the name of a secret, or of a field for one.
 pub(crate) fn looks_secret(text: &str, names: &[String]) -> bool {
     let plain: String =
         text.chars().filter(|c| !matches!(c, '_' | '-' | ' ' | '.')).flat_map(char::to_lowercase).collect();
@@ -203,7 +203,7 @@ mod tests {
         values
     }
 
-    /// Secrets are known by their own names, by the field they are typed into, and by what the operator says.
+    /// Secrets are recognised by their own names, by the field they are typed into, and by the operator's names.
     #[test]
     fn secrets_are_forgotten() {
         check(r#"{"url":"http://a","n": 1.50}"#, &[], r#"{"url":"http://a","n": 1.50}"#, &[]);
@@ -242,7 +242,7 @@ mod tests {
         );
     }
 
-    /// Secrets are found however their names are spelt; what cannot be read at all is not kept.
+    /// Secrets are found however their names are spelt; arguments that cannot be parsed at all are not recorded.
     #[test]
     fn spellings_hide_no_secret() {
         check(r#"{"p\u0061ssword":"hunter2"}"#, &[], r#"{"password":"[redacted]"}"#, &["hunter2"]);
@@ -260,8 +260,8 @@ mod tests {
         check(r#"{"password":"\ud800"}"#, &[], r#""[redacted]""#, &[]);
     }
 
-    /// However a call is spelt that types a secret into a field for one, what is kept of it does not tell the secret, and the
-    /// secret is known.
+    /// However a call spells a secret that it types into a field for one, the record does not contain the secret, and
+    /// the secret is known from then on.
     #[test]
     fn odd_calls_keep_no_secret() {
         use greenroom_testkit::{NodeValue, OddJson};
@@ -297,8 +297,8 @@ mod tests {
         assert!(kept > 1_000, "{kept}");
     }
 
-    /// Where a call brings so many secrets that looking for each would take too long, nothing of it is kept that could tell
-    /// one: neither its arguments nor a text beside them.
+    /// If a call brings so many secrets that searching for each would take too long, nothing that could contain one is
+    /// recorded: neither its arguments nor its other texts.
     #[test]
     fn too_many_secrets() {
         let secrets = |count: usize| {
@@ -319,8 +319,8 @@ mod tests {
         }
     }
 
-    /// Secrets that are too short to be looked for and those that repeat others do not count, however many there are. They are
-    /// not kept either.
+    /// Secrets that are too short to be searched for, and repeated ones, do not count towards the limit. They are not
+    /// recorded either.
     #[test]
     fn what_counts_as_a_secret() {
         let fields: Vec<_> = (0..1_000).map(|n| format!(r#""token{n}":"{}""#, n % 10)).collect();
@@ -342,8 +342,8 @@ mod tests {
         assert_eq!(redacted.params.get(), r#"{"pin_token":"[redacted]"}"#);
     }
 
-    /// Secrets in lists and objects are known one by one; those that a session has seen before are taken out of arguments that
-    /// do not look like secrets; and very long ones are too many.
+    /// Secrets in lists and objects are known one by one; secrets that the session has seen before are removed from
+    /// arguments that do not look like secrets; and very long ones count as too many.
     #[test]
     fn secrets_by_other_ways() {
         check(
@@ -368,7 +368,7 @@ mod tests {
         assert!(values(&[&"x".repeat(SPELLED_BYTES_MAX + 1)]).are_too_many());
     }
 
-    /// A tool that is about secrets has its values forgotten.
+    /// All values of a tool whose name is about secrets are removed.
     #[test]
     fn tools_about_secrets() {
         let raw = greenroom_core::raw::parse(r#"{"name":"theme","value":"dark"}"#.to_owned()).unwrap();

@@ -1,4 +1,4 @@
-//! What a call wants of its answer: how much of it, in which form, which part. These parameters are greenroom's own and
+//! What a call asks of its answer: how much of it, in which form, which part. These parameters are greenroom's own and
 //! never reach an engine.
 
 use greenroom_core::{Fields, Raw, settings::Responses};
@@ -7,14 +7,14 @@ use serde::Deserialize;
 use super::pages;
 
 pub(crate) const MODE: &str = "mode";
-/// The same by the setting's name, without `diff`.
+/// The same under the setting's name, without `diff`.
 pub(crate) const RESPONSES: &str = "responses";
 
-/// What is sent of an answer.
+/// How much of an answer is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     As(Responses),
-    /// As `inline`, but of the snapshot only what changed.
+    /// As `inline`, but of the snapshot only the changes.
     Diff,
 }
 
@@ -27,14 +27,14 @@ impl Mode {
     ];
 }
 
-/// What a call wants, as far as it says so.
+/// What a call asks of its answer.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Wants {
     pub(crate) mode: Option<Mode>,
     pub(crate) page: Option<pages::Query>,
 }
 
-/// Why that cannot be had. Names the parameter.
+/// Why these parameters are wrong. Names the parameter.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unwanted {
     #[error("`{0}` must be one of diff, inline, refs, raw")]
@@ -54,14 +54,14 @@ pub(crate) struct Takes {
 }
 
 impl Takes {
-    /// Whether any of them may be in this text of arguments.
+    /// Whether the text of the arguments may contain any of them.
     pub(crate) fn any_in(self, arguments: &str) -> bool {
         (self.mode && arguments.contains(MODE))
             || (self.responses && arguments.contains(RESPONSES))
             || (self.pages && pages::NAMES.iter().any(|name| arguments.contains(name)))
     }
 
-    /// Takes them out of the arguments.
+    /// Removes them from the arguments.
     pub(crate) fn take_from(self, arguments: &mut Fields) -> Result<Wants, Unwanted> {
         let mut wants = Wants::default();
         for (name, own) in [(RESPONSES, self.responses), (MODE, self.mode)] {
@@ -85,7 +85,7 @@ impl Takes {
     }
 }
 
-/// `null` is as good as nothing.
+/// `null` counts as missing.
 fn is_given(raw: &Raw) -> bool {
     raw.get() != "null"
 }
@@ -105,7 +105,7 @@ mod tests {
         takes.take_from(&mut Fields::open(&raw).unwrap())
     }
 
-    /// What is of the wrong kind is refused by the parameter's name and what it must be.
+    /// The error for a wrong type names the parameter and what it must be.
     #[test]
     fn wrong_kinds() {
         for (arguments, says) in [
@@ -121,7 +121,8 @@ mod tests {
         }
     }
 
-    /// Whole numbers are taken in either spelling, `null` is nothing, and who gives nothing asks for no page.
+    /// Whole numbers may have either spelling, `null` counts as missing, and a call without the parameters asks for no
+    /// page.
     #[test]
     fn right_kinds() {
         let page = taken(r#"{"limit": 2.0, "offset": 4, "flatten": true, "cache_key": null}"#)

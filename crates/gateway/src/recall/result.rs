@@ -1,11 +1,11 @@
-//! A look into a tool's result: its texts, and the bytes that stand in it as base64.
+//! Reads a tool's result: its texts, and the bytes in it that are base64.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use greenroom_core::{Fields, Raw, json_check::mended, raw::encode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What a result says: its texts; without any, the result itself, so that nothing is hidden.
+/// The texts of a result; without any, the result itself, so that nothing is hidden.
 pub(crate) fn text_of(result: &RawValue) -> String {
     #[derive(Deserialize)]
     struct Part {
@@ -19,23 +19,23 @@ pub(crate) fn text_of(result: &RawValue) -> String {
     if texts.is_empty() { result.get().to_owned() } else { texts.join("\n") }
 }
 
-/// What a JSON-RPC error says.
+/// The message of a JSON-RPC error.
 pub(crate) fn message_of(error: &RawValue) -> String {
     let message = Fields::open(error).ok().and_then(|fields| fields.read::<String>("message").ok()?);
     message.unwrap_or_else(|| error.get().to_owned())
 }
 
-/// Bytes that stand in a result.
+/// Bytes within a result.
 #[derive(Debug, Clone)]
 pub(crate) struct Embedded {
-    /// The part of the content that they are in.
+    /// The number of the content part that contains them.
     pub(crate) part: usize,
     pub(crate) mime: String,
-    /// Taken out by whoever keeps them.
+    /// Empty once the ticket has stored them as a blob.
     pub(crate) data: Vec<u8>,
 }
 
-/// The images, sounds and other bytes of a result. Cheap where there are none.
+/// The images, sounds and other bytes of a result. Cheap if there are none.
 pub(crate) fn embedded(result: &RawValue) -> Vec<Embedded> {
     let text = result.get();
     if !["\"image\"", "\"audio\"", "\"resource\""].iter().any(|kind| text.contains(kind)) {
@@ -50,7 +50,7 @@ pub(crate) fn embedded(result: &RawValue) -> Vec<Embedded> {
     found.collect()
 }
 
-/// The result with each of these parts replaced by what `instead` makes of it and its number among them.
+/// The result with each of these parts replaced by what `instead` returns for it and its number.
 pub(crate) fn replace(
     result: &RawValue,
     found: &[Embedded],
@@ -69,7 +69,7 @@ pub(crate) fn replace(
     replaced().unwrap_or_else(|| result.to_owned())
 }
 
-/// A part with a name in the place of its bytes.
+/// A part with a name in place of its bytes.
 pub(crate) fn name_instead(part: &RawValue, name: &str) -> Option<Raw> {
     let mut fields = Fields::open(part).ok()?;
     if fields.get("data").is_some() {
@@ -114,7 +114,7 @@ impl Place {
 mod tests {
     use super::*;
 
-    /// Bytes are found in every kind of part, and a name takes their place; everything else stays as it was.
+    /// Bytes are found in every kind of part, and a name replaces them; everything else stays as it was.
     #[test]
     fn bytes_and_names() {
         let result = greenroom_core::raw::parse(

@@ -1,7 +1,7 @@
 //! The calls that run in this process, by the names of their records.
 //!
-//! A [`Mark`] stands for one of them until its end is on its way to the records. Who comes with a name that runs waits for
-//! that end; so a record without an end that has no mark is one whose end will never come. Used by tickets alone.
+//! A [`Mark`] stands for a call until its end is on its way to the store. A second call of the same name waits for that
+//! end; so a record without an end and without a mark will never end. Only tickets use this.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -14,23 +14,23 @@ use tokio::sync::watch;
 
 type Name = (Owner, RefId);
 
-/// All of them.
+/// All running calls.
 #[derive(Default)]
 pub struct Running(Mutex<HashMap<Name, watch::Sender<()>>>);
 
-/// A call runs as long as this is kept.
+/// The call counts as running while this exists.
 pub(super) struct Mark {
     of: Arc<Running>,
     name: Name,
 }
 
 impl Running {
-    /// A call of this name runs from now on; when one does already, as soon as that has ended.
+    /// Marks a call of this name as running; if one runs already, waits until that has ended.
     pub(super) async fn enter(self: &Arc<Self>, owner: &Owner, ref_id: &RefId) -> Mark {
         loop {
             match self.try_enter(owner, ref_id) {
                 Ok(mark) => return mark,
-                // Nothing is ever sent: it ends with the sender.
+                // Nothing is ever sent: the channel closes when the sender is dropped.
                 Err(mut ended) => drop(ended.changed().await),
             }
         }
@@ -52,7 +52,7 @@ impl Running {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, watch::Sender<()>>> {
-        // A map is whole after any panic: nothing is done in two steps.
+        // The map is consistent after any panic: every change is one step.
         self.0.lock()
     }
 }

@@ -1,41 +1,41 @@
 //! Reading a kept text by its lines: a page of it, or what a search finds.
 //!
 //! A line ends at `\n`; the last one need not. Lines are counted from 0, as `offset` is. A search keeps the lines that
-//! hold the words, with as many around them as asked for, and what it leaves out between two groups is a line `--`;
-//! then `offset` and `limit` count the lines that were found. Nothing is copied but what is shown.
-//! Called by `get_content`.
+//! contain the words, with as many lines around them as the caller wants, and a line `--` stands for the lines left out
+//! between two groups; then `offset` and `limit` count the lines that were found. Only the shown part is copied.
+//! `get_content` calls it.
 
 use std::ops::Range;
 
 use memchr::{memchr_iter, memmem};
 
-/// What of a text is wanted.
+/// Which part of a text to read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reading<'a> {
-    /// Only lines with these words, exactly as they are written.
+    /// Only lines with these words, exactly as written.
     pub(crate) search_for: Option<&'a str>,
-    /// Lines shown before and after each line that was found.
+    /// Lines to show before and after each found line.
     pub(crate) before_lines: usize,
     pub(crate) after_lines: usize,
-    /// Lines that are skipped.
+    /// Lines to skip.
     pub(crate) offset: usize,
-    /// Lines that are shown at most. `None`: all.
+    /// The most lines to show. `None`: all.
     pub(crate) limit: Option<usize>,
 }
 
 /// A part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// Without the end of its last line.
+    /// Without its last newline.
     pub(crate) text: String,
-    /// The number of the first line shown, in the whole text. `None` where nothing is shown.
+    /// The number of the first shown line in the whole text. `None` if no line is shown.
     pub(crate) first_line: Option<usize>,
-    /// Lines of the text that are shown; the `--` between groups are none.
+    /// Lines of the text that are shown, without the `--` between groups.
     pub(crate) lines_shown: usize,
-    /// Lines that `offset` and `limit` count: those a search has found with their neighbours, otherwise all.
+    /// Lines that `offset` and `limit` count: with a search the found ones and their neighbours, otherwise all.
     pub(crate) lines_found: usize,
     pub(crate) lines_total: usize,
-    /// Lines that hold what was searched for.
+    /// Lines that match the search.
     pub(crate) matches: usize,
 }
 
@@ -47,7 +47,7 @@ impl Shown {
     }
 }
 
-/// Reads what is wanted of `text`.
+/// Reads this part of `text`.
 pub(crate) fn read(text: &str, reading: &Reading<'_>) -> Shown {
     let lines = Lines::of(text);
     let (groups, matches) = match reading.search_for {
@@ -114,10 +114,11 @@ impl<'a> Lines<'a> {
         text.strip_suffix('\n').unwrap_or(text)
     }
 
-    /// The groups of lines with `words` and their neighbours, in order and apart, and how many lines hold the words.
+    /// The groups of lines with `words` and their neighbours, in order and not overlapping, and how many lines contain
+    /// the words.
     fn search(&self, words: &str, before: usize, after: usize) -> (Vec<Range<usize>>, usize) {
         if words.is_empty() {
-            // They are in every line.
+            // Every line contains the empty text.
             return (self.all(), self.total());
         }
         let finder = memmem::Finder::new(words);
@@ -135,7 +136,7 @@ impl<'a> Lines<'a> {
                 Some(previous) if group.start <= previous.end => previous.end = group.end,
                 _ => groups.push(group),
             }
-            // The rest of these lines is not looked at: they are found already.
+            // Skip the rest of these lines: they are found already.
             let Some(next) = self.starts.get(end) else { break };
             from = *next;
             line = end;
@@ -143,7 +144,7 @@ impl<'a> Lines<'a> {
         (groups, matches)
     }
 
-    /// The line that this byte is in, which is not before `from`.
+    /// The line that contains this byte; it is not before `from`.
     fn line_at(&self, byte: usize, from: usize) -> usize {
         from + self.starts[from..].partition_point(|start| *start <= byte).saturating_sub(1)
     }
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(shown.lines_total, 8);
     }
 
-    /// Pages are cut at lines, and what lies behind the end is nothing, not an error.
+    /// Pages are cut at lines, and reading after the end returns nothing and is not an error.
     #[test]
     fn pages() {
         let page = |offset, limit| Reading { offset, limit, ..Reading::default() };
@@ -176,7 +177,7 @@ mod tests {
         check(&page(0, Some(0)), "", None, 8);
     }
 
-    /// A search shows lines with the words, neighbours, and gaps; groups that touch are one.
+    /// A search shows lines with the words, their neighbours, and gaps; adjacent groups are one.
     #[test]
     fn searches() {
         let found = |before_lines, after_lines| Reading {
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(read(TEXT, &Reading { search_for: Some(""), ..Reading::default() }).matches, 8);
     }
 
-    /// The call for the next page is told until nothing is left.
+    /// Each page names the call for the next one, until nothing is left.
     #[test]
     fn next_page() {
         let shown = read(TEXT, &Reading { offset: 2, limit: Some(3), ..Reading::default() });

@@ -1,4 +1,4 @@
-//! The secrets of a call or a session, and how they are found in a text: in every spelling, all of them in one pass.
+//! The secrets of a call or a session, and the search for them in a text: in every spelling, all in one pass.
 
 use std::sync::OnceLock;
 
@@ -6,34 +6,34 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use greenroom_core::raw::encode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
 
-/// The shortest secret that is looked for in answers. Shorter ones are parts of everything.
+/// The shortest secret that is searched for in answers. Shorter ones occur everywhere.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// How many secrets a session or a call may have, and how long all their spellings may be together: more than any form, and
-/// than the logins, cards, keys and codes of some long days. One automaton looks for all of them in one pass over a text; it
-/// takes some 12 bytes for each of their bytes, and some 15 ms to make at most.
+/// How many secrets a session or a call may have, and how long all their spellings may be together: more than any form
+/// has, and than the logins, cards, keys and codes of some long days. One automaton searches for all of them in one
+/// pass over a text; it takes some 12 bytes for each of their bytes, and at most some 15 ms to build.
 pub(crate) const SECRETS_MAX: usize = 192;
 pub(crate) const SPELLED_BYTES_MAX: usize = 256 << 10;
 
-/// Secrets that are looked for in whatever is kept.
+/// Secrets that are searched for in every text before it is recorded.
 #[derive(Debug, Default)]
 pub(crate) struct SecretValues {
-    /// Each once.
+    /// Without duplicates.
     values: Vec<String>,
-    /// How long all spellings of these are.
+    /// The length of all their spellings.
     spelled_bytes: usize,
-    /// More than [`SECRETS_MAX`], or longer than [`SPELLED_BYTES_MAX`]: nothing of a text is kept, as any part of it may be one
-    /// of them.
+    /// More than [`SECRETS_MAX`], or longer than [`SPELLED_BYTES_MAX`]: then no text is recorded, as any part of it may
+    /// be a secret.
     is_too_many: bool,
-    /// Finds them; made when it is first needed.
+    /// Finds them; built when it is first needed.
     finder: OnceLock<Option<AhoCorasick>>,
 }
 
 impl Clone for SecretValues {
-    /// Without the finder, which takes far more memory: it goes with the call that needed it.
+    /// Without the finder, which takes far more memory: it lives only as long as the call that needed it.
     fn clone(&self) -> Self {
         let Self { values, spelled_bytes, is_too_many, finder: _ } = self;
         let (values, finder) = (values.clone(), OnceLock::new());
@@ -56,13 +56,13 @@ impl SecretValues {
         self.is_too_many
     }
 
-    /// Adds a secret, unless it is too short to be looked for.
+    /// Adds a secret, unless it is too short to be searched for.
     pub(crate) fn add(&mut self, secret: String) {
         if self.is_too_many || secret.len() < SECRET_BYTES_MIN || self.values.contains(&secret) {
             return;
         }
         self.finder = OnceLock::new();
-        // What is longer by itself need not be spelled.
+        // A secret that alone is too long need not be spelled.
         let is_long = secret.len() > SPELLED_BYTES_MAX;
         let spelled: usize = if is_long { 0 } else { spellings(&secret).iter().map(String::len).sum() };
         if is_long || self.values.len() == SECRETS_MAX || self.spelled_bytes + spelled > SPELLED_BYTES_MAX {
@@ -80,7 +80,7 @@ impl SecretValues {
         }
     }
 
-    /// Replaces the secrets in a text; all of the text if there are too many. `None` if it has none.
+    /// Replaces the secrets in a text; all of the text if there are too many. `None` if it contains none.
     pub(crate) fn scrub(&self, text: &str) -> Option<String> {
         if self.is_too_many {
             return Some(REDACTED.to_owned());
@@ -89,9 +89,9 @@ impl SecretValues {
             return None;
         }
         let finder = self.finder.get_or_init(|| {
-            // Of several that begin at one place the longest counts, so that nothing is left of it.
+            // If several begin at one place the longest counts, so that no part of it stays.
             let spellings = self.values.iter().flat_map(|secret| spellings(secret));
-            // Other kinds take a kilobyte for each byte of a secret, and minutes for one that repeats a letter.
+            // Other kinds take a kilobyte for each byte of a secret, and minutes for a secret that repeats a letter.
             let kind = Some(AhoCorasickKind::ContiguousNFA);
             AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).kind(kind).build(spellings).ok()
         });
@@ -111,7 +111,7 @@ impl SecretValues {
     }
 }
 
-/// How a secret may stand in a text: as it is, in quotes as code and snapshots have it, each of these in JSON, in URLs.
+/// The spellings of a secret in a text: as it is, in quotes as in code and snapshots, each of these in JSON, in URLs.
 fn spellings(secret: &str) -> Vec<String> {
     let in_quotes = |text: &str| {
         let quoted = encode(text);
@@ -122,7 +122,7 @@ fn spellings(secret: &str) -> Vec<String> {
     let single = double.replace("\\\"", "\"").replace('\'', "\\'");
     let mut all: Vec<_> = [secret.to_owned(), double, single].into_iter().collect();
     all.extend(all.clone().iter().map(|text| in_quotes(text)));
-    // In addresses, as forms send it.
+    // In URLs, as forms send it.
     let in_url = utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string();
     all.push(in_url.replace("%20", "+"));
     all.push(in_url);
@@ -141,7 +141,7 @@ mod tests {
         values
     }
 
-    /// Secrets that repeat one letter, or have every letter there is, are found as any other; the automaton stays small.
+    /// Secrets that repeat one letter, or contain every letter, are found like any other; the automaton stays small.
     #[test]
     fn odd_secrets() {
         let all: String = (1..=255_u8).map(char::from).cycle().take(4_000).collect();
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Nothing is left of a secret that begins with another one.
+    /// No part stays of a secret that begins with another one.
     #[test]
     fn longest_first() {
         let mut secrets = values(&[]);
@@ -162,7 +162,8 @@ mod tests {
         assert_eq!(secrets.scrub("hunter2 and more, hunter2").unwrap(), "[redacted], [redacted]");
     }
 
-    /// A secret is also taken out of the answer that repeats it, however it is spelled there; short ones are not looked for.
+    /// A secret is also removed from an answer that repeats it, however it is spelled there; short ones are not
+    /// searched for.
     #[test]
     fn answers_are_scrubbed() {
         let mut secrets = SecretValues::default();

@@ -1,9 +1,9 @@
-//! Secrets that a session has seen: which fields of its page take them, and what was typed there.
+//! The secrets that a session has seen: which fields of its page take them, and what was typed there.
 //!
-//! A call may name such a field by its reference only, and a page shows afterwards what was typed, in every snapshot. So
-//! both are remembered for as long as the session is used, to be kept out of its records. It is in memory only, and
-//! bounded: with too many sessions the one unused for longest is forgotten. A session with more secrets than are looked for
-//! stays one: any of its pages may show one, so no text of its records is kept until it is forgotten.
+//! A call may name such a field by its ref only, and later snapshots show what was typed. So both are remembered as
+//! long as the session is used, to keep them out of its records. They are in memory only, and limited: with too many
+//! sessions the least recently used one is forgotten. A session with more secrets than the search can handle stays
+//! marked: any of its pages may show one, so no text of it is recorded until it is forgotten.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,10 +19,10 @@ use super::secret_values::SecretValues;
 /// How many sessions are remembered: several times what a machine can run at once.
 const SESSIONS_MAX: usize = 4_096;
 
-/// What records of one session must not tell.
+/// The secrets of one session, which its records must not contain.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
-    /// References of fields that take secrets, on the page as it was last seen.
+    /// Refs of the fields that take secrets, on the last page that was seen.
     pub(crate) fields: Arc<HashSet<String>>,
     pub(crate) values: Arc<SecretValues>,
     used: u64,
@@ -43,7 +43,7 @@ impl Secrets {
         self.0.lock()
     }
 
-    /// Keeps every call from looking at secrets, until this is dropped.
+    /// Blocks every call that reads secrets, until this is dropped.
     #[cfg(test)]
     pub(crate) fn block(&self) -> impl Drop + '_ {
         self.lock()
@@ -64,7 +64,7 @@ impl Secrets {
         Known { values, ..known.clone() }
     }
 
-    /// The page has these fields now, if it was seen, and these secrets were given to it.
+    /// Notes the page's fields for secrets, if a page was seen, and the secrets that a call brought.
     pub(crate) fn learn(
         &self,
         owner: &Owner,
@@ -73,7 +73,7 @@ impl Secrets {
         values: &SecretValues,
     ) {
         if values.is_empty() && fields.as_ref().is_none_or(Vec::is_empty) {
-            // Most pages have none. What was known of the one before may go, but need not.
+            // Most pages have none. The fields of the previous page may be forgotten, but need not be.
             return;
         }
         let mut sessions = self.lock();
@@ -104,7 +104,7 @@ mod tests {
         Whose::Named(SessionId::new(name).unwrap())
     }
 
-    /// A session's secrets are its own, are kept while others come and go, and have an end.
+    /// A session's secrets are its own, stay while other sessions come and go, and are forgotten in the end.
     #[test]
     fn what_a_session_has_seen() {
         let (secrets, owner) = (Secrets::default(), Owner::local());
@@ -131,11 +131,11 @@ mod tests {
         }
         learn("one more", None, &["secret"]);
         assert_eq!(secrets.lock().known.len(), SESSIONS_MAX);
-        assert!(!secrets.of(&owner, &named("a")).values.is_empty(), "it was used all the time");
+        assert!(!secrets.of(&owner, &named("a")).values.is_empty(), "it was used in every round");
     }
 
-    /// Every secret that one call brings is known in the next one. Where calls bring more and more of them, no text is taken
-    /// for one without secrets, also of later calls that bring few.
+    /// Every secret of one call is known in the next. If calls bring too many of them, no text counts as free of
+    /// secrets, also in later calls that bring few.
     #[test]
     fn no_secret_is_forgotten_for_another() {
         let (secrets, owner) = (Secrets::default(), Owner::local());

@@ -1,26 +1,26 @@
-//! About how many tokens a text costs whoever reads it.
+//! Estimates how many tokens a text costs its reader.
 //!
-//! A model's own tokenizer is exact and needs megabytes of tables; budgets need neither. This counts what tokenizers
-//! of today are made of: words, groups of digits, runs of signs, indentation. One pass, no allocation. Whatever in the
-//! gateway speaks of tokens counts them here, so that figures can be compared with each other.
+//! A model's own tokenizer is exact and needs megabytes of tables; budgets do not need that. This counts the units of
+//! today's tokenizers: words, groups of digits, runs of signs, indentation. One pass, no allocation. Everything in the
+//! gateway that counts tokens counts them here, so that figures can be compared with each other.
 
 /// Estimates are made in hundredths of a token, so that sums stay whole numbers.
 const ONE: usize = 100;
 
-/// Letters that the first token of a word holds; what is longer is split. Most English words are one token.
+/// Letters in the first token of a word; a longer word is split. Most English words are one token.
 const WORD: usize = 8;
 
-/// Letters of each further token of a long word. The rest of a compound is cut finer than its beginning.
+/// Letters in each further token of a long word. Tokenizers cut the rest of a compound finer than its beginning.
 const WORD_REST: usize = 4;
 
 /// Digits come in groups of three.
 const DIGITS: usize = 3;
 
-/// Signs that stand together come in pairs: `":`, `]:`, `--`.
+/// Adjacent signs come in pairs: `":`, `]:`, `--`.
 const SIGNS: usize = 2;
 
-/// Letters of a word beyond ASCII, by the bytes they are written in: European, Greek, Cyrillic, Arabic letters share
-/// tokens; of Chinese, Japanese and Korean signs few do; a pictogram takes more than one.
+/// The cost of a letter beyond ASCII, by its length in bytes: European, Greek, Cyrillic, Arabic letters share tokens;
+/// few Chinese, Japanese and Korean signs do; a pictogram takes more than one.
 const TWO_BYTES: usize = 30;
 const THREE_BYTES: usize = 72;
 const FOUR_BYTES: usize = 200;
@@ -30,13 +30,13 @@ pub(crate) fn estimate(text: &str) -> usize {
     cost(text, usize::MAX).div_ceil(ONE)
 }
 
-/// Whether `text` is more than so many tokens. No more of it is read than that takes.
+/// Whether `text` has more than so many tokens. Reads no more of it than necessary.
 pub(crate) fn exceeds(text: &str, tokens_max: usize) -> bool {
     let cost_max = tokens_max.saturating_mul(ONE);
     cost(text, cost_max) > cost_max
 }
 
-/// What a text costs, or at least something above `enough`.
+/// The cost of a text, or a value above `enough`.
 fn cost(text: &str, enough: usize) -> usize {
     let bytes = text.as_bytes();
     let mut cost = 0;
@@ -47,7 +47,7 @@ fn cost(text: &str, enough: usize) -> usize {
         let kind = Kind::of(byte);
         let from = at;
         at += 1;
-        // A capital letter after a small one begins a word of its own, as in `camelCase`; random letters do so often.
+        // A capital letter after a small one begins a new word, as in `camelCase`; random letters do so often.
         while bytes.get(at).is_some_and(|next| {
             Kind::of(*next) == kind && !(next.is_ascii_uppercase() && bytes[at - 1].is_ascii_lowercase())
         }) {
@@ -58,7 +58,7 @@ fn cost(text: &str, enough: usize) -> usize {
     cost
 }
 
-/// What stands together in a token.
+/// The classes of characters that share a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Word,
@@ -83,7 +83,7 @@ impl Kind {
         match self {
             Self::Word => ONE * (1 + run.len().saturating_sub(WORD).div_ceil(WORD_REST) + odd_capitals(run)),
             Self::Number => run.len().div_ceil(DIGITS) * ONE,
-            // One blank belongs to the word behind it, and a line's end to the sign before it; indentation is a token.
+            // One blank belongs to the word after it, and a newline to the sign before it; indentation is a token.
             Self::Blank => ONE * usize::from(run.len() > 2),
             Self::Sign => ONE * run.len().div_ceil(SIGNS),
             Self::Foreign => run.iter().map(|&byte| foreign(byte)).sum(),
@@ -91,14 +91,14 @@ impl Kind {
     }
 }
 
-/// How many capitals a word begins with, if it is more than one and small letters follow. Languages have no such words, but
-/// base64 is made of them, and no tokenizer has a token for one.
+/// How many capitals a word begins with, if there are several and small letters follow. Languages have no such words,
+/// but base64 is made of them, and no tokenizer has a token for one.
 fn odd_capitals(word: &[u8]) -> usize {
     let capitals = word.iter().take_while(|letter| letter.is_ascii_uppercase()).count();
     if capitals > 1 && capitals < word.len() { capitals } else { 0 }
 }
 
-/// What a character costs, told at its first byte.
+/// The cost of a character, known from its first byte.
 fn foreign(byte: u8) -> usize {
     match byte {
         0xf0.. => FOUR_BYTES,
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Nothing usual costs much more than it is estimated at: prose, JSON, other scripts, keys, addresses.
+    /// No usual text costs much more than estimated: prose, JSON, other scripts, keys, URLs.
     #[test]
     fn never_far_too_few() {
         let base64 = "q83vEjRWeJq83v/tyBCiPZkMfrWQzAx1oTfU2ynLbHsVgE5pXjK0duwY9Gi6RqhSNIc4Z8tJ7mFOaDvBPl3QeA";
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// What is nothing costs nothing, and whatever is something costs something.
+    /// An empty text costs nothing, and any other text something.
     #[test]
     fn ends() {
         assert_eq!(estimate(""), 0);

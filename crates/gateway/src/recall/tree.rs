@@ -1,29 +1,28 @@
-//! A text as a tree of lines: a line's children stand deeper below it.
+//! A text as a tree of lines: a line's children are the deeper lines below it.
 //!
-//! No format is asked for: whatever is indented has this form, and a text without indentation is a list. The only thing
-//! known of snapshots is that a line begins with `- ` and a role, or with `uid=…` and a role, by which children are told
-//! apart in kinds.
-//! Called by [`super::cut`] and [`super::diff`].
+//! It needs no particular format: any indented text has this form, and a text without indentation is a list. Of
+//! snapshots it knows only that a line begins with `- ` and a role, or with `uid=…` and a role, which is the kind of a
+//! child. [`super::cut`] and [`super::diff`] call it.
 
 /// A line and its place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// Without its end.
+    /// Without its newline.
     pub(super) text: &'a str,
-    /// How far it is indented. A line of blanks stands where the line above does.
+    /// Its indentation. A blank line has the depth of the line above.
     pub(super) depth: usize,
-    /// The number of the line that it belongs to, from 0.
+    /// The number of its parent line, from 0.
     pub(super) parent: Option<usize>,
-    /// The number of the sibling above, if there is one.
+    /// The number of its previous sibling, if there is one.
     pub(super) elder: Option<usize>,
-    /// Which it is of its parent's children of its kind, from 0.
+    /// Its position among its parent's children of its kind, from 0.
     pub(super) rank: usize,
-    /// How many of that kind there are.
+    /// How many children of that kind the parent has.
     pub(super) of: usize,
 }
 
-/// Kinds of children that are told apart below one parent; all others are one kind. Pages have some 20 roles beside
-/// each other at most; and looking for a kind in a short list is quicker than hashing it.
+/// How many kinds of children of one parent are distinguished; all others are one kind. Pages have at most some 20
+/// roles below one parent, and searching a short list is quicker than hashing.
 const KINDS_MAX: usize = 24;
 
 /// How deep a line stands. A tab counts as a blank: only comparisons matter.
@@ -31,10 +30,10 @@ pub(super) fn depth(line: &str) -> usize {
     line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
-/// The lines of `text`, each with its place.
+/// The lines of `text`, each with its position in the tree.
 pub(super) fn lines_of(text: &str) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = Vec::with_capacity(text.len() / 32);
-    // The line above on each depth, from the root down.
+    // The open line at each depth, from the root down.
     let mut path = Vec::from([Open { depth: None, number: None, kinds: Vec::new(), elder: None }]);
     let mut spare: Vec<Vec<Kind<'_>>> = Vec::new();
     let mut depth_above = 0;
@@ -52,13 +51,13 @@ pub(super) fn lines_of(text: &str) -> Vec<Line<'_>> {
         let first = of.first;
         lines.push(Line { text, depth, parent: above, elder, rank: of.count, of: first });
         of.count += 1;
-        // The first of a kind counts them while they come; see below.
+        // The first of a kind holds the count while more come; see below.
         lines[first].of = of.count;
         let mut kinds = spare.pop().unwrap_or_default();
         kinds.clear();
         path.push(Open { depth: Some(depth), number: Some(number), kinds, elder: None });
     }
-    // All others have noted which is the first.
+    // Each other line has noted the number of the first.
     for number in 0..lines.len() {
         if lines[number].rank > 0 {
             lines[number].of = lines[lines[number].of].of;
@@ -85,7 +84,7 @@ struct Kind<'a> {
 }
 
 impl<'a> Open<'a> {
-    /// What is known of this kind of children, of which here is one more.
+    /// The entry for this kind of children, with one more child counted.
     fn kind(&mut self, name: &'a str, number: usize) -> &mut Kind<'a> {
         let place = self.kinds.iter().position(|kind| kind.name == name).unwrap_or_else(|| {
             if self.kinds.len() < KINDS_MAX {
@@ -97,14 +96,14 @@ impl<'a> Open<'a> {
     }
 }
 
-/// The role of a snapshot's node; any other line is of the kind without a name.
+/// The role of a snapshot's node; any other line has the unnamed kind.
 fn kind(line: &str) -> &str {
     let line = line.trim_start_matches([' ', '\t']);
     if let Some(node) = line.strip_prefix("- ") {
         return node.trim_start_matches(['\'', '"']).split([' ', ':']).next().unwrap_or_default();
     }
     match line.strip_prefix("uid=").and_then(|node| node.split_once(' ')) {
-        // What has no role is text, in quotes.
+        // A node without a role is text, in quotes.
         Some((_, node)) if node.starts_with('"') => "text",
         Some((_, node)) => node.split(' ').next().unwrap_or_default(),
         None => "",
@@ -149,7 +148,7 @@ deepest
         assert_eq!(places, expected);
     }
 
-    /// Nodes are told apart by their roles, in whatever form they are written.
+    /// Nodes are distinguished by their roles, in either format.
     #[test]
     fn kinds() {
         for (line, expected) in [
@@ -164,7 +163,7 @@ deepest
         }
     }
 
-    /// Children of too many kinds are counted together, so that they can be folded at all.
+    /// Children of too many kinds are counted together, so that they can still be folded.
     #[test]
     fn many_kinds() {
         let text: String = (0..100).map(|n| format!("- k{n}\n")).collect();

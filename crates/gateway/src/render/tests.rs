@@ -54,7 +54,7 @@ fn text(body: &Raw) -> String {
     serde_json::from_str::<Value>(body.get()).unwrap()["content"][0]["text"].as_str().unwrap().to_owned()
 }
 
-/// Replacements are escaped for JSON, and nothing around them moves.
+/// Replacements are escaped for JSON, and the text around them stays.
 #[test]
 fn artifacts_take_the_place_of_their_links() {
     let reply = reply(
@@ -82,8 +82,8 @@ fn notes_come_last() {
     assert_eq!(error.get(), r#"{"code":1,"message":"m\nn1"}"#);
 }
 
-/// `raw` changes no byte but adds a member behind all others, or within it; `inline` names the record to people only
-/// where there is something to recall.
+/// `raw` changes no byte but adds a member after all others, or within it; `inline` names the record to people only if
+/// there is something to recall.
 #[test]
 fn names_of_records() {
     let kept = kept();
@@ -114,7 +114,7 @@ fn names_of_records() {
     assert_eq!(text(&named), "ref_id: 0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b");
 }
 
-/// `refs` has what the call came to and its name, and nothing of the answer; one that is not kept is sent as it is.
+/// `refs` has the call's status and `ref_id`, and nothing of the answer; an answer without a record is sent as it is.
 #[test]
 fn few_words() {
     let body = r#"{"content":[{"type":"text","text":"long"}],"isError":true,"structuredContent":{}}"#;
@@ -147,7 +147,7 @@ fn few_words() {
     assert!(lost.get().contains("not recorded: the disk is full"), "{lost}");
 }
 
-/// A snapshot in a file that the agent named stays there: whatever the budget and the mode, the answer has the link.
+/// A snapshot in a file that the agent named stays there: in every budget and mode, the answer has the link.
 #[test]
 fn snapshots_in_files() {
     let kept = Kept { has_snapshot: true, ..kept() };
@@ -166,7 +166,7 @@ fn snapshots_in_files() {
     }
 }
 
-/// Only what changed is sent where that was wanted; a page that is another one is sent whole.
+/// A call that asks for changes gets only those; a completely different page is sent whole.
 #[test]
 fn changes_only() {
     let kept = Kept { has_snapshot: true, ..kept() };
@@ -187,7 +187,7 @@ fn changes_only() {
     assert!(of("- something else\n", &page(2)).starts_with("```yaml\n- row 0 0\n"));
 }
 
-/// Changes beyond the budget are not sent: then the page is, cut.
+/// Changes beyond the budget are not sent: the cut page is.
 #[test]
 fn too_many_changes() {
     let kept = Kept { has_snapshot: true, ..kept() };
@@ -204,8 +204,8 @@ fn too_many_changes() {
     assert!(sent.starts_with("```yaml\n") && estimate(&sent) <= 600, "{} tokens: {sent}", estimate(&sent));
 }
 
-/// What is too long is cut at lines, whatever kind it is, says so, and says how to get the rest; what is not kept is not
-/// cut.
+/// A text that is too long is cut at lines, whatever kind it is, and a note says how to get the rest; an answer without
+/// a record is not cut.
 #[test]
 fn budget() {
     let with_page = Kept { has_snapshot: true, ..kept() };
@@ -227,7 +227,7 @@ fn budget() {
     assert!(cut.get().contains("answer cut: about "), "{cut}");
 }
 
-/// A page without content is said to be empty, instead of a block with nothing in it; `raw` changes nothing.
+/// A page without content is reported as empty, instead of an empty block; `raw` changes nothing.
 #[test]
 fn empty_pages() {
     let body = r#"{"content":[{"type":"text","text":"[1](x)"}]}"#;
@@ -236,7 +236,7 @@ fn empty_pages() {
     assert_eq!(of(Mode::As(Responses::Raw)), "[1](x)");
 }
 
-/// A picture that stands in the answer and is a file too is named once, by its address; in `refs` it is listed once.
+/// An image that is both in the answer and a file is named once, by its URI; `refs` lists it once.
 #[test]
 fn pictures_are_named_once() {
     let id = greenroom_core::BlobId::parse(&"cd".repeat(32)).unwrap();
@@ -259,7 +259,7 @@ fn pictures_are_named_once() {
     assert_eq!(refs.matches(&address).count(), 1, "{refs}");
 }
 
-/// Files that came with an answer are named with where they can be fetched.
+/// The notes name an answer's files and where to fetch them.
 #[test]
 fn files_are_named() {
     let id = greenroom_core::BlobId::parse(&"ab".repeat(32)).unwrap();

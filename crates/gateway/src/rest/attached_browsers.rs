@@ -1,5 +1,5 @@
-//! `/api/browsers`: attached browsers, and commands to them: connect one again, attach one, let one go. The last two are
-//! for those who may change which there are.
+//! `/api/browsers`: attached browsers, and commands to them: reconnect, attach, detach. The last two are only for
+//! clients that may change which browsers are attached.
 
 use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use utoipa_axum::{router::OpenApiRouter, routes};

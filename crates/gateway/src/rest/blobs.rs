@@ -1,7 +1,8 @@
-//! `/api/blobs`: kept bytes, listed, and as a browser or a program fetches them.
+//! `/api/blobs`: lists blobs, and serves them to browsers and programs.
 //!
-//! They came from web pages that nobody vouches for, and a person may open them at greenroom's own address. So nothing
-//! is guessed from them, nothing in them runs, and only what a browser merely shows is shown instead of saved.
+//! Their bytes came from untrusted web pages, and a person may open them at greenroom's own address. So the type is
+//! never guessed from the bytes, nothing in them runs, and a browser shows only types that cannot run code and saves
+//! the rest.
 
 use axum::{
     Json,
@@ -22,18 +23,18 @@ use super::{
     record::BlobLink,
 };
 
-/// What a name in a header need not encode: the unreserved characters of a URL.
+/// The characters that a name in a header need not encode: the unreserved ones of a URL.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 pub(super) fn routes() -> OpenApiRouter<Desk> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(show)).routes(routes!(head))
 }
 
-/// How many blobs a list has unless it is asked for more or fewer; and at most.
+/// How many blobs a list has by default; and at most.
 const LIST_DEFAULT: usize = 50;
 const LIST_MAX: usize = 1_000;
 
-/// How many blobs of a list may be passed over: a database would count through all of them.
+/// How many blobs of a list may be skipped: the database has to count through all of them.
 const OFFSET_MAX: usize = 1_000_000;
 
 #[derive(Deserialize, IntoParams)]
@@ -71,7 +72,7 @@ async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Blob
             return Err(Problem::bad_query(&format!("`{name}` must be {least} to {most}: `{given}`")));
         }
     }
-    // One more than is wanted says whether there are more.
+    // One more than the limit shows whether there are more.
     let mut found = desk.records()?.blobs(&desk.owner, asked.offset, limit + 1).await?;
     let next_offset = (found.len() > limit).then_some(asked.offset + limit);
     found.truncate(limit);
@@ -110,7 +111,7 @@ async fn show(State(desk): Door, name: Named, headers: HeaderMap) -> Result<Resp
     }
     let said = response.headers_mut();
     said.insert(header::ETAG, text(&tag));
-    // Private: a proxy between must not give them to another owner.
+    // Private: a proxy must not give them to another owner.
     said.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=31536000, immutable"));
     Ok(response)
 }
@@ -128,11 +129,11 @@ async fn show(State(desk): Door, name: Named, headers: HeaderMap) -> Result<Resp
     )
 )]
 async fn head(door: Door, name: Named, headers: HeaderMap) -> Result<Response<Body>, Problem> {
-    // The body is left out by the server, which keeps the length that it would have.
+    // The server omits the body and keeps the length that it would have.
     show(door, name, headers).await
 }
 
-/// Whether a list of tags has this one. A weak tag is as good as a strong one where bytes are either equal or others.
+/// Whether a list of tags contains this one. A weak tag counts like a strong one: blobs never change.
 fn names(list: &str, tag: &str) -> bool {
     list.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == tag)
 }
@@ -147,7 +148,7 @@ fn mime(kept: &str) -> HeaderValue {
 /// Whether a browser shows the bytes or saves them, and under what name.
 fn disposition(mime: &str, name: Option<&str>) -> HeaderValue {
     let kind = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    // An SVG is a document that can hold scripts, whatever its family.
+    // An SVG is a document that can contain scripts, although its type is an image.
     let shown = (kind.starts_with("image/") && kind != "image/svg+xml")
         || kind == "application/pdf"
         || kind == "text/plain";
@@ -158,7 +159,7 @@ fn disposition(mime: &str, name: Option<&str>) -> HeaderValue {
     }
 }
 
-/// Text that was made here, of ASCII alone.
+/// A header value made here, of ASCII alone.
 fn text(value: &str) -> HeaderValue {
     HeaderValue::from_str(value).unwrap_or(HeaderValue::from_static(""))
 }
@@ -167,7 +168,8 @@ fn text(value: &str) -> HeaderValue {
 mod tests {
     use super::*;
 
-    /// Pictures, PDFs and plain text are shown; anything that could run in a browser is saved; names survive any letters.
+    /// Images, PDFs and plain text are shown; types that could run in a browser are saved; names may contain any
+    /// letters.
     #[test]
     fn what_is_shown() {
         let said = |mime, name| disposition(mime, name).to_str().unwrap().to_owned();
@@ -182,7 +184,7 @@ mod tests {
         }
     }
 
-    /// What is no type is bytes.
+    /// An invalid type becomes plain bytes.
     #[test]
     fn odd_types() {
         for odd in ["", "png", "a/b\n"] {
@@ -191,7 +193,7 @@ mod tests {
         assert_eq!(mime("image/png"), "image/png");
     }
 
-    /// A tag is found among others, weak or strong, and `*` is every tag.
+    /// A tag is found among others, weak or strong, and `*` matches every tag.
     #[test]
     fn tags() {
         for list in ["\"a\"", "\"b\", W/\"a\"", "*"] {

@@ -1,4 +1,4 @@
-//! Reads the body of a request: JSON that means the same to everybody who reads it, no longer than it may be, in time.
+//! Reads the body of a request: JSON that every parser reads the same way, within a size and a time.
 
 use std::{fmt::Display, time::Duration};
 
@@ -27,10 +27,10 @@ pub(super) struct Bounds {
 /// A command has some fifty bytes and fits into one packet.
 pub(super) const COMMAND: Bounds = Bounds { bytes_max: 64 * 1024, within: Duration::from_secs(10) };
 
-/// A call may bring a script or a form's worth of text along, from far away. Files are not sent this way.
+/// A call may contain a script or a long form, sent over a slow network. Files are not sent this way.
 pub(super) const CALL: Bounds = Bounds { bytes_max: 8 * 1024 * 1024, within: Duration::from_secs(60) };
 
-/// The body as this type; `None` when there is none.
+/// The body as this type; `None` if it is empty.
 pub(super) async fn read<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: Body,
@@ -55,7 +55,7 @@ pub(super) async fn read<T: DeserializeOwned>(
     if !is_json(headers) {
         return Err(Problem::not_json());
     }
-    // Structs can be read from arrays too, which nobody means.
+    // serde also reads structs from arrays; no client means that.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|first| *first == b'[') {
         return Err(Problem::bad_body("the body must be an object"));
     }
@@ -65,27 +65,27 @@ pub(super) async fn read<T: DeserializeOwned>(
     serde_json::from_str(raw.get()).map(Some).map_err(|error| unusable(&error))
 }
 
-/// A whole number, also one that is written as `3.0`: JSON knows no difference, and programs of some languages write no
-/// other.
+/// A whole number, also if written as `3.0`: JSON makes no difference, and programs in some languages always write it
+/// so.
 pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(given: D) -> Result<T, D::Error> {
     let given = Number::deserialize(given)?;
     let fraction =
         || given.as_f64().filter(|number| number.fract() == 0.0 && (0.0..FLOAT_MAX).contains(number));
-    // Exact, as far as floats count.
+    // Exact, up to `FLOAT_MAX`.
     let number = given.as_u64().or_else(|| fraction().map(|number| number as u64));
     number
         .and_then(|number| T::try_from(number).ok())
         .ok_or_else(|| D::Error::custom(format!("not a whole number, or too great a one: `{given}`")))
 }
 
-/// The greatest number up to which floats count every one.
+/// The greatest number up to which floats represent every whole number.
 const FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Whole numbers are taken in either spelling; fractions, negative ones and too great ones are refused by name.
+    /// Whole numbers may have either spelling; fractions, negative and too large numbers are refused by name.
     #[test]
     fn whole_numbers() {
         #[derive(Deserialize)]

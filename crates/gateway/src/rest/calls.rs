@@ -1,7 +1,7 @@
-//! `/api/calls`: calls of tools, made and listed, shown, and read in parts.
+//! `/api/calls`: makes, lists and shows calls of tools, and reads them in parts.
 //!
-//! A call that ran is answered with 200, however it ended: whether the tool failed is in its `status`. What it answered is
-//! not sent back; it is kept, and asked for by its `ref_id`. A call that did not run is a [`Problem`].
+//! A call that ran gets status 200, however it ended: whether the tool failed is in its `status`. The engine's answer
+//! is not sent back; it is recorded, and read by its `ref_id`. A call that did not run is a [`Problem`].
 
 use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use greenroom_core::{
@@ -30,14 +30,14 @@ use crate::{
     tools::{self, OwnTool},
 };
 
-/// How many calls a list has unless it is asked for more or fewer: about what people look through at once.
+/// How many calls a list has by default: about what people look through at once.
 const LIST_DEFAULT: usize = 50;
 
-/// The longest list. At some 300 bytes a call it is a third of a megabyte, made and sent at once. Long texts are cut by the
-/// store, which also ends a list early when it has read or shows too much.
+/// The longest list. At some 300 bytes a call it is a third of a megabyte, made and sent at once. The store cuts long
+/// texts, and ends a list early when it has read or returned too much.
 const LIST_MAX: usize = 1_000;
 
-/// The greatest number of lines that can be asked for. A database keeps no text of more than a billion bytes.
+/// The largest offset or limit. A database stores no text of more than a billion bytes.
 const LINES_MAX: usize = 1_000_000_000;
 
 pub(super) fn routes() -> OpenApiRouter<Desk> {
@@ -85,7 +85,7 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
     desk.records()?;
     let refused = |failure: &Failure| Problem::not_run(failure, &new.tool, None);
     let mut request = {
-        // Only for as long as the arguments are parsed: the call takes a turn of its own.
+        // Held only while the arguments are parsed: the call itself takes another guard.
         let _guard = offload_if_large_json(new.params.as_deref()).await;
         Request::of(&new.tool, new.params, None).map_err(|error| refused(&error.into()))?
     };
@@ -106,7 +106,7 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
     }
 }
 
-/// Makes a call. One with a name is made to its end even when its client leaves: the client may ask for it again.
+/// Makes a call. A call with a name runs to its end even if its client disconnects: the client may ask for it again.
 async fn make_call(desk: &Desk, request: Request) -> Result<Result<Outcome, NotRun>, Problem> {
     let (gateway, caller) = (desk.gateway.clone(), desk.program());
     let is_named = request.ref_id.is_some();
@@ -122,7 +122,7 @@ async fn make_call(desk: &Desk, request: Request) -> Result<Result<Outcome, NotR
     tokio::spawn(offloadable(made)).await.map_err(|_| Problem::failed())
 }
 
-/// Runs a tool of greenroom's own. It leaves no record, so no name can be given to one.
+/// Runs one of greenroom's own tools. It leaves no record, so the client cannot name the call.
 async fn own_tool(desk: &Desk, tool: &OwnTool, new: NewCall) -> Result<Json<Made>, Problem> {
     let (gateway, caller) = (&desk.gateway, desk.program());
     let refused = |failure: Failure| Problem::not_run(&failure, tool.name, None);
@@ -199,7 +199,7 @@ async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Call
         Ended::Success => Status::Success,
         Ended::Error => Status::Error,
     });
-    // One more than is wanted says whether there are more.
+    // One more than the limit shows whether there are more.
     let filter = Filter {
         session,
         tool: asked.tool,
@@ -331,7 +331,7 @@ async fn record(records: &dyn Records, desk: &Desk, id: &RefId) -> Result<Record
     records.record(&desk.owner, id).await?.ok_or_else(|| Problem::no_call(id))
 }
 
-/// The session that is meant by a UUID or a name.
+/// The session of this UUID or name.
 async fn uid(desk: &Desk, records: &dyn Records, given: &str) -> Result<SessionUid, Problem> {
     let name = session(given)?;
     let row = records.session(&desk.owner, name.as_str()).await?;

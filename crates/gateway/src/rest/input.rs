@@ -1,5 +1,5 @@
-//! What a request says in its path and its query. What cannot be read is a [`Problem`], as everything else here that
-//! goes wrong: a parameter that nobody knows is refused by its name, never passed over.
+//! Parses a request's path and query. An error is a [`Problem`], as all errors here are: an unknown parameter is
+//! refused by its name, never ignored.
 
 use std::error::Error;
 
@@ -26,7 +26,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     }
 }
 
-/// A place in the order of calls. Databases count with a sign, so the greatest is that of an `i64`.
+/// A position in the order of calls. Databases use signed numbers, so the greatest is that of an `i64`.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(try_from = "u64")]
 pub(super) struct Position(pub(super) u64);
@@ -59,20 +59,20 @@ impl Named {
     }
 }
 
-/// A record's name as it was given.
+/// Parses the name of a record.
 pub(super) fn ref_id(given: &str) -> Result<RefId, Problem> {
     RefId::parse(given).map_err(|invalid| Problem::bad_ref_id(given, invalid))
 }
 
-/// A session's id or UUID as it was given.
+/// Parses a session's id or UUID.
 pub(super) fn session(given: &str) -> Result<SessionId, Problem> {
     SessionId::new(given).map_err(|invalid| {
-        // It speaks to agents, whose parameter is called otherwise.
+        // The message is for agents, whose parameter has another name.
         Problem::bad_query(&invalid.to_string().replace("sessionId", "session_id"))
     })
 }
 
-/// What went wrong at the bottom of it.
+/// The root cause of an error.
 fn cause(error: &dyn Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,8 +1,8 @@
-//! The programs' way in: REST below `/api`, one file per resource, the same at the TCP door and on the control socket.
+//! REST for programs: below `/api`, one file per resource, the same on the TCP port and on the control socket.
 //!
-//! Answers are JSON, but for blobs. What cannot be done is a [`problem`]: the right status, a stable word, a message,
-//! and details. Everything here is described by the document at `/api/openapi.json`, which is made of the handlers
-//! themselves ([`openapi`]).
+//! Answers are JSON, except for blobs. An error is a [`problem`]: the right status, a stable word, a message, and
+//! details. The document at `/api/openapi.json` describes all of it; it is generated from the handlers themselves
+//! ([`openapi`]).
 
 mod attached_browsers;
 mod blobs;
@@ -39,37 +39,37 @@ pub(crate) use record::whole_record;
 pub(crate) use timeline::CALLS_MAX;
 pub use timeline::{Happened, SessionView, TimelineEvent, TimelineView, timeline_of};
 
-/// What handlers need: what is behind them, and on whose behalf they act.
+/// What handlers need: the gateway, and the owner on whose behalf they act.
 #[derive(Clone)]
 pub(crate) struct Desk {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) owner: Owner,
-    /// Whether whoever comes may change which browsers are attached.
+    /// Whether these clients may attach and detach browsers.
     pub(crate) changes: bool,
 }
 
 type Door = State<Desk>;
 
 impl Desk {
-    /// Whoever comes here, as a caller.
+    /// The client as a caller.
     fn program(&self) -> Caller {
         Caller::program(&self.owner)
     }
 
-    /// The keeper of records, if there is one.
+    /// The store, if records are on.
     fn records(&self) -> Result<&dyn Records, Problem> {
         self.gateway.recall.records.as_deref().ok_or_else(Problem::records_off)
     }
 }
 
-/// Everything below `/api`, refusals of the rest of it included. Whoever serves it decides who may come, and whether
-/// those may change which browsers are attached.
+/// All routes below `/api`, with errors for the other paths there. The caller decides which clients can reach it, and
+/// whether they may attach and detach browsers.
 pub(crate) fn router(gateway: Arc<Gateway>, owner: Owner, changes: bool) -> Router {
     let routes = Router::from(openapi::routes())
         .route("/openapi.json", axum::routing::get(openapi::show))
         .fallback(|uri: Uri| async move { Problem::no_route(&uri) })
         .method_not_allowed_fallback(|| async { Problem::wrong_method() })
-        // A call's arguments and what records hold may be large.
+        // Arguments and records may be large.
         .layer(middleware::from_fn(|request: Request, next: Next| offloadable(next.run(request))))
         .with_state(Desk { gateway, owner, changes });
     Router::new().nest("/api", routes)

@@ -1,5 +1,5 @@
-//! The description of everything below `/api`, for programs: OpenAPI, made of the handlers themselves and served at
-//! `/api/openapi.json`. The checked-in `docs/openapi.json` is the same document.
+//! The OpenAPI description of everything below `/api`, generated from the handlers and served at `/api/openapi.json`.
+//! The checked-in `docs/openapi.json` is the same document.
 
 use axum::Json;
 use utoipa::{OpenApi, openapi};
@@ -25,7 +25,7 @@ use super::{Desk, ProblemBody, attached_browsers, blobs, calls, pools, sessions,
 )]
 struct About;
 
-/// The document, with paths as they are at a door.
+/// The document, with full paths.
 pub fn document() -> openapi::OpenApi {
     OpenApiRouter::with_openapi(About::openapi()).nest("/api", routes()).into_openapi()
 }

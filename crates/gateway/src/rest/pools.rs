@@ -1,4 +1,4 @@
-//! `/api/pools`: how pools are, and commands to them: another size, restarts, drains.
+//! `/api/pools`: the state of pools, and commands to them: resize, restart, drain.
 
 use std::time::SystemTime;
 
@@ -176,7 +176,7 @@ async fn drain(
 
 type Order = fn(&Fleet, &str, Option<&str>) -> Result<Vec<InstanceId>, FleetError>;
 
-/// Gives an order to the instance that the body names, or to all of the pool.
+/// Gives an order to the instance that the body names, or to the whole pool.
 async fn tell(
     fleet: &Fleet,
     pool: String,

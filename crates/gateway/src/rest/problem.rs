@@ -1,5 +1,4 @@
-//! What REST answers when it cannot do what was asked: `{"error": "error_type", "message": "…", "details": {…}}` with
-//! the right HTTP status.
+//! REST errors: `{"error": "error_type", "message": "…", "details": {…}}` with the right HTTP status.
 
 use axum::{
     Json,
@@ -21,7 +20,7 @@ use crate::{
     recall::content::NoContent,
 };
 
-/// A refusal on its way out.
+/// An error on its way to the client.
 #[derive(Debug)]
 pub struct Problem {
     status: StatusCode,
@@ -125,7 +124,7 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "call_running", message).details(json!({ "ref_id": id }))
     }
 
-    /// Why a call did not run. One that ran, and failed, is no problem but an answer. `ref_id` is its record, if it has one.
+    /// Why a call did not run. A call that ran and failed has an answer instead. `ref_id` is its record, if it has one.
     pub(super) fn not_run(failure: &Failure, tool: &str, ref_id: Option<&RefId>) -> Self {
         let (status, word) = match failure.code() {
             "invalid_request" => (StatusCode::NOT_FOUND, "no_such_tool"),
@@ -164,7 +163,7 @@ impl Problem {
     }
 
     pub(super) fn no_blob(id: &BlobId) -> Self {
-        let message = format!("no such blob: `{id}`; blobs are removed when nobody asks for them");
+        let message = format!("no such blob: `{id}`; blobs are removed some time after their last use");
         Self::new(StatusCode::NOT_FOUND, "no_such_blob", message).details(json!({ "sha256": id }))
     }
 
@@ -173,12 +172,12 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "no_such_session", message).details(json!({ "session_id": name }))
     }
 
-    /// It is greenroom's own fault.
+    /// A fault of greenroom itself.
     pub(super) fn failed() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "greenroom failed; its log says why")
     }
 
-    /// Nothing is kept here.
+    /// Records are off.
     pub(super) fn records_off() -> Self {
         let hint = "set `records.enabled = true` and start greenroom anew";
         let message = format!("no records are kept here\n\nhint: {hint}");

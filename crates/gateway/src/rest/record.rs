@@ -1,4 +1,4 @@
-//! Records as programs see them: the shapes of `/api/calls`, field for field.
+//! Records as programs see them: the JSON of `/api/calls`, field for field.
 
 use greenroom_core::{
     Owner, Raw, Records, RefId, raw,
@@ -212,7 +212,7 @@ pub struct Place {
     column_number: Option<u32>,
 }
 
-/// Which lines of the console a program asks for: those of a level, or all.
+/// Which console lines a program asks for: those of one level, or all.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum OfLevel {
@@ -225,7 +225,7 @@ pub(super) enum OfLevel {
     All,
 }
 
-// By hand, since the derived one has no word for an empty word.
+// By hand, since the derived one cannot express the empty word.
 impl PartialSchema for OfLevel {
     fn schema() -> RefOr<Schema> {
         let words = Level::ALL.map(Level::as_str).into_iter().chain([""]);
@@ -338,7 +338,7 @@ impl From<ConsoleLine> for ConsoleMessage {
     }
 }
 
-/// Everything that is kept of a call, its page and its console too, as one JSON text; `None` when there is no such call.
+/// Everything recorded of a call, its page and its console too, as one JSON text; `None` if there is no such call.
 pub(crate) async fn whole_record(
     records: &dyn Records,
     owner: &Owner,
@@ -360,7 +360,7 @@ pub(crate) async fn whole_record(
     Ok(Some(raw::encode(&Whole { detail: record.into(), snapshot, console }).get().to_owned()))
 }
 
-/// An answer is JSON; one that is not was cut off, and is shown as the text it is.
+/// A recorded answer is JSON, unless it was cut off; then it is shown as text.
 fn json_or_text(text: String) -> Raw {
     raw::parse(text.clone()).unwrap_or_else(|_| raw::encode(&Value::String(text)))
 }

@@ -1,7 +1,7 @@
-//! `/api/sessions`: sessions that exist, opened, shown and closed by programs.
+//! `/api/sessions`: programs open, show and close sessions.
 //!
-//! A session that has ended is shown by what is kept of it. The own session of another client's connection is shown, and is
-//! that client's to use and to close.
+//! A session that has ended is shown as recorded. Another connection's own session is shown, but only that client can
+//! use and close it.
 
 use axum::{
     Json,
@@ -27,11 +27,11 @@ use crate::{
     tools::{self, WHOLE_TEXT, first_within, state_name},
 };
 
-/// The tools that agents have for the same, whose names operators allow and deny.
+/// The tools with which agents do the same; operators allow and deny them by these names.
 const OPEN: &str = "create_new_session";
 const CLOSE: &str = "session_close";
 
-/// What a list may have, in bytes of JSON: a thousand sessions with usual titles.
+/// The longest list, in bytes of JSON: a thousand sessions with usual titles.
 const LIST_BYTES_MAX: usize = 1 << 20;
 
 /// A session.
@@ -198,7 +198,7 @@ impl Session {
 }
 
 impl From<SessionView> for Session {
-    /// One that is kept and lives nowhere here.
+    /// A recorded session that is not open in this process.
     fn from(view: SessionView) -> Self {
         let SessionView { session_id, name, pool, state, created_at, last_activity } = view;
         Self {

@@ -1,4 +1,4 @@
-//! What programs get of records, over the routes and a keeper in memory.
+//! The routes of records, with a store in memory.
 
 mod browsers;
 
@@ -27,7 +27,7 @@ use crate::{
     testing::{self, BUILT_IN, DAY, Kept},
 };
 
-/// 2026-01-02T10:15:30.000Z and so many milliseconds.
+/// 2026-01-02T10:15:30.000Z plus so many milliseconds.
 fn at(ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_348_930_000 + ms)
 }
@@ -40,7 +40,7 @@ fn session(n: u8, name: &str) -> SessionRef {
     SessionRef { uid: SessionUid::new(at(0), [n; 16]), name: name.into(), pool: "DEFAULT".into() }
 }
 
-/// A call of `t` in a session that succeeded on a page, by its number.
+/// Records a call of `t` in a session, which succeeded on a page, by its number.
 async fn keep(kept: &Kept, owner: &str, n: u8, of: &SessionRef) -> Response {
     let request = record::Request {
         ref_id: ref_id(n),
@@ -98,7 +98,7 @@ impl Program {
         Self::before(gateway, _folder, false)
     }
 
-    /// One that may change which browsers are attached, or may not.
+    /// A program that may attach and detach browsers, or may not.
     fn before(gateway: Arc<Gateway>, _folder: tempfile::TempDir, changes: bool) -> Self {
         Self { routes: TowerToHyperService::new(super::router(gateway, Owner::local(), changes)), _folder }
     }
@@ -120,7 +120,7 @@ impl Program {
         reply.json()
     }
 
-    /// Status, word and message of a refusal.
+    /// Status, word and message of an error.
     async fn refused(&self, path: &str) -> (u16, String, String) {
         let reply = self.get(path).await;
         let said = reply.json();
@@ -130,7 +130,7 @@ impl Program {
     }
 }
 
-/// A list names every call as the contract has it, newest first, and goes on where it ended.
+/// A list has every field of the contract, newest first, and continues where it ended.
 #[tokio::test]
 async fn calls_are_listed() {
     let kept = Kept::new();
@@ -159,7 +159,7 @@ async fn calls_are_listed() {
     assert_eq!(second["next"], Value::Null);
 }
 
-/// A list shows only what was asked for: a session by name or UUID, a tool, an end; and only the owner's own.
+/// A list shows only what was asked for: by a session's name or UUID, a tool, a status; and only the owner's own calls.
 #[tokio::test]
 async fn lists_are_narrowed() {
     let kept = Kept::new();
@@ -196,7 +196,7 @@ async fn lists_are_narrowed() {
     assert_eq!(program.refused(&format!("/api/calls/{}", ref_id(5))).await.1, "no_such_call");
 }
 
-/// One call is shown whole, its numbers spelled as the engine did; one that runs has no result yet.
+/// One call is shown whole, its numbers spelled as by the engine; a running call has no result yet.
 #[tokio::test]
 async fn one_call_is_shown() {
     let kept = Kept::new();
@@ -227,7 +227,7 @@ async fn one_call_is_shown() {
     );
 }
 
-/// Console lines come by level, with their places.
+/// Console lines come by level, with their locations.
 #[tokio::test]
 async fn the_console() {
     let kept = Kept::new();
@@ -259,7 +259,7 @@ async fn the_console() {
     assert_eq!(listed["calls"][0]["metadata"]["console_error_count"], 1);
 }
 
-/// A timeline has everything in one order and goes on where it ended; a session is found by name and by UUID.
+/// A timeline has all events in one order and continues where it ended; a session is found by name and by UUID.
 #[tokio::test]
 async fn a_timeline() {
     let kept = Kept::new();
@@ -292,7 +292,8 @@ async fn a_timeline() {
     assert_eq!((&end["events"], &end["next"]), (&json!([]), &rest["next"]));
 }
 
-/// Bytes come with what a browser needs to handle strangers' files, and only once to whoever has them.
+/// Blobs have the headers with which a browser handles untrusted files safely, and a client that has one does not get
+/// it again.
 #[tokio::test]
 async fn blobs() {
     let kept = Kept::new();
@@ -325,7 +326,7 @@ async fn blobs() {
     assert_eq!(program.refused("/api/blobs/ABC").await.0, 400);
 }
 
-/// What cannot be read is refused by its name, never passed over.
+/// A request that cannot be parsed is refused with the name of the parameter, never ignored.
 #[tokio::test]
 async fn refusals() {
     let program = Program::of(&Kept::new());
@@ -355,7 +356,7 @@ async fn refusals() {
     }
 }
 
-/// Where nothing is kept, or nothing can be read, that is said, with a status that means "not now".
+/// If records are off or cannot be read, the error says so, with a status that means "not now".
 #[tokio::test]
 async fn without_records() {
     let kept = Kept::new();
@@ -381,18 +382,18 @@ async fn without_records() {
     }
 }
 
-/// A body for `/api/calls` that makes a call under a name.
+/// A request to `/api/calls` that makes a call under a name.
 fn call_named(n: u8) -> Request<Body> {
     let body = json!({"tool": "t", "session_id": "a", "request_id": ref_id(n)}).to_string();
     Request::post("/api/calls").header("content-type", "application/json").body(Body::from(body)).unwrap()
 }
 
-/// A named call goes on when its client leaves: whoever sends it again waits for its end and gets what it came to.
+/// A named call goes on when its client disconnects: a repeated request waits for its end and gets its outcome.
 #[tokio::test]
 async fn a_named_call_outlives_its_client() {
     let kept = Kept::new();
     let program = Program::of(&kept);
-    // It is looked at once, and then its client is gone.
+    // Poll the request once, then drop it: its client is gone.
     tokio::select! {
         biased;
         _ = program.send(call_named(1)) => panic!("it cannot be answered at once"),
@@ -409,8 +410,8 @@ async fn a_named_call_outlives_its_client() {
     assert_eq!(program.json("/api/calls").await["calls"].as_array().unwrap().len(), 1);
 }
 
-/// Large named calls that come at once are all made, also if there are more of them than may be worked on at a time: none
-/// keeps what another one waits for.
+/// Large named calls at once all run, even if there are more of them than blocking threads: none holds a resource that
+/// another one waits for.
 #[tokio::test]
 async fn large_named_calls_at_once() {
     const CALLS: u8 = 4;
@@ -425,7 +426,7 @@ async fn large_named_calls_at_once() {
         program.send(request)
     });
     let unblock = async move {
-        // Every one of them has come to where it waits for its turn.
+        // Every call has reached the point where it waits for a blocking thread.
         tokio::task::yield_now().await;
         drop(blocked);
     };
@@ -436,7 +437,7 @@ async fn large_named_calls_at_once() {
     }
 }
 
-/// Where it cannot be known whether a named call was made before, it is not made, and may be sent again.
+/// If the store cannot say whether a named call was made before, the call is not made, and may be sent again.
 #[tokio::test]
 async fn an_undecided_name_runs_nothing() {
     let kept = Kept::new();
@@ -450,7 +451,7 @@ async fn an_undecided_name_runs_nothing() {
     assert_eq!(program.send(call_named(1)).await.json()["status"], "success");
 }
 
-/// A named call that greenroom did not survive is not made again, and nobody is told that it still runs.
+/// A named call during which greenroom ended is not made again, and its error does not say that it still runs.
 #[tokio::test]
 async fn an_interrupted_call_is_named_so() {
     let kept = Kept::new();
@@ -460,7 +461,7 @@ async fn an_interrupted_call_is_named_so() {
     assert!(reply.json()["message"].as_str().unwrap().contains("whether it took effect is not known"));
 }
 
-/// The description names every path that is served, as it is served.
+/// The OpenAPI document has every served path.
 #[tokio::test]
 async fn described() {
     let program = Program::of(&Kept::new());

@@ -1,6 +1,6 @@
 //! `/api/sessions/{id}/timeline`: what happened in a session, in the order of time.
 //!
-//! The same view is served on the control socket for any owner, and made by `greenroom logs --session` itself where no
+//! The control socket serves the same view for any owner, and `greenroom logs --session` makes it itself if no
 //! greenroom runs; [`timeline_of`] is what all of them share.
 
 use axum::{Json, extract::State};
@@ -20,10 +20,10 @@ use super::{
     record::CallStatus,
 };
 
-/// How many calls a part of a timeline has unless it is asked for more or fewer.
+/// How many calls a part of a timeline has by default.
 const CALLS_DEFAULT: usize = 100;
 
-/// The most calls of a part. Each may bring dozens of console lines along.
+/// The most calls of a part. Each may have dozens of console lines.
 pub(crate) const CALLS_MAX: usize = 1_000;
 
 /// A part of a session's timeline.
@@ -121,7 +121,7 @@ async fn timeline(
     view.map(Json).ok_or_else(|| Problem::no_session(&name))
 }
 
-/// A part of the timeline of the session that goes by this name or UUID; `None` when there is no such session.
+/// A part of the timeline of the session with this name or UUID; `None` if there is no such session.
 pub async fn timeline_of(
     records: &dyn Records,
     owner: &Owner,

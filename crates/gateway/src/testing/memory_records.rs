@@ -1,5 +1,5 @@
-//! A keeper of records in memory: what the gateway's tests put in the place of a database. It keeps every promise of
-//! [`Records`] but one: it forgets all when it is dropped. It can be told to fail, as a full disk would.
+//! A store in memory, which the gateway's tests use in place of the database. It keeps every promise of [`Records`] but
+//! one: it forgets all when it is dropped. It can be made to fail, as a full disk would.
 
 use std::{
     collections::HashMap,
@@ -29,7 +29,7 @@ pub(crate) struct Kept {
 
 #[derive(Default)]
 struct State {
-    /// In the order in which they began; a record's position is its place here, from 1.
+    /// In the order in which they began; a record's position is its index here, from 1.
     records: Vec<(Request, Option<Response>)>,
     sessions: Vec<(Owner, SessionRow)>,
     cursors: HashMap<RefId, Cursor>,
@@ -41,7 +41,7 @@ impl Kept {
         Arc::default()
     }
 
-    /// From now on nothing can be written or read, or all again.
+    /// Makes every write and read fail from now on, or succeed again.
     pub(crate) fn broken(&self, broken: bool) {
         self.broken.store(broken, Ordering::Relaxed);
     }
@@ -144,7 +144,7 @@ impl State {
         self.summary(place).session.is_some_and(|of| of.uid == *session)
     }
 
-    /// What a call brought about: itself, then its page, its console, and why it failed.
+    /// The events of a call: itself, then its page, its console, and its error.
     fn events(&self, place: usize, url: &mut Option<String>) -> Vec<Event> {
         let (request, response) = &self.records[place];
         let event = |at: SystemTime, what| Event { at, ref_id: request.ref_id.clone(), what };
@@ -171,7 +171,7 @@ impl State {
         events
     }
 
-    /// The owner's blobs that are still there, newest first, each once.
+    /// The owner's blobs that still exist, newest first, each once.
     fn blobs_of(&self, owner: &Owner) -> Vec<BlobRef> {
         let mut found: Vec<BlobRef> = Vec::new();
         for (request, response) in self.records.iter().rev() {
@@ -189,7 +189,7 @@ impl State {
 impl Records for Kept {
     fn begin(&self, request: Request) -> BoxFuture<'static, Result<(), NotRecorded>> {
         self.write(|state| match state.place(&request.ref_id) {
-            // One that was claimed has found its session.
+            // A claimed call has found its session.
             Some(place) => state.records[place].0.session = request.session,
             None => state.begin(request),
         })
@@ -381,7 +381,7 @@ impl Records for Kept {
     }
 }
 
-/// A call of an owner whose answer came with this file of `TEXT.file`; the file's name and the call's.
+/// Records a call of an owner with this file, `TEXT.file`; returns the ids of the blob and the call.
 pub(crate) async fn kept_blob(kept: &Kept, owner: &str, text: &str, mime: &str) -> (BlobId, RefId) {
     let count = kept.lock().records.len();
     let ref_id = RefId::new(SystemTime::UNIX_EPOCH, (count as u128).to_be_bytes());
@@ -415,7 +415,7 @@ pub(crate) async fn kept_blob(kept: &Kept, owner: &str, text: &str, mime: &str) 
     (id, ref_id)
 }
 
-/// A name for bytes that equal bytes share: the right form, and for a test as good as the right digest.
+/// A name that equal bytes share: in the right form, and for a test as good as the digest.
 fn name_of(data: &[u8]) -> BlobId {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let part = |seed: u64| {

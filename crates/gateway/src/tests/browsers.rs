@@ -1,4 +1,4 @@
-//! Attached browsers, as agents meet them: which one a call means, and what is shown to whom.
+//! Attached browsers, as agents see them: which browser a call means, and which parameters and tools are shown to whom.
 
 mod changes;
 mod figures;
@@ -48,7 +48,8 @@ impl Client {
     }
 }
 
-/// The four rows: one browser must not be named, several must, and what is wrong is told before anything runs.
+/// The four rows: a call must not name the only browser, must name one of several, and gets an error before anything
+/// runs.
 #[tokio::test]
 async fn which_browser_is_meant() {
     let single = attached(&[], &[ONE]);
@@ -85,7 +86,7 @@ async fn which_browser_is_meant() {
     assert!(said.starts_with("browserIndex parameter is required"), "{said}");
 }
 
-/// A session stays in its browser and needs no index; another one is refused with where it lives.
+/// A session stays in its browser and needs no index; the error for another index says where the session lives.
 #[tokio::test]
 async fn sessions_stay_in_their_browser() {
     let client = attached(&[], &[ONE, TWO]);
@@ -98,7 +99,7 @@ async fn sessions_stay_in_their_browser() {
     assert_eq!(list["sessions"][0]["browserIndex"], 2);
 }
 
-/// Beside attached browsers a pool is used by its name alone, and never together with an index.
+/// With attached browsers a call uses a pool by its name alone, and never together with an index.
 #[tokio::test]
 async fn pools_beside_browsers() {
     let client = attached(&[CHROMIUM], &[ONE]);
@@ -116,8 +117,8 @@ async fn pools_beside_browsers() {
     assert!(said.contains("browserIndex must NOT be specified"), "{said}");
 }
 
-/// The tools are the union over engines; one that a browser lacks is refused, naming the browsers and pools that have
-/// it, and arguments are checked as the chosen one describes them.
+/// The tools are the union over engines; the error for a tool that a browser lacks names the browsers and pools that
+/// have it, and arguments are checked against the chosen one's definition.
 #[tokio::test]
 async fn tools_of_another_engine() {
     let client = attached(&[FIREFOX], &[WORK, TWO]);
@@ -141,7 +142,7 @@ async fn tools_of_another_engine() {
     assert!(said.contains("`browserIndex` belongs beside `commands`"), "{said}");
 }
 
-/// A call for a place that cannot be had is kept, like any other that was refused, and so is the first of several.
+/// A call for an unavailable browser is recorded, like any other refused call, and so is the first step of a bulk.
 #[tokio::test]
 async fn refused_calls_are_kept() {
     let (gateway, folder) = testing::attached(&[], &[ONE, TWO], Scope::Call);
@@ -164,8 +165,8 @@ async fn refused_calls_are_kept() {
     assert!(told[1].1.starts_with("browser 1 has no tool"), "{told:?}");
 }
 
-/// `browserIndex` is shown on every tool that runs somewhere, only where there is a choice, and is never required; it is
-/// a number until somebody has a label. Pools say that none of them is the default.
+/// Every tool that runs in a browser shows `browserIndex`, only if there are several, and never as required; it is a
+/// number until a browser has a label. Pools say that none of them is the default.
 #[tokio::test]
 async fn what_is_shown() {
     let index = async |browsers: &[Attached], tool: &str| {
@@ -196,7 +197,7 @@ async fn what_is_shown() {
     }
 }
 
-/// Each of the tools is shown where it can be used, and refused to whoever may not use it.
+/// Each of the tools is shown where it can be used, and refused to callers that may not use it.
 #[tokio::test]
 async fn who_sees_what() {
     let own = ["list_browsers", "reconnect_browser", "connect_browser", "disconnect_browser"];
@@ -229,8 +230,8 @@ async fn who_sees_what() {
     check(When::Off, true, true, &own[..2]).await;
 }
 
-/// What changed is found in a session's records: a call that has none is refused before it runs, with how to get one, and so
-/// is one of several commands.
+/// Changes are found in a session's records: a call without a session is refused before it runs, with a hint how to get
+/// one, and so is a step of a bulk.
 #[tokio::test]
 async fn changes_are_a_sessions() {
     let client = attached(&[], &[ONE]);

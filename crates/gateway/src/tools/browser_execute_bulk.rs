@@ -1,8 +1,8 @@
-//! `browser_execute_bulk`: several tools of the engine, one after the other, in one browser and under one lease, with
-//! nobody else's calls between them.
+//! `browser_execute_bulk`: several tools of the engine, one after the other, in one browser and under one lease,
+//! without other callers' calls between them.
 //!
 //! Everything is checked before anything runs: a mistake in the last command must not leave a page half changed.
-//! [`steps`] checks and runs commands in one place, [`tagged`] in all browsers with a tag.
+//! [`steps`] checks and runs commands in one browser, [`tagged`] in all browsers with a tag.
 
 mod steps;
 mod tagged;
@@ -21,7 +21,7 @@ use crate::{
     session_key::{self, Unnamed},
 };
 
-/// How many commands there may be. Each may take its whole deadline, and whoever waits for the browser waits for all.
+/// How many commands there may be. Each may take its whole deadline, and other callers wait for all of them.
 const COMMANDS_MAX: usize = 100;
 
 const NAME: &str = "browser_execute_bulk";
@@ -110,7 +110,7 @@ async fn run(context: Context<'_>) -> Result<Said, Failure> {
     })
 }
 
-/// Tells the client how many commands are done, if it wants to hear of it.
+/// Notifies the client how many commands are done, if it wants progress.
 fn teller(context: &Context<'_>, total: usize) -> Arc<dyn Fn(usize) + Send + Sync> {
     let (agent, token) = (context.agent(), context.request.progress_token());
     Arc::new(move |done| {

@@ -1,4 +1,4 @@
-//! `browser_pool_status`: the pools, their instances, and how they are. Shown where pools are declared, answered
+//! `browser_pool_status`: the pools, their instances, and their state. Listed where pools are declared, answered
 //! everywhere.
 
 use std::time::SystemTime;

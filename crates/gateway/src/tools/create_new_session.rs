@@ -1,5 +1,5 @@
-//! `create_new_session`: opens a browser before the first call needs it, under an id of the agent's or ours, in a pool
-//! and instance of its choice. Programs do the same over REST.
+//! `create_new_session`: opens a browser before the first call needs it, under an id that the agent or greenroom
+//! chooses, in a pool and instance of its choice. Programs do the same over REST.
 
 use greenroom_core::{Permit, SessionId, SessionUid, record::SessionRef};
 use greenroom_fleet::{FleetError, Target, Whose};
@@ -31,11 +31,11 @@ pub(super) const TOOL: OwnTool = OwnTool {
 /// A session that was opened.
 pub(crate) struct Opened {
     pub(crate) id: SessionId,
-    /// What records call it.
+    /// The session as records name it.
     session: Option<SessionRef>,
 }
 
-/// Opens a session as the tool does, if its caller may use the tool.
+/// Opens a session as the tool does, if the caller may use the tool.
 pub(crate) async fn open_session(
     gateway: &Gateway,
     caller: &Caller,
@@ -62,19 +62,19 @@ async fn open(
         return Err(FleetError::Exists(id).into());
     }
     if let Some(connection) = &caller.connection {
-        // It begins this session knowingly: nothing is to be said of what became of an earlier one elsewhere.
+        // The agent starts this session on purpose: it needs no note that an earlier one was lost.
         connection.takes_leave_of(&Whose::Named(id.clone()));
     }
     let created = gateway.fleet.create(permit, id.clone(), target, caller.agent.clone()).await;
     let session = created.map_err(|error| Failure::of(gateway, &error))?;
     if let Some(session) = &session {
-        // That it is not recorded is told with its first call.
+        // If recording fails, the answer to its first call says so.
         gateway.recall.session_began(&caller.owner, session).await;
     }
     Ok(Opened { id, session })
 }
 
-/// Eight hex digits of randomness: an agent repeats its id with every call, so a whole UUID would cost tokens.
+/// Eight random hex digits: an agent repeats its id with every call, so a whole UUID would cost tokens.
 fn fresh() -> Result<SessionId, Failure> {
     let text = Uuid::new_v4().simple().to_string();
     Ok(SessionId::new(text.get(..8).unwrap_or(&text))?)

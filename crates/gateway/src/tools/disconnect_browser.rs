@@ -1,4 +1,4 @@
-//! `disconnect_browser`: lets an attached browser go. It runs on as it was; its index is not used again.
+//! `disconnect_browser`: detaches a browser. It runs on as it was; its index is not used again.
 
 use super::{BARE, OwnTool, Said};
 use crate::{attach::NotAttached, catalog::Browsers, error_response::Failure};

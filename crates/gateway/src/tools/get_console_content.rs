@@ -1,4 +1,4 @@
-//! `get_console_content`: the console lines that came with a call.
+//! `get_console_content`: the console lines of a call.
 
 use greenroom_core::{
     RefId,
@@ -48,7 +48,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     ..BARE
 };
 
-/// A part of the lines of a record, of one level or of all.
+/// A part of a record's console lines, of one level or of all.
 pub(crate) async fn read(
     records: &dyn greenroom_core::Records,
     owner: &greenroom_core::Owner,
@@ -64,7 +64,7 @@ pub(crate) async fn read(
     Ok(part.ok_or_else(none)?)
 }
 
-/// `[warn] text (http://…:3:7)`, a line each.
+/// `[warn] text (http://…:3:7)`, one per line.
 pub(crate) fn text(lines: &[ConsoleLine]) -> String {
     let line = |line: &ConsoleLine| {
         let place = line.location.as_ref().map(|place| {

@@ -1,4 +1,4 @@
-//! `get_content`: a page snapshot, or the text of another answer, that was kept: whole, in part, or what is new.
+//! `get_content`: the recorded page snapshot or text of an answer: whole, in part, or what is new.
 
 use greenroom_core::plural::{count_of, is, verb};
 use serde::Deserialize;
@@ -47,7 +47,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     ..BARE
 };
 
-/// The text alone, so that it can be used as it is; where it is a part, the part is named beside it.
+/// The text alone, so that the agent can use it as it is; a note says which part it is.
 fn said(content: Content, ask: &Ask) -> Said {
     let Content { text, total_lines, lines, next, matches, note } = content;
     let mut notes: Vec<_> = note.into_iter().collect();

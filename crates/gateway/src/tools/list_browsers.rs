@@ -1,5 +1,5 @@
-//! `list_browsers`: the attached browsers, how each is called, and how its connection is. Shown where there is one, or
-//! may be; answered everywhere.
+//! `list_browsers`: the attached browsers with their names and the state of their connections. Listed where a browser
+//! is attached or can be; answered everywhere.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     ..BARE
 };
 
-/// All of them, and whether callers must say which one they mean.
+/// All browsers, and whether a call must name the one it means.
 fn text(browsers: &[Browser]) -> String {
     let mut text = format!("Total browsers: {}\n\n", browsers.len());
     for browser in browsers {
@@ -51,7 +51,7 @@ mod tests {
         Browser { index, url, state: state.to_owned(), ..Browser::default() }
     }
 
-    /// The list reads as it was promised, word for word, for one browser and for several, in every state.
+    /// The list has the documented text, word for word, for one browser and for several, in every state.
     #[test]
     fn word_for_word() {
         assert_eq!(

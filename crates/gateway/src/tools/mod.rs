@@ -1,5 +1,5 @@
-//! greenroom's own tools, one file each. They cost tokens in every conversation, so they say little, and each is
-//! shown only where it can be used.
+//! greenroom's own tools, one file each. They cost tokens in every conversation, so their descriptions are short, and
+//! each is listed only where it can be used.
 
 mod browser_execute_bulk;
 mod browser_pool_status;
@@ -41,29 +41,30 @@ pub(crate) use session_list::{WHOLE_TEXT, first_within, state_name};
 
 type Run = for<'a> fn(Context<'a>) -> BoxFuture<'a, Result<Said, Failure>>;
 
-/// A tool of greenroom's own.
+/// One of greenroom's own tools.
 pub(crate) struct OwnTool {
     pub(crate) name: &'static str,
     description: &'static str,
-    /// Whether it takes a `sessionId`, and if so what it says of it.
+    /// The description of its `sessionId`; `None` if it takes none.
     session: Option<&'static str>,
-    /// Whether it cannot do without one: it makes none of its own.
+    /// Whether it requires a session: it never creates one.
     needs_session: bool,
-    /// Whether it takes a place to choose: a pool and an instance, or an attached browser.
+    /// Whether the caller can choose a pool and an instance, or an attached browser.
     places: bool,
-    /// Whether it takes an attached browser to choose, and nothing else.
+    /// Whether the caller can choose an attached browser, and nothing else.
     browser: bool,
-    /// Its other parameters, as a JSON schema: `properties` and what else there is.
+    /// Its other parameters, as a JSON schema: `properties` and more keywords.
     schema: fn() -> Value,
     read_only: bool,
     /// Whether it runs tools of engines, and needs their list.
     runs_others: bool,
-    /// Whether it is worth its tokens under this configuration, to somebody who is this user on this machine, or is not.
+    /// Whether it is worth its tokens under this configuration. The flag says whether the client is this user on this
+    /// machine.
     usable: fn(&Gateway, bool) -> bool,
     run: Run,
 }
 
-/// What most tools have in common: a look at something, without arguments.
+/// What most tools have in common: they show something, without arguments.
 const BARE: OwnTool = OwnTool {
     name: "",
     description: "",
@@ -93,16 +94,16 @@ const TOOLS: [&OwnTool; 12] = [
     &get_console_content::TOOL,
 ];
 
-/// What checks the arguments of each; made when first needed.
+/// The checker of each tool's arguments; made when first needed.
 static CHECKERS: [OnceLock<Checker>; TOOLS.len()] = [const { OnceLock::new() }; TOOLS.len()];
 
-/// What a tool answers.
+/// A tool's answer.
 pub(crate) struct Said {
     text: String,
-    /// The same for programs, if that is promised.
+    /// The same for programs, for tools that promise it.
     structured: Option<Raw>,
     notes: Vec<String>,
-    /// It did not come to what was asked for, though there is something to say.
+    /// The tool failed, although there is a text to show.
     pub(crate) failed: bool,
 }
 
@@ -139,7 +140,7 @@ pub(crate) struct Context<'a> {
     gateway: &'a Gateway,
     caller: &'a Caller,
     permit: Permit,
-    /// As it came, selectors taken out, arguments checked.
+    /// The request, with selectors removed and arguments checked.
     request: Request,
 }
 
@@ -148,7 +149,7 @@ impl Context<'_> {
         &self.caller.owner
     }
 
-    /// What calls are kept by.
+    /// The store, if records are on.
     fn records(&self) -> Result<&dyn Records, Failure> {
         self.gateway.recall.records.as_deref().ok_or_else(Failure::nothing_kept)
     }
@@ -157,14 +158,14 @@ impl Context<'_> {
         self.caller.agent.clone()
     }
 
-    /// The agent ends or begins this session knowingly: nothing is to be said of what became of it elsewhere.
+    /// The agent ends or starts this session on purpose: it needs no note that the session was lost elsewhere.
     fn knowingly(&self, whose: &Whose) {
         if let Some(connection) = &self.caller.connection {
             connection.takes_leave_of(whose);
         }
     }
 
-    /// The arguments. They were checked, so a failure here is a schema that says less than it should.
+    /// The arguments. They were checked, so an error here means that the schema is too loose.
     fn arguments<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         let text = self.request.arguments().map_or("{}", RawValue::get);
         serde_json::from_str(text).map_err(|error| {
@@ -173,13 +174,13 @@ impl Context<'_> {
         })
     }
 
-    /// The attached browser that is meant: with one it must not be named, with several it must.
+    /// The attached browser that the caller means: the only one must not be named, one of several must.
     fn browser(&self) -> Result<BrowserStatus, Failure> {
         let chosen = self.gateway.fleet.chosen_browser(self.request.target.browser.as_deref());
         chosen.map_err(|error| Failure::of(self.gateway, &error))
     }
 
-    /// The session that is meant: the named one, or where connections have one, this connection's.
+    /// The session that the caller means: the named one, or, where connections have one, this connection's own.
     async fn whose(&self) -> Result<Whose, Failure> {
         match (&self.request.session, self.gateway.scope, &self.caller.connection) {
             (Some(id), _, _) => named(self.gateway, self.caller, id.clone()).await,
@@ -189,17 +190,18 @@ impl Context<'_> {
     }
 }
 
-/// The own tool of this name, shown here or not.
+/// The own tool of this name, listed or not.
 pub(crate) fn find(name: &str) -> Option<&'static OwnTool> {
     TOOLS.into_iter().find(|tool| tool.name == name)
 }
 
-/// The names of those that somebody can use who is here, or is not.
+/// The names of the tools that a client can use. `is_here`: it is this user on this machine.
 pub(crate) fn names(gateway: &Gateway, is_here: bool) -> impl Iterator<Item = &'static str> {
     usable(gateway, is_here).map(|tool| tool.name)
 }
 
-/// Their definitions, as far as this owner may use them. `scope` says what a call without `sessionId` means to the client.
+/// Their definitions, as far as this owner may use them. `scope` says what a call without `sessionId` means to the
+/// client.
 pub(crate) fn definitions(gateway: &Gateway, owner: &Owner, is_here: bool, scope: Scope) -> Vec<Raw> {
     let shown = usable(gateway, is_here).filter(|tool| gateway.policy.shows(owner, tool.name));
     let parameters = gateway.catalog.shown();
@@ -210,7 +212,7 @@ fn usable(gateway: &Gateway, is_here: bool) -> impl Iterator<Item = &'static Own
     TOOLS.into_iter().filter(move |tool| (tool.usable)(gateway, is_here))
 }
 
-/// Whether there are attached browsers to speak of, or may be.
+/// Whether browsers are attached, or can be.
 fn has_browsers(gateway: &Gateway, is_here: bool) -> bool {
     gateway.catalog.shown().browsers != Browsers::None || gateway.attaching.allows(is_here)
 }
@@ -243,7 +245,7 @@ impl OwnTool {
         required.then(|| with_session_required(&definition)).flatten().unwrap_or(definition)
     }
 
-    /// The parameters that choose where, as far as there is a choice.
+    /// The parameters that choose where to run, as far as there is a choice.
     fn choices(&self, shown: &Shown) -> impl Iterator<Item = (&'static str, Raw)> {
         let places = self.places.then(|| shown.places()).into_iter().flatten();
         places.chain(self.browser.then(|| shown.browser()).flatten())
@@ -253,7 +255,7 @@ impl OwnTool {
         Fields::open(&encode(&(self.schema)())).unwrap_or_default()
     }
 
-    /// Runs it in its turn, and makes the result for an MCP client.
+    /// Runs the tool in its turn, and makes the result for an MCP client.
     pub(crate) async fn answer(
         &self,
         gateway: &Gateway,
@@ -262,7 +264,7 @@ impl OwnTool {
         turn: Turn,
     ) -> Raw {
         if self.runs_others {
-            // In its turn, so that what comes behind does not overtake it meanwhile. A failure is told by the tool.
+            // Within the turn, so that later calls do not overtake it meanwhile. The tool reports a failure itself.
             let _ = gateway.catalog.list().await;
         }
         let began = Instant::now();
@@ -295,7 +297,7 @@ impl OwnTool {
         (self.run)(Context { gateway, caller, permit, request }).await
     }
 
-    /// What is left of the arguments must be what the schema says.
+    /// Checks the remaining arguments against the schema.
     fn check(&self, request: &Request, gateway: &Gateway) -> Result<(), Failure> {
         let Some(place) = TOOLS.iter().position(|tool| tool.name == self.name) else { return Ok(()) };
         let checker = CHECKERS[place].get_or_init(|| {

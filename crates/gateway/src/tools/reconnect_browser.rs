@@ -1,5 +1,5 @@
-//! `reconnect_browser`: connects an attached browser now, whatever its last attempt came to, and has it started if its
-//! operator said how. One that is connected and answers stays as it is.
+//! `reconnect_browser`: connects an attached browser now, whatever happened to the last attempt, and has it started if
+//! the configuration has a start command. A connected browser that answers stays as it is.
 
 use super::{BARE, OwnTool, Said, has_browsers};
 use crate::{attached_browsers::Browser, error_response::Failure};

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{BARE, Context, OwnTool, Said};
 use crate::{attached_browsers::index_of, error_response::Failure};
 
-/// Where the whole of a long title or URL is.
+/// Tells the agent where the whole of a long title or URL is.
 pub(crate) const WHOLE_TEXT: &str = "evaluate it in the session";
 
-/// What a list may have, in bytes of JSON: some hundred sessions with the longest titles, a thousand with usual ones.
+/// The longest list, in bytes of JSON: some hundred sessions with the longest titles, a thousand with usual ones.
 const LIST_BYTES_MAX: usize = 512 * 1024;
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -25,7 +25,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
 fn run(context: &Context<'_>) -> Result<Said, Failure> {
     let own = context.caller.connection.as_ref().map(|connection| connection.id);
     let mut all = context.gateway.fleet.list(context.owner());
-    // Another connection's own session is nobody else's business.
+    // Do not show other connections' own sessions.
     all.retain(|status| status.connection.is_none_or(|id| Some(id) == own));
     let sessions = first_within(LIST_BYTES_MAX, all.iter().map(show));
     let left_out = all.len() - sessions.len();
@@ -36,7 +36,7 @@ fn run(context: &Context<'_>) -> Result<Said, Failure> {
     Ok(list.into())
 }
 
-/// The first of these, as many as so many bytes of JSON have room for.
+/// The first items, as many as fit into so many bytes of JSON.
 pub(crate) fn first_within<T: Serialize>(bytes_max: usize, all: impl Iterator<Item = T>) -> Vec<T> {
     let mut bytes = 0;
     let fits = |shown: &T| {

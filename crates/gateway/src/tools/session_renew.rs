@@ -1,4 +1,4 @@
-//! `session_renew`: starts a session's time anew. Shown only where sessions have a maximum lifetime.
+//! `session_renew`: restarts a session's time limit. Listed only where sessions have a maximum lifetime.
 
 use greenroom_core::port::human;
 use serde_json::json;

@@ -21,22 +21,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::{headers, refusal};
 
-/// How long an answer may take before the event stream begins without it. Most answers are there by then and are one JSON
-/// object; a client that waits longer learns from the stream's head that its request has arrived, and over which stream it
-/// can come back for the answer.
+/// How long an answer may take before the event stream begins without it. Most answers arrive before that and are sent
+/// as one JSON object; a client that waits longer learns from the stream's headers that its request has arrived, and
+/// from which stream it can resume.
 const BEGIN: Duration = Duration::from_millis(250);
 
-/// The same for a request without a session. Its client cannot resume the stream, and the answer's status tells errors
-/// apart, so greenroom waits longer for the answer. Clients and proxies give up on a silent server after 10 s or more.
+/// The same for a request without a session. Its client cannot resume the stream, and the HTTP status distinguishes
+/// errors, so greenroom waits longer for the answer. Clients and proxies give up on a silent server after 10 s or more.
 const BEGIN_ALONE: Duration = Duration::from_secs(5);
 
 /// How long a client should wait before it comes back to a stream that broke: as long as a restart of a proxy takes.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How often a silent event stream shows that it is alive. Proxies cut what is silent for 30 s or more.
+/// How often a silent event stream sends a keep-alive. Proxies cut streams that are silent for 30 s or more.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Whose answer it is: how long it is waited for before the event stream begins.
+/// Which kind of request the answer is for: it decides how long greenroom waits before the event stream begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Whose {
     Session,
@@ -46,16 +46,16 @@ pub(super) enum Whose {
 /// What an event stream is made of.
 pub(super) struct Events {
     pub(super) reader: Reader,
-    /// How its events are named: the number of the stream. `None` where streams cannot be resumed.
+    /// The stream's number, from which its events get their ids. `None` if the stream cannot be resumed.
     pub(super) number: Option<u64>,
-    /// Tells the client the stream's name before the first message.
+    /// Sends the client the stream's id before the first message.
     pub(super) primed: bool,
     pub(super) stop: CancellationToken,
-    /// Lives as long as the answer is wanted.
+    /// Dropped when the client no longer wants the answer.
     pub(super) _guard: Option<Arc<dyn Send + Sync>>,
 }
 
-/// Which kinds of answer a client takes. It should take both.
+/// Which content types a client accepts. It should accept both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     Both,
@@ -74,15 +74,15 @@ impl Takes {
     }
 }
 
-/// What the first message decides.
+/// What to send, decided by the first message.
 pub(super) enum First {
     /// The whole answer.
     Only(Bytes),
-    /// More will come, or nothing has come yet.
+    /// More messages follow, or none has come yet.
     Stream(Option<Numbered>),
-    /// There is no answer: it was cancelled.
+    /// There is no answer: the request was cancelled.
     Nothing,
-    /// There will be no answer: the server ends.
+    /// There will be no answer: the server stops.
     Stopping,
 }
 
@@ -115,7 +115,7 @@ pub(super) async fn first(
     }
 }
 
-/// The last message, for a client that takes no event stream. What comes before it is lost to that client.
+/// The last message, for a client that accepts no event stream. That client loses the messages before it.
 async fn last(reader: &mut Reader) -> Option<Bytes> {
     while let Some(message) = reader.next().await {
         if message.last {
@@ -152,7 +152,7 @@ pub(super) fn events(events: Events, begun: Option<Numbered>) -> Response {
             () = events.stop.cancelled() => Ok(None),
         };
         let chunk = match next {
-            // Counted until it is written: this is where a client that does not read lets things wait.
+            // Count it until it is written: messages for a client that does not read wait here.
             Ok(Some(message)) => events.reader.held().hold(encode(events.number, retry.take(), &message)),
             Ok(None) => return None,
             Err(_) => Bytes::from_static(sse::KEEP_ALIVE),
@@ -163,7 +163,7 @@ pub(super) fn events(events: Events, begun: Option<Numbered>) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Asks proxies in front not to collect events before they pass them on.
+    // Asks proxies in front not to buffer events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers after this long, and says what became of it.
+    /// What the first message decides if the answer comes after this long.
     async fn answered_after(wait: Duration, whose: Whose) -> First {
         let stream = Arc::<Stream>::default();
         let mut reader = stream.read();
@@ -192,8 +192,8 @@ mod tests {
         first(&mut reader, whose, Takes::Both, &CancellationToken::new()).await
     }
 
-    /// An answer that is there soon is one JSON object; a later one finds its event stream begun, soon enough that no client
-    /// wonders whether its request has arrived.
+    /// An early answer is one JSON object; a later one is sent in an event stream that has begun, soon enough that no
+    /// client wonders whether its request has arrived.
     #[tokio::test(start_paused = true)]
     async fn a_late_answer_finds_its_stream_begun() {
         for (whose, at_the_latest) in [(Whose::Session, 1), (Whose::Alone, 5)] {

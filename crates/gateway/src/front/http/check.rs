@@ -1,11 +1,11 @@
-//! Which requests are let in at all.
+//! Decides which requests may pass at all.
 //!
-//! A web page can make a browser send requests to a server on the user's own machine. Three headers give it away: `Host`,
-//! which says by what name the page knows the server (a name of its own that it had resolved to 127.0.0.1); `Origin`,
-//! which says where the page came from; and `Sec-Fetch-Site`, which says how that place is related to this server. The
-//! last one comes with pictures, scripts, frames, links and event streams too, which have no `Origin`: their answers
-//! cannot be read by the page, but reading a record changes what is new in it. Browsers send it to loopback addresses and
-//! over TLS. Programs send neither `Origin` nor `Sec-Fetch-Site`.
+//! A web page can make a browser send requests to a server on the user's own machine. Three headers give it away:
+//! `Host` is the name by which the page knows the server (a name of its own that it had resolved to 127.0.0.1);
+//! `Origin` is where the page came from; and `Sec-Fetch-Site` says how that origin is related to this server. Browsers
+//! also send the last one with pictures, scripts, frames, links and event streams, which have no `Origin`: the page
+//! cannot read their answers, but reading a record changes what is new in it. Browsers send it to loopback addresses
+//! and over TLS. Programs send neither `Origin` nor `Sec-Fetch-Site`.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -21,22 +21,22 @@ use axum::{
 
 use super::{Door, refusal};
 
-/// How the page that asks is related to this server, in the browser's own words.
+/// The browser's statement of how the requesting page is related to this server.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Keeps pages of other origins from using answers as pictures or scripts, also in a browser that sends no
 /// `Sec-Fetch-Site`.
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// What anybody may ask for: it changes nothing, and says nothing but that the server runs.
+/// Open to every page: it changes nothing, and reveals only that the server runs.
 const HARMLESS: &str = "/health";
 
-/// By which names this server may be called.
+/// The names by which clients may call this server.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// The address that is listened on.
+    /// The address that the server listens on.
     pub address: Option<IpAddr>,
-    /// Further names, without ports: those of a proxy in front.
+    /// More names, without ports: those of a proxy in front.
     pub hosts: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl Rules {
                 "this server does not go by the name `{host}`\n\nhint: use its address, or add the name to `server.allowed_hosts`"
             ));
         }
-        // Another port of this machine is the same site, and somebody else's server.
+        // Another port of this machine is the same site, but another program's server.
         let own = |site: &&HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
         if path != HARMLESS
             && let Some(site) = headers.get_all(FETCH_SITE).iter().find(|site| !own(site))
@@ -84,13 +84,13 @@ impl Rules {
 /// A host without its port.
 fn host_of(authority: &str) -> &str {
     match authority.rsplit_once(':') {
-        // The colons of an address in brackets are its own.
+        // Colons within brackets belong to an IPv6 address.
         Some((host, port)) if !port.contains(']') => host,
         _ => authority,
     }
 }
 
-/// Lets in who calls this server by its name.
+/// Passes on requests that call this server by one of its names.
 pub(super) async fn names(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     let judged = door.rules.as_ref().map(|rules| rules.judge(request.uri().path(), request.headers()));
     let mut response = match judged {
@@ -115,7 +115,7 @@ mod tests {
         rules.judge("/mcp", &headers).is_ok()
     }
 
-    /// Of two names nobody can say which one is meant.
+    /// With two `Host` headers it is unclear which one counts, so the request is refused.
     #[test]
     fn one_host() {
         let mut headers = HeaderMap::new();
@@ -125,7 +125,7 @@ mod tests {
         assert!(Rules::default().judge("/mcp", &headers).unwrap_err().contains("more than once"));
     }
 
-    /// The server is known by loopback names, its address and the names it was given, with any port or none.
+    /// The server accepts loopback names, its address and the configured names, with any port or none.
     #[test]
     fn names_of_the_server() {
         for host in [
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// A page of another origin is refused, whatever it calls itself.
+    /// A page of another origin is refused, whatever its `Host` says.
     #[test]
     fn origins() {
         assert!(judge("localhost:34501", Some("http://localhost:34501")));
@@ -162,8 +162,8 @@ mod tests {
         assert!(Rules::default().judge("/mcp", &HeaderMap::new()).is_err(), "no Host at all");
     }
 
-    /// What a browser sends for a page of another origin is refused on every path but the harmless one, with or without
-    /// an `Origin`; what a person types, what the server's own pages ask, and programs are let in.
+    /// A browser's requests for a page of another origin are refused on every path but `/health`, with or without an
+    /// `Origin`; addresses that a person types, the server's own pages, and programs may pass.
     #[test]
     fn other_sites() {
         let judge = |path: &str, sites: &[&str]| {

@@ -1,8 +1,9 @@
-//! Which fronts have joined, by the secrets that they introduce themselves with.
+//! Which fronts have joined, by the secret that each sends when it joins.
 //!
-//! The server gives each front a number, at random: it stands in lists, records and logs, and is the name of the front's
-//! own session. Only the secret leads to a number again, so whoever has seen one cannot have the session. A front that
-//! left is remembered for as long as its session lives, and longer while there is room: it is to hear what became of it.
+//! The server gives each front a random number: it appears in lists, records and logs, and names the front's own
+//! session. Only the secret leads to the number again, so a reader of a log cannot take over the session. The server
+//! remembers a front that left as long as its session lives, and longer while there is room, so that the front can
+//! learn what became of its session.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ use uuid::Uuid;
 
 use crate::front::secret::{Digest, Secret};
 
-/// How many fronts are remembered that left and have no session. Each costs about a hundred bytes.
+/// How many fronts without a session are remembered after they left. Each costs about a hundred bytes.
 const LEFT_MAX: usize = 4096;
 
 #[derive(Default)]
@@ -20,23 +21,24 @@ pub(super) struct Fronts(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// By the secret's digest, and whether the front came from this machine: no secret leads from one to the other.
+    /// By the secret's digest, and whether the front joined from this machine: a secret from one side does not work on
+    /// the other.
     known: HashMap<(Digest, bool), Known>,
     departures: u64,
 }
 
 struct Known {
     id: ConnectionId,
-    /// Its connections. A front whose connection broke may be back before that is noticed.
+    /// Its open connections. A front whose connection broke may be back before the server notices the break.
     joined: usize,
-    /// Which departure was its last one.
+    /// The number of its last departure.
     left: u64,
 }
 
-/// A front that is here. It has left when this is dropped.
+/// A front that has joined. Dropping this means that it has left.
 pub(super) struct Membership<'a> {
     fronts: &'a Fronts,
-    /// `None` for a front that cannot come back, as it has no secret.
+    /// `None` for a front without a secret, which cannot come back.
     key: Option<(Digest, bool)>,
     pub(super) id: ConnectionId,
 }
@@ -46,7 +48,7 @@ impl Fronts {
         self.0.lock()
     }
 
-    /// A front has joined: the one with this secret, or one that nobody can come back as.
+    /// Adds a front: the known one with this secret, or a new one that cannot come back.
     pub(super) fn join(
         &self,
         secret: Option<&Secret>,
@@ -81,7 +83,7 @@ impl State {
 }
 
 impl Membership<'_> {
-    /// Whether no other connection of this front is there.
+    /// Whether this front has no other connection.
     pub(super) fn is_only(&self) -> bool {
         let state = self.fronts.lock();
         self.key.and_then(|key| state.known.get(&key)).is_none_or(|known| known.joined <= 1)
@@ -110,7 +112,7 @@ fn unused() -> ConnectionId {
 mod tests {
     use super::*;
 
-    /// A front is found again by its secret alone, from the same side, and one without a secret never is.
+    /// A front is found again by its secret alone, from the same side; a front without a secret never is.
     #[test]
     fn only_the_secret_leads_back() {
         let (fronts, secret) = (Fronts::default(), Secret::random());
@@ -122,7 +124,8 @@ mod tests {
         assert_ne!(id(None, false), id(None, false));
     }
 
-    /// A front that is back before its broken connection was noticed is not alone; the last one is.
+    /// A front that is back before the server noticed its broken connection has two connections; once the broken one is
+    /// gone, it has one.
     #[test]
     fn connections_of_a_front_are_counted() {
         let (fronts, secret) = (Fronts::default(), Secret::random());

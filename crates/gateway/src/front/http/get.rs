@@ -1,4 +1,4 @@
-//! `GET /mcp`: the stream of what belongs to no request, or one that broke and goes on.
+//! `GET /mcp`: the stream of messages that belong to no request, or the rest of a broken stream.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The headers of MCP over HTTP, and what requests of revision 2026-07-28 must say in them. Headers that repeat a tool's
-//! arguments are in [`super::param_headers`].
+//! The headers of MCP over HTTP, and what requests of revision 2026-07-28 must say in them. [`super::param_headers`]
+//! has the headers that repeat a tool's arguments.
 
 use axum::http::{
     HeaderMap,
@@ -18,7 +18,7 @@ pub(super) const LAST_EVENT: &str = "last-event-id";
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 
-/// A header as text; what is no text equals nothing.
+/// A header as text; a value that is not text counts as empty.
 pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"))
 }
@@ -30,7 +30,7 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether the client takes this type. One that says nothing takes anything.
+/// Whether the client accepts this type. A client without the header accepts any.
 pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let mut given = headers.get_all(ACCEPT).iter().peekable();
     if given.peek().is_none() {
@@ -43,8 +43,8 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     })
 }
 
-/// The header must name the revision that the body names. This is compared before anything else is looked at: a proxy that
-/// goes by the header must not take the request for one of another revision. A body that names none is refused later.
+/// The header must name the revision that the body names. This check comes first: a proxy that reads the header must
+/// not take the request for one of another revision. A body that names no revision is refused later.
 pub(super) fn match_revision(headers: &HeaderMap, params: Option<&RawValue>) -> Result<(), RpcError> {
     stateless::revision_of(params).map_or(Ok(()), |revision| expect(headers, REVISION, &revision))
 }
@@ -76,8 +76,8 @@ fn expect(headers: &HeaderMap, header: &str, in_body: &str) -> Result<(), RpcErr
     }
 }
 
-/// What a header says that repeats something of the body. A header that is there twice says two things, and one that cannot
-/// be read nothing that could be compared.
+/// The value of a header that repeats a part of the body. A header that is given twice, or that cannot be read, cannot
+/// be compared and is an error.
 pub(super) fn said(headers: &HeaderMap, header: &str) -> Result<Option<String>, RpcError> {
     let mut given = headers.get_all(header).iter();
     let Some(value) = given.next() else { return Ok(None) };
@@ -95,7 +95,7 @@ pub(super) fn mismatch(why: String) -> RpcError {
     RpcError::new(HEADER_MISMATCH, why)
 }
 
-/// A value that may be wrapped because it is no plain ASCII: `=?base64?…?=`.
+/// Decodes a value that is wrapped as `=?base64?…?=` because it is not plain ASCII.
 fn decoded(value: &str) -> Option<String> {
     match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
         Some(wrapped) => String::from_utf8(STANDARD.decode(wrapped).ok()?).ok(),
@@ -114,7 +114,7 @@ mod tests {
             .collect()
     }
 
-    /// Types are compared without their parameters and case; silence means anything.
+    /// Types are compared without parameters and case; no header means any type.
     #[test]
     fn content_negotiation() {
         assert!(is_json(&headers(&[("content-type", "Application/JSON; charset=utf-8")])));
@@ -124,7 +124,7 @@ mod tests {
         assert!(!accept("application/json") && accepts(&HeaderMap::new(), "text/event-stream"));
     }
 
-    /// What headers and body say must be equal, also when a name is wrapped.
+    /// Headers and body must agree, also when a name is wrapped.
     #[test]
     fn headers_say_what_the_body_says() {
         let params = r#"{"name":"größe","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;

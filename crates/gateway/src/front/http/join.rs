@@ -1,7 +1,7 @@
-//! `/front`: a `greenroom mcp` of another process joins this server and becomes its client's front.
+//! `/front`: a `greenroom mcp` of another process joins this server and serves its client through it.
 //!
-//! The connection is upgraded to what stdio is: a message a line, in both directions, in order. Streamable HTTP would
-//! do, but its requests may overtake each other, and calls of a client must not.
+//! The connection is upgraded to a stream like stdio: one message per line, in both directions, in order. Streamable
+//! HTTP would not do: its requests may overtake each other, and the calls of a client must not.
 
 use std::{collections::HashSet, path::PathBuf, sync::Arc, time::Duration};
 
@@ -36,41 +36,41 @@ pub const FRONT: &str = "/front";
 /// What the connection is upgraded to.
 pub const PROTOCOL: &str = "greenroom-front";
 
-/// How long a front may take to introduce itself. It does so at once.
+/// How long a front may take to send its first line. It sends it at once.
 const HELLO: Duration = Duration::from_secs(10);
 
-/// How long an introduction may be: some thousand session ids.
+/// The longest first line: some thousand session ids.
 const HELLO_BYTES_MAX: usize = 1024 * 1024;
 
-/// How many lost sessions are taken note of: as many as a front remembers, twice.
+/// How many lost sessions the server notes: twice as many as a front remembers.
 const LOST_MAX: usize = 2 * SESSIONS_MAX;
 
-/// How many fronts may have joined. Ten windows are many; each costs some kilobytes and a descriptor.
+/// How many fronts may be joined at once. Ten windows are many; each costs some kilobytes and a descriptor.
 const FRONTS_MAX: usize = 1024;
 
-/// How a front introduces itself, in its first line. Fronts and servers of two versions may meet: what one does not
-/// know is ignored, and what one does not say has a meaning.
+/// The front's first line. Fronts and servers of two versions may meet: each ignores fields that it does not know, and
+/// a missing field has a defined meaning.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Hello {
-    /// What a server of this version does not read: older ones take it for who the front is.
+    /// For older servers only, which identify the front by it. A server of this version ignores it.
     #[serde(default)]
     pub connection: u64,
-    /// Chosen by the front at random, and kept when it joins again: only that leads to its own session. A front that says
-    /// none is a new one each time.
+    /// A random secret that the front keeps when it joins again: only this leads to its own session. A front without
+    /// one is a new front each time.
     #[serde(default)]
     pub secret: Option<Secret>,
     /// The folder it was started in.
     pub folder: PathBuf,
-    /// The server it had joined before, and the sessions that its client used there. If that is this one, they are not
-    /// lost.
+    /// The server that it had joined before, and the sessions that its client used there. If that is this server, they
+    /// are not lost.
     #[serde(default)]
     pub last_server: Option<String>,
     #[serde(default)]
     pub used: Vec<String>,
-    /// Its client also used the session of its own there.
+    /// Whether its client also used the connection's own session there.
     #[serde(default)]
     pub used_own: bool,
-    /// Sessions that its client lost with servers before, and has not been told so of.
+    /// Sessions that its client lost with earlier servers, if no answer has said so yet.
     #[serde(default)]
     pub lost: Vec<String>,
     #[serde(default)]
@@ -84,7 +84,7 @@ fn first() -> u64 {
 }
 
 impl Hello {
-    /// The sessions that its client has lost, seen from this server.
+    /// The sessions that its client has lost, as this server sees it.
     fn lost(&self, server: &str, id: ConnectionId) -> HashSet<Whose> {
         let another = self.last_server.as_deref().is_some_and(|last| last != server);
         let used = self.used.iter().filter(|_| another);
@@ -94,10 +94,10 @@ impl Hello {
     }
 }
 
-/// What the server answers, in its first line.
+/// The server's first line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Welcome {
-    /// Another one means another server, which knows nothing of what was before.
+    /// A front that sees another value has joined another server, which knows none of its sessions.
     pub server: String,
     #[serde(default)]
     pub version: String,
@@ -127,7 +127,7 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, request: Request) -> R
                 Err(error) => Err(error.to_string()),
             }
         };
-        // Whoever says nothing does not hold up the end.
+        // A silent front does not delay the shutdown.
         let joined = tokio::select! {
             joined = timeout(HELLO, joined) => joined.unwrap_or_else(|_| Err("it said nothing".to_owned())),
             () = stop.cancelled() => return,
@@ -144,11 +144,11 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, request: Request) -> R
     response
 }
 
-/// A front that has introduced itself.
+/// A front that has sent its first line.
 struct Joined {
     hello: Hello,
     input: ReadHalf<TokioIo<Upgraded>>,
-    /// What came behind its introduction.
+    /// The bytes after its first line.
     begun: Vec<u8>,
     output: WriteHalf<TokioIo<Upgraded>>,
 }
@@ -171,7 +171,7 @@ async fn serve(door: &Door, joined: Joined) {
     let membership = door.sessions.fronts.join(hello.secret.as_ref(), door.reach.is_here(), has_session);
     let id = membership.id;
     let (own, lost) = (Whose::Connection(id), hello.lost(&door.probes.server, id));
-    // Only who is on this machine has its folders here.
+    // Only a front on this machine has its folders here.
     let reach = match &door.reach {
         Reach::Here { .. } => Reach::Here { folder: hello.folder },
         Reach::Network => Reach::Network,
@@ -181,15 +181,15 @@ async fn serve(door: &Door, joined: Joined) {
     let (stdio, _tasks) = pipe::open(input, output, begun, CLIENT_MESSAGE_BYTES_MAX);
     tracing::info!("a front has joined");
     lines::serve(door.gateway.clone(), stdio, client, door.stop.clone()).await;
-    tracing::info!(client = &*fleet.connections().name(id), "has left");
-    // On one machine only a process that ends closes its connection. Over a network it may come back for its browser,
-    // which waits for as long as any session does.
+    tracing::info!(client = &*fleet.connections().name(id), "a front has left");
+    // On one machine a connection closes only because its process ends. Over a network the front may come back for its
+    // browser, which waits as long as any idle session does.
     if here && membership.is_only() {
         let _ = fleet.close(&door.owner, &own).await;
     }
 }
 
-/// The first line, and what came behind it.
+/// Reads the first line, and the bytes after it.
 async fn hello(input: &mut (impl AsyncRead + Unpin)) -> Result<(Hello, Vec<u8>), String> {
     let mut read = Vec::new();
     loop {

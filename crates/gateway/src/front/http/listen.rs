@@ -1,5 +1,5 @@
-//! Accepts connections and serves each, until the server stops. [`attend`] looks after the clients meanwhile: it sends
-//! them changes of the tools, and ends those that have been silent for too long.
+//! Accepts connections and serves each, until the server stops. [`attend`] meanwhile notifies clients of changed tools,
+//! and ends clients that have been silent for too long.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,15 +17,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Door, session::LOOK_EVERY};
 
-/// How long a connection may be silent before a request, and how long the head of one may take to arrive. A client that
-/// keeps a connection for later keeps it for a minute or less.
+/// How long a connection may be silent before a request, and how long a request's headers may take to arrive. A client
+/// that keeps a connection for later keeps it for a minute or less.
 const HEAD: Duration = Duration::from_secs(90);
 
 /// How many connections are served at once. A client has two or three; a flood waits in the kernel's queue, and
 /// file descriptors are left for browsers.
 const CONNECTIONS_MAX: usize = 4096;
 
-/// How long requests may take to end once the server stops. They are told to, so this is for those who do not read.
+/// How long requests may take to end once the server stops. All of them end by themselves; this limit is for clients
+/// that do not read.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Serves a listener. Returns when every connection has ended.
@@ -71,7 +72,7 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: Cancellat
     connections.wait().await;
 }
 
-/// Tells clients of changed tools and forgets the silent ones, until the door closes; then it ends them all.
+/// Notifies clients of changed tools and forgets silent clients, until the door closes; then it ends them all.
 pub async fn attend(door: Arc<Door>) {
     let mut changes = door.gateway.catalog.changes();
     let mut look = interval(LOOK_EVERY);

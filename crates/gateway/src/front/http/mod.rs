@@ -1,8 +1,8 @@
-//! The HTTP front: MCP at `/mcp`, for clients with a handshake (2025-03-26 to 2025-11-25) and for requests that speak
-//! for themselves (2026-07-28); fronts that join at `/front`; and what a supervisor looks at.
+//! The HTTP front: MCP at `/mcp`, for clients with a handshake (2025-03-26 to 2025-11-25) and for stateless requests
+//! (2026-07-28); fronts that join at `/front`; and the probes for a supervisor.
 //!
-//! [`router`] is the same for a TCP port and for the control socket; what differs is who can be at the other end,
-//! which is in [`Door`].
+//! [`router`] is the same for a TCP port and for the control socket; [`Door`] holds what differs: which clients can be
+//! at the other end.
 
 mod body;
 mod check;
@@ -39,33 +39,33 @@ pub use listen::{attend, serve};
 pub use probes::Probes;
 pub use session::Sessions;
 
-/// One way in, a TCP port or the control socket: the gateway behind it, and who can be at its other end.
+/// One way in, a TCP port or the control socket: the gateway behind it, and which clients can be at its other end.
 #[derive(Clone)]
 pub struct Door {
     pub gateway: Arc<Gateway>,
     /// Shared by all doors of a process.
     pub sessions: Arc<Sessions>,
     pub probes: Arc<Probes>,
-    /// Whether those who come in are this user, on this machine.
+    /// Whether its clients are this user, on this machine.
     pub reach: Reach,
-    /// Whose the requests are.
+    /// The owner of its requests.
     pub owner: Owner,
-    /// Which names a client may call this server by; `None` where only this user can connect.
+    /// By which names a client may call this server; `None` where only this user can connect.
     pub rules: Option<Rules>,
-    /// Ends what would go on for ever: streams, and fronts that have joined.
+    /// Ends streams and joined fronts, which would otherwise never end.
     pub stop: CancellationToken,
     pub tasks: TaskTracker,
 }
 
 impl Door {
-    /// Returns when nothing that came through the doors goes on. They must have been told to stop.
+    /// Returns when every client and stream of the doors has ended. `stop` must have been cancelled before.
     pub async fn end(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 }
 
-/// Everything that is served at a door, programs' ways in too, and refusals of everything else.
+/// All routes of a door, REST included, and the errors for all other paths.
 pub fn site(door: Arc<Door>) -> Router {
     let names = middleware::from_fn_with_state(door.clone(), check::names);
     let changes = door.gateway.attaching.allows(door.reach.is_here());
@@ -83,7 +83,7 @@ pub fn site(door: Arc<Door>) -> Router {
         .method_not_allowed_fallback(|| async { refusal::wrong_method() })
 }
 
-/// Everything that is served at a door. Other routes can be merged with these.
+/// The MCP routes of a door. Other routes can be merged with these.
 pub fn router(door: Arc<Door>) -> Router {
     Router::new()
         .route("/mcp", routing::post(post::handle).get(get::handle).delete(delete))
@@ -91,13 +91,14 @@ pub fn router(door: Arc<Door>) -> Router {
         .route("/health", routing::get(probes::health))
         .route("/ready", routing::get(probes::ready))
         .route("/metrics", routing::get(probes::metrics))
-        // Bodies are read, and bounded, where it is known what they are.
+        // Each handler reads its body with its own limit.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(door.clone(), check::names))
         .with_state(door)
 }
 
-/// The client says goodbye. Its own session goes; those with names stay, as others may use them.
+/// The client ends its MCP session. The connection's own browser session closes; named ones stay, as other clients may
+/// use them.
 async fn delete(State(door): State<Arc<Door>>, headers: axum::http::HeaderMap) -> Response {
     match door.sessions.of(&door, &headers) {
         Ok(session) => {

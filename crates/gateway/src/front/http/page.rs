@@ -1,5 +1,5 @@
-//! `GET /`: a page for a person who opened the server's address in a browser. It says what this is and how a client
-//! connects. It is plain HTML: no scripts, no styles, nothing that is loaded from anywhere.
+//! `GET /`: a page for a person who opens the server's address in a browser. It says what this is and how a client
+//! connects. It is plain HTML: no scripts, no styles, and it loads nothing.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use axum::{
 
 use super::Door;
 
-/// Nothing is loaded, sent, framed or run.
+/// The page may load, send, frame and run nothing.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(super) async fn show(State(door): State<Arc<Door>>) -> (HeaderMap, String) {
@@ -28,7 +28,7 @@ pub(super) async fn show(State(door): State<Arc<Door>>) -> (HeaderMap, String) {
         (CACHE_CONTROL, "no-store"),
     ];
     let headers = fixed.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
-    // Its own address, made of numbers: nothing in it needs escaping.
+    // The server's own address, made of numbers: nothing in it needs escaping.
     let site = door.gateway.recall.site.get().map_or("http://127.0.0.1:34501", String::as_str);
     (headers, page(site))
 }

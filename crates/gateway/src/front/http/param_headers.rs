@@ -1,7 +1,8 @@
 //! Headers that repeat a tool's arguments (`Mcp-Param-…`, revision 2026-07-28).
 //!
-//! A tool's input schema names them with `x-mcp-header`, so that a proxy can route a call without reading its body. What the
-//! proxy read must be what the engine gets, so a header that is missing, cannot be read or says something else is refused.
+//! A tool's input schema names them with `x-mcp-header`, so that a proxy can route a call without reading its body. The
+//! engine must get what the proxy read, so the front refuses a header that is missing, cannot be read or differs from
+//! the body.
 
 use std::borrow::Cow;
 
@@ -13,11 +14,11 @@ use serde_json::{Number, Value, value::RawValue};
 use super::headers::{mismatch, said};
 use crate::Gateway;
 
-/// What a parameter's schema says its header's name by.
+/// The schema key with which a parameter names its header.
 const ANNOTATION: &str = "x-mcp-header";
 
-/// Compares the headers of a `tools/call` with its arguments, as the list of tools describes the tool. A tool that is not in
-/// the list is refused by the call itself.
+/// Compares the headers of a `tools/call` with its arguments, by the tool's listed schema. The call itself refuses a
+/// tool that is not in the list.
 pub(super) async fn check(
     gateway: &Gateway,
     headers: &HeaderMap,
@@ -33,7 +34,7 @@ pub(super) async fn check(
 }
 
 fn compare(tool: &RawValue, headers: &HeaderMap, arguments: Option<&RawValue>) -> Result<(), RpcError> {
-    // Few tools have such parameters: the others are not taken apart.
+    // Few tools have such parameters: do not parse the others.
     if !tool.get().contains(ANNOTATION) {
         return Ok(());
     }
@@ -46,11 +47,11 @@ fn compare(tool: &RawValue, headers: &HeaderMap, arguments: Option<&RawValue>) -
     compare_properties(&tool["inputSchema"], headers, &arguments)
 }
 
-/// Compares what the schema annotates at this level and below: only a chain of `properties` leads to a value.
+/// Compares the annotated parameters at this level and below: only a chain of `properties` leads to a value.
 fn compare_properties(schema: &Value, headers: &HeaderMap, arguments: &Value) -> Result<(), RpcError> {
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         let argument = &arguments[name];
-        // An annotation that is no header's name, or on a parameter that no header can hold, means nothing.
+        // Ignore an annotation that is not a header name, or whose parameter does not fit into a header.
         let suffix = schema[ANNOTATION].as_str().filter(|_| is_primitive(schema));
         let header = suffix.and_then(|suffix| format!("mcp-param-{suffix}").parse::<HeaderName>().ok());
         if let Some(header) = header {
@@ -90,7 +91,7 @@ fn says(said: &str, argument: &Value) -> bool {
         Value::Number(number) => said.parse::<Number>().is_ok_and(|said| {
             said == *number || said.as_f64().is_some_and(|said| Some(said) == number.as_f64())
         }),
-        // The call's own check says what is wrong with the argument.
+        // The argument check reports what is wrong with it.
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     }
 }
@@ -102,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Which headers a call with these arguments may have; the error says what is wrong.
+    /// Compares these headers with these arguments; the error says what is wrong.
     fn judge(given: &[(&str, &str)], arguments: &Value) -> Result<(), String> {
         let tool = encode(&json!({ "name": "t", "inputSchema": { "type": "object", "properties": {
             "region": { "type": "string", "x-mcp-header": "Region" },
@@ -120,7 +121,8 @@ mod tests {
         compare(&tool, &headers, Some(&encode(arguments))).map_err(|error| error.message)
     }
 
-    /// Headers say what the arguments say, as text, number or flag, wrapped or not, at any depth; nothing else is compared.
+    /// Headers repeat the arguments, as text, number or boolean, wrapped or not, at any depth; other arguments are not
+    /// compared.
     #[test]
     fn headers_that_match() {
         for (given, arguments) in [
@@ -136,7 +138,7 @@ mod tests {
         }
     }
 
-    /// What is missing, cannot be read, says something else, or says what the body does not, is named.
+    /// A header that is missing, cannot be read, differs from its argument, or has none is refused by name.
     #[test]
     fn headers_that_do_not_match() {
         for (given, arguments, says) in [

@@ -63,8 +63,8 @@ async fn answer(door: Arc<Door>, headers: HeaderMap, body: Body) -> Response {
             return introduce(&door, &headers, parsed).await;
         }
     }
-    // A request that only its parameters are wrong of is answered in its conversation, as any other is: some clients
-    // take a bad status for the end of their connection.
+    // A request of which only the parameters are wrong gets its error in its session, as any other request does: some
+    // clients take an HTTP error for the end of their connection.
     let in_session = headers.contains_key(headers::SESSION);
     if let Parsed::One(Err(malformed)) = &parsed
         && !(in_session && malformed.error.code == INVALID_PARAMS)
@@ -106,11 +106,11 @@ fn is_stateless(headers: &HeaderMap, params: Option<&RawValue>) -> bool {
     headers::text(headers, headers::REVISION) == Some(STATELESS) || stateless::is_one(params)
 }
 
-/// A client's first words. What it gets is a session of this transport, and no browser.
+/// A client's `initialize`. The client gets an MCP session, and no browser yet.
 async fn introduce(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> Response {
     let session = Session::new(door);
     let mut response = exchange(door, &session, parsed, Takes::of(headers)).await;
-    // One that did not get on has no session to go on with.
+    // A client whose handshake failed gets no session.
     if session.protocol.revision().is_some() {
         if !door.sessions.add(door, &session) {
             return refusal::because(StatusCode::SERVICE_UNAVAILABLE, "too many clients are connected");
@@ -130,8 +130,8 @@ async fn with_session(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> 
     exchange(door, &session, parsed, Takes::of(headers)).await
 }
 
-/// Hands a message to its client's conversation and answers with what comes of it. A connection that breaks cancels
-/// nothing: a client that had begun to get an event stream may come back for the rest of it.
+/// Passes a message to its client's session and answers with the result. A broken connection cancels nothing: a client
+/// that has begun to receive an event stream may resume it.
 async fn exchange(door: &Arc<Door>, session: &Arc<Session>, parsed: Parsed, takes: Takes) -> Response {
     let wants_answer = match &parsed {
         Parsed::One(one) => asks(one),
@@ -160,12 +160,12 @@ async fn exchange(door: &Arc<Door>, session: &Arc<Session>, parsed: Parsed, take
     }
 }
 
-/// Whether a message is answered: a request, or one that cannot be understood.
+/// Whether a message gets an answer: a request, or a message that cannot be parsed.
 fn asks(message: &Result<Message, greenroom_mcp::Malformed>) -> bool {
     matches!(message, Ok(Message::Request { .. }) | Err(_))
 }
 
-/// A request that speaks for itself. Whoever leaves before the answer cancels it.
+/// A stateless request. A client that disconnects before the answer cancels it.
 async fn stateless(
     door: &Arc<Door>,
     headers: &HeaderMap,
@@ -195,7 +195,7 @@ async fn stateless(
         let body = stateless::answer(gateway, asker, request, outlet).await;
         let (Ok(text) | Err(text)) = &body;
         let _guard = offload_if_large(text.get().len()).await;
-        // The receiver is gone once the event stream has begun: its status has been sent.
+        // Once the event stream has begun, the receiver is gone: the HTTP status has been sent.
         let _ = status.send(status_of_answer(&body));
         way.reply.send(message::response(Some(&id), &body)).await;
         drop(unanswered);
@@ -215,7 +215,7 @@ async fn stateless(
     }
 }
 
-/// Reads a request that speaks for itself, compares its headers with its body, and asks whether anybody here answers it.
+/// Reads a stateless request, compares its headers with its body, and checks that its method is known here.
 async fn checked(
     door: &Door,
     headers: &HeaderMap,
@@ -235,7 +235,7 @@ async fn checked(
     }
 }
 
-/// An engine may refuse a call because the client lacks a capability: that has a status of its own.
+/// An engine may refuse a call because the client lacks a capability: that error has an HTTP status of its own.
 fn status_of_answer(body: &Result<Raw, Raw>) -> StatusCode {
     match body.as_ref().map_err(|error| serde_json::from_str::<RpcError>(error.get())) {
         Err(Ok(error)) if error.code == MISSING_CAPABILITY => StatusCode::BAD_REQUEST,

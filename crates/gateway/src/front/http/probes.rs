@@ -1,4 +1,4 @@
-//! What a supervisor looks at: `/health` (this process answers), `/ready` (a browser can be had), `/metrics`.
+//! The probes for a supervisor: `/health` (this process answers), `/ready` (a browser can be had), `/metrics`.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use serde_json::json;
 
 use super::{Door, refusal};
 
-/// What this process says of itself.
+/// What this process reports of itself.
 #[derive(Debug)]
 pub struct Probes {
-    /// A name that no other process has had.
+    /// A name that no other process has.
     pub server: String,
 }
 
@@ -35,14 +35,16 @@ pub(super) async fn ready(State(door): State<Arc<Door>>) -> Response {
     answer(status, &body)
 }
 
-/// How many attached browsers are connected, where there are any. One that is not makes no server unready.
+/// How many attached browsers are connected, if there are any. A browser that is not connected does not make the server
+/// unready.
 fn browsers(door: &Door) -> Option<String> {
     let all = door.gateway.fleet.browsers();
     let connected = all.iter().filter(|browser| browser.state == BrowserState::Connected).count();
     (!all.is_empty()).then(|| format!("{connected} of {} connected", all.len()))
 }
 
-/// Whether calls are kept. They are carried out all the same, so a full disk makes no server unready; but it is said.
+/// Whether calls are recorded. Calls run even if they are not, so a full disk does not make the server unready; but
+/// `/ready` reports it.
 fn records(door: &Door) -> String {
     match &door.gateway.recall.records {
         None => "off".to_owned(),

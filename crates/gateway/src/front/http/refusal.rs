@@ -1,5 +1,5 @@
-//! What the HTTP front says in its own name when a request does not even reach the protocol: a status, and a JSON-RPC
-//! error that names the thing.
+//! The HTTP front's answers to requests that do not reach the protocol: a status, and a JSON-RPC error that names the
+//! fault.
 
 use axum::{
     body::Body,
@@ -24,14 +24,14 @@ pub(super) fn because(status: StatusCode, why: impl Into<String>) -> Response {
     rpc(status, None, &RpcError::new(INVALID_REQUEST, why))
 }
 
-/// Taken, and nothing to say about it.
+/// 202: accepted, without a body.
 pub(super) fn accepted() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::ACCEPTED;
     response
 }
 
-/// Done, and nothing to say about it. Some clients take a status other than 200 and 204 for a failure.
+/// Done, without a body. Some clients take any status but 200 and 204 for a failure.
 pub(super) fn done() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -46,7 +46,7 @@ pub(super) fn wrong_method() -> Response {
     because(StatusCode::METHOD_NOT_ALLOWED, "this method makes no sense here")
 }
 
-/// The answer will not come: the server ends.
+/// No answer will come: the server stops.
 pub(super) fn stopping() -> Response {
     because(
         StatusCode::SERVICE_UNAVAILABLE,

@@ -1,8 +1,9 @@
-//! Clients that have introduced themselves over HTTP: who they are, and the streams that reach them. A [`Session`] here
-//! is the MCP session of one client (`Mcp-Session-Id`), not the session with a browser that agents name by `sessionId`.
+//! Clients with a handshake over HTTP, and the streams that reach them. A [`Session`] here is the MCP session of one
+//! client (`Mcp-Session-Id`), not the browser session that agents name by `sessionId`.
 //!
-//! A client that is silent for long is forgotten, unless that would cost it something: a call in flight, an open
-//! stream, or the browser of its own that only this connection leads to. Named sessions live by their own clock.
+//! The server forgets a client that is silent for long, unless the client would lose more than its handshake: a call in
+//! flight, an open stream, or the connection's own browser session, which only this client can reach. Named sessions
+//! have timeouts of their own.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -35,10 +36,12 @@ use crate::{
     },
 };
 
-/// How long a client may be silent. It costs two kilobytes meanwhile, and coming back costs it a handshake.
+/// How long a client may be silent. It costs two kilobytes meanwhile, and a forgotten client needs only a new
+/// handshake.
 const SILENT: Duration = Duration::from_secs(3600);
 
-/// How many clients may be connected. Beyond it the most silent one that can be spared is forgotten.
+/// How many clients may be connected. Beyond it the server forgets the client that has been silent longest and can be
+/// spared.
 const CLIENTS_MAX: usize = 10_000;
 
 /// How often greenroom looks for silent clients and for ended streams. It keeps an ended stream for one to two of these: a
@@ -59,31 +62,31 @@ pub struct Sessions {
     pub(super) fronts: Fronts,
 }
 
-/// One of them.
+/// A client with a handshake.
 pub(super) struct Session {
-    /// Its `Mcp-Session-Id`: whoever knows it is this client.
+    /// Its `Mcp-Session-Id`: a request that has it is this client's.
     pub(super) id: Secret,
     pub(super) protocol: Protocol,
     pub(super) background: Arc<Stream>,
-    /// What waits for it in all its streams.
+    /// Counts the bytes that wait for it in all its streams.
     held: Held,
     state: Mutex<State>,
 }
 
 struct State {
     last_heard: Instant,
-    /// Streams that a client may come back to, by number.
+    /// Streams that the client may resume, by number.
     streams: BTreeMap<u64, Arc<Stream>>,
     next_stream: u64,
-    /// Those that had ended already when they were last looked at.
+    /// Streams that had ended already at the last check.
     ended: HashSet<u64>,
 }
 
 impl Session {
     pub(super) fn new(door: &Door) -> Arc<Self> {
         let client = Client {
-            // Connections of HTTP clients and of fronts that join share a space of numbers; random ones do not meet. It
-            // is shown, so it has nothing of the secret in it.
+            // HTTP clients and joined fronts share the connection numbers; random numbers do not collide. The number is
+            // shown, so it must not derive from the secret.
             id: ConnectionId::from_random(Uuid::new_v4().as_u64_pair().0),
             owner: door.owner.clone(),
             reach: door.reach.clone(),
@@ -111,12 +114,12 @@ impl Session {
         self.state.lock()
     }
 
-    /// A stream for what one request brings about.
+    /// A stream for the messages of one request.
     pub(super) fn stream(&self) -> Arc<Stream> {
         Arc::new(Stream::of(&self.held))
     }
 
-    /// Keeps a stream for the client to come back to, and returns its number.
+    /// Keeps a stream for the client to resume, and returns its number.
     pub(super) fn keep(&self, stream: &Arc<Stream>) -> u64 {
         let mut state = self.lock();
         let number = state.next_stream;
@@ -152,7 +155,7 @@ impl Session {
             .collect();
     }
 
-    /// Goes on behind the event of this name.
+    /// Resumes a stream after the event with this id.
     pub(super) fn resume(&self, event: &str) -> Option<(u64, Reader)> {
         let (number, seen) = event.split_once('-')?;
         let number = number.parse().ok()?;
@@ -169,7 +172,7 @@ impl Session {
         (BACKGROUND, self.background.read())
     }
 
-    /// Whether this client belongs to who comes by this door.
+    /// Whether this client came in by this door.
     fn came_by(&self, door: &Door) -> bool {
         let connection = &self.protocol.connection;
         connection.owner == door.owner && connection.reach.is_here() == door.reach.is_here()
@@ -179,7 +182,7 @@ impl Session {
         self.lock().last_heard
     }
 
-    /// Whether forgetting this client would cost it nothing but a handshake.
+    /// Whether the client would lose nothing but its handshake if it were forgotten.
     fn can_be_spared(&self, door: &Door) -> bool {
         let connection = &self.protocol.connection;
         connection.calls_in_flight() == 0
@@ -200,7 +203,7 @@ impl Sessions {
             let why = "the header `Mcp-Session-Id` is missing: send `initialize` first, and then what its answer says";
             return Err(refusal::because(StatusCode::BAD_REQUEST, why));
         };
-        // One that came in by another door is none of this one's.
+        // A client of another door is unknown at this one.
         let known = self.lock().get(&secret::digest(id)).filter(|session| session.came_by(door)).cloned();
         let Some(session) = known else {
             let why = format!("no such `Mcp-Session-Id`: `{id}`; send `initialize` again");
@@ -222,7 +225,7 @@ impl Sessions {
             return false;
         }
         let mut clients = self.lock();
-        // Another one may have taken the place that was made.
+        // Another client may have taken the free place meanwhile.
         let has_room = clients.len() < CLIENTS_MAX;
         if has_room {
             clients.insert(session.id.digest(), session.clone());
@@ -244,7 +247,7 @@ impl Sessions {
         })
     }
 
-    /// Forgets those who have been silent for long.
+    /// Forgets the clients that have been silent for long.
     pub(super) fn forget_silent(&self, door: &Door) {
         let now = Instant::now();
         let silent: Vec<_> = {
@@ -279,12 +282,12 @@ impl Sessions {
         door.tasks.spawn(async move {
             session.protocol.end().await;
             let connection = &session.protocol.connection;
-            // It may have had none.
+            // The client may have had no session of its own.
             let _ = fleet.close(&connection.owner, &Whose::Connection(connection.id)).await;
         });
     }
 
-    /// Ends every client's conversation: the server stops.
+    /// Ends every client's session: the server stops.
     pub(super) fn end_all(&self, door: &Door) {
         let all: Vec<_> = self.lock().values().cloned().collect();
         for session in all {
@@ -292,7 +295,7 @@ impl Sessions {
         }
     }
 
-    /// Tells every client that the list of tools is another one.
+    /// Notifies every client that the list of tools has changed.
     pub(super) async fn tools_changed(&self) {
         let all: Vec<_> = self.lock().values().cloned().collect();
         for session in all {
@@ -301,7 +304,7 @@ impl Sessions {
         }
     }
 
-    /// How many there are.
+    /// How many clients there are.
     pub fn count(&self) -> usize {
         self.lock().len()
     }

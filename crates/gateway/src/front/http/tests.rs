@@ -1,5 +1,5 @@
-//! Silent clients, on a paused clock and with an engine that only says yes. What a transport forgets must never cost
-//! anybody a browser.
+//! Silent clients, on a paused clock and with an engine that accepts every call. A transport that forgets a client must
+//! never cost that client a browser.
 
 mod large;
 
@@ -15,7 +15,7 @@ use crate::{
     testing::{self, BUILT_IN, DAY},
 };
 
-/// A door before a fleet whose sessions end after this long without a call.
+/// A door to a fleet whose sessions end after this long without a call.
 fn door(idle_timeout: Duration) -> (Door, tempfile::TempDir) {
     let (gateway, folder) = testing::gateway(&[BUILT_IN], Scope::Connection, idle_timeout);
     let door = Door {
@@ -31,7 +31,7 @@ fn door(idle_timeout: Duration) -> (Door, tempfile::TempDir) {
     (door, folder)
 }
 
-/// Says something and returns the answer.
+/// Sends a request and returns the answer.
 async fn ask(session: &Session, method: &str, params: Value) -> Value {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let own = session.stream();
@@ -56,9 +56,9 @@ fn is_known(door: &Door, session: &Session) -> bool {
     door.sessions.of(door, &HeaderMap::from_iter(id)).is_ok()
 }
 
-/// A client that was silent for very long is forgotten, unless it has a browser of its own, which only its connection
-/// leads to; when that has ended by its own clock, the client is forgotten too. Whoever is forgotten introduces itself
-/// again and gets on; named browsers are not concerned.
+/// The server forgets a client that was silent for very long, unless the connection has a browser session of its own,
+/// which only this client can reach; when that session has expired, the server forgets the client too. A forgotten
+/// client makes a new handshake and goes on; named sessions are not affected.
 #[tokio::test(start_paused = true)]
 async fn no_silence_costs_a_browser() {
     let (door, _folder) = door(30 * DAY);
@@ -83,12 +83,12 @@ async fn no_silence_costs_a_browser() {
     let answer = ask(&again, "tools/call", json!({"name": "t", "arguments": arguments})).await;
     assert_eq!(answer["result"]["content"].as_array().unwrap().len(), 1, "found again, without a note");
     tokio::time::sleep(31 * DAY).await;
-    assert_eq!(fleet.list_all().len(), 0, "their own clock has ended them");
+    assert_eq!(fleet.list_all().len(), 0, "both sessions have expired");
     door.sessions.forget_silent(&door);
     assert_eq!(door.sessions.count(), 0);
 }
 
-/// Whoever listens, waits for an answer or was heard of lately is not silent.
+/// A client that listens, waits for an answer or sent a message lately is not silent.
 #[tokio::test(start_paused = true)]
 async fn who_is_not_silent() {
     let (door, _folder) = door(DAY);
@@ -104,7 +104,7 @@ async fn who_is_not_silent() {
     assert_eq!(door.sessions.count(), 0);
 }
 
-/// A stream that has ended can be resumed until it was looked at twice; one that goes on, and the one of no request, stay.
+/// An ended stream can be resumed until the second check after its end; open streams, and the one of no request, stay.
 #[tokio::test(start_paused = true)]
 async fn ended_streams_are_forgotten() {
     let (door, _folder) = door(DAY);
@@ -120,7 +120,7 @@ async fn ended_streams_are_forgotten() {
     assert!(!resumes(first) && resumes(second) && resumes(0));
 }
 
-/// A call that arrives just as its client is forgotten does not begin: nobody would end its browser.
+/// A call that arrives just as its client is forgotten does not start: no code would close its browser.
 #[tokio::test(start_paused = true)]
 async fn nothing_begins_after_the_end() {
     let (door, _folder) = door(DAY);

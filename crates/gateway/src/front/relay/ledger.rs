@@ -1,5 +1,5 @@
-//! What a thin front must know to survive its server: how its client introduced itself, what it has asked and not been
-//! answered, what it was asked, which sessions it used. Plain state; nothing here sends anything.
+//! What a thin front must know to survive the loss of its server: the client's `initialize`, its unanswered requests,
+//! the server's open questions, and the sessions it used. Plain state; nothing here sends anything.
 
 use std::collections::BTreeSet;
 
@@ -14,34 +14,33 @@ use serde_json::{json, value::RawValue};
 
 use crate::{front::stateless, tools};
 
-/// How many session ids are remembered, to tell the next server of. Of a client that uses more, those it has not used
-/// for longest are forgotten: they have expired long ago.
+/// How many session ids are remembered for the next server. Beyond it the front forgets the least recently used: they
+/// have long expired.
 pub(crate) const SESSIONS_MAX: usize = 1024;
 
-/// What begins the ids of requests that the front makes itself. No client's id begins so, unless it wants to be
-/// confused.
+/// The prefix of the ids of the front's own requests. No sane client uses it.
 const OWN: &str = "greenroom-front-";
 
 #[derive(Default)]
 pub(super) struct Ledger {
-    /// The client's `initialize` that is under way.
+    /// The client's `initialize` that has no answer yet.
     introducing: Option<(Id, Raw)>,
-    /// The parameters of the one that it got on with.
+    /// The parameters of the `initialize` that the server accepted.
     introduced: Option<Raw>,
     log_level: Option<Raw>,
     /// Requests without an answer, in the order sent.
     pending: IndexMap<Id, Pending>,
-    /// Questions without an answer.
+    /// Questions of the server that the client has not answered.
     questions: BTreeSet<u64>,
     questions_seen: u64,
-    /// Sessions that the client uses on the server of now.
+    /// Sessions that the client uses on the present server.
     used: Sessions,
-    /// Those that it used on servers which are gone, and has not been told so of.
+    /// Sessions that it used on lost servers, if no answer has said so yet.
     lost: Sessions,
     own_requests: u64,
 }
 
-/// Sessions of a client: the named ones, last used last, and whether its own is among them.
+/// A client's sessions: the named ones, last used last, and whether the connection's own is among them.
 #[derive(Default, Clone)]
 pub(super) struct Sessions {
     pub(super) named: IndexSet<String>,
@@ -70,21 +69,21 @@ impl Sessions {
 }
 
 struct Pending {
-    /// What to send again, if that can do no harm.
+    /// The line to send again, if repeating it is safe.
     again: Option<Vec<u8>>,
-    /// The client wants the type of a result in it.
+    /// The client expects the result's type in the result.
     stateless: bool,
-    /// The session that a call uses, `Some(None)` for the client's own.
+    /// The session that a call uses; `Some(None)` for the connection's own.
     session: Option<Option<String>>,
 }
 
 impl Ledger {
-    /// The client said this. It is noted before it is sent, so that what may have been sent is known.
+    /// Notes a line of the client before it is sent, so that the ledger knows every line that may have been sent.
     pub(super) fn client_said(&mut self, line: &[u8]) {
         match message::parse_from_client(line) {
             Parsed::One(Ok(one)) => self.client_message(one),
             Parsed::Batch(parts) => parts.into_iter().flatten().for_each(|part| self.client_message(part)),
-            // The server says what is wrong with it. It uses no session, and can be sent to the next server.
+            // The server reports the error. The line uses no session, and can be sent to the next server.
             Parsed::One(Err(malformed)) => {
                 if let Some(id) = malformed.id {
                     let pending = Pending { again: Some(line.to_vec()), stateless: false, session: None };
@@ -131,20 +130,20 @@ impl Ledger {
             Some(arguments) => Fields::open(arguments).ok()?,
             None => Fields::default(),
         };
-        // The server refuses a call whose session cannot be read, so none is used.
+        // The server refuses a call whose session cannot be read, so it uses none.
         let session = arguments.guarded::<String>("sessionId").ok()?;
         let tool: Option<String> = params.read("name").ok().flatten();
         match tool.as_deref().and_then(tools::find).map(|tool| tool.name) {
             Some("session_close") => self.used.remove(session.as_deref()),
             Some("create_new_session") => self.used.add(Some(session.as_deref()?)),
-            // The others are about sessions, and use none.
+            // The other own tools manage sessions, and use none.
             Some(_) => return None,
             None => self.used.add(session.as_deref()),
         }
         Some(session)
     }
 
-    /// The server said this. `false` when it is an answer to the front itself.
+    /// Notes a line of the server. `false` if it answers a request of the front itself.
     pub(super) fn server_said(&mut self, line: &[u8]) -> bool {
         match message::parse(line) {
             Parsed::One(Ok(one)) => self.server_message(&one),
@@ -165,11 +164,11 @@ impl Ledger {
                     return false;
                 }
                 let answered = self.pending.shift_remove(id);
-                // Whatever the answer says: what was lost with that session is known to the client now.
+                // Whatever the answer is: the server has put the note about the lost session into it.
                 if let Some(session) = answered.and_then(|pending| pending.session) {
                     self.lost.remove(session.as_deref());
                 }
-                // A second one is refused, and then the first one holds.
+                // The server refuses a second `initialize`, and then the first one stays valid.
                 if let Some((_, params)) = self.introducing.take_if(|(introducing, _)| introducing == id)
                     && body.is_ok()
                 {
@@ -192,8 +191,8 @@ impl Ledger {
         true
     }
 
-    /// The server is gone. What to tell the client: calls that may or may not have had an effect, and questions that
-    /// nobody waits for. Everything else is asked again.
+    /// The server is gone. Returns the messages for the client: errors for calls that may have had an effect, and
+    /// cancellations of questions whose server is gone. All other requests are sent again.
     pub(super) fn server_gone(&mut self) -> Vec<Vec<u8>> {
         let why = "the greenroom server went away while this call ran: whether it took effect is unknown, and it was not repeated";
         let hint = "look at the page before trying again";
@@ -211,14 +210,14 @@ impl Ledger {
         told
     }
 
-    /// No server came back in time: everything that waits is told so.
+    /// No server came back in time: returns errors for all waiting requests.
     pub(super) fn give_up(&mut self, why: &str) -> Vec<Vec<u8>> {
         let hint = "start one with `greenroom serve`, then try again";
         let waiting = std::mem::take(&mut self.pending);
         waiting.iter().map(|(id, pending)| answer(id, pending, "no_server", true, why, hint)).collect()
     }
 
-    /// What to say to a new connection before anything else: the introduction again, and what was never answered.
+    /// The lines that a new connection begins with: `initialize` again, and requests without an answer.
     pub(super) fn again(&mut self) -> Vec<Vec<u8>> {
         let mut lines = Vec::new();
         if let Some(params) = &self.introduced {
@@ -238,12 +237,12 @@ impl Ledger {
         self.introduced.is_some()
     }
 
-    /// The sessions that the client used on the server it had last, and those it lost before.
+    /// The sessions that the client used on its last server, and those it lost before.
     pub(super) fn sessions(&self) -> (Sessions, Sessions) {
         (self.used.clone(), self.lost.clone())
     }
 
-    /// This is another server: what was used on the one before is lost.
+    /// The front has joined another server: the sessions on the one before are lost.
     pub(super) fn another_server(&mut self) {
         let used = std::mem::take(&mut self.used);
         for id in &used.named {
@@ -263,12 +262,12 @@ fn cancelled(params: Option<&RawValue>) -> Option<Id> {
 
 fn own_request(number: u64, method: &str, params: &Raw) -> Vec<u8> {
     let id = encode(&format!("{OWN}{number}"));
-    // A string is an id.
+    // A JSON string is always an id.
     let id = Id::from_raw(&id).unwrap_or_else(|| Id::number(number));
     message::request(&id, method, Some(params))
 }
 
-/// A call gets a failed tool, which its model reads; any other request an error.
+/// A call gets a failed tool result, which its model reads; any other request gets an error.
 fn answer(id: &Id, pending: &Pending, code: &str, retryable: bool, why: &str, hint: &str) -> Vec<u8> {
     let text = format!("{why}\n\nhint: {hint}");
     if pending.again.is_some() {
@@ -307,7 +306,7 @@ mod tests {
         ledger
     }
 
-    /// A call that was sent is never sent again; what only asks is.
+    /// A call that was sent is never sent again; a request that only reads is.
     #[test]
     fn calls_are_not_repeated() {
         let mut ledger = introduced();
@@ -327,7 +326,7 @@ mod tests {
         assert_eq!(names(&ledger), (vec!["s".to_owned()], vec![]));
         ledger.another_server();
         assert_eq!(names(&ledger), (vec![], vec!["s".to_owned()]));
-        // Also the next server but one hears of it, until the client has been answered in that session.
+        // The front tells every later server too, until the client has had an answer in that session.
         ledger.another_server();
         assert_eq!(names(&ledger), (vec![], vec!["s".to_owned()]));
         ledger.client_said(br#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t","arguments":{"sessionId":"s"}}}"#);
@@ -335,8 +334,8 @@ mod tests {
         assert_eq!(names(&ledger), (vec!["s".to_owned()], vec![]));
     }
 
-    /// A call that the server will refuse uses no session, neither the client's own nor another; what is malformed is said
-    /// again to the next server, which answers it.
+    /// A call that the server will refuse uses no session, neither the connection's own nor another; a malformed line
+    /// is sent again to the next server, which answers it.
     #[test]
     fn refused_calls_use_nothing() {
         let mut ledger = introduced();
@@ -347,12 +346,12 @@ mod tests {
         }
         let (used, _) = ledger.sessions();
         assert!(used.named.is_empty() && !used.own);
-        assert_eq!(ledger.server_gone().len(), 2, "calls are told that their server is gone");
+        assert_eq!(ledger.server_gone().len(), 2, "each call gets an error: its server is gone");
         let again = text(&ledger.again());
         assert!(again.last().unwrap().contains(r#""id":2,"#), "{again:?}");
     }
 
-    /// A second introduction that the server refuses does not replace the first.
+    /// A second `initialize` that the server refuses does not replace the first.
     #[test]
     fn introduced_once() {
         let mut ledger = introduced();
@@ -364,7 +363,7 @@ mod tests {
         assert!(again[0].contains("2025-06-18") && ledger.is_introduced(), "{again:?}");
     }
 
-    /// Answered and cancelled requests are forgotten; open questions are called off.
+    /// Answered and cancelled requests are forgotten; open questions are cancelled.
     #[test]
     fn what_is_settled_is_forgotten() {
         let mut ledger = introduced();
@@ -389,7 +388,8 @@ mod tests {
         assert_eq!((ledger.next_question(), ledger.sessions().0.own), (9, true));
     }
 
-    /// When no server comes back, whoever waits hears so, a stateless client in its own form.
+    /// When no server comes back, every waiting request gets an error; a stateless client gets it in its revision's
+    /// form.
     #[test]
     fn nobody_waits_for_ever() {
         let mut ledger = Ledger::default();

@@ -1,7 +1,7 @@
-//! The thin front: passes a client's lines to a server in another process, and what that says back to the client.
+//! The thin front: passes a client's lines to a server in another process, and the server's lines back to the client.
 //!
-//! A server may be restarted under it. Then the front finds the next one, introduces its client again and goes on; a
-//! call that may have had an effect is answered with that truth and never made twice. See [`ledger`].
+//! A server may be restarted meanwhile. Then the front finds the next one, repeats the client's `initialize` and goes
+//! on; a call that may have had an effect gets an error that says so, and is never sent again. See [`ledger`].
 
 mod ledger;
 
@@ -35,14 +35,14 @@ pub(crate) use ledger::SESSIONS_MAX;
 /// client gives up after a minute.
 const COMES_BACK: Duration = Duration::from_secs(30);
 
-/// How often a server is looked for while there is none.
+/// How often the front looks for a server while there is none.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How long a server may take to welcome a front. It answers at once.
+/// How long a server may take to answer a front's first line. It answers at once.
 const WELCOME: Duration = Duration::from_secs(5);
 
-/// How many lines of the client's wait while there is no server, and how many bytes they may have. Then the client
-/// waits, too.
+/// How many of the client's lines wait while there is no server, and how many bytes they may have. Beyond that the
+/// client waits, too.
 const QUEUE_MAX: usize = 256;
 const QUEUE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
@@ -51,44 +51,44 @@ pub trait Link: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Link for T {}
 
-/// Where servers are found. Asked anew whenever one was lost.
+/// Where the front finds servers. It asks again whenever it has lost one.
 pub trait Servers: Send + Sync {
-    /// Connects to a server, at its place for fronts. The error says why there is none.
+    /// Connects to a server's `/front`. The error says why there is none.
     fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Link>, String>>;
 }
 
 /// A front of one client.
 pub struct Thin<S> {
     pub servers: S,
-    /// Proves to a server that this is the front which joined it before.
+    /// Proves to a server that this front has joined it before.
     pub secret: Secret,
     /// The folder it was started in.
     pub folder: PathBuf,
 }
 
-/// A server that has welcomed us.
+/// A server that the front has joined.
 struct Joined {
     stdio: Stdio,
     welcome: Welcome,
     _tasks: tokio::task::JoinSet<()>,
 }
 
-/// Why a conversation ended.
+/// Which side ended the connection.
 enum End {
-    /// The client has left, or somebody wants us to end.
+    /// The client has left, or `stop` was cancelled.
     Client,
     Server,
 }
 
-/// Both sides of a conversation, and what is known of it.
+/// Both sides of a connection, and the ledger.
 struct Talk<'a> {
     client: &'a Outgoing,
     ledger: Mutex<Ledger>,
 }
 
 impl<S: Servers> Thin<S> {
-    /// Serves the client until it leaves or `stop` is asked for, through this server to begin with. Fails only when that
-    /// does not welcome us.
+    /// Serves the client until it leaves or `stop` is cancelled, at first through this server. Fails only if this
+    /// server does not let the front join.
     pub async fn run(
         &self,
         first: Box<dyn Link>,
@@ -116,7 +116,7 @@ impl<S: Servers> Thin<S> {
             let gone = talk.lock().server_gone();
             talk.tell(gone).await;
             let next = async {
-                // One that ends us as soon as we join is ending itself: not at once again.
+                // A server that disconnects a front at once is stopping: do not reconnect without a pause.
                 if since.elapsed() < LOOK_EVERY {
                     sleep(LOOK_EVERY).await;
                 }
@@ -133,19 +133,19 @@ impl<S: Servers> Thin<S> {
                 None => break,
             }
         }
-        // What was answered is written before this process may end, unless the client reads no more.
+        // Write all answers before this process may end, unless the client reads no more.
         let _ = timeout(lines::LAST_WORDS, outgoing.flush()).await;
         Ok(())
     }
 
-    /// The number that servers of older versions know this front by. It says 48 bits of the secret's digest, which leads
-    /// nowhere.
+    /// The number by which servers of older versions know this front: 48 bits of the secret's digest, from which the
+    /// secret cannot be derived.
     fn connection(&self) -> u64 {
         let [a, b, c, d, e, f, ..] = self.secret.digest();
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// Joins a server, telling it what was lost with another one.
+    /// Joins a server, and tells it which sessions were lost with another one.
     async fn join(
         &self,
         talk: &Talk<'_>,
@@ -171,7 +171,7 @@ impl<S: Servers> Thin<S> {
             stdio.outgoing.send(encode(&hello).get().as_bytes().to_vec()).await.map_err(|_| refused())?;
             match stdio.incoming.recv().await {
                 Some(Line::Whole(line)) => serde_json::from_slice::<Welcome>(&line)
-                    .map_err(|error| format!("its welcome is none: {error}")),
+                    .map_err(|error| format!("invalid welcome message: {error}")),
                 _ => Err(refused()),
             }
         };
@@ -193,8 +193,8 @@ impl<S: Servers> Thin<S> {
         Ok(Joined { stdio, welcome, _tasks: tasks })
     }
 
-    /// Looks for the next server, however long it takes. Requests wait for it for a while; then they hear that there is
-    /// none. `None` when the client leaves meanwhile.
+    /// Looks for the next server, however long it takes. Requests wait for a while; then they get an error. `None` if
+    /// the client leaves meanwhile.
     async fn next(
         &self,
         talk: &Talk<'_>,
@@ -242,12 +242,12 @@ impl Talk<'_> {
 
     async fn tell(&self, lines: Vec<Vec<u8>>) {
         for line in lines {
-            // A client that is gone is noticed by its closed end.
+            // If the client is gone, the reader sees its closed end.
             let _ = self.client.send(line).await;
         }
     }
 
-    /// A line of the client's, unless it is too long: that is answered here.
+    /// A line of the client. A line that is too long is answered here, with an error.
     async fn whole(&self, line: Line) -> Option<Vec<u8>> {
         match line {
             Line::Whole(line) => Some(line),
@@ -258,7 +258,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Passes lines in both directions, each at its own pace.
+    /// Passes lines in both directions; neither waits for the other.
     async fn with(
         &self,
         joined: &mut Joined,
@@ -302,7 +302,7 @@ impl Talk<'_> {
         tokio::select! {
             end = up => match end {
                 End::Client => End::Client,
-                // It takes no more, but what it said before it went is still to be read and told.
+                // The server accepts no more lines, but its last ones are still to be read and passed on.
                 End::Server => down.await,
             },
             end = &mut down => end,

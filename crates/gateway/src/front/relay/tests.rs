@@ -1,5 +1,5 @@
-//! A thin front against servers that are played: each is one end of a pipe in memory. The clock is paused, so that it
-//! costs nothing to wait for a server that never comes back.
+//! A thin front against simulated servers: each is one end of a pipe in memory. The clock is paused, so that waiting
+//! for a server that never comes back takes no time.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use super::*;
 
-/// Servers that can be joined, one after the other, and how often one was looked for.
+/// Servers to join, one after the other, and how often the front looked for one.
 #[derive(Default, Clone)]
 struct Played(Arc<Mutex<Place>>);
 
@@ -37,7 +37,7 @@ impl Played {
         self.0.lock().looks
     }
 
-    /// Another server can be joined.
+    /// Adds a server to join.
     fn add(&self) -> End {
         let (server, link) = tokio::io::duplex(64 * 1024);
         self.0.lock().servers.push_back(link);
@@ -45,7 +45,7 @@ impl Played {
     }
 }
 
-/// One end of a conversation, line by line.
+/// One end of a connection, line by line.
 struct End {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: WriteHalf<DuplexStream>,
@@ -65,7 +65,7 @@ impl End {
         serde_json::from_str(&self.lines.next_line().await.unwrap().expect("another line")).unwrap()
     }
 
-    /// Welcomes a front as the server of this name, and returns how it introduced itself.
+    /// Lets a front join the server of this name, and returns the front's first line.
     async fn welcome(&mut self, server: &str) -> Value {
         let hello = self.hear().await;
         self.say(json!({"server": server, "version": "1"})).await;
@@ -95,8 +95,8 @@ fn code(answer: &Value) -> &str {
     answer["result"]["_meta"]["greenroom/error"]["code"].as_str().unwrap_or_default()
 }
 
-/// When no server comes back in time, whoever waits hears so, and so does whoever asks later; the front goes on looking,
-/// and ends with its client.
+/// When no server comes back in time, waiting and later requests get an error; the front goes on looking, and ends with
+/// its client.
 #[tokio::test(start_paused = true)]
 async fn no_server_comes_back() {
     let (mut client, mut server, played, running) = front();
@@ -137,11 +137,11 @@ async fn the_client_leaves_meanwhile() {
     assert_eq!(running.await.unwrap(), Ok(()));
 }
 
-/// What a server said before it went reaches the client, also one that reads slowly: an answer that came is not told as
-/// lost.
+/// The last lines of a lost server reach the client, even if it reads slowly: a call that was answered is not reported
+/// as lost.
 #[tokio::test(start_paused = true)]
 async fn last_words_are_passed_on() {
-    // More than may wait for the client, fewer than would hold the server up.
+    // More than may wait for the client, fewer than would block the server.
     const CALLS: u64 = 1200;
     let (mut client, mut server, _, running) = front();
     server.welcome("one").await;
@@ -155,7 +155,7 @@ async fn last_words_are_passed_on() {
     for id in 1..=CALLS {
         client.say(request(id, "tools/call")).await;
     }
-    // The server is gone; the client has read nothing yet, and sends more, which nobody takes.
+    // The server is gone; the client has read nothing yet, and sends more lines, which no server takes.
     answered.await.unwrap();
     for id in 1..=5 {
         client.say(request(CALLS + id, "tools/call")).await;
@@ -171,14 +171,14 @@ async fn last_words_are_passed_on() {
     assert_eq!(running.await.unwrap(), Ok(()));
 }
 
-/// A server that ends every conversation at once is not joined again and again without a pause.
+/// The front pauses before it joins a server again that disconnects at once.
 #[tokio::test(start_paused = true)]
 async fn no_busy_loop() {
     let (client, mut server, played, running) = front();
     server.welcome("one").await;
     let began = Instant::now();
     for _ in 0..10 {
-        // The one before is gone with this.
+        // This drops the previous server.
         server = played.add();
         server.welcome("one").await;
     }
@@ -187,8 +187,8 @@ async fn no_busy_loop() {
     assert_eq!(running.await.unwrap(), Ok(()));
 }
 
-/// Every server is told what was used on the one before, and what the client has not heard of yet. Each gets the
-/// introduction again, and whose answer that is, the client never sees.
+/// The front tells every server which sessions the client used on the one before, and which losses no answer has
+/// reported. It repeats `initialize` to each, and the client never sees the answers to that.
 #[tokio::test(start_paused = true)]
 async fn found_again() {
     let (mut client, mut server, played, running) = front();
@@ -204,7 +204,7 @@ async fn found_again() {
     client.hear().await;
     let (none, s) = (json!([]), json!(["s"]));
     for (name, used, lost) in [("one", &s, &none), ("two", &s, &none), ("three", &none, &s)] {
-        // The one before is gone with this.
+        // This drops the previous server.
         server = played.add();
         let hello = server.welcome(name).await;
         assert_eq!(

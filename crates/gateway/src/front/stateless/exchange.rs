@@ -1,5 +1,5 @@
-//! The engine's side of a call that may take several requests: what it asks waits here until a request brings the
-//! answers, what it tells goes to the request that is open.
+//! The engine's side of a call that may span several requests: its questions wait here until a request brings the
+//! answers, its notifications go to the open request.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -21,16 +21,16 @@ pub(super) struct Exchange {
 }
 
 struct State {
-    /// Where the request that is open wants its messages.
+    /// Where the open request receives messages.
     outlet: Outlet,
     questions: BTreeMap<String, Question>,
     next: u64,
-    /// Nobody will answer any more.
+    /// No request will bring answers any more.
     abandoned: bool,
 }
 
 struct Question {
-    /// Method and parameters, as the client gets them.
+    /// Method and parameters, as the client receives them.
     request: Raw,
     answer: oneshot::Sender<Raw>,
 }
@@ -45,7 +45,7 @@ impl Exchange {
         self.state.lock()
     }
 
-    /// Another request has taken over.
+    /// Another request of the client has taken over.
     pub(super) fn goes_to(&self, outlet: Outlet) {
         self.lock().outlet = outlet;
     }
@@ -61,7 +61,7 @@ impl Exchange {
         }
     }
 
-    /// The open questions, as `inputRequests` has them.
+    /// The open questions, in the form of `inputRequests`.
     pub(super) fn questions(&self) -> Fields {
         let mut requests = Fields::default();
         for (key, question) in &self.lock().questions {
@@ -70,7 +70,7 @@ impl Exchange {
         requests
     }
 
-    /// The client's answers. Those to nothing are ignored, and what it did not answer is asked again.
+    /// Takes the client's answers. Answers to unknown questions are ignored; unanswered questions are asked again.
     pub(super) fn answered(&self, responses: Option<&Fields>) {
         let mut state = self.lock();
         for (key, response) in responses.into_iter().flat_map(Fields::iter) {
@@ -80,7 +80,7 @@ impl Exchange {
         }
     }
 
-    /// Nobody will answer: the engine hears so, instead of waiting.
+    /// The client has left: the engine gets an error for its questions instead of waiting.
     pub(super) fn abandon(&self) {
         let mut state = self.lock();
         state.abandoned = true;
@@ -103,13 +103,13 @@ impl Exchange {
             key
         };
         self.asked.notify_waiters();
-        // An engine that takes its question back must not have it asked.
+        // If the engine withdraws its question, the client must not see it.
         let _open = Open { exchange: self, key };
         answered.await.map_err(|_| NoAnswer::Gone)
     }
 }
 
-/// A question that the engine waits for. Dropping it takes the question back.
+/// A question that the engine waits for. Dropping it withdraws the question.
 struct Open<'a> {
     exchange: &'a Exchange,
     key: String,
@@ -132,13 +132,13 @@ pub(super) struct StatelessAgent {
 
 impl Agent for StatelessAgent {
     fn tell(&self, method: &str, params: Option<Raw>) {
-        // Without a level the client wants no log lines at all.
+        // Without a level the client wants no log lines.
         if method == "notifications/message" && self.log_level.is_none() {
             return;
         }
         let outlet = self.exchange.lock().outlet.clone();
         if !outlet.try_send(message::notification(method, params.as_deref())) {
-            tracing::debug!(method, "nobody takes a notification; it is dropped");
+            tracing::debug!(method, "the client reads too slowly or has left; a notification is dropped");
         }
     }
 
@@ -187,8 +187,8 @@ mod tests {
         Arc::new(Exchange::new(Outlet::Streams { own: Arc::default(), background: None }))
     }
 
-    /// An engine that asks hears the answer of whoever brings it, and that there is none once the client has left,
-    /// whether it asked before or asks after.
+    /// An engine that asks gets the answer that a request brings, and an error once the client has left, whether it
+    /// asked before or asks after.
     #[tokio::test]
     async fn an_engine_hears_that_nobody_answers() {
         let exchange = exchange();

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: a request whose answer is a stream of notifications, until the client leaves.
+//! `subscriptions/listen`: a request whose answer is a stream of notifications, until the client disconnects.
 
 use greenroom_core::{Fields, Raw, raw::encode};
 use greenroom_mcp::message;
@@ -9,7 +9,7 @@ use crate::{Gateway, client_sink::Outlet};
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// Tells the client of changes, as far as it asked for them. Ends with the catalog, that is, with the gateway.
+/// Notifies the client of the changes it asked for. Ends with the catalog, that is, with the gateway.
 pub(super) async fn run(gateway: &Gateway, request: &Request, outlet: &Outlet) -> Raw {
     let mut changes = gateway.catalog.changes();
     let wanted = request

@@ -1,6 +1,6 @@
-//! Revision 2026-07-28: every request speaks for itself. No handshake, no connection, no questions: what an engine
-//! asks becomes an `input_required` answer, the call waits in [`parking`], and the client's next request brings the
-//! answers along.
+//! Revision 2026-07-28: every request is complete in itself. There is no handshake, no connection, and no request from
+//! server to client: an engine's question becomes an `input_required` answer, the call waits in [`parking`], and the
+//! client's next request brings the answer.
 
 mod exchange;
 mod listen;
@@ -34,32 +34,32 @@ use request::Asked;
 pub(super) use request::{Request, is_one, revision_of, unspoken};
 pub use suspended_calls::Parking;
 
-/// For how long a client may take a list for the current one, in milliseconds. Lists change with the engine's version,
-/// or when a page offers tools; who listens hears of it at once.
+/// How long a client may cache a list, in milliseconds. Lists change with the engine's version, or when a page offers
+/// tools; a client that listens is notified at once.
 const LIST_FRESH_MS: u64 = 60_000;
 
-/// The same of the list of blobs: any call may bring another one.
+/// The same for the list of blobs: any call may add one.
 const BLOBS_FRESH_MS: u64 = 0;
 
-/// The same of what was read. A blob never changes, and a record only while its call runs; what others have may change at
-/// any time.
+/// The same for a resource. A blob never changes, and a record only while its call runs; resources of custom servers
+/// may change at any time.
 const READ_FRESH_MS: u64 = 1_000;
 
 type Body = Result<Raw, Raw>;
 
-/// Who asks, as far as the front knows.
+/// The client behind a request, as far as the front knows it.
 pub(super) struct Asker {
     pub(super) owner: Owner,
     /// On a pipe the process is the connection.
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) roots: Vec<PathBuf>,
-    /// It is this user, on this machine.
+    /// It is this user on this machine.
     pub(super) is_here: bool,
-    /// Its place among the calls of a pipe. Only a call that begins needs it; anything else gives it up at once.
+    /// Its turn among the calls of a pipe. Only a new call needs it; all other requests give it up at once.
     pub(super) turn: Turn,
 }
 
-/// Answers a request. Dropping the future is a cancellation.
+/// Answers a request. Dropping the future cancels it.
 pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
     let _guard = offload_if_large_json(request.params.as_deref()).await;
     let work = match request.asked {
@@ -74,7 +74,7 @@ pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request
         return begin(&gateway, asker, &request, work, outlet).round(&gateway.parking).await;
     }
     let scope = gateway.scope_of(asker.connection.is_some());
-    // Only new work has a place in the order. Everything else may take its time, and nobody waits behind it.
+    // Only new calls have a turn. Other requests may take long, so no call must wait for them.
     drop(asker.turn);
     match request.asked {
         Asked::Discover => Ok(complete(discovered(&gateway, scope), Some(LIST_FRESH_MS))),
@@ -99,7 +99,7 @@ fn discovered(gateway: &Gateway, scope: Scope) -> Fields {
     answer
 }
 
-/// A result as this revision has it: its type in front, and how long it may be kept if it may.
+/// A result in this revision's form: its type first, and how long the client may cache it, if it may.
 fn complete(mut result: Fields, fresh_ms: Option<u64>) -> Raw {
     if result.get("resultType").is_none() {
         result.set_first("resultType", encode("complete"));
@@ -111,7 +111,7 @@ fn complete(mut result: Fields, fresh_ms: Option<u64>) -> Raw {
     result.to_raw()
 }
 
-/// A call that waited for answers, which this request brings.
+/// Continues a parked call with the answers that this request brings.
 async fn resume(gateway: &Gateway, owner: &Owner, request: &Request, outlet: Outlet) -> Body {
     let state = request.state.as_deref().unwrap_or_default();
     let parked = gateway.parking.take(state, owner, request).map_err(|error| error.to_raw())?;
@@ -120,7 +120,7 @@ async fn resume(gateway: &Gateway, owner: &Owner, request: &Request, outlet: Out
     parked.round(&gateway.parking).await
 }
 
-/// What a request may be parked in the middle of.
+/// The kinds of request that can be parked.
 #[derive(Clone, Copy)]
 enum Work {
     Call,
@@ -128,7 +128,7 @@ enum Work {
 }
 
 impl Work {
-    /// How long its result may be taken for the current one, if it is of that kind.
+    /// How long the client may cache its result, if it may.
     fn fresh_ms(self, gateway: &Gateway) -> Option<u64> {
         let Self::Beside(beside) = self else { return None };
         match beside.name() {
@@ -170,7 +170,7 @@ fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, work: Work, ou
     }
 }
 
-/// A `requestState` that cannot be honoured.
+/// The error for an unknown or unusable `requestState`.
 fn unknown_state(why: &str) -> RpcError {
     let after =
         "whether its call took effect is unknown: look at the page before making it again, without it";

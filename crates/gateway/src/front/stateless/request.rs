@@ -1,4 +1,4 @@
-//! A request that speaks for itself, checked: which revision, what the client can do, what it wants.
+//! A stateless request, parsed and checked: its revision, the client's capabilities, its method and parameters.
 
 use greenroom_core::{Fields, Raw, raw::tree};
 use greenroom_mcp::{
@@ -18,7 +18,7 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// What is asked for.
+/// The method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::front) enum Asked {
     Discover,
@@ -28,7 +28,7 @@ pub(in crate::front) enum Asked {
     Beside(Method),
 }
 
-/// What is asked, with all that was said but for what differs from one request to the next.
+/// The parts of a request that are the same when the client repeats it.
 #[derive(Debug, PartialEq)]
 pub(super) struct Fingerprint {
     asked: Asked,
@@ -43,21 +43,21 @@ pub(in crate::front) struct Request {
     pub(super) params: Option<Raw>,
     pub(super) capabilities: Raw,
     pub(super) log_level: Option<String>,
-    /// Who the client says it is.
+    /// The client's description of itself.
     pub(in crate::front) client: Option<Fields>,
-    /// What a call was parked under, and what the client answers.
+    /// The key of the parked call that it continues, and the answers.
     pub(super) state: Option<String>,
     pub(super) responses: Option<Fields>,
 }
 
-/// Whether a request says its revision itself.
+/// Whether a request names its revision itself.
 pub(in crate::front) fn is_one(params: Option<&RawValue>) -> bool {
-    // Most requests do not have the key at all: then nothing is taken apart.
+    // Most requests do not contain the key at all: do not parse those.
     let Some(params) = params.filter(|params| params.get().contains(REVISION)) else { return false };
     meta(params).is_some_and(|meta| meta.get(REVISION).is_some())
 }
 
-/// The revision that a request says of itself.
+/// The revision that a request names.
 pub(in crate::front) fn revision_of(params: Option<&RawValue>) -> Option<String> {
     meta(params?)?.read(REVISION).ok().flatten()
 }
@@ -109,12 +109,13 @@ impl Request {
         })
     }
 
-    /// Whether somebody may work on it for long: a call, or what is passed on like one.
+    /// Whether it may run for long: a call, or a request that is passed on to a server.
     pub(in crate::front) fn is_work(&self) -> bool {
         matches!(self.asked, Asked::Call | Asked::Beside(_))
     }
 
-    /// Why nobody here answers it, if nobody does. Servers that were never asked what they have are asked now.
+    /// The error for a method that neither the gateway nor a server answers. Asks servers whose capabilities are
+    /// unknown.
     pub(in crate::front) async fn unserved(&self, gateway: &Gateway) -> Option<RpcError> {
         let Asked::Beside(method) = self.asked else { return None };
         match Beside::of(gateway, method, INVALID_PARAMS) {
@@ -127,9 +128,9 @@ impl Request {
         }
     }
 
-    /// What makes a later request the same one.
+    /// What makes a later request the same as this one.
     pub(super) fn fingerprint(&self) -> Fingerprint {
-        // Parameters that cannot be read are the same only as the very same text.
+        // Parameters that cannot be parsed are compared as text.
         let as_text = |params: &RawValue| Value::String(params.get().to_owned());
         let read = |params: &RawValue| tree(params).unwrap_or_else(|| as_text(params));
         let mut said = self.params.as_deref().map(read).unwrap_or_default();
@@ -144,7 +145,7 @@ impl Request {
     }
 }
 
-/// The revision is none of ours.
+/// The error for a revision that greenroom does not speak.
 pub(in crate::front) fn unspoken(requested: &str) -> RpcError {
     let data = json!({ "supported": SPOKEN, "requested": requested });
     RpcError {
@@ -165,7 +166,7 @@ mod tests {
 
     const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
 
-    /// A whole request is understood; what is missing or of the wrong type is named.
+    /// A complete request is parsed; the error names a field that is missing or has the wrong type.
     #[test]
     fn requests_say_everything_themselves() {
         let request = parse(
@@ -189,7 +190,8 @@ mod tests {
         assert_eq!(code("tools/call", &format!(r#"{{{META},"requestState":7}}"#)), INVALID_PARAMS);
     }
 
-    /// A later request is the same one if it says the same, whatever it brings along; another session makes another.
+    /// A later request is the same if its parameters are, whatever answers it brings; another session makes it another
+    /// request.
     #[test]
     fn what_makes_a_request_the_same() {
         let print =
@@ -201,7 +203,7 @@ mod tests {
         let read = |rest: &str| print("resources/read", rest);
         assert_eq!(read(r#","uri":"u""#), read(r#","requestState":"s","inputResponses":{},"uri":"u""#));
         assert_ne!(read(r#","uri":"u""#), read(r#","uri":"v""#));
-        // What is no `Value` is not all the same.
+        // Parameters that cannot be parsed are still compared.
         assert_ne!(read(r#","uri":"u","n":1e400"#), read(r#","uri":"v","n":1e400"#));
         assert_ne!(read(r#","uri":"u\ud800""#), read(r#","uri":"v\ud800""#));
         assert_ne!(print("prompts/get", r#","name":"n""#), print("tools/call", r#","name":"n""#));

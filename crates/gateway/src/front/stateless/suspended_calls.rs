@@ -1,8 +1,7 @@
 //! Calls that wait for a client's answers between two of its requests.
 //!
-//! `requestState` is the key to one of them: 244 random bits that say nothing and cannot be guessed, good once, for its
-//! owner, for the same tool and arguments, and for a while. There is nothing in it to read or to change, so there is
-//! nothing to seal either.
+//! `requestState` is the key to one parked call: 244 random bits that cannot be guessed, valid once, for the same
+//! owner, tool and arguments, and for a limited time. It contains no data, so it needs no signature or encryption.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,22 +14,23 @@ use uuid::Uuid;
 
 use super::{Body, Request, complete, exchange::Exchange, request::Fingerprint, unknown_state};
 
-/// How long a client may take to answer. A person may have to be asked; the call's own deadline usually comes first,
-/// and then the client's next request brings its outcome.
+/// How long a client may take to answer. It may have to ask a person; the call's own deadline usually comes first, and
+/// then the client's next request gets the outcome.
 const WAIT: Duration = Duration::from_secs(600);
 
-/// How many calls may wait. Each holds a browser, so a server has fewer than this; beyond it the oldest is given up.
+/// How many calls may be parked. Each holds a browser, so a server has fewer than this; beyond it the oldest is
+/// cancelled.
 const PARKED_MAX: usize = 1024;
 
-/// The calls that wait, by their key.
+/// The parked calls, by key.
 #[derive(Default)]
 pub struct Parking(Mutex<HashMap<String, (Instant, Parked)>>);
 
-/// A call under way, and who may go on with it. Dropping it cancels the call.
+/// A call that has begun, and the owner and request that may continue it. Dropping it cancels the call.
 pub(super) struct Parked {
     pub(super) owner: Owner,
     pub(super) fingerprint: Fingerprint,
-    /// For how long the result may be taken for the current one, if it is of that kind.
+    /// How long the client may cache the result, if it may.
     pub(super) fresh_ms: Option<u64>,
     pub(super) exchange: Arc<Exchange>,
     pub(super) task: AbortOnDropHandle<Body>,
@@ -43,7 +43,7 @@ impl Drop for Parked {
 }
 
 impl Parked {
-    /// Goes on until the call is done, or its engine asks something.
+    /// Waits until the call is done, or its engine asks a question.
     pub(super) async fn round(mut self, parking: &Parking) -> Body {
         let exchange = self.exchange.clone();
         let body = tokio::select! {
@@ -82,13 +82,13 @@ impl Parking {
         key
     }
 
-    /// Gives up calls whose clients have not come back. Otherwise that happens when the next one is parked.
+    /// Cancels calls whose clients have not come back. Without it that happens only when the next call is parked.
     pub(in crate::front) fn forget_old(&self) {
         let now = Instant::now();
         self.0.lock().retain(|_, (until, _)| *until > now);
     }
 
-    /// The call that waits under this key, if the one who asks may go on with it.
+    /// The call parked under this key, if this owner and request may continue it.
     pub(super) fn take(&self, key: &str, owner: &Owner, request: &Request) -> Result<Parked, RpcError> {
         let mut waiting = self.0.lock();
         let unknown = || unknown_state("is unknown, used already, or too old");
@@ -132,8 +132,8 @@ mod tests {
         taken.map(|_| ()).unwrap_err().message
     }
 
-    /// A key opens one call once, for its owner, for the same tool, in time; anything else is refused and costs the
-    /// call nothing.
+    /// A key opens one call once, for its owner, for the same tool, in time; any other use is refused and does not
+    /// affect the call.
     #[tokio::test(start_paused = true)]
     async fn a_key_is_bound() {
         let (parking, owner) = (Parking::default(), Owner::local());

@@ -1,4 +1,4 @@
-//! A [`Ticket`] under a name that the client gave: a name is used once, so that a call which is repeated does not run twice.
+//! A [`Ticket`] under a name that the client gave: a name is used once, so that a repeated call does not run twice.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -15,19 +15,19 @@ use tokio::time::timeout;
 use super::{Ticket, WRITE};
 use crate::{recall::Recall, route};
 
-/// What a given name turned out to be.
+/// What the store knows of a client's name.
 pub(crate) enum Claimed {
     Ticket(Ticket),
     Repeat(Box<Record>),
     /// The call of this name has no end, and will have none.
     Interrupted(RefId),
     Taken(RefId),
-    /// Nobody knows, for this reason: then nothing may run.
+    /// It is unknown, for this reason: then the call must not run.
     Undecided(Arc<str>),
 }
 
 impl Ticket {
-    /// A ticket under the name that the call has, unless that has been used. Waits for the end of a call that runs under it.
+    /// A ticket under the call's own name, unless that has been used. Waits for the end of a call that runs under it.
     pub(crate) async fn claim(
         recall: &Recall,
         owner: &Owner,
@@ -47,7 +47,7 @@ impl Ticket {
         let decided = timeout(WRITE, &mut claiming.claim).await.ok();
         let Some((decided, ticket)) = decided.and_then(|decided| Some((decided, claiming.ticket.take()?)))
         else {
-            return Claimed::Undecided("writing it down took too long".into());
+            return Claimed::Undecided("writing the record took too long".into());
         };
         let claimed = match decided {
             Ok(Claim::New) => return Claimed::Ticket(ticket),
@@ -61,8 +61,8 @@ impl Ticket {
     }
 }
 
-/// A claim that is not decided yet. One that is given up may still come true: then its record must have an end, and
-/// until then nobody else may have its name.
+/// A claim that is not decided yet. An abandoned claim may still succeed in the store: then its record must have an
+/// end, and until then no other call may use its name.
 struct Claiming {
     claim: BoxFuture<'static, Result<Claim, NotRecorded>>,
     ticket: Option<Ticket>,
@@ -74,7 +74,7 @@ impl Drop for Claiming {
         let claim = std::mem::replace(&mut self.claim, Box::pin(std::future::pending()));
         tokio::spawn(async move {
             if matches!(claim.await, Ok(Claim::New)) {
-                ticket.failed(None, "it was not made: writing it down took too long").await;
+                ticket.failed(None, "it was not made: writing the record took too long").await;
             } else {
                 ticket.discard();
             }

@@ -1,9 +1,9 @@
-//! Results that are kept for their next pages.
+//! Keeps results for their next pages.
 //!
-//! A result is kept flat and asked, under a short key, for the owner who made it: to anybody else the key is unknown. It
-//! lives five minutes from its last use. A key that is unknown or expired is an error that says to make the call again,
-//! and never leads to a call: nobody's browser navigates because somebody turned a page. What is kept is in memory only
-//! and bounded; what has to make room counts as expired.
+//! A result is kept flattened and queried, under a short key, for the owner whose call made it: to other owners the key
+//! is unknown. It expires five minutes after its last use. An unknown or expired key is an error that says to make the
+//! call again; it never causes a call, so that turning a page does not make a browser navigate. Results are in memory
+//! only and limited; a result that has to make room counts as expired.
 
 use std::{
     collections::HashMap,
@@ -21,17 +21,17 @@ use super::{Asked, PageError};
 /// How long a result is kept after it was last read.
 pub(crate) const KEPT: Duration = Duration::from_secs(5 * 60);
 
-/// How many results are kept. Twenty agents that each turn the pages of a dozen results at once have room.
+/// How many results are kept. Twenty agents that each read a dozen results at once have room.
 pub(crate) const RESULTS_MAX: usize = 256;
 
-/// How many bytes they may take in memory, about. A page of 1 MB takes some 10 MB as a list of nodes. The newest result
-/// is kept even if it is larger by itself: its next page has just been promised.
+/// About how many bytes they may take in memory. A page of 1 MB takes some 10 MB as a list of nodes. The newest result
+/// is kept even if it alone is larger: its answer has just promised the next page.
 pub(crate) const BYTES_MAX: usize = 128 << 20;
 
-/// Letters of a key. An owner can only find what is its own, so a key needs to be rare, not secret.
+/// Letters of a key. An owner can only find its own results, so a key must be rare, not secret.
 const KEY_LETTERS: usize = 12;
 
-/// A result as it is kept.
+/// A kept result.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
     /// The record of the call that made it, if there is one.
@@ -40,11 +40,11 @@ pub(crate) struct Kept {
     pub(crate) jmespath_query: Option<String>,
     /// How many items its first page had room for.
     pub(crate) limit: usize,
-    /// The whole result: flat, asked.
+    /// The whole result, flattened and queried.
     pub(crate) value: Arc<Value>,
 }
 
-/// All results that are kept.
+/// All kept results.
 pub struct PageCache {
     results: Mutex<HashMap<String, Entry>>,
     clock: Box<dyn Fn() -> Instant + Send + Sync>,
@@ -68,7 +68,7 @@ impl PageCache {
         Self { results: Mutex::default(), clock: Box::new(clock) }
     }
 
-    /// Keeps a result and says under which key.
+    /// Keeps a result and returns its key.
     pub(crate) fn keep(&self, owner: &Owner, kept: Kept) -> String {
         let mut key = Uuid::new_v4().simple().to_string();
         key.truncate(KEY_LETTERS);
@@ -80,7 +80,7 @@ impl PageCache {
         key
     }
 
-    /// The result of a key, for whoever made it. What is asked beside must be what it was made with.
+    /// The result of a key, for the owner whose call made it. Other parameters must equal those it was made with.
     pub(crate) fn find(&self, owner: &Owner, key: &str, asked: &Asked) -> Result<Kept, PageError> {
         let mut results = self.living();
         let entry = results.get_mut(key).filter(|entry| entry.owner == *owner);
@@ -99,9 +99,9 @@ impl PageCache {
         Ok(entry.kept.clone())
     }
 
-    /// What is kept and has not expired.
+    /// Removes expired results, and returns the rest.
     fn living(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        // A map is whole after any panic: nothing is done in two steps.
+        // The map is consistent after any panic: every change is one step.
         let mut results = self.results.lock();
         let now = (self.clock)();
         results.retain(|_, entry| now.saturating_duration_since(entry.used) < KEPT);
@@ -109,7 +109,7 @@ impl PageCache {
     }
 }
 
-/// Drops what was read longest ago until one more fits.
+/// Removes the least recently read results until one more fits.
 fn make_room(results: &mut HashMap<String, Entry>, bytes: usize) {
     let mut sum: usize = results.values().map(|entry| entry.bytes).sum();
     while results.len() >= RESULTS_MAX || sum.saturating_add(bytes) > BYTES_MAX {
@@ -121,7 +121,8 @@ fn make_room(results: &mut HashMap<String, Entry>, bytes: usize) {
 
 /// About how much memory a value takes.
 fn bytes(value: &Value) -> usize {
-    // What a map holds for a field beside its name and its value: a hash, a place, the text's own three words.
+    // What a map stores for a field in addition to its name and its value: a hash, a place, the string's own three
+    // words.
     const FIELD: usize = 48;
     let own = size_of::<Value>();
     match value {
@@ -142,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// A cache and its clock, which stands still until it is set, in seconds.
+    /// A cache with a clock that stands still until it is set, in seconds.
     fn cache() -> (PageCache, Arc<AtomicU64>) {
         let seconds = Arc::new(AtomicU64::new(0));
         let (start, own) = (Instant::now(), Arc::clone(&seconds));
@@ -159,7 +160,7 @@ mod tests {
         }
     }
 
-    /// A later page needs the key and the offset alone.
+    /// A later page needs only the key and the offset.
     #[test]
     fn next_page() {
         let (cache, _) = cache();
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!((page.value, page.total, page.has_more), (json!([3]), 3, false));
     }
 
-    /// A key lives five minutes from its last use; then it is an error that says to make the call again.
+    /// A key expires five minutes after its last use; then the error says to make the call again.
     #[test]
     fn expires() {
         let (cache, seconds) = cache();
@@ -199,7 +200,7 @@ mod tests {
         assert!(cache.find(&Owner::local(), &key, &Asked::default()).is_err());
     }
 
-    /// Another query with the key is refused; the same one is not.
+    /// Another query with the key is refused; the same query is not.
     #[test]
     fn other_query() {
         let (cache, _) = cache();
@@ -215,7 +216,7 @@ mod tests {
         assert!(query.ends_with("were made with: `[].ref`"), "{query}");
     }
 
-    /// The number and the size of what is kept are bounded; what was read longest ago goes first, the newest stays.
+    /// The number and the size of results are limited; the least recently read goes first, the newest stays.
     #[test]
     fn bounded() {
         let (cache, seconds) = cache();
@@ -223,7 +224,7 @@ mod tests {
             .map(|at| {
                 seconds.store(at / 10, Ordering::Relaxed);
                 if at == 200 {
-                    // The first ten are equally old: one of them goes.
+                    // The first ten are equally old: any one of them goes.
                     assert_eq!(cache.results.lock().len(), 200);
                 }
                 cache.keep(&Owner::local(), kept(json!(at)))

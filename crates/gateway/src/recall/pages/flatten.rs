@@ -1,12 +1,12 @@
 //! A page's tree as a list, so that a query can look at every node without knowing how deep it is.
 //!
-//! Nodes come in the order of the page, each without its `children` and with `_depth`, `_parent_role` (null at the top)
-//! and `_index`, its place in the list. A text between nodes is one of its own, with the role `text`. No recursion: a
-//! tree may be as deep as it likes.
+//! Nodes keep the order of the page, each without its `children` and with `_depth`, `_parent_role` (null at the top)
+//! and `_index`, its place in the list. A text between nodes becomes a node with the role `text`. There is no
+//! recursion, so a tree may have any depth.
 
 use serde_json::{Map, Value, json};
 
-/// The list of all nodes of `tree`, which is a list of nodes or a single one. What is neither is left as it is.
+/// The list of all nodes of `tree`, which is a list of nodes or a single node. Any other value stays as it is.
 pub(super) fn flatten(tree: Value) -> Value {
     let top = match tree {
         Value::Array(nodes) => nodes,
@@ -21,7 +21,7 @@ pub(super) fn flatten(tree: Value) -> Value {
             continue;
         };
         let mut node = fields(node);
-        // Not `remove`, which would put the last field into its place.
+        // Not `remove`, which would move the last field into its place.
         let children = node.shift_remove("children");
         let parent_role = parent_role.clone();
         let role = node.get("role").cloned().unwrap_or_default();
@@ -30,7 +30,7 @@ pub(super) fn flatten(tree: Value) -> Value {
         node.insert("_index".to_owned(), json!(list.len()));
         match children {
             Some(Value::Array(children)) => open.push((children.into_iter(), role)),
-            // An object's field of that name which is no list of nodes is a field like others.
+            // A `children` that is no list of nodes is a field like any other.
             Some(other) => drop(node.insert("children".to_owned(), other)),
             None => {}
         }
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(&flatten(tree), expected);
     }
 
-    /// Nodes come in the page's order with where they were; texts and foreign values are not lost.
+    /// Nodes keep the page's order and get their position; texts and foreign values are not lost.
     #[test]
     fn lists() {
         check(

@@ -13,7 +13,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The value as text. Where YAML has no words for it, it is JSON, which YAML reads as well.
+    /// The value as text. A value that YAML cannot express is written as JSON, which YAML parsers read as well.
     pub(crate) fn write(self, value: &Value) -> String {
         match self {
             Self::Yaml => serde_saphyr::to_string(value).unwrap_or_else(|_| value.to_string()),
@@ -33,7 +33,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Value>(&Format::Json.write(value)).ok().as_ref(), Some(value));
     }
 
-    /// Texts that look like something else are quoted, and nothing is lost.
+    /// Texts that look like another type are quoted, and nothing is lost.
     #[test]
     fn yaml() {
         check(

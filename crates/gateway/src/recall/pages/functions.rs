@@ -1,7 +1,7 @@
-//! The functions that queries have beside JMESPath's own: `nvl`, `int`, `str`, `regex_replace`.
+//! The functions for queries in addition to JMESPath's own: `nvl`, `int`, `str`, `regex_replace`.
 //!
-//! And `join`, which replaces the library's: these are the ones that can make long texts out of short ones, and a query
-//! must not fill the memory. Together they may make so much and no more. Made anew for each query.
+//! And `join`, which replaces the library's: these functions can make long texts out of short ones, and a query must
+//! not fill the memory. Together they have one limit. Each query gets new ones.
 
 use std::{
     collections::HashMap,
@@ -22,25 +22,26 @@ use jmespath::{
 };
 use regex::{Regex, RegexBuilder};
 
-/// What the functions of one query may write, in bytes. An agent reads some ten thousand; this is a thousand
-/// times that.
+/// How many bytes the functions of one query may write. An agent reads some ten thousand; this is a thousand times
+/// that.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 
-/// How long the replacements of one query may take. A pattern is matched in time that grows with the text, but all of its
-/// matches together may take the square of that: minutes for a text of 100 kB.
+/// How long the replacements of one query may take. Matching a pattern takes time linear in the text, but all of its
+/// matches together may take quadratic time: minutes for a text of 100 kB.
 const REPLACING_MAX: Duration = Duration::from_secs(2);
 
-/// How large one pattern may become. Patterns that people write are some KiB; repetitions within repetitions have no
-/// end.
+/// How large one compiled pattern may become. Patterns that people write take some KiB; nested repetitions have no
+/// limit of their own.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// Patterns of a query that are kept compiled. A query has one or two; more come only out of the page's own texts.
+/// How many compiled patterns of a query are kept. A query has one or two; it has more only if it makes them from the
+/// page's texts.
 const PATTERNS_MAX: usize = 16;
 
 type Outcome = Result<Rcvar, JmespathError>;
 type Function = Box<dyn Fn(&[Rcvar], &mut Context<'_>) -> Outcome + Sync + Send>;
 
-/// Everything that a query can call.
+/// A runtime with every function that a query can call.
 pub(super) fn runtime() -> Runtime {
     let mut runtime = Runtime::new();
     runtime.register_builtin_functions();
@@ -74,7 +75,7 @@ pub(super) fn runtime() -> Runtime {
     runtime
 }
 
-/// What may still be written.
+/// How many bytes may still be written.
 struct Room(AtomicUsize);
 
 impl Room {
@@ -101,12 +102,12 @@ fn int(value: &Variable) -> Variable {
 }
 
 fn truncated(number: f64) -> Option<i64> {
-    // Beyond these the nearest whole number is not the one that was written.
+    // Beyond these a float may not be the whole number that was written.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     (number.abs() <= EXACT).then_some(number as i64)
 }
 
-/// The text that a value is, or how it is written in JSON.
+/// The text of a value: itself if it is a text, otherwise its JSON.
 fn str(value: &Rcvar, room: &Room, context: &Context<'_>) -> Outcome {
     if value.is_string() {
         return Ok(Rc::clone(value));
@@ -127,7 +128,7 @@ fn join(args: &[Rcvar], room: &Room, context: &Context<'_>) -> Outcome {
 
 struct Patterns {
     known: Mutex<HashMap<String, Regex>>,
-    /// When the query has had all of its time.
+    /// When the query's time is over.
     until: Instant,
 }
 
@@ -142,7 +143,7 @@ impl Patterns {
             .build()
             .map_err(|error| refusal(context, format!("regex_replace: {error}")))?;
         if known.len() >= PATTERNS_MAX {
-            // Patterns that are made of what a page says could be as many as it has nodes.
+            // Patterns made from a page's texts could be as many as the page has nodes.
             let why = format!("regex_replace: more than {PATTERNS_MAX} different patterns");
             return Err(refusal(context, why));
         }
@@ -151,7 +152,7 @@ impl Patterns {
     }
 }
 
-/// `regex_replace(pattern, replacement, value)`: null stays null, what is no text is taken as it is written in JSON.
+/// `regex_replace(pattern, replacement, value)`: null stays null; a value that is not text is used as its JSON.
 fn regex_replace(args: &[Rcvar], patterns: &Patterns, room: &Room, context: &Context<'_>) -> Outcome {
     if args[2].is_null() {
         return Ok(Rc::clone(&args[2]));

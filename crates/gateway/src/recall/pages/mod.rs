@@ -1,9 +1,8 @@
-//! Big answers in pages: made flat, asked by a query, cut by `offset` and `limit`, written as YAML or JSON.
+//! Big answers in pages: flattened, queried, cut by `offset` and `limit`, written as YAML or JSON.
 //!
-//! [`Asked`] is what a call may bring, and [`Asked::check`] says what is wrong with it before anything runs. The first
-//! page comes from [`prepare`] and [`page`], every later one from [`cache`] and [`page`]: with `cache_key` and `offset`
-//! alone, since what was asked is remembered. Nothing here touches a browser. Called for navigate, snapshot and
-//! evaluate.
+//! [`Asked`] holds a call's parameters, and [`Asked::check`] finds errors in them before anything runs. The first page
+//! comes from [`prepare`] and [`page`], every later one from [`cache`] and [`page`], with `cache_key` and `offset`
+//! alone, since the cache remembers the query. Nothing here touches a browser. Navigate, snapshot and evaluate use it.
 
 pub(crate) mod cache;
 mod flatten;
@@ -23,14 +22,14 @@ pub(crate) use query::{QueryError, query};
 /// How many items a page may have. More than an agent can read in any case.
 pub(crate) const LIMITS: RangeInclusive<u64> = 1..=10_000;
 
-/// How many items a page has if nothing is said.
+/// How many items a page has by default.
 pub(crate) const LIMIT: usize = 1_000;
 
-/// What the parameters are called.
+/// The names of the parameters.
 pub(crate) const NAMES: [&str; 7] =
     ["flatten", "jmespath_query", "offset", "limit", "output_format", "silent_mode", "cache_key"];
 
-/// The parameters as a tool shows them. They stand in a few tools only, but in every conversation.
+/// The parameters as a tool shows them. Only a few tools have them, but every conversation carries them.
 pub(crate) fn parameters() -> [(&'static str, Raw); 7] {
     let [flatten, query, offset, limit, format, silent, key] = NAMES;
     [
@@ -55,7 +54,7 @@ pub(crate) fn parameters() -> [(&'static str, Raw); 7] {
     ]
 }
 
-/// What a call asks for, as it came.
+/// A call's parameters, as they came.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Asked {
@@ -68,22 +67,22 @@ pub(crate) struct Asked {
     pub(crate) cache_key: Option<String>,
 }
 
-/// What a call asks for, checked.
+/// A call's parameters, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Query {
     pub(crate) asked: Asked,
-    /// Whether the answer is a page at all: made flat, by a query, by a key, or just written in a format.
+    /// Whether the answer is a page at all: flattened, by a query, by a key, or written in a format.
     pub(crate) is_page: bool,
     pub(crate) flatten: bool,
     pub(crate) offset: usize,
     pub(crate) limit: usize,
     pub(crate) output_format: Format,
-    /// The answer is the page's figures without its items.
+    /// The answer has the page's counts without its items.
     pub(crate) silent_mode: bool,
 }
 
 impl Query {
-    /// Nothing of the answer is wanted but that it is kept.
+    /// Whether the caller wants no part of the answer, only that it is kept.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent_mode && !self.is_page
     }
@@ -100,7 +99,7 @@ pub(crate) enum PageError {
     NothingToCount(&'static str),
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// The query is well formed, and cannot be used on what the call brought.
+    /// The query is well formed, but does not fit the call's data.
     #[error("{error}\nThe call has run; the query was given {data}")]
     Unsuited { error: QueryError, data: String },
     #[error("greenroom failed to read this answer as data")]
@@ -131,7 +130,7 @@ impl PageError {
 }
 
 impl Asked {
-    /// One parameter as it came; an error says what it must be.
+    /// Sets one parameter; the error says what it must be.
     pub(crate) fn set(&mut self, name: &str, given: &str) -> Result<(), &'static str> {
         fn read<T: serde::de::DeserializeOwned>(
             given: &str,
@@ -154,7 +153,7 @@ impl Asked {
         Ok(())
     }
 
-    /// What is asked for, or what is wrong with it.
+    /// The checked parameters, or what is wrong with them.
     pub(crate) fn check(self) -> Result<Query, PageError> {
         let flatten = self.flatten.unwrap_or_default();
         let has_items = flatten || self.jmespath_query.is_some() || self.cache_key.is_some();
@@ -182,7 +181,7 @@ impl Asked {
     }
 }
 
-/// A whole number, also one that is written as `3.0`.
+/// A whole number, also if written as `3.0`.
 fn whole(given: &str, must: &'static str) -> Result<Option<u64>, &'static str> {
     let read = crate::rest::whole(&mut serde_json::Deserializer::from_str(given));
     read.map(Some).map_err(|_: serde_json::Error| must)
@@ -191,7 +190,7 @@ fn whole(given: &str, must: &'static str) -> Result<Option<u64>, &'static str> {
 /// A part of a result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Page {
-    /// The items, as a list; or the result itself if it is no list.
+    /// The items as a list; or the result itself if it is no list.
     pub(crate) value: Value,
     pub(crate) total: usize,
     pub(crate) offset: usize,
@@ -206,7 +205,7 @@ impl Page {
     }
 }
 
-/// The whole result, of which pages are parts: made flat, then asked.
+/// The whole result of which pages are parts: flattened, then queried.
 pub(crate) fn prepare(value: Value, flatten: bool, jmespath_query: Option<&str>) -> Result<Value, PageError> {
     let value = if flatten { flatten::flatten(value) } else { value };
     Ok(match jmespath_query {
@@ -221,7 +220,7 @@ pub(crate) fn prepare(value: Value, flatten: bool, jmespath_query: Option<&str>)
 const KEYS_SHOWN: usize = 20;
 const KEY_CHARS_SHOWN: usize = 40;
 
-/// What a value is at the top: its type, and the keys or the length that a query meets first.
+/// Describes the top of a value: its type, and the keys or the length that a query meets first.
 fn outline(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -253,7 +252,7 @@ fn outline_of_item(value: &Value) -> String {
     format!("an object with the keys {}", keys.join(", "))
 }
 
-/// A part of a whole result. What is no list is one item.
+/// A part of a whole result. A value that is no list is one item.
 pub(crate) fn page(whole: &Value, offset: usize, limit: usize) -> Page {
     let (total, value) = match whole {
         Value::Array(items) => {
@@ -275,7 +274,7 @@ mod tests {
         serde_json::from_value(arguments).expect("they are of the right types")
     }
 
-    /// What is wrong is refused, and says what to do.
+    /// Wrong parameters are refused with a hint.
     #[test]
     fn refusals() {
         for (arguments, expected) in [
@@ -292,8 +291,8 @@ mod tests {
         assert!(wrong.is_err_and(|error| error.to_string().contains("xml")));
     }
 
-    /// A model learns of the parameters by their descriptions alone: those whose names do not say it all have one, the
-    /// expression's example can be used as it stands, and every parameter that a description sends to is there.
+    /// A model knows the parameters from their descriptions alone: those whose names are not enough have one, the
+    /// example expression works as it stands, and every parameter that a description mentions exists.
     #[test]
     fn descriptions_can_be_followed() {
         let parameters = parameters().map(|(name, schema)| {
@@ -315,7 +314,7 @@ mod tests {
         assert!(said("flatten").contains("list"));
     }
 
-    /// What is not said has its default, and a call that asks for nothing gets no page.
+    /// A missing parameter has its default, and a call without parameters gets no page.
     #[test]
     fn defaults() {
         let plain = asked(json!({"silent_mode": true})).check().expect("it is right");
@@ -333,7 +332,7 @@ mod tests {
         assert_eq!(page.count(), expected.as_array().map_or(1, Vec::len));
     }
 
-    /// Pages are parts of the list; what is no list is one item, on the first page only.
+    /// Pages are parts of the list; a value that is no list is one item, on the first page only.
     #[test]
     fn parts() {
         let list = json!([0, 1, 2, 3, 4]);
@@ -347,7 +346,7 @@ mod tests {
         check(&json!(null), 0, 10, &json!(null), false);
     }
 
-    /// A query that does not suit its data hears what the data is, in few words however much there is.
+    /// The error of a query that does not fit its data describes the data, briefly however much there is.
     #[test]
     fn unsuited_queries_hear_what_the_data_is() {
         let long = Value::Object((0..500).map(|n| (format!("{n:0>99}"), json!(n))).collect());
@@ -370,7 +369,7 @@ mod tests {
         }
     }
 
-    /// A page is made flat first and asked then.
+    /// A page is flattened first and queried then.
     #[test]
     fn flat_then_asked() {
         let tree = json!([{"role": "list", "children": [{"role": "link", "ref": "e1"}, {"role": "link", "ref": "e2"}]}]);

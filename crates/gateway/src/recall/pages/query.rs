@@ -1,9 +1,9 @@
 //! JMESPath on a page's tree or on a result.
 //!
-//! The language is a library's; its functions are JMESPath's and those of [`super::functions`]. A query comes from an
-//! agent, so it is bounded before it runs: its length, because it is read and run by recursion, and how much it can make
-//! of what it is given, because `[@, @] | [@, @] | …` doubles with each step. Fields of objects that a query makes come
-//! back in alphabetical order. Errors show the expression and the place.
+//! A library implements the language; the functions are JMESPath's and those of [`super::functions`]. A query comes
+//! from an agent, so limits apply before it runs: to its length, because parsing and running it recurses, and to how
+//! much it can make of its input, because `[@, @] | [@, @] | …` doubles it with each step. Fields of objects that a
+//! query makes come back in alphabetical order. Errors show the expression and the position.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -19,14 +19,14 @@ pub(crate) const EXPRESSION_BYTES_MAX: usize = 4_096;
 /// stack, which 130 levels of one kind fill in a debug build. Long queries that people write have 30.
 const NESTING_MAX: usize = 64;
 
-/// How much a query may make of what it is given, in values: some 300 MB at the very worst. A page of 1 MB is some
-/// 200,000 values as a list of nodes, and queries that people write make less of it than there is.
+/// How many values a query may make of its input: some 300 MB at the very worst. A page of 1 MB is some 200,000 values
+/// as a list of nodes, and queries that people write make fewer.
 const VALUES_MAX: usize = 3_000_000;
 
 /// Bytes of text that count as one more value.
 const VALUE_BYTES: usize = 32;
 
-/// Why a query gave nothing.
+/// Why a query failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QueryError {
     #[error("jmespath_query is {0} bytes long, and {EXPRESSION_BYTES_MAX} are allowed")]
@@ -39,12 +39,12 @@ pub(crate) enum QueryError {
     TooMuch(usize),
     #[error("jmespath_query makes too much: more than {VALUES_MAX} values")]
     TooManyValues,
-    /// With the line of the expression and a mark below the place.
+    /// With the line of the expression and a mark below the position.
     #[error("jmespath_query: {reason}\n  {line}\n  {mark}")]
     Wrong { reason: String, line: String, mark: String },
 }
 
-/// What `expression` finds in `value`.
+/// Evaluates `expression` on `value`.
 pub(crate) fn query(expression: &str, value: &Value) -> Result<Value, QueryError> {
     let runtime = functions::runtime();
     let compiled = compile(&runtime, expression)?;
@@ -53,11 +53,11 @@ pub(crate) fn query(expression: &str, value: &Value) -> Result<Value, QueryError
         return Err(QueryError::TooMuch(growth));
     }
     let found = compiled.search(value).map_err(|error| wrong(&error))?;
-    // The language shares what it finds more than once; JSON repeats it.
+    // The library shares a value that it finds more than once; JSON repeats it.
     to_json(&found, &mut { VALUES_MAX }).ok_or(QueryError::TooManyValues)
 }
 
-/// What is wrong with an expression, to be known before anything runs.
+/// Checks an expression before anything runs.
 pub(super) fn check(expression: &str) -> Result<(), QueryError> {
     let runtime = functions::runtime();
     let compiled = compile(&runtime, expression)?;
@@ -80,8 +80,8 @@ fn compile<'a>(runtime: &'a Runtime, expression: &str) -> Result<Expression<'a>,
     runtime.compile(expression).map_err(|error| wrong(&error))
 }
 
-/// How many levels an expression can have at most: its signs, of which `==`, `&&`, `||`, `!=` are one each. Those within
-/// texts are counted too, which is simpler than finding where texts end, and on the safe side.
+/// How many levels an expression can have at most: its signs, where `==`, `&&`, `||`, `!=` count as one each. Signs
+/// within texts count too: that is simpler than finding where texts end, and on the safe side.
 fn nesting(expression: &str) -> usize {
     let mut before = 0;
     let is_sign = |byte: u8| {
@@ -100,13 +100,13 @@ fn wrong(error: &JmespathError) -> QueryError {
     let mark = format!("{:1$}^", "", error.column);
     let reason = error.reason.to_string();
     let reason = reason.trim_start_matches("Parse error: ").trim_start_matches("Runtime error: ");
-    // What the parser calls the places where a token may stand means nothing to whoever wrote the query.
+    // The parser's names for token positions mean nothing to the author of the query.
     let reason = reason.replace("nud token", "token").replace("led token", "token").replace("Eof", "its end");
     QueryError::Wrong { reason, line, mark }
 }
 
-/// The first function that nobody knows, and its place. The library itself finds it when it comes to it, which is after
-/// the call, or never.
+/// The first unknown function, and its position. The library finds it only when it evaluates it, which is after the
+/// call, or never.
 fn unknown_function<'a>(runtime: &Runtime, ast: &'a Ast) -> Option<(&'a str, usize)> {
     let unknown = |ast| unknown_function(runtime, ast);
     match ast {
@@ -132,15 +132,15 @@ fn unknown_function<'a>(runtime: &Runtime, ast: &'a Ast) -> Option<(&'a str, usi
     }
 }
 
-/// How many times as much as it is given an expression can make. A choice makes one of each, a step after
-/// another makes as much again of what it gets; anything else only picks.
+/// How many times its input an expression can produce. A multiselect sums its parts, a step multiplies its input;
+/// everything else only picks.
 fn growth(ast: &Ast) -> usize {
     let sum = |parts: &mut dyn Iterator<Item = &Ast>| {
         parts.fold(0_usize, |sum, part| sum.saturating_add(growth(part)))
     };
     match ast {
         Ast::Identity { .. } | Ast::Field { .. } | Ast::Index { .. } | Ast::Slice { .. } => 1,
-        // It is no longer than the expression.
+        // A literal is no longer than the expression.
         Ast::Literal { value, .. } => {
             to_json(value, &mut { VALUES_MAX }).map_or(usize::MAX, |value| size(&value))
         }
@@ -161,14 +161,15 @@ fn growth(ast: &Ast) -> usize {
         }
         Ast::Function { name, args, .. } => match name.as_str() {
             "map" => args.iter().fold(1, |product: usize, arg| product.saturating_mul(growth(arg))),
-            // Quotes and backslashes are written with a backslash more each time.
+            // Each escaping adds a backslash to quotes and backslashes.
             "to_string" | "str" | "regex_replace" => sum(&mut args.iter()).saturating_mul(2).max(1),
             _ => sum(&mut args.iter()).max(1),
         },
     }
 }
 
-/// The same of a choice: one of each part; but fields of different names are together no more than what they are of.
+/// The same for a multiselect: the sum of its parts; but fields of different names are together no more than their
+/// object.
 fn choice(parts: &[&Ast]) -> usize {
     let mut names: HashMap<&str, usize> = HashMap::new();
     let mut others = 0_usize;
@@ -181,7 +182,7 @@ fn choice(parts: &[&Ast]) -> usize {
     others.saturating_add(names.into_values().max().unwrap_or_default()).max(1)
 }
 
-/// How much a value is. No recursion deeper than the value, which was read from JSON.
+/// The size of a value. The recursion is no deeper than the value, which was parsed from JSON.
 fn size(value: &Value) -> usize {
     match value {
         Value::String(text) => size_of(text),
@@ -197,14 +198,14 @@ fn size_of(text: &str) -> usize {
     1 + text.len() / VALUE_BYTES
 }
 
-/// What a query found, as JSON. `left` is how much that may be; `None` when it is more.
+/// A query's result as JSON. `left` is how many values it may have; `None` if it has more.
 fn to_json(variable: &Variable, left: &mut usize) -> Option<Value> {
     let mut spend = |values: usize| {
         *left = left.checked_sub(values)?;
         Some(())
     };
     Some(match variable {
-        // A reference to an expression is no value; the language has it as null elsewhere too.
+        // A reference to an expression is no value; the library treats it as null elsewhere too.
         Variable::Null | Variable::Expref(_) => spend(1).map(|()| Value::Null)?,
         Variable::Bool(bool) => spend(1).map(|()| Value::Bool(*bool))?,
         Variable::Number(number) => spend(1).map(|()| Value::Number(number.clone()))?,
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(query(expression, &page).as_ref(), Ok(expected), "{expression}");
     }
 
-    /// The language and the functions beside it.
+    /// The language and the additional functions.
     #[test]
     fn finds() {
         found("[?role=='link'].ref", &json!(["e2"]));
@@ -265,7 +266,7 @@ mod tests {
         assert!(error.as_ref().is_err_and(|error| error.contains(expected)), "{expression}: {error:?}");
     }
 
-    /// What is wrong is said with the place.
+    /// Errors have their position.
     #[test]
     fn wrong() {
         refused("[?role=='link'", "[?role=='link'\n  ");
@@ -277,7 +278,7 @@ mod tests {
         assert!(error.ends_with("\n  a b\n    ^"), "{error}");
     }
 
-    /// A function that nobody knows is found before anything runs, wherever it stands; those that exist are let through.
+    /// An unknown function is found before anything runs, wherever it stands; known functions pass.
     #[test]
     fn unknown_functions() {
         for expression in [
@@ -303,14 +304,14 @@ mod tests {
         refused(&"a".repeat(EXPRESSION_BYTES_MAX + 1), "4097 bytes");
         refused(&"!".repeat(NESTING_MAX + 1), "nested too deeply");
         refused(&vec!["[@, @]"; 30].join(" | "), "too much: up to");
-        // Long names of fields, and literals of many values, count as what they are.
+        // Long field names, and literals with many values, count with their size.
         let named = json!({ "n".repeat(100_000): 1 });
         let error = query(&["[@, @]"; 16].join(" | "), &named).expect_err("too much").to_string();
         assert!(error.contains("too much"), "{error}");
         let literal = format!("[].[`[{}1]`]", "1,".repeat(1_900));
         let error = query(&literal, &json!(vec![1; 12_000])).expect_err("too much").to_string();
         assert!(error.contains("too much"), "{error}");
-        // What is shared is counted where it is repeated, also where the form of the query does not tell.
+        // Shared values count each time they are repeated, also if the form of the query does not show it.
         let found = jmespath::compile(&["[@, @]"; 9].join(" | ")).unwrap().search(1).unwrap();
         assert_eq!(to_json(&found, &mut { 1_000 }), None);
         assert!(to_json(&found, &mut { 1_023 }).is_some());
@@ -329,7 +330,8 @@ mod tests {
         assert!(error.contains("MiB of text"), "{error}");
     }
 
-    /// How much an expression can make is told from its form; fields beside each other are no more than there is.
+    /// The growth of an expression follows from its form; different fields of one object are together no more than the
+    /// object.
     #[test]
     fn growths() {
         for (expression, expected) in [
@@ -344,7 +346,7 @@ mod tests {
         }
     }
 
-    /// The deepest expressions that are allowed do not run out of stack.
+    /// The deepest allowed expressions do not overflow the stack.
     #[test]
     fn deepest() {
         let deepest = [
@@ -361,7 +363,7 @@ mod tests {
             format!("{}a{}", "[?".repeat(NESTING_MAX), "]".repeat(NESTING_MAX)),
             format!("{}a{}", "not_null(&".repeat(NESTING_MAX / 2), ")".repeat(NESTING_MAX / 2)),
         ];
-        // Two megabytes are what a worker thread has; an overflow ends the process.
+        // A worker thread has two megabytes; an overflow ends the process.
         for expression in deepest {
             let run = move || {
                 let found = query(&expression, &json!({"a": [[{"a": 1}]]}));

@@ -50,7 +50,7 @@ async fn browsers_are_shown() {
     assert_eq!(none.refused("/api/browsers/1").await.1, "no_such_browser");
 }
 
-/// A browser is connected again by whoever may ask; which ones there are is changed only by those who may.
+/// Every program may reconnect a browser; only programs with that right may attach and detach one.
 #[tokio::test(start_paused = true)]
 async fn browsers_are_commanded() {
     let stranger = program(&[PLAIN, WORK], false);
@@ -74,7 +74,7 @@ async fn browsers_are_commanded() {
         (json!({"url": "http://forbidden/"}), 400, "bad_browser"),
         (json!({"url": "http://127.0.0.1:1|chrome"}), 400, "bad_browser"),
         (json!({"url": "http://127.0.0.1:1", "label": "7"}), 400, "bad_browser"),
-        (json!({"url": "http://nobody/"}), 503, "browser_down"),
+        (json!({"url": "http://down/"}), 503, "browser_down"),
         (json!({"url": "http://127.0.0.1:1", "headers": {"a": "b"}}), 400, "bad_request"),
         (json!({"url": "http://127.0.0.1:1", "engine": "custom"}), 400, "bad_request"),
         (json!({}), 400, "bad_request"),

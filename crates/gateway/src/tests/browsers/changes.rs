@@ -1,8 +1,8 @@
-//! Attached browsers looked at, connected again, added and removed by agents.
+//! Agents list, reconnect, attach and detach browsers.
 
 use super::*;
 
-/// The list says how each browser is, for people and for programs.
+/// The list has the state of each browser, for people and for programs.
 #[tokio::test]
 async fn browsers_are_listed() {
     let client = attached(&[], &[ONE, WORK]);
@@ -24,7 +24,7 @@ async fn browsers_are_listed() {
     assert_eq!(text(&client.call("list_browsers", json!({})).await).lines().count(), 6);
 }
 
-/// Which browser is to be connected again is said by the same rules.
+/// A reconnect names its browser by the same rules.
 #[tokio::test]
 async fn browsers_are_reconnected() {
     let single = attached(&[], &[ONE]);
@@ -43,8 +43,8 @@ async fn browsers_are_reconnected() {
     assert!(said.contains("no browser is attached"), "{said}");
 }
 
-/// A browser that comes changes what everybody must say, and clients hear of it; one that goes changes it back. Indices
-/// are not used again, tools of a new engine are asked for, and what may not be attached is refused with why.
+/// A new browser changes which calls must name one, and clients are notified; its removal changes that back. Indices
+/// are not reused, the tools of a new engine are listed, and the error for a forbidden browser says why.
 #[tokio::test(start_paused = true)]
 async fn browsers_come_and_go() {
     let client = attached(&[], &[ONE]);
@@ -58,7 +58,7 @@ async fn browsers_come_and_go() {
         said.starts_with("[2] http://127.0.0.1:9223 - ") && said.ends_with(" (second; tags: x)"),
         "{said}"
     );
-    assert!(count() > 0, "clients hear of it");
+    assert!(count() > 0, "clients are notified");
     assert!(client.names().await.contains("find"), "its engine was asked");
     assert_eq!(client.fails("t", json!({})).await.0, "browser_index");
     assert_eq!(client.ran("find", json!({"browserIndex": "second"})).await, "browser-2/0 find");
@@ -68,7 +68,7 @@ async fn browsers_come_and_go() {
     for (arguments, code, says) in [
         (json!({"url": "http://127.0.0.1:1|chrome"}), "bad_browser", "start command"),
         (json!({"url": "http://forbidden/"}), "bad_browser", "may not be attached"),
-        (json!({"url": "http://nobody/"}), "browser_down", "nobody answers; it was not attached"),
+        (json!({"url": "http://down/"}), "browser_down", "no browser answers; it was not attached"),
         (json!({"url": "http://127.0.0.1:1", "label": "7"}), "bad_browser", "number"),
         (json!({"url": "http://127.0.0.1:1", "headers": {}}), "invalid_arguments", "headers"),
         (json!({"url": "http://127.0.0.1:1", "engine": "custom"}), "invalid_arguments", "custom"),
@@ -98,14 +98,14 @@ async fn browsers_come_and_go() {
     );
 }
 
-/// A browser that somebody asked for and did not wait for is not kept: nobody else has to say which one they mean.
+/// A browser whose caller left before it was connected is not kept: other callers need not name the one they mean.
 #[tokio::test(start_paused = true)]
 async fn a_browser_that_nobody_waits_for() {
     let client = attached(&[], &[ONE]);
     client.shown().await;
     let asked = client.call("connect_browser", json!({"url": "http://hangs/"}));
     assert!(timeout(Duration::from_millis(1), asked).await.is_err(), "it never answers");
-    // The clock stands still while anything can be done: steps are counted instead.
+    // The paused clock does not advance while a task is ready: count steps instead.
     for _ in 0..1_000 {
         if client.gateway.fleet.browsers().len() == 1 {
             break;

@@ -1,11 +1,11 @@
-//! What attached browsers count, what they cost, and whether one can be had.
+//! The metrics of attached browsers, their cost in tokens, and readiness.
 
 use tiktoken_rs::{cl100k_base_singleton, o200k_base_singleton};
 
 use super::*;
 use crate::instructions;
 
-/// How browsers are and what was done there is counted by index and label, and nothing of it stays when one is removed.
+/// States and calls of browsers are counted by index and label, and all of it disappears when a browser is removed.
 #[tokio::test]
 async fn browsers_are_counted() {
     let client = attached(&[], &[ONE, WORK, Attached { down: true, ..TWO }]);
@@ -28,17 +28,17 @@ async fn browsers_are_counted() {
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line} is missing:\n{text}");
     }
-    assert!(!text.contains("browser-2"), "it is no pool to those who count: {text}");
+    assert!(!text.contains("browser-2"), "it does not appear as a pool: {text}");
     client.ran("disconnect_browser", json!({"browserIndex": 2})).await;
     assert!(!shown().contains(r#"browser="2""#), "{}", shown());
 }
 
-/// Whoever asks whether a browser can be had hears of attached ones: one is enough, and with none it is told why.
+/// Readiness includes attached browsers: one that can be reached is enough, and with none the error says why.
 #[tokio::test(start_paused = true)]
 async fn readiness() {
     let down = Attached { down: true, ..ONE };
     let mixed = attached(&[], &[down, TWO]);
-    assert_eq!(mixed.gateway.readiness(), Ok(()), "nobody has needed them yet");
+    assert_eq!(mixed.gateway.readiness(), Ok(()), "no call has needed them yet");
     mixed.fails("t", json!({"browserIndex": 1})).await;
     assert_eq!(mixed.gateway.readiness(), Ok(()), "the other one can be had");
     let none = attached(&[], &[down]);
@@ -54,7 +54,7 @@ fn tokens(text: &str) -> usize {
     one.count_ordinary(text).max(other.count_ordinary(text))
 }
 
-/// What attached browsers cost in every conversation: an index at most 20 tokens a tool, what must be known at most 60,
+/// The cost of attached browsers in every conversation: an index at most 20 tokens a tool, the instructions at most 60,
 /// and all of greenroom's own tools together at most 1,200.
 #[tokio::test]
 async fn browsers_are_cheap() {
@@ -75,7 +75,7 @@ async fn browsers_are_cheap() {
     for browsers in [&[ONE, TWO][..], &[ONE, WORK]] {
         let index = attached(&[], browsers).parameters("t").await["properties"]["browserIndex"].clone();
         let cost = tokens(&format!("\"browserIndex\":{index},"));
-        // A number with its least value, or a label in its place.
+        // A number with its minimum, or the choice between number and label.
         assert!(cost <= 48, "{cost} tokens: {index}");
     }
     let pool = all.parameters("t").await["properties"]["browser_pool"].clone();

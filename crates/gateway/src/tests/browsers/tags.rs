@@ -1,10 +1,10 @@
-//! Commands in all browsers with a tag.
+//! Bulks in all browsers with a tag.
 
 use tokio::sync::Barrier;
 
 use super::*;
 
-/// Commands run in every browser with the tag, in all of them at the same time, and each says what came of it.
+/// Commands run in every browser with the tag, in all of them at the same time, and each reports its result.
 #[tokio::test]
 async fn a_tag_is_driven_in_parallel() {
     let meeting: &Barrier = Box::leak(Box::new(Barrier::new(2)));
@@ -30,7 +30,7 @@ async fn a_tag_is_driven_in_parallel() {
     }
 }
 
-/// A browser that is down fails alone; a mistake anywhere is told before any browser is touched.
+/// A browser that is down fails alone; an error in a command is reported before any browser is touched.
 #[tokio::test(start_paused = true)]
 async fn a_tag_is_checked_whole() {
     let down = Attached { url: "http://127.0.0.1:9224", label: None, down: true, ..WORK };
@@ -48,7 +48,7 @@ async fn a_tag_is_checked_whole() {
     assert_eq!((&browsers[1]["success"], &browsers[1]["browserIndex"]), (&json!(false), &json!(2)));
     let error = browsers[1]["error"].as_str().unwrap();
     assert!(
-        error.starts_with("browser 2 cannot be reached: http://127.0.0.1:9224: nobody answers"),
+        error.starts_with("browser 2 cannot be reached: http://127.0.0.1:9224: no browser answers"),
         "{error}"
     );
     assert_eq!(browsers[1].get("executed_count"), None);

@@ -1,4 +1,4 @@
-//! Several commands in one place: checked, run under one lease, and what they came to.
+//! Several commands in one browser: checks them, runs them under one lease, and collects their results.
 
 use std::sync::Arc;
 
@@ -31,14 +31,14 @@ use crate::{
     tools::{self, Context},
 };
 
-/// Where commands are to run.
+/// The session, and the pool, instance or browser, in which the commands run.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) whose: &'a Whose,
     pub(super) target: &'a Target,
 }
 
-/// A command that may run.
+/// A checked command.
 pub(super) struct Step {
     call: Call,
     ticket: Ticket,
@@ -49,25 +49,25 @@ pub(super) struct Step {
 pub(super) struct Done {
     pub(super) outcome: BulkResult,
     pub(super) notes: Vec<Note>,
-    /// What to say if one of them was not kept.
+    /// A note if one of them was not recorded.
     pub(super) not_recorded: Option<String>,
 }
 
-/// What several commands came to. Both lists have a place for every command.
+/// The result of several commands. Both lists have an entry for every command.
 #[derive(Debug, Serialize)]
 pub(super) struct BulkResult {
     pub(super) success: bool,
     /// How many commands ran.
     executed_count: usize,
     total_count: usize,
-    /// The engine's results, of those commands whose results are wanted.
+    /// The engine's results, for the commands whose results the caller wants.
     results: Vec<Option<Raw>>,
     errors: Vec<Option<String>>,
-    /// The command after which nothing ran any more.
+    /// The command after which no other ran.
     stopped_at: Option<usize>,
 }
 
-/// Makes calls of the commands, if every one of them can be made there.
+/// Makes calls of the commands, if all of them are allowed and valid there.
 pub(super) async fn check(
     context: &Context<'_>,
     listed: &Listed,
@@ -88,7 +88,7 @@ pub(super) async fn check(
             return Err(Failure::unknown_tool(tool, suggestion(gateway, caller, listed, tool).as_deref()));
         };
         gateway.policy.permit(&caller.owner, name)?;
-        // `null` is as good as nothing.
+        // `null` counts as missing.
         let args = args.clone().filter(|args| args.get() != "null").unwrap_or_else(|| encode(&json!({})));
         let mut request = Request::of(tool, Some(args), meta.clone())?;
         request.take_selectors(entry.takes)?;
@@ -114,7 +114,8 @@ pub(super) async fn check(
         steps.map(|(index, command)| step(command).map_err(|failure| failure.in_command(index))).collect();
     match pool {
         Ok(_) => steps,
-        // A place that cannot be had is kept as the first command's failure, as if it had been found out on the way.
+        // An unknown or unavailable pool or browser is recorded as the first command's failure, as if the command had
+        // met it.
         Err(failure) => {
             not_run(steps?, session_of(gateway, caller, at), &failure.text()).await;
             Err(failure)
@@ -131,7 +132,7 @@ pub(super) async fn run(
     progress: Arc<dyn Fn(usize) + Send + Sync>,
 ) -> Result<Done, Failure> {
     let (gateway, caller) = (context.gateway, context.caller);
-    // One for every place: a permit is spent by the lease that it is for.
+    // One for each lease: a lease spends its permit.
     let permit = gateway.policy.permit(&caller.owner, NAME)?;
     let calls = steps.iter().map(|step| step.call.clone()).collect();
     let bulk = Bulk { calls, stop_on_error: arguments.stop_on_error, progress };
@@ -156,7 +157,7 @@ pub(super) async fn run(
         results.push(command_result(gateway, caller, outcome).await);
     }
     if let Some(error) = &lost {
-        // The first of them is recorded with its session already.
+        // The first step that did not run is recorded with its session already.
         not_run(steps, None, &error.to_string()).await;
     } else {
         steps.for_each(|step| step.ticket.tear_up());
@@ -165,7 +166,7 @@ pub(super) async fn run(
     Ok(Done { outcome, notes, not_recorded: not_recorded.map(|why| render::not_recorded(&why)) })
 }
 
-/// Those that were not reached: the first of them is why, and of the others nothing is kept.
+/// Ends the steps that did not run: the first is recorded with the reason, the others are not recorded.
 async fn not_run(steps: impl IntoIterator<Item = Step>, session: Option<SessionRef>, why: &str) {
     let mut steps = steps.into_iter();
     if let Some(first) = steps.next() {
@@ -174,16 +175,16 @@ async fn not_run(steps: impl IntoIterator<Item = Step>, session: Option<SessionR
     steps.for_each(|step| step.ticket.tear_up());
 }
 
-/// What records call the session that the commands are for, if it exists.
+/// The session of the commands as records name it, if it exists.
 fn session_of(gateway: &Gateway, caller: &Caller, at: Place<'_>) -> Option<SessionRef> {
     gateway.fleet.session_ref(&caller.owner, at.whose)
 }
 
-/// What became of a command: its result, or what it says of its failure.
+/// A command's result, or the text of its failure.
 async fn command_result(gateway: &Gateway, caller: &Caller, outcome: Outcome) -> Result<Raw, String> {
     let owner = &caller.owner;
     if let Some(page) = outcome.page(gateway, owner).await {
-        // Its cache key is good for later pages, in a call of their own.
+        // The page's cache key works for later pages, in a call of their own.
         let page = page.map_err(|why| format!("no page: {why}"))?;
         return Ok(render::said(&page.text, page.ref_id.as_ref(), &[]));
     }
@@ -198,7 +199,7 @@ async fn command_result(gateway: &Gateway, caller: &Caller, outcome: Outcome) ->
     Ok(if is_kept { without_bytes(result, &embedded, &blobs) } else { result })
 }
 
-/// All results become one text, in which an image is no image but many letters: its blob's name takes its place.
+/// All results become one text, in which an image would only be many letters: the blob's name replaces it.
 fn without_bytes(result: Raw, embedded: &[Embedded], blobs: &[BlobRef]) -> Raw {
     if embedded.is_empty() {
         return result;
@@ -228,7 +229,7 @@ impl BulkResult {
         let stopped_at = match lost {
             None => failed,
             Some(error) => {
-                // One that the browser was lost before did not run; one that it was lost under may have.
+                // A command before which the browser was lost did not run; a command during which it was lost may have.
                 executed_count += usize::from(!matches!(error, FleetError::NotRun(_)));
                 errors.push(Some(error.to_string()));
                 Some(errors.len() - 1)
@@ -256,8 +257,8 @@ mod tests {
         }
     }
 
-    /// A browser that is lost ends everything: the command under which that happened has run, one before which it
-    /// happened has not.
+    /// A lost browser ends the bulk: the command during which it was lost counts as run, one before which it was lost
+    /// does not.
     #[test]
     fn a_lost_browser_ends_it() {
         let fine = || Ok(encode(&json!({ "content": [] })));

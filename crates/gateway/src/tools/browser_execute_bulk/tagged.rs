@@ -1,5 +1,5 @@
 //! The same commands in every attached browser with a tag: all browsers at once, one lease in each. A browser that is
-//! down fails alone; a mistake in a command is told before any of them is touched.
+//! down fails alone; an error in a command is reported before any browser is touched.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     tools::{Context, Said},
 };
 
-/// What the commands came to everywhere.
+/// The results of the commands in all browsers.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct All<'a> {
@@ -30,7 +30,7 @@ struct All<'a> {
     browsers: Vec<There>,
 }
 
-/// What they came to in one browser.
+/// The result in one browser.
 #[derive(Debug, Serialize)]
 struct There {
     #[serde(rename = "browserIndex")]
@@ -44,7 +44,7 @@ struct There {
 #[serde(untagged)]
 enum CameTo {
     Outcome(BulkResult),
-    /// Nothing ran there.
+    /// No command ran there.
     Failed {
         success: bool,
         error: String,
@@ -70,7 +70,7 @@ pub(super) async fn run(
         known.dedup();
         return Err(Failure::no_such_tag(tag, &known));
     }
-    // The only browser there is must not be named.
+    // A call must not name the only browser.
     let target = |browser: &BrowserStatus| Target {
         browser: several.then(|| browser.index.to_string()),
         ..Target::default()
@@ -86,7 +86,7 @@ pub(super) async fn run(
     let run = |(at, steps)| {
         let (tell, done) = (tell.clone(), done.clone());
         let progress = Arc::new(move |_| {
-            // Counted and told in one: progress must increase.
+            // Count and notify under one lock: progress must increase.
             let mut done = done.lock();
             *done += 1;
             tell(*done);

@@ -1,5 +1,5 @@
-//! Large data of one client keeps nobody else waiting. All of these run on one thread, as greenroom does. Whatever is large
-//! is held up, so what is asked first is answered last exactly if it is looked through on another thread.
+//! Large data of one client does not delay other clients. All tests run on one thread, as greenroom does. They block
+//! the threads for large data, so the first request is answered last exactly if its data is processed on such a thread.
 
 use std::{
     sync::Arc,
@@ -29,7 +29,7 @@ use crate::{
     testing::{self, DAY, Kept},
 };
 
-/// What was answered, in order.
+/// The names of the requests in the order of their answers.
 #[derive(Clone, Default)]
 struct Answered(Arc<Mutex<Vec<&'static str>>>);
 
@@ -52,13 +52,14 @@ fn post(
     post::handle(State(door.clone()), headers.clone(), Body::from(body))
 }
 
-/// As large a message as is taken, made of these.
+/// The largest allowed message, made of these parts.
 fn filled(head: &str, part: &str, tail: &str) -> String {
     let room = CLIENT_MESSAGE_BYTES_MAX - head.len() - tail.len();
     format!("{head}{}{tail}", part.repeat(room / part.len()))
 }
 
-/// While the largest message is parsed and checked, others are answered; whatever is wrong with it is still told.
+/// While the largest message is parsed and checked, other requests are answered; an error in the message is still
+/// reported.
 #[tokio::test]
 async fn a_message_is_looked_through_elsewhere() {
     let (door, _folder) = door(DAY);
@@ -95,7 +96,7 @@ async fn a_message_is_looked_through_elsewhere() {
     }
 }
 
-/// Sends a request; the answer is noted under this name when it is there.
+/// Sends a request, and notes this name when the answer arrives.
 async fn ask(
     session: &Arc<Session>,
     answered: &Answered,
@@ -114,8 +115,8 @@ async fn ask(
     })
 }
 
-/// A call that is cancelled, or whose connection ends, while a blocking thread looks through its arguments is not carried
-/// out. The end of a connection waits for that thread: what it begins later nobody would end.
+/// A call that is cancelled, or whose connection ends, while a blocking thread reads its arguments does not run. The
+/// end of a connection waits for that thread: no code would end a call that it starts later.
 #[tokio::test]
 async fn an_aborted_call_reaches_no_session() {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
@@ -145,7 +146,7 @@ async fn an_aborted_call_reaches_no_session() {
                 json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
             own.protocol.take(message::parse_one(cancelled.to_string().as_bytes()), &way).await;
         });
-        // On one thread each of these lets every task that is ready run once.
+        // On one thread each yield lets every ready task run once.
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }
@@ -157,7 +158,7 @@ async fn an_aborted_call_reaches_no_session() {
     }
 }
 
-/// A call that has ended with this page.
+/// Records a call that has ended with this page.
 async fn record(kept: &Kept, number: u128, page: &str) -> RefId {
     let at = SystemTime::UNIX_EPOCH;
     let (ref_id, owner) = (RefId::new(at, number.to_be_bytes()), Owner::local());
@@ -182,7 +183,7 @@ async fn record(kept: &Kept, number: u128, page: &str) -> RefId {
     ref_id
 }
 
-/// A large record is read and put into an answer without keeping others waiting, whole, in parts and compared.
+/// A large record is read and put into an answer without delaying other clients: whole, in parts and compared.
 #[tokio::test]
 async fn a_record_is_read_elsewhere() {
     const LINES: usize = 100_000;
@@ -215,7 +216,7 @@ async fn a_record_is_read_elsewhere() {
     }
 }
 
-/// Others are served between the messages of a batch.
+/// Other requests are served between the messages of a batch.
 #[tokio::test]
 async fn a_batch_lets_others_go_between() {
     let (door, _folder) = door(DAY);
@@ -241,5 +242,5 @@ async fn a_batch_lets_others_go_between() {
         serde_json::from_slice(&within(PATIENCE, reader.next()).await.unwrap().message).unwrap();
     let ids: Vec<_> =
         answers.as_array().unwrap().iter().map(|answer| answer["id"].as_u64().unwrap()).collect();
-    assert_eq!(ids, (0..100).collect::<Vec<_>>(), "in their order");
+    assert_eq!(ids, (0..100).collect::<Vec<_>>(), "in the order sent");
 }
