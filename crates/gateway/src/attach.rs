@@ -206,7 +206,8 @@ impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         let Some(index) = self.index else { return };
         self.gateway.forget(index);
-        let (fleet, metrics) = (self.gateway.fleet.clone(), self.gateway.metrics.clone());
+        let fleet = self.gateway.fleet.clone();
+        let metrics = self.gateway.metrics.clone();
         // Without a runtime the fleet has disconnected every browser already.
         if let Ok(runtime) = Handle::try_current() {
             // Another caller may have detached it meanwhile.

@@ -132,7 +132,8 @@ pub(crate) async fn make(
         }
     };
     let unnamed = Unnamed::begin(caller, &whose);
-    let (tool, target) = (request.tool.clone(), std::mem::take(&mut request.target));
+    let tool = request.tool.clone();
+    let target = std::mem::take(&mut request.target);
     let call = Call { scribe: ticket.scribe(), ..Call::new(tool.clone(), request.into_params()) };
     let began = Instant::now();
     let running = gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone());

@@ -128,7 +128,8 @@ mod tests {
     /// A turn is given up after the first step, not after the last.
     #[tokio::test]
     async fn only_the_first_step_is_held() {
-        let (turns, go_on) = (Turns::default(), Notify::new());
+        let turns = Turns::default();
+        let go_on = Notify::new();
         let (mut first, mut second) = (turns.take(), turns.take());
         first.come().await;
         let long = first.first_step(go_on.notified());

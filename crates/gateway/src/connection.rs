@@ -335,7 +335,9 @@ mod tests {
     #[tokio::test]
     async fn calls_are_counted() {
         const CALLS_MAX: usize = 10;
-        let (id, owner, reach) = (ConnectionId::from_random(1), Owner::local(), Reach::Network);
+        let id = ConnectionId::from_random(1);
+        let owner = Owner::local();
+        let reach = Reach::Network;
         let lost = HashSet::new();
         let connection = Connection::new(Client { id, owner, reach, first_question: 1, lost });
         let runtime = tokio::runtime::Handle::current();

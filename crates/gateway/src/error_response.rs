@@ -105,7 +105,7 @@ impl Failure {
     pub(crate) fn not_a_server(method: &str, pool: &str) -> Self {
         Self::new(
             "invalid_arguments",
-            format!("`{method}`: this session lives in pool \"{pool}\", which has nothing of the kind"),
+            format!("`{method}`: this session lives in pool \"{pool}\", whose engine has no such method"),
         )
         .hint("name another session, or none")
     }
@@ -192,7 +192,7 @@ impl Failure {
 
     /// Records are switched off.
     pub(crate) fn nothing_kept() -> Self {
-        Self::new("records_off", "calls are not kept here")
+        Self::new("records_off", "calls are not recorded here")
             .hint("the operator can set `records.enabled = true`")
     }
 
@@ -219,7 +219,7 @@ impl Failure {
     /// The call is done, but its client reads too slowly for another big answer to wait.
     pub(crate) fn unread_answers(bytes: usize) -> Self {
         let message = format!(
-            "the call was carried out, but its answer of {bytes} bytes was dropped: too much waits to be read by this client already"
+            "the call was carried out, but its answer of {bytes} bytes was dropped: this client has too many unread answers"
         );
         Self::new("unread_answers", message).hint("read the answers to earlier calls first")
     }

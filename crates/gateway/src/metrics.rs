@@ -95,7 +95,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("greenroom");
         let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("build", "Which greenroom this is", version);
+        registry.register("build", "Version of greenroom", version);
         let calls = Family::<Labels, Counter>::default();
         registry.register("calls", "Tool calls that have ended", calls.clone());
         let seconds = Histogram::new(SECONDS);
@@ -191,13 +191,13 @@ impl Totals {
             gauge
         };
         Self {
-            sessions: gauge("sessions", "Sessions there are"),
+            sessions: gauge("sessions", "Open sessions"),
             instances: gauge("instances", "Instances there are"),
             slots: gauge("slots", "Slots there can be"),
-            leased: gauge("slots_leased", "Slots that are lent"),
+            leased: gauge("slots_leased", "Slots that are leased"),
             waiting: gauge("waiting", "Callers that wait for a slot"),
             spares: gauge("spares", "Open browsers that wait for a session"),
-            clients: gauge("http_clients", "HTTP clients that have introduced themselves"),
+            clients: gauge("http_clients", "HTTP clients with a handshake"),
         }
     }
 }
@@ -218,12 +218,12 @@ impl Pools {
 impl Instances {
     fn new(registry: &mut Registry) -> Self {
         let (leases, calls, restarts) = (Family::default(), Family::default(), Family::default());
-        registry.register("pool_leases", "Slots that were lent", leases.clone());
+        registry.register("pool_leases", "Leases that were granted", leases.clone());
         registry.register("pool_calls", "Calls of engine tools that have ended", calls.clone());
         registry.register("pool_restarts", "Instances that were started again", restarts.clone());
         let (slots, leased, healthy) = (Family::default(), Family::default(), Family::default());
         registry.register("pool_slots", "Slots of instances there are", slots.clone());
-        registry.register("pool_slots_leased", "Slots of them that are lent", leased.clone());
+        registry.register("pool_slots_leased", "Slots of them that are leased", leased.clone());
         registry.register("pool_healthy", "Instances that are healthy", healthy.clone());
         Self { leases, calls, restarts, slots, leased, healthy }
     }

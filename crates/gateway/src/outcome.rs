@@ -115,8 +115,9 @@ impl Outcome {
             }
             _ => None,
         };
-        let (inline_tokens, site) = (recall.inline_tokens, recall.site.get().map(String::as_str));
-        render::answer(reply, &notes, &Form { mode, kept: &record, inline_tokens, before, site })
+        let inline_tokens = recall.inline_tokens;
+        let site = recall.site.get().map(String::as_str);
+        shape::answer(reply, &notes, &Form { mode, kept: &record, inline_tokens, before, site })
     }
 }
 

@@ -214,7 +214,8 @@ mod tests {
     use crate::testing::{self, BUILT_IN, DAY, Kept, kept_blob};
 
     async fn ask(gateway: &Gateway, asked: Asked, params: Value) -> Result<Value, RpcError> {
-        let (owner, params) = (Owner::local(), encode(&params));
+        let owner = Owner::local();
+        let params = encode(&params);
         let answer = answer(gateway, &owner, asked, Some(&params), NOT_FOUND_BEFORE_2026);
         answer.await.map(|fields| serde_json::from_str(fields.to_raw().get()).unwrap())
     }

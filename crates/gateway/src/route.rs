@@ -237,7 +237,8 @@ mod tests {
             if request.take_selectors(Takes::ALL).is_err() {
                 continue;
             }
-            let (session, target) = (request.session.take(), std::mem::take(&mut request.target));
+            let session = request.session.take();
+            let target = std::mem::take(&mut request.target);
             passed += 1;
             let read = NodeValue::parse(&params);
             let sent_on = NodeValue::parse(request.into_params().get());

@@ -172,7 +172,8 @@ pub(crate) fn recalling(records: Arc<Kept>) -> (Arc<Gateway>, TempDir) {
 
 fn settings(engine: &Arc<Says>, is_default: bool) -> PoolSettings {
     let Pool { name, size, slots, lease_timeout, works, .. } = engine.0;
-    let (engine, attached) = (engine.clone(), index_of(name).is_some());
+    let engine = engine.clone();
+    let attached = index_of(name).is_some();
     PoolSettings {
         name: name.to_owned(),
         description: format!("What {name} is for"),
@@ -251,7 +252,7 @@ impl Instance for Running {
     }
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        // The sender is dropped and never sends: the seat is never lost.
+        // The sender is dropped and never sends: the instance is never lost.
         watch::Sender::new(None).subscribe()
     }
 

@@ -51,10 +51,12 @@ struct Variant {
 impl Listed {
     /// What the sources offer, in their order.
     pub(super) fn new(sources: &[Known], shown: Arc<Shown>) -> Self {
-        let (mut tools, mut unknown) = (IndexMap::<Arc<str>, Entry>::new(), Vec::new());
+        let mut tools = IndexMap::<Arc<str>, Entry>::new();
+        let mut unknown = Vec::new();
         let places = sources.iter().map(|known| (known.source.pool.clone(), known.place.clone())).collect();
         for Known { source, set, .. } in sources {
-            let (pool, format) = (&source.pool, source.engine.format());
+            let pool = &source.pool;
+            let format = source.engine.format();
             let Some(set) = set else {
                 unknown.push(pool.clone());
                 continue;
@@ -168,8 +170,11 @@ impl Entry {
         match same {
             Some(variant) => variant.pools.push(pool.clone()),
             None => {
-                let (definition, pools) = (definition.to_owned(), vec![pool.clone()]);
-                self.variants.push(Variant { definition, pools, checker: OnceLock::new() });
+                self.variants.push(Variant {
+                    definition: definition.to_owned(),
+                    pools: vec![pool.clone()],
+                    checker: OnceLock::new(),
+                });
             }
         }
     }

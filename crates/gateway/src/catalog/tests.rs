@@ -235,7 +235,8 @@ async fn browsers_come_and_go() {
     }
     catalog.complete().await;
     assert_eq!(chromium.asked.load(Ordering::Relaxed), 1);
-    let (listed, odd) = (catalog.list().await.unwrap(), arguments(r#"{"odd":1}"#));
+    let listed = catalog.list().await.unwrap();
+    let odd = arguments(r#"{"odd":1}"#);
     let (_, click) = listed.get("click").unwrap();
     let Err(Invalid::Unknown { known, .. }) = listed.check(click, Some("browser-2"), Some(&odd)) else {
         panic!("it has no such argument")

@@ -18,7 +18,7 @@ pub struct Problem {
     hint: Option<String>,
 }
 
-/// A refusal as it is written.
+/// An error as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ProblemBody {
     pub code: String,

@@ -43,7 +43,7 @@ pub struct Pool {
     pub is_default: bool,
     /// Instances come and go as they are needed.
     pub elastic: bool,
-    /// An operator drained the whole pool: it leases no slot until it is restarted.
+    /// A command drained the whole pool: it leases no slot until it is restarted.
     pub drained: bool,
     /// Instances there are.
     pub instances: usize,
@@ -86,7 +86,8 @@ pub struct Instance {
 }
 
 pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<Status> {
-    let (identity, fleet) = (&control.identity, &control.gateway.fleet);
+    let identity = &control.identity;
+    let fleet = &control.gateway.fleet;
     Json(Status {
         version: identity.version.to_owned(),
         pid: std::process::id(),

@@ -54,7 +54,7 @@ impl Failure {
         )
     }
 
-    /// An agent asked for this browser to be reconnected, and it still cannot be reached.
+    /// A caller asked to reconnect this browser, and it still cannot be reached.
     pub(crate) fn not_reconnected(gateway: &Gateway, error: &FleetError) -> Self {
         let failure = Self::of(gateway, error);
         match error {

@@ -103,7 +103,9 @@ mod tests {
     #[tokio::test]
     async fn small_lines_are_not_offloaded() {
         let (gateway, _folder) = testing::gateway(&[BUILT_IN], Scope::Connection, DAY);
-        let (id, owner, reach) = (ConnectionId::from_random(1), Owner::local(), Reach::Network);
+        let id = ConnectionId::from_random(1);
+        let owner = Owner::local();
+        let reach = Reach::Network;
         let client = Client { id, owner, reach, first_question: 1, lost: HashSet::new() };
         let protocol = Protocol::new(gateway, Connection::new(client));
         let Stdio { outgoing, .. } = greenroom_mcp::stdio::open(std::io::empty(), std::io::sink()).unwrap();

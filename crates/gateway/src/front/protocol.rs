@@ -126,7 +126,7 @@ impl Protocol {
             }
             (_, None) => Err(RpcError::new(
                 INVALID_REQUEST,
-                format!("`{method}` before `initialize`: introduce yourself first"),
+                format!("`{method}` before `initialize`: send `initialize` first"),
             )),
             ("logging/setLevel", _) => self.set_level(params),
             _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("method not found: `{method}`"))),
@@ -187,7 +187,8 @@ impl Protocol {
         if let Err(error) = one_page(params.as_deref()) {
             return send(&way.reply, Some(&id), &Err(error.to_raw())).await;
         }
-        let (gateway, owner) = (self.gateway.clone(), self.connection.owner.clone());
+        let gateway = self.gateway.clone();
+        let owner = self.connection.owner.clone();
         let is_here = self.connection.reach.is_here();
         let work = async move {
             let list = list_tools(&gateway, &owner, is_here, gateway.scope).await;
@@ -198,7 +199,8 @@ impl Protocol {
 
     fn caller(&self, params: Option<&RawValue>, way: &Way) -> Caller {
         let connection = self.connection.clone();
-        let (outlet, waiting) = (way.outlet.clone(), Waiting::of(params));
+        let outlet = way.outlet.clone();
+        let waiting = Waiting::of(params);
         let agent = ConnectedAgent { connection: connection.clone(), outlet, waiting };
         Caller {
             owner: connection.owner.clone(),
@@ -227,7 +229,8 @@ impl Protocol {
 
     async fn call(&self, id: Id, params: Option<Raw>, way: &Way) {
         let caller = self.caller(params.as_deref(), way);
-        let (gateway, turn) = (self.gateway.clone(), self.turns.take());
+        let gateway = self.gateway.clone();
+        let turn = self.turns.take();
         let unanswered = self.gateway.answering.token();
         let work = async move {
             let body = call::run(&gateway, &caller, params.as_deref(), turn).await;
@@ -251,7 +254,8 @@ impl Protocol {
             is_here: self.connection.reach.is_here(),
             turn: self.turns.take(),
         };
-        let (gateway, outlet) = (self.gateway.clone(), way.outlet.clone());
+        let gateway = self.gateway.clone();
+        let outlet = way.outlet.clone();
         let unanswered = request.is_work().then(|| gateway.answering.token());
         let work = async move { (stateless::answer(gateway, asker, request, outlet).await, unanswered) };
         self.spawn(id, way, work).await;
@@ -264,7 +268,9 @@ impl Protocol {
         way: &Way,
         work: impl Future<Output = (Result<Raw, Raw>, Option<TaskTrackerToken>)> + Send + 'static,
     ) {
-        let (connection, reply, own_id) = (self.connection.clone(), way.reply.clone(), id.clone());
+        let connection = self.connection.clone();
+        let reply = way.reply.clone();
+        let own_id = id.clone();
         let task = async move {
             let (body, unanswered) = work.await;
             connection.end(&own_id);

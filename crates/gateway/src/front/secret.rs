@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// The length of a secret. Ours have 64 characters; fewer than 32 cannot hold 128 random bits in hexadecimal digits.
 const BYTES: std::ops::RangeInclusive<usize> = 32..=256;
 
-/// 244 random bits, unless a front of another version chose it.
+/// 244 random bits, unless another program chose it.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);

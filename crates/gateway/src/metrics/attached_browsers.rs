@@ -62,7 +62,7 @@ impl Browsers {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let all = Self::default();
         registry.register("browser_state", "1 for the state of an attached browser", all.states.clone());
-        registry.register("browser_slots_leased", "Slots of it that are lent", all.leased.clone());
+        registry.register("browser_slots_leased", "Slots of it that are leased", all.leased.clone());
         registry.register("browser_waiting", "Callers that wait for it", all.waiting.clone());
         registry.register("browser_reconnects", "Connections made again", all.reconnects.clone());
         registry.register("browser_attempts", "Attempts to connect it that have ended", all.attempts.clone());
@@ -95,7 +95,8 @@ impl Browsers {
         }
         let counted = self.counted();
         for status in browsers {
-            let (browser, label) = (status.index, status.label.clone().unwrap_or_default());
+            let browser = status.index;
+            let label = status.label.clone().unwrap_or_default();
             let of = OfBrowser { browser, label: label.clone() };
             for state in STATES {
                 let in_state = InState { browser, label: label.clone(), state: state.as_str() };

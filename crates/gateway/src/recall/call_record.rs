@@ -93,7 +93,8 @@ impl Ticket {
         (at, ref_id): (SystemTime, RefId),
         runs: Option<Mark>,
     ) -> Self {
-        let (tool, arguments) = (&call.tool, call.arguments());
+        let tool = &call.tool;
+        let arguments = call.arguments();
         let kept_by = recall.records.clone().map(|records| {
             let known = whose.map(|whose| recall.secrets.of(owner, whose)).unwrap_or_default();
             let clues = Clues { tool, names: &recall.redact, fields: &known.fields, known: &known.values };
@@ -102,10 +103,17 @@ impl Ticket {
                 // Before it runs: its page may show them even if its answer never comes.
                 recall.secrets.learn(owner, whose, None, &secrets);
             }
-            let (owner, tool, known) = (owner.clone(), tool.clone(), OnceLock::new());
-            let request = Request { ref_id, owner, session: None, tool, params, at };
-            let (is_begun, not_begun, began) = (AtomicBool::new(false), Arc::default(), OnceLock::new());
-            Arc::new(Entry { records, request, secrets, known, is_begun, began, not_begun })
+            let owner = owner.clone();
+            let tool = tool.clone();
+            Arc::new(Entry {
+                records,
+                request: Request { ref_id, owner, session: None, tool, params, at },
+                secrets,
+                known: OnceLock::new(),
+                is_begun: AtomicBool::new(false),
+                began: OnceLock::new(),
+                not_begun: Arc::default(),
+            })
         });
         Self { kept_by, tool: tool.clone(), began: Instant::now(), is_ended: false, _runs: runs }
     }

@@ -46,9 +46,9 @@ pub(crate) struct Content {
     pub(crate) lines: usize,
     /// The offset of the next part, if there is more.
     pub(crate) next: Option<usize>,
-    /// How many lines have what was searched for.
+    /// How many lines match the search.
     pub(crate) matches: Option<usize>,
-    /// What else there is to say.
+    /// A note for the reader.
     pub(crate) note: Option<String>,
 }
 
@@ -148,7 +148,7 @@ async fn unread(
     let end = Cursor { position: whole.len() as u64, hash: hash(&whole) };
     let note = match records.set_cursor(ref_id, end).await {
         Ok(()) => None,
-        Err(why) => Some(format!("that this was read cannot be remembered: {why}")),
+        Err(why) => Some(format!("the cursor cannot be stored: {why}")),
     };
     let total_lines = whole.lines().count();
     let text = if position == 0 { whole } else { whole.get(position..).unwrap_or_default().to_owned() };

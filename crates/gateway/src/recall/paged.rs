@@ -42,7 +42,9 @@ pub(crate) async fn first(
 ) -> Result<Option<Said>, PageError> {
     let Ok(result) = reply.body.clone() else { return Ok(None) };
     let snapshot = reply.snapshot_text().cloned();
-    let (name, flatten, expression) = (tool.clone(), query.flatten, query.asked.jmespath_query.clone());
+    let name = tool.clone();
+    let flatten = query.flatten;
+    let expression = query.asked.jmespath_query.clone();
     let _turn = QUERIES.acquire().await.map_err(|_| PageError::Failed)?;
     let prepared = tokio::task::spawn_blocking(move || {
         let data = engine.format().data(&name, result.get(), snapshot.as_deref())?;

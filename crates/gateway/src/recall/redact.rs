@@ -83,7 +83,8 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
     };
     // Arguments that cannot be parsed are recorded as they are only if nothing in them looks like a secret. Names and
     // secrets may be spelt with escapes (`p\u0061ssword`), which the text does not show.
-    let (text, fields) = (arguments.get(), clues.fields);
+    let text = arguments.get();
+    let fields = clues.fields;
     let has_escapes = text.contains('\\');
     let may_hold = clues.looks_secret(clues.tool)
         || clues.looks_secret(text)

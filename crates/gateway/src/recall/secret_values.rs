@@ -36,7 +36,8 @@ impl Clone for SecretValues {
     /// Without the finder, which takes far more memory: it lives only as long as the call that needed it.
     fn clone(&self) -> Self {
         let Self { values, spelled_bytes, is_too_many, finder: _ } = self;
-        let (values, finder) = (values.clone(), OnceLock::new());
+        let values = values.clone();
+        let finder = OnceLock::new();
         Self { values, spelled_bytes: *spelled_bytes, is_too_many: *is_too_many, finder }
     }
 }

@@ -107,7 +107,8 @@ mod tests {
     /// A session's secrets are its own, stay while other sessions come and go, and are forgotten in the end.
     #[test]
     fn what_a_session_has_seen() {
-        let (secrets, owner) = (Secrets::default(), Owner::local());
+        let secrets = Secrets::default();
+        let owner = Owner::local();
         let learn = |name: &str, fields: Option<&[&str]>, values: &[&str]| {
             let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
             let mut given = SecretValues::default();
@@ -138,7 +139,8 @@ mod tests {
     /// secrets, also in later calls that bring few.
     #[test]
     fn no_secret_is_forgotten_for_another() {
-        let (secrets, owner) = (Secrets::default(), Owner::local());
+        let secrets = Secrets::default();
+        let owner = Owner::local();
         let learn = |numbers: std::ops::Range<usize>| {
             let mut values = SecretValues::default();
             numbers.for_each(|n| values.add(format!("secret {n:03}")));

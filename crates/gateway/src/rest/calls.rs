@@ -108,7 +108,8 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
 
 /// Makes a call. A call with a name runs to its end even if its client disconnects: the client may ask for it again.
 async fn make_call(desk: &Desk, request: Request) -> Result<Result<Outcome, NotRun>, Problem> {
-    let (gateway, caller) = (desk.gateway.clone(), desk.program());
+    let gateway = desk.gateway.clone();
+    let caller = desk.program();
     let is_named = request.ref_id.is_some();
     let unanswered = gateway.answering.token();
     let made = async move {
@@ -124,7 +125,8 @@ async fn make_call(desk: &Desk, request: Request) -> Result<Result<Outcome, NotR
 
 /// Runs one of greenroom's own tools. It leaves no record, so the client cannot name the call.
 async fn own_tool(desk: &Desk, tool: &OwnTool, new: NewCall) -> Result<Json<Made>, Problem> {
-    let (gateway, caller) = (&desk.gateway, desk.program());
+    let gateway = &desk.gateway;
+    let caller = desk.program();
     let refused = |failure: Failure| Problem::not_run(&failure, tool.name, None);
     if new.request_id.is_some() {
         let why =

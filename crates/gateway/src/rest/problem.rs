@@ -92,7 +92,7 @@ impl Problem {
     }
 
     pub(super) fn wrong_method() -> Self {
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", "this method makes no sense here")
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", "this path does not accept this method")
     }
 
     pub(super) fn not_json() -> Self {

@@ -105,7 +105,8 @@ impl Program {
 
     async fn send(&self, request: Request<Body>) -> Reply {
         let response = self.routes.call(request).await.unwrap();
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
         let body = response.into_body().collect().await.unwrap().to_bytes().to_vec();
         Reply { status, headers, body }
     }

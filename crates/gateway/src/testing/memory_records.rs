@@ -90,7 +90,8 @@ impl State {
         match row {
             Some((_, row)) => row.last_activity = at,
             None => {
-                let (session, state) = (session.clone(), SessionState::Active);
+                let session = session.clone();
+                let state = SessionState::Active;
                 let row = SessionRow { session, created: at, last_activity: at, state };
                 self.sessions.push((owner.clone(), row));
             }
@@ -330,7 +331,9 @@ impl Records for Kept {
         self.read(|state| {
             let own =
                 |place: &usize| state.records[*place].0.owner == *owner && state.runs_in(*place, session);
-            let (mut timeline, mut url, mut calls) = (Timeline { events: Vec::new(), next: from }, None, 0);
+            let mut timeline = Timeline { events: Vec::new(), next: from };
+            let mut url = None;
+            let mut calls = 0;
             for place in (0..state.records.len()).filter(own) {
                 let events = state.events(place, &mut url);
                 let position = place as u64 + 1;
@@ -385,7 +388,8 @@ impl Records for Kept {
 pub(crate) async fn kept_blob(kept: &Kept, owner: &str, text: &str, mime: &str) -> (BlobId, RefId) {
     let count = kept.lock().records.len();
     let ref_id = RefId::new(SystemTime::UNIX_EPOCH, (count as u128).to_be_bytes());
-    let (id, at) = (kept.keep("DEFAULT", text.as_bytes().to_vec()).await.unwrap(), SystemTime::UNIX_EPOCH);
+    let id = kept.keep("DEFAULT", text.as_bytes().to_vec()).await.unwrap();
+    let at = SystemTime::UNIX_EPOCH;
     let request = Request {
         ref_id: ref_id.clone(),
         owner: Owner::new(owner),
@@ -395,7 +399,8 @@ pub(crate) async fn kept_blob(kept: &Kept, owner: &str, text: &str, mime: &str) 
         at,
     };
     kept.begin(request).await.unwrap();
-    let (mime, name) = (mime.to_owned(), Some(format!("{text}.file")));
+    let mime = mime.to_owned();
+    let name = Some(format!("{text}.file"));
     let blob = BlobRef { id: id.clone(), mime, name, bytes: text.len() as u64 };
     let response = Response {
         ref_id: ref_id.clone(),

@@ -88,7 +88,8 @@ struct Command {
 
 async fn run(context: Context<'_>) -> Result<Said, Failure> {
     let arguments: Arguments = context.arguments()?;
-    let (gateway, caller) = (context.gateway, context.caller);
+    let gateway = context.gateway;
+    let caller = context.caller;
     let listed = gateway.catalog.list().await?;
     if let Some(tag) = &arguments.browser_tag {
         return tagged::run(&context, &listed, &arguments, tag).await;
@@ -112,7 +113,8 @@ async fn run(context: Context<'_>) -> Result<Said, Failure> {
 
 /// Notifies the client how many commands are done, if it wants progress.
 fn teller(context: &Context<'_>, total: usize) -> Arc<dyn Fn(usize) + Send + Sync> {
-    let (agent, token) = (context.agent(), context.request.progress_token());
+    let agent = context.agent();
+    let token = context.request.progress_token();
     Arc::new(move |done| {
         if let Some(token) = &token {
             agent.tell(progress::METHOD, Some(progress::done(token, done, total)));

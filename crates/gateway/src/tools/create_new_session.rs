@@ -16,7 +16,8 @@ pub(super) const TOOL: OwnTool = OwnTool {
     places: true,
     run: |context| {
         Box::pin(async move {
-            let (id, target) = (context.request.session.clone(), context.request.target.clone());
+            let id = context.request.session.clone();
+            let target = context.request.target.clone();
             let opened = open(context.gateway, context.caller, context.permit, id, target).await?;
             let mut said = json!({ "sessionId": opened.id });
             if let Some(session) = opened.session {

@@ -62,7 +62,9 @@ fn said(content: Content, ask: &Ask) -> Said {
         notes.push(format!("no changes since ref_id {since}"));
     } else if text.is_empty() && total_lines > 0 && matches.is_none() {
         notes.push(match ask.offset {
-            Some(_) => format!("no line there: there {} {total_lines}, counted from 0", is(total_lines)),
+            Some(_) => {
+                format!("no line at this offset: there {} {total_lines}, counted from 0", is(total_lines))
+            }
             None => "nothing new since it was last read; reset_cursor reads it again".to_owned(),
         });
     }

@@ -11,7 +11,8 @@ pub(super) const TOOL: OwnTool = OwnTool {
     usable: has_browsers,
     run: |context| {
         Box::pin(async move {
-            let (gateway, fleet) = (context.gateway, &context.gateway.fleet);
+            let gateway = context.gateway;
+            let fleet = &context.gateway.fleet;
             let index = context.browser()?.index.to_string();
             let again = fleet.reconnect_browser(&index).await;
             let status = again.map_err(|error| Failure::not_reconnected(gateway, &error))?;

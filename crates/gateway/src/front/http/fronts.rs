@@ -115,7 +115,8 @@ mod tests {
     /// A front is found again by its secret alone, from the same side; a front without a secret never is.
     #[test]
     fn only_the_secret_leads_back() {
-        let (fronts, secret) = (Fronts::default(), Secret::random());
+        let fronts = Fronts::default();
+        let secret = Secret::random();
         let id = |secret: Option<&Secret>, is_here| fronts.join(secret, is_here, |_| false).id;
         let first = id(Some(&secret), false);
         assert_eq!(id(Some(&secret), false), first);
@@ -128,7 +129,8 @@ mod tests {
     /// gone, it has one.
     #[test]
     fn connections_of_a_front_are_counted() {
-        let (fronts, secret) = (Fronts::default(), Secret::random());
+        let fronts = Fronts::default();
+        let secret = Secret::random();
         let join = || fronts.join(Some(&secret), true, |_| false);
         let (broken, back) = (join(), join());
         assert!(!broken.is_only());
@@ -139,7 +141,8 @@ mod tests {
     /// Fronts that left make room for others, oldest first, but those with a session stay.
     #[test]
     fn fronts_that_left_make_room() {
-        let (fronts, secrets) = (Fronts::default(), [(); 3].map(|()| Secret::random()));
+        let fronts = Fronts::default();
+        let secrets = [(); 3].map(|()| Secret::random());
         let ids = secrets.each_ref().map(|secret| fronts.join(Some(secret), false, |_| false).id);
         let has_session = |id| id == ids[0];
         for _ in 0..LEFT_MAX {

@@ -25,7 +25,7 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap) ->
             Some(resumed) => resumed,
             None => {
                 let why = format!(
-                    "nothing can be resumed behind the event `{event}`: it is unknown or no longer kept"
+                    "nothing can be resumed after the event `{event}`: it is unknown or no longer kept"
                 );
                 return refusal::because(StatusCode::BAD_REQUEST, why);
             }

@@ -129,12 +129,12 @@ pub(super) async fn handle(State(door): State<Arc<Door>>, request: Request) -> R
         };
         // A silent front does not delay the shutdown.
         let joined = tokio::select! {
-            joined = timeout(HELLO, joined) => joined.unwrap_or_else(|_| Err("it said nothing".to_owned())),
+            joined = timeout(HELLO, joined) => joined.unwrap_or_else(|_| Err("it sent no first line in time".to_owned())),
             () = stop.cancelled() => return,
         };
         match joined {
             Ok(joined) => serve(&door, joined).await,
-            Err(why) => tracing::warn!(why, "a front did not join after all"),
+            Err(why) => tracing::warn!(why, "a front connected but did not join"),
         }
     });
     let mut response = Response::new(axum::body::Body::empty());
@@ -170,7 +170,8 @@ async fn serve(door: &Door, joined: Joined) {
     let has_session = |id| fleet.home(&door.owner, &Whose::Connection(id)).is_some();
     let membership = door.sessions.fronts.join(hello.secret.as_ref(), door.reach.is_here(), has_session);
     let id = membership.id;
-    let (own, lost) = (Whose::Connection(id), hello.lost(&door.probes.server, id));
+    let own = Whose::Connection(id);
+    let lost = hello.lost(&door.probes.server, id);
     // Only a front on this machine has its folders here.
     let reach = match &door.reach {
         Reach::Here { .. } => Reach::Here { folder: hello.folder },

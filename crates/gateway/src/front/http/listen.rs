@@ -46,7 +46,8 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: Cancellat
                 None => break,
             },
         };
-        let (router, stop) = (router.clone(), stop.clone());
+        let router = router.clone();
+        let stop = stop.clone();
         connections.spawn(async move {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())

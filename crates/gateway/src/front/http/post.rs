@@ -187,7 +187,8 @@ async fn stateless(
     let own = Arc::<Stream>::default();
     let mut reader = own.read();
     let way = Way::stream(&own, None);
-    let (gateway, id) = (door.gateway.clone(), id.clone());
+    let gateway = door.gateway.clone();
+    let id = id.clone();
     let (status, answered) = oneshot::channel();
     let outlet = Outlet::Streams { own, background: None };
     let unanswered = request.is_work().then(|| gateway.answering.token());
@@ -209,8 +210,8 @@ async fn stateless(
             refusal::because(StatusCode::SERVICE_UNAVAILABLE, why)
         }
         First::Stream(begun) => {
-            let (number, primed, stop) = (None, false, door.stop.clone());
-            body::events(Events { reader, number, primed, stop, _guard: Some(guard) }, begun)
+            let stop = door.stop.clone();
+            body::events(Events { reader, number: None, primed: false, stop, _guard: Some(guard) }, begun)
         }
     }
 }

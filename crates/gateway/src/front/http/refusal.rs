@@ -43,7 +43,7 @@ pub(super) fn not_found() -> Response {
 }
 
 pub(super) fn wrong_method() -> Response {
-    because(StatusCode::METHOD_NOT_ALLOWED, "this method makes no sense here")
+    because(StatusCode::METHOD_NOT_ALLOWED, "this path does not accept this method")
 }
 
 /// No answer will come: the server stops.

@@ -260,7 +260,7 @@ impl Sessions {
         for session in silent {
             tracing::info!(
                 client = &*door.gateway.fleet.connections().name(session.protocol.connection.id),
-                "an HTTP client has been silent for long; it may introduce itself again"
+                "an HTTP client has been silent for long and was forgotten; it needs a new handshake"
             );
             self.end(door, &session);
         }
@@ -278,7 +278,8 @@ impl Sessions {
             return;
         }
         session.background.finish();
-        let (session, fleet) = (session.clone(), door.gateway.fleet.clone());
+        let session = session.clone();
+        let fleet = door.gateway.fleet.clone();
         door.tasks.spawn(async move {
             session.protocol.end().await;
             let connection = &session.protocol.connection;

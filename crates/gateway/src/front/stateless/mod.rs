@@ -150,10 +150,14 @@ fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, work: Work, ou
         roots: asker.roots,
         waiting: Waiting::of(request.params.as_deref()),
     };
-    let (owner, connection, is_here) = (asker.owner.clone(), asker.connection, asker.is_here);
+    let owner = asker.owner.clone();
+    let connection = asker.connection;
+    let is_here = asker.is_here;
     let caller = Caller { owner, connection, agent: Arc::new(agent), is_program: false, is_here };
     let fresh_ms = work.fresh_ms(gateway);
-    let (gateway, params, turn) = (gateway.clone(), request.params.clone(), asker.turn);
+    let gateway = gateway.clone();
+    let params = request.params.clone();
+    let turn = asker.turn;
     let work = async move {
         let params = params.as_deref();
         match work {

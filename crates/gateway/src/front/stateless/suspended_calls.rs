@@ -136,7 +136,8 @@ mod tests {
     /// affect the call.
     #[tokio::test(start_paused = true)]
     async fn a_key_is_bound() {
-        let (parking, owner) = (Parking::default(), Owner::local());
+        let parking = Parking::default();
+        let owner = Owner::local();
         let key = parking.park(parked(&owner));
         assert!(refusal(parking.take("guess", &owner, &request("t"))).contains("unknown"));
         assert!(refusal(parking.take(&key, &Owner::new("other"), &request("t"))).contains("unknown"));

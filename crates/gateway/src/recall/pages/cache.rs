@@ -146,7 +146,8 @@ mod tests {
     /// A cache with a clock that stands still until it is set, in seconds.
     fn cache() -> (PageCache, Arc<AtomicU64>) {
         let seconds = Arc::new(AtomicU64::new(0));
-        let (start, own) = (Instant::now(), Arc::clone(&seconds));
+        let start = Instant::now();
+        let own = Arc::clone(&seconds);
         (PageCache::new(move || start + Duration::from_secs(own.load(Ordering::Relaxed))), seconds)
     }
 

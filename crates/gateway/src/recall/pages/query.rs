@@ -35,7 +35,7 @@ pub(crate) enum QueryError {
         "jmespath_query is nested too deeply: at most {NESTING_MAX} of the signs . [ ( {{ ! | & < > = * are allowed"
     )]
     TooDeep,
-    #[error("jmespath_query would make too much: up to {0} times what it is given")]
+    #[error("jmespath_query would make too much: up to {0} times its input")]
     TooMuch(usize),
     #[error("jmespath_query makes too much: more than {VALUES_MAX} values")]
     TooManyValues,

@@ -74,7 +74,8 @@ pub(super) async fn check(
     commands: &[Command],
     at: Place<'_>,
 ) -> Result<Vec<Step>, Failure> {
-    let (gateway, caller) = (context.gateway, context.caller);
+    let gateway = context.gateway;
+    let caller = context.caller;
     let known = commands.iter().filter_map(|command| listed.get(&command.tool));
     let matters = known.into_iter().any(|(_, entry)| listed.differs(entry));
     let pool = matters.then(|| pool_of(gateway, caller, at.whose, at.target)).transpose();
@@ -131,12 +132,14 @@ pub(super) async fn run(
     steps: Vec<Step>,
     progress: Arc<dyn Fn(usize) + Send + Sync>,
 ) -> Result<Done, Failure> {
-    let (gateway, caller) = (context.gateway, context.caller);
+    let gateway = context.gateway;
+    let caller = context.caller;
     // One for each lease: a lease spends its permit.
     let permit = gateway.policy.permit(&caller.owner, NAME)?;
     let calls = steps.iter().map(|step| step.call.clone()).collect();
     let bulk = Bulk { calls, stop_on_error: arguments.stop_on_error, progress };
-    let (whose, target) = (at.whose.clone(), at.target.clone());
+    let whose = at.whose.clone();
+    let target = at.target.clone();
     stop_if_aborted().await;
     let answer = gateway.fleet.bulk(permit, whose, target, bulk, caller.agent.clone()).await;
     let Answers { answers, lost, notes } = match answer {

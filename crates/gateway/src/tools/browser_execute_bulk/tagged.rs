@@ -84,7 +84,8 @@ pub(super) async fn run(
     let tell = teller(context, arguments.commands.len() * tagged.len());
     let done = Arc::new(Mutex::new(0));
     let run = |(at, steps)| {
-        let (tell, done) = (tell.clone(), done.clone());
+        let tell = tell.clone();
+        let done = done.clone();
         let progress = Arc::new(move |_| {
             // Count and notify under one lock: progress must increase.
             let mut done = done.lock();

@@ -161,7 +161,8 @@ async fn an_aborted_call_reaches_no_session() {
 /// Records a call that has ended with this page.
 async fn record(kept: &Kept, number: u128, page: &str) -> RefId {
     let at = SystemTime::UNIX_EPOCH;
-    let (ref_id, owner) = (RefId::new(at, number.to_be_bytes()), Owner::local());
+    let ref_id = RefId::new(at, number.to_be_bytes());
+    let owner = Owner::local();
     let params = encode(&json!({}));
     let request = Request { ref_id: ref_id.clone(), owner, session: None, tool: "t".into(), params, at };
     kept.begin(request).await.unwrap();
