@@ -62,7 +62,7 @@ pub(crate) fn suggestion(gateway: &Gateway, caller: &Caller, listed: &Listed, na
     if let Some(cap) = gateway.catalog.missing_cap(name) {
         return Some(format!("the engine has it, with `{cap}` in `pool.caps`"));
     }
-    // Programs cannot call greenroom's own tools.
+    // greenroom's own tools are for agents: suggest none of them to a program.
     let own =
         tools::names(gateway, caller.is_here).filter(|_| !caller.is_program).map(|name| -> &str { name });
     let shown = listed.iter().map(|(name, _)| &**name).chain(own);

@@ -32,10 +32,10 @@ const ROOTS: Duration = Duration::from_secs(10);
 
 type Body = Result<Raw, Raw>;
 
-/// Whether a client's files are this machine's, and its user ours.
+/// Whether a client runs on this machine as this user, so that it may name this machine's files.
 #[derive(Debug, Clone)]
 pub enum Reach {
-    /// Yes. A client that offers no roots has this one.
+    /// It does. A client that offers no roots has this one.
     Here { folder: PathBuf },
     /// Unknown: a client that connects over the network may name no file of this machine.
     Network,
@@ -87,7 +87,7 @@ struct State {
     /// Counts how often the client said that its roots have changed.
     roots_generation: u64,
     calls: HashMap<Id, AbortHandle>,
-    /// The conversation is over: no call begins any more.
+    /// The client has ended: no call starts any more.
     ended: bool,
     questions: HashMap<u64, oneshot::Sender<Body>>,
     lost: HashSet<Whose>,

@@ -118,7 +118,7 @@ fn required(schema: &Value, properties: &Map<String, Value>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Recorded from the engine, version 0.0.83, shortened by descriptions.
+    /// Recorded from the engine, version 0.0.83, without descriptions.
     const CONSOLE: &str = r#"{"name":"browser_console_messages","inputSchema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"level":{"default":"info","type":"string","enum":["error","warning","info","debug"]},"all":{"type":"boolean"}},"required":["level"],"additionalProperties":false}}"#;
     const CLICK: &str = r#"{"name":"browser_click","inputSchema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"target":{"type":"string"},"modifiers":{"type":"array","items":{"type":"string","enum":["Alt"]}}},"required":["target"],"additionalProperties":false}}"#;
 

@@ -295,7 +295,7 @@ async fn pools_beside_browsers() {
     assert!(!listed.differs(listed.get("click").unwrap().1));
 }
 
-/// A list in which tools may be missing takes none away, and adds and changes what it has.
+/// A partial list removes no tool; it adds and changes those it has.
 #[tokio::test]
 async fn partial_lists() {
     let asks = lists("asks", Some(&[("click", ""), ("ask", "")]));

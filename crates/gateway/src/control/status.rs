@@ -45,7 +45,7 @@ pub struct Pool {
     pub elastic: bool,
     /// A command drained the whole pool: it leases no slot until it is restarted.
     pub drained: bool,
-    /// Instances there are.
+    /// How many instances there are.
     pub instances: usize,
     pub healthy: usize,
     /// Instances with a slot that can be leased now.

@@ -219,7 +219,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Remembers a client that has introduced itself. `false` when there are too many.
+    /// Adds a client after its handshake. `false` if there are too many.
     pub(super) fn add(&self, door: &Door, session: &Arc<Session>) -> bool {
         if self.lock().len() >= CLIENTS_MAX && !self.spare_one(door) {
             return false;
@@ -272,7 +272,7 @@ impl Sessions {
         all.iter().for_each(|session| session.forget_ended());
     }
 
-    /// Ends a client's conversation, its calls and its own session.
+    /// Ends a client, its calls and its own browser session.
     pub(super) fn end(&self, door: &Door, session: &Arc<Session>) {
         if self.lock().remove(&session.id.digest()).is_none() {
             return;

@@ -42,7 +42,7 @@ async fn ask(session: &Session, method: &str, params: Value) -> Value {
     serde_json::from_slice(&reader.next().await.unwrap().message).unwrap()
 }
 
-/// A client that has introduced itself.
+/// A client after its handshake.
 async fn client(door: &Door) -> Arc<Session> {
     let session = Session::new(door);
     ask(&session, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}})).await;
