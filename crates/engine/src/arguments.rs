@@ -1,18 +1,19 @@
-//! The arguments of a call, opened for whoever guards an engine: the adapters' `files` modules.
+//! The arguments of a call, parsed for the code that guards an engine: the adapters' `files` modules.
 //!
-//! What cannot be opened is refused, never passed on unread: the engine may read it all the same. So is what two programs
-//! could read differently ([`greenroom_core::json_check`]). The fronts refuse both already; a guard does not rely on it.
+//! A guard refuses arguments that it cannot parse, and never passes them on unread: the engine may be able to read them. It
+//! also refuses arguments that two programs could read differently ([`greenroom_core::json_check`]). The fronts refuse both
+//! already; a guard does not rely on that.
 
 use greenroom_core::{Call, Fields, Raw, json_check};
 use serde::Deserialize;
 
 use crate::workspace::Refused;
 
-/// What an engine may take from among a tool's arguments and no tool declares. The playwright engine answers in another form
-/// by some of it; with `cwd` it would look elsewhere for files with relative names.
+/// The key under which an engine takes options among a tool's arguments that no tool declares. With some of them the
+/// playwright engine answers in another form; with `cwd` it would look for files with relative names in another folder.
 const ENGINE_OPTIONS: &str = "_meta";
 
-/// What of it may pass.
+/// The options that may pass.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EngineOptions {
@@ -25,12 +26,12 @@ struct EngineOptions {
 /// A call's parameters, and its arguments if it has any.
 pub(crate) struct Arguments {
     params: Fields,
-    /// The arguments, one level open.
+    /// The arguments, parsed one level deep.
     pub(crate) fields: Fields,
 }
 
 impl Arguments {
-    /// Opens what a guard judges. `None` for a call without arguments: there is nothing to judge.
+    /// Parses what a guard judges. `None` for a call without arguments: there is nothing to judge.
     pub(crate) fn open(call: &Call) -> Result<Option<Self>, Refused> {
         json_check::check(&call.params).map_err(|ambiguous| Refused::Arguments(ambiguous.to_string()))?;
         let params = Fields::open(&call.params)
@@ -65,7 +66,7 @@ mod tests {
         Arguments::open(&call).map(|opened| opened.is_some()).map_err(|refused| refused.to_string())
     }
 
-    /// Arguments are absent or open; what cannot be opened, or read in one way only, is refused by name.
+    /// Arguments are absent or parsed; arguments that cannot be parsed, or not in one way only, are refused by name.
     #[test]
     fn nothing_passes_unread() {
         assert_eq!(open(r#"{"name":"t","arguments":{"url":"a"}}"#), Ok(true));

@@ -1,12 +1,12 @@
 //! Finds a Chromium on this machine.
 //!
-//! greenroom starts every Chromium itself and brings none along, so it looks where systems put them: the known
-//! [`places`], the search path, and as a last resort playwright's own downloads. A name on the search path is
-//! often a shell script around the browser; killing that may leave the browser running, so a [`script`] is
-//! followed to the binary behind it or passed over. Firefox and WebKit are their engine's business.
+//! greenroom starts every Chromium itself and ships none, so it looks where systems put them: the known [`places`], the
+//! search path, and as a last resort playwright's own downloads. A name on the search path is often a shell script around
+//! the browser; killing the script may leave the browser running, so greenroom follows a [`script`] to the binary behind it
+//! or skips it. Firefox and WebKit are found by their engine.
 //!
-//! Nothing is read from the environment: home folder and search path are given, and so is the root of the file
-//! system, for tests.
+//! The caller gives the home folder, the search path and, for tests, the root of the file system; nothing here reads the
+//! environment.
 
 mod install_paths;
 mod script;
@@ -29,7 +29,7 @@ pub struct Browser {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Chromium without anything that draws: the least memory, and no window ever.
+    /// Chromium without a user interface: it takes the least memory and never opens a window.
     HeadlessShell,
     Chrome,
     Chromium,
@@ -50,7 +50,7 @@ pub enum NoBrowser {
     Missing {
         what: String,
         looked: Vec<String>,
-        /// The Debian package that brings it, where Debian's packages are.
+        /// The Debian package that contains it, on systems with Debian's packages.
         install: Option<&'static str>,
     },
     #[error("the headless shell cannot open a window: `{}`", .path.display())]
@@ -117,7 +117,7 @@ pub fn find(
 fn kinds(headless: bool, wanted: Wanted) -> Vec<Kind> {
     let mut kinds = match wanted {
         Wanted::Any => vec![Kind::HeadlessShell, Kind::Chrome, Kind::Chromium, Kind::Edge],
-        // The headless shell is Chromium, built for this purpose.
+        // The headless shell is Chromium, built for headless use.
         Wanted::Only(Kind::Chromium) => vec![Kind::HeadlessShell, Kind::Chromium],
         Wanted::Only(kind) => vec![kind],
     };
@@ -134,7 +134,7 @@ fn what(headless: bool, wanted: Wanted) -> String {
     }
 }
 
-/// A browser the user named. A script behind which no binary is found is believed to be one.
+/// A browser that the user named. If no binary is found behind a script, the script itself is taken for the browser.
 fn named(places: &Places, path: &Path, headless: bool) -> Result<Browser, NoBrowser> {
     if !path.exists() {
         return Err(NoBrowser::NotThere { path: path.to_owned() });
@@ -150,7 +150,7 @@ fn named(places: &Places, path: &Path, headless: bool) -> Result<Browser, NoBrow
     Ok(Browser { path, kind })
 }
 
-/// The binary at, or behind, a path; or why it will not do, when there is something there.
+/// The binary at, or behind, a path; or why it is unsuitable, if there is a file.
 fn real(places: &Places, path: &Path) -> Result<PathBuf, Option<&'static str>> {
     if !is_executable(path) {
         return Err(path.exists().then_some("not executable"));
@@ -173,14 +173,14 @@ impl From<settings::Browser> for Wanted {
             settings::Browser::Chromium => Self::Only(Kind::Chromium),
             settings::Browser::Chrome => Self::Only(Kind::Chrome),
             settings::Browser::Msedge => Self::Only(Kind::Edge),
-            // Their engine starts these; nothing is looked for here.
+            // Their engine starts these; greenroom looks for no binary.
             settings::Browser::Firefox | settings::Browser::Webkit => Self::Any,
         }
     }
 }
 
 impl Kind {
-    /// What a file name says about the browser in it.
+    /// Guesses the kind of browser from a file name.
     fn guess(path: &Path) -> Self {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         match name {

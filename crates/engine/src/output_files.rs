@@ -1,7 +1,7 @@
-//! Files that an answer brings: those that the engine wrote into the session's folder and its answer names.
+//! Files that come with an answer: the engine wrote them into the session's folder, and its answer names them.
 //!
-//! A page can have an answer name any file, so one is read only when it lies in the session's own folder, and once in an
-//! answer, and an answer brings a limited number of bytes. Where an answer names files, each engine's adapter knows.
+//! A page can make an answer name any file. So a file is read only if it lies in the session's own folder, and once per
+//! answer, and the bytes per answer are limited. Each engine's adapter knows where an answer names files.
 
 use std::{
     collections::HashSet,
@@ -15,10 +15,10 @@ use greenroom_core::port::Content;
 /// most downloads are far smaller, and what is kept is in memory until it is on disk.
 const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// What one answer may bring of files to keep: two of the largest.
+/// How many bytes of files are kept of one answer: two of the largest files.
 const ANSWER_BYTES_MAX: u64 = 2 * FILE_BYTES_MAX;
 
-/// What an answer has brought so far.
+/// The files that an answer has brought so far.
 #[derive(Default)]
 pub(crate) struct Brought {
     files: HashSet<PathBuf>,
@@ -26,7 +26,8 @@ pub(crate) struct Brought {
 }
 
 impl Brought {
-    /// The bytes of a file, by the agent's name for it or else its own. Nothing when it is too large, or there already.
+    /// The bytes of a file, under the agent's name for it or else its own. No bytes if the file is too large, or was read
+    /// before.
     pub(crate) async fn keep(&mut self, file: &Path, name: Option<&str>) -> Content {
         let Some(own) = file.file_name() else { return Content::Nothing };
         let Ok(about) = tokio::fs::metadata(file).await else { return Content::Nothing };
@@ -50,7 +51,7 @@ impl Brought {
     }
 }
 
-/// What kind of file this is: by its name, or by how it begins when that says nothing.
+/// The MIME type of a file: by its name, or by its first bytes when the name says nothing.
 fn mime(name: &str, data: &[u8]) -> &'static str {
     const OCTETS: &str = "application/octet-stream";
     const BEGINNINGS: [(&[u8], &str); 5] = [
@@ -76,7 +77,7 @@ pub(crate) async fn inside(folder: &Path, path: &str) -> Option<PathBuf> {
     file.starts_with(&folder).then_some(file)
 }
 
-/// A file as text, or how many bytes it has when these are too many.
+/// A file as text, or its size in bytes if it is too large.
 pub(crate) async fn text_of(file: &Path) -> Option<Result<String, u64>> {
     let about = tokio::fs::metadata(file).await.ok().filter(std::fs::Metadata::is_file)?;
     let bytes = about.len();
@@ -90,7 +91,7 @@ pub(crate) async fn text_of(file: &Path) -> Option<Result<String, u64>> {
 mod tests {
     use super::*;
 
-    /// Kinds of files, by name and by how they begin.
+    /// MIME types by name and by first bytes.
     #[test]
     fn kinds_of_files() {
         for (name, data, kind) in [

@@ -1,5 +1,5 @@
-//! An engine's answer to `tools/call`, as far as it is the same whatever engine it is of: whether it failed, what its text
-//! is, and what an answer of greenroom's own looks like. Adapters call this.
+//! An engine's answer to `tools/call`, as far as all engines have it in common: whether it failed, its text, and the form of
+//! answers that greenroom makes itself. Adapters call this.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) fn failure(body: &Result<Raw, Raw>) -> Result<(), String> {
     if is_error == Some(true) { Err(result.get().to_owned()) } else { Ok(()) }
 }
 
-/// A failed tool of our own making, with a code that stays the same.
+/// A failed answer that greenroom makes itself, with a stable code.
 pub(crate) fn failed(code: &str, message: &str) -> Reply {
     let body = encode(&json!({
         "content": [{ "type": "text", "text": format!("### Error\n{message}") }],
@@ -49,7 +49,7 @@ pub(crate) fn unescape(escaped: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A page that shows half a surrogate pair is read all the same: what it says of fields for secrets counts.
+    /// A page that shows half a surrogate pair is still read: its marks of password fields count.
     #[test]
     fn pages_with_half_a_pair() {
         let body = r#"{"content":[{"type":"text","text":"a \ud800 b"}]}"#;

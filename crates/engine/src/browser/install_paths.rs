@@ -1,7 +1,7 @@
 //! Where browsers are: known places, names on the search path, playwright's downloads.
 //!
-//! Order within a kind: the real binary in its package's own folder, then the search path. What is listed
-//! here is only looked at; whether it will do is decided by the caller.
+//! Order within a kind: the real binary in its package's own folder, then the search path. This module only lists
+//! candidates; the caller decides which is suitable.
 
 use std::{
     ffi::OsString,
@@ -12,7 +12,7 @@ use std::{
 use super::Kind;
 use crate::node::on_path;
 
-/// What a search runs over.
+/// The parts of a system that a search goes through.
 #[derive(Debug, Clone)]
 pub struct Places {
     pub system: System,
@@ -33,12 +33,12 @@ pub enum System {
 pub(super) struct Candidate {
     pub kind: Kind,
     pub path: PathBuf,
-    /// It stands for a name that the search path does not have.
+    /// Whether this is a name that the search path does not contain.
     by_name: bool,
 }
 
 impl Candidate {
-    /// How the list of what was looked for names it.
+    /// The candidate as the error's list of searched places shows it.
     pub(super) fn label(&self) -> String {
         let what = self.path.display();
         if self.by_name { format!("{what} on the search path") } else { what.to_string() }
@@ -61,7 +61,7 @@ impl Places {
         self.root.join("etc/debian_version").exists()
     }
 
-    /// Where the headless shell stands, if it does.
+    /// The path of the headless shell, whether or not it exists.
     pub(super) fn headless_shell(&self) -> PathBuf {
         self.root.join("usr/lib/chromium/chromium-headless-shell")
     }
@@ -80,7 +80,7 @@ impl Places {
         known.chain(named).collect()
     }
 
-    /// What playwright has downloaded for itself, newest first. Its folders are named after a revision:
+    /// Playwright's own downloads, newest first. Their folders are named after a revision:
     /// `chromium-1187`.
     pub(super) fn downloads(&self, kind: Kind) -> Vec<Candidate> {
         let (family, binaries): (_, &[&str]) = match kind {
@@ -132,8 +132,8 @@ impl Places {
 
 type Lists = (&'static [&'static str], &'static [&'static str]);
 
-/// Known places below the root, and names on the search path. Debian's real binaries are in `/usr/lib`; what
-/// it puts into `/usr/bin` are scripts.
+/// Known places below the root, and names on the search path. Debian's real binaries are in `/usr/lib`; its files in
+/// `/usr/bin` are scripts.
 fn linux(kind: Kind) -> Lists {
     match kind {
         Kind::HeadlessShell => (

@@ -11,14 +11,14 @@ use std::{
 
 use crate::node::is_executable;
 
-/// The longest script among the distributions' is 5 KB; what is longer is something else.
+/// The distributions' longest script has 5 KB; a longer file is not such a script.
 const SCRIPT_BYTES_MAX: u64 = 64 * 1024;
 
-/// Names of browsers' own binaries. A script mentions many a path: tools, libraries, crash reports.
+/// Names of browsers' own binaries. A script also mentions paths of tools, libraries and crash reports.
 const BINARIES: [&str; 6] =
     ["chrome", "chromium", "chromium-browser", "chromium-headless-shell", "headless_shell", "msedge"];
 
-/// What Chrome's and Edge's packages keep in one folder with their script, which names it by a variable.
+/// Binaries that Chrome's and Edge's packages keep in the folder of their script, which names them by a variable.
 const BESIDE: [&str; 2] = ["chrome", "msedge"];
 
 /// Whether the file starts with `#!`.
@@ -27,12 +27,12 @@ pub(super) fn is_script(path: &Path) -> bool {
     greenroom_files::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && &start == b"#!"
 }
 
-/// Whether this is a snap, which sees neither hidden folders of the home folder nor the system's temporary one.
+/// Whether this is a snap, which sees neither hidden folders in the home folder nor the system's temporary folder.
 pub(super) fn is_snap(path: &Path) -> bool {
     path.canonicalize().is_ok_and(|target| target.ends_with("snap"))
 }
 
-/// The binary a script stands for: the one it names by its whole path, else one beside the script.
+/// The binary that a script starts: the one it names by its full path, else one in the script's folder.
 pub(super) fn binary_behind(root: &Path, script: &Path) -> Option<PathBuf> {
     let mut text = Vec::new();
     greenroom_files::open(script).ok()?.take(SCRIPT_BYTES_MAX).read_to_end(&mut text).ok()?;

@@ -34,7 +34,7 @@ impl Machine {
         }
     }
 
-    /// What is found, as a path on the machine.
+    /// The browser that is found, as a path on the machine.
     fn find(&self, headless: bool, wanted: Wanted) -> Result<(String, Kind), NoBrowser> {
         let found = find(&self.places(), headless, wanted, None)?;
         let path = found.path.strip_prefix(self.folder.path()).unwrap();
@@ -84,7 +84,7 @@ fn a_wanted_kind_is_the_only_one() {
     ));
 }
 
-/// Scripts on the search path are followed to their binary: named in the script, or beside it.
+/// Scripts on the search path are followed to their binary, which is named in the script or lies in its folder.
 #[test]
 fn scripts_are_followed() {
     let debian = Machine::new(&[
@@ -112,7 +112,7 @@ fn scripts_are_followed() {
     google.check(false, Wanted::Any, "/opt/g/chrome", Kind::Chrome);
 }
 
-/// A script with no browser behind it, a snap, and a file that cannot be executed are passed over, with why.
+/// A script with no browser behind it, a snap, and a file that cannot be executed are skipped, and the error says why.
 #[test]
 fn what_will_not_do_is_passed_over() {
     let machine = Machine::new(&[
@@ -158,7 +158,7 @@ fn a_mac_has_applications() {
     machine.check(true, Wanted::Any, chrome, Kind::Chrome);
 }
 
-/// A missing browser comes with the Debian package that brings it, where there is one, else with a general word.
+/// The error for a missing browser names the Debian package that contains it, if there is one, else gives a general hint.
 #[test]
 fn a_missing_browser_says_what_to_install() {
     let hint = |machine: &Machine, headless, wanted| machine.find(headless, wanted).unwrap_err().hint();

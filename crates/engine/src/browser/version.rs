@@ -1,6 +1,6 @@
-//! How old a browser may be, and what does not work with one that is older than it should be.
+//! Which browser versions are supported, and what does not work with older ones.
 //!
-//! The oldest supported version is defined here alone: `doctor` and the warning at a browser's start tell it, and
+//! The oldest supported version is defined here alone: `doctor` and the warning at a browser's start print it, and
 //! `scripts/deps` reads it out of this file.
 
 use std::{
@@ -23,17 +23,17 @@ use crate::{
 /// The oldest Chromium that greenroom is tested with. Chrome, Edge and the headless shell count alike.
 pub const MAJOR_MIN: u32 = 150;
 
-/// The first Chromium known to record pages by itself: its debugger has `Page.startScreenRecording`, that of 150 has not.
+/// The first Chromium known to record pages by itself: its debugger has `Page.startScreenRecording`, which 150 lacks.
 pub const RECORDS_SINCE: u32 = 156;
 
-/// What a newer browser is needed for: the first version that is known to do, and what that is.
+/// Tools that need a newer browser, each with the first version known to work.
 const NEEDED_FOR: [(u32, &str); 2] = [
-    // 148 fails in it.
+    // 148 fails here.
     (150, "`lighthouse_audit` of the devtools engine"),
     (RECORDS_SINCE, "`screencast_start` of the devtools engine"),
 ];
 
-/// How long a browser may take to tell its version: usual are some hundredths of a second.
+/// How long a browser may take to print its version: it usually takes some hundredths of a second.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
 /// A browser's version: all of it, and its first number.
@@ -44,7 +44,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Finds the version in what a browser says of itself: `Chromium 156.0.8078.79`, `HeadlessChrome/156.0.8078.79`.
+    /// Finds the version in a browser's own output: `Chromium 156.0.8078.79`, `HeadlessChrome/156.0.8078.79`.
     pub fn find(said: &str) -> Option<Self> {
         said.split([' ', '/', '\n']).find_map(|word| {
             let (major, rest) = word.split_once('.')?;
@@ -53,7 +53,7 @@ impl Version {
         })
     }
 
-    /// Asks a browser that does not run.
+    /// Asks a browser that is not running, by starting it with a flag.
     pub async fn of(launcher: &Launcher, path: &Path) -> Result<Self, String> {
         let spec = Spec::new(path).few_variables().arg("--version");
         let done = run_command::run(launcher, "browser", spec, VERSION_WITHIN).await;
@@ -65,12 +65,12 @@ impl Version {
         self.major >= MAJOR_MIN
     }
 
-    /// What does not work with it.
+    /// The tools that do not work with this version.
     pub fn lacks(&self) -> Vec<&'static str> {
         NEEDED_FOR.iter().filter(|(since, _)| self.major < *since).map(|(_, what)| *what).collect()
     }
 
-    /// Says that it is too old, and what that means; `None` if it is not.
+    /// The message that this version is too old, and what that means; `None` if it is supported.
     pub fn complaint(&self) -> Option<String> {
         let lacks = self.lacks().join(" and ");
         (!self.is_supported()).then(|| {
@@ -88,7 +88,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// Warns of a browser that has just started and is too old, once for each program.
+/// Logs a warning if a browser that has just started is too old, once per program.
 pub(crate) async fn warn_if_old(endpoint: &str, program: &Path) {
     static SEEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     if !SEEN.lock().insert(program.to_owned()) {
@@ -100,12 +100,12 @@ pub(crate) async fn warn_if_old(endpoint: &str, program: &Path) {
                 tracing::warn!("{complaint}: `{}`; `greenroom doctor` says what to do", program.display());
             }
         }
-        // It may be anything that speaks the protocol; whether it works shows soon.
+        // The program may be anything that speaks the protocol; whether it works shows soon.
         None => tracing::debug!(browser = %program.display(), "the browser does not tell its version"),
     }
 }
 
-/// Asks a browser that runs.
+/// Asks a running browser.
 async fn running(endpoint: &str) -> Option<Version> {
     #[derive(Deserialize)]
     struct Told {
@@ -120,7 +120,7 @@ async fn running(endpoint: &str) -> Option<Version> {
 mod tests {
     use super::*;
 
-    /// The version is found in what every browser says, and in nothing else.
+    /// The version is found in the output of every browser, and in no other text.
     #[test]
     fn versions() {
         for (said, major) in [
@@ -138,8 +138,8 @@ mod tests {
         assert_eq!(Version::find("Chromium 156.0.8078.79").unwrap().to_string(), "156.0.8078.79");
     }
 
-    /// A browser below the minimum is told to be too old, and of what it lacks; a supported one is not, and still lacks what
-    /// is newer.
+    /// The complaint about a browser below the minimum names what it lacks; a supported browser gets no complaint, even if
+    /// it lacks newer features.
     #[test]
     fn what_an_old_one_lacks() {
         let version = |major: u32| Version::find(&format!("Chromium {major}.0.1")).unwrap();

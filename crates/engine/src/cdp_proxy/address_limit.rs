@@ -1,11 +1,11 @@
-//! Ends pages whose frames and workers have long addresses without end. The browser copies such an address several times for
-//! each of them, tens of megabytes in all, and answers no session meanwhile.
+//! Ends pages whose frames and workers have too many long addresses. The browser copies each such address several times,
+//! tens of megabytes in all, and answers no session meanwhile.
 //!
-//! What a context may name of long addresses is counted in bytes, and forgotten with time. All of its tabs count together,
-//! and closing one takes nothing back: a page can open and close tabs that each name a few. Beyond the limit those pages
-//! lose their processes that have named long addresses, and those that opened them. A tab does not always say who opened it
-//! (`noopener`), so a context that goes on loses all of its pages. No message to a page would be heard while the browser is
-//! kept busy.
+//! The bytes of long addresses are counted per context, and forgotten over time. All tabs of a context count together, and
+//! closing one subtracts nothing: a page can open and close tabs that each name a few. Beyond the limit, the processes of
+//! the context's pages that named long addresses are ended, and of the pages that opened these. A tab does not always say
+//! which page opened it (`noopener`), so a context that goes on loses all of its pages. Ending the process is the only way:
+//! while the browser is busy, no message reaches a page.
 
 use std::collections::HashMap;
 
@@ -17,15 +17,15 @@ use super::{
     message::{Attached, OwnIds, call},
 };
 
-/// How long the events of a context that name long addresses may be. A frame with an address of 2 MB makes about five of
-/// them. Pages that have a document or the script of a worker in its address have few of these.
+/// The total length of a context's events that name long addresses. A frame with an address of 2 MB causes about five such
+/// events. Pages that put a document or a worker's script into its address have few of these.
 const BYTES_MAX: usize = 32 << 20;
 
-/// What of it is forgotten in each second: little, since a browser that is kept busy names few addresses in a second. A session
-/// that lives for hours is not ended for what it does now and then.
+/// How much is forgotten per second: little, since a busy browser names few addresses in a second. A session that lives for
+/// hours is not ended for an occasional long address.
 const BYTES_FORGOTTEN: usize = 128 << 10;
 
-/// A tab, or a worker that is no tab's.
+/// A tab, or a worker that belongs to no tab.
 struct Page {
     context: String,
     /// Its target, and the one that opened it.
@@ -34,16 +34,17 @@ struct Page {
     is_tab: bool,
     /// Whether it has named a long address.
     is_long: bool,
-    /// Whether it was ended, and its agent has not sent it elsewhere since. A busy browser takes its time for that.
+    /// Whether its process was ended and its agent has not navigated it since. A busy browser takes its time to end a
+    /// process.
     is_ended: bool,
 }
 
-/// What a context has named of long addresses.
+/// How much a context has named of long addresses.
 struct Named {
     bytes: usize,
-    /// Up to when it is forgotten.
+    /// The time up to which bytes have been forgotten.
     forgotten_until: Instant,
-    /// Whether pages have been ended for it since it was last within the limit.
+    /// Whether pages have been ended since the context was last within the limit.
     has_ended: bool,
 }
 
@@ -73,7 +74,7 @@ impl AddressLimit {
         self.pages.insert(attached.session_id.clone(), page);
     }
 
-    /// A page is gone; with the last one of a context, what that has named is forgotten.
+    /// A page is gone; with a context's last page, its count is dropped.
     pub(super) fn detached(&mut self, session: &str) {
         let Some(gone) = self.pages.remove(session) else { return };
         if !self.pages.values().any(|page| page.context == gone.context) {
@@ -81,7 +82,7 @@ impl AddressLimit {
         }
     }
 
-    /// The engine sends a page elsewhere, in a new process if it was ended.
+    /// The engine navigates a page, which gets a new process if its old one was ended.
     pub(super) fn navigates(&mut self, session: &str) {
         if let Some(page) = self.pages.get_mut(session) {
             (page.is_long, page.is_ended) = (false, false);
@@ -93,8 +94,8 @@ impl AddressLimit {
         self.contexts.remove(context);
     }
 
-    /// An event of so many bytes names a long address of a frame or worker of a page. Says what ends the pages of its context
-    /// that have to end.
+    /// An event of this many bytes names a long address of a frame or worker of a page. Returns the calls that end those
+    /// pages of its context that have to end.
     pub(super) fn named(&mut self, session: &str, bytes: usize, now: Instant, ids: &mut OwnIds) -> Vec<Out> {
         let Some(page) = self.pages.get_mut(session).filter(|page| !page.is_ended) else { return Vec::new() };
         page.is_long = true;
@@ -104,7 +105,7 @@ impl AddressLimit {
         if !named.add(bytes, now) {
             return Vec::new();
         }
-        // Which page has started a worker of several is not known.
+        // It is unknown which of several pages started a shared worker.
         let is_known = is_tab && !std::mem::replace(&mut named.has_ended, true);
         let ending = if is_known { self.long_pages(&context) } else { self.tabs(&context) };
         if !ending.is_empty() {
@@ -124,14 +125,14 @@ impl AddressLimit {
         out
     }
 
-    /// The sessions of the tabs of a context that were not ended.
+    /// The sessions of a context's tabs that were not ended.
     fn tabs(&self, context: &str) -> Vec<String> {
         let is_one = |page: &Page| page.context == context && page.is_tab && !page.is_ended;
         let tabs = self.pages.iter().filter(|(_, page)| is_one(page));
         tabs.map(|(session, _)| session.clone()).collect()
     }
 
-    /// The sessions of those that have named long addresses, and of those that opened these.
+    /// The sessions of the pages that named long addresses, and of the pages that opened these.
     fn long_pages(&self, context: &str) -> Vec<String> {
         let mut sessions = self.tabs(context);
         let mut found = Vec::new();
@@ -152,12 +153,12 @@ impl AddressLimit {
 }
 
 impl Named {
-    /// Adds so many bytes, and says whether it is too much.
+    /// Adds this many bytes, and says whether the limit is exceeded.
     fn add(&mut self, bytes: usize, now: Instant) -> bool {
         let seconds = now.saturating_duration_since(self.forgotten_until).as_secs();
         self.forgotten_until += std::time::Duration::from_secs(seconds);
         let forgotten = usize::try_from(seconds).unwrap_or(usize::MAX).saturating_mul(BYTES_FORGOTTEN);
-        // After a minute without long addresses a context may name some again.
+        // A context that named no long address for a minute may name some again.
         let most = BYTES_MAX + 60 * BYTES_FORGOTTEN;
         self.bytes = self.bytes.saturating_sub(forgotten).saturating_add(bytes).min(most);
         let is_too_much = self.bytes > BYTES_MAX;
@@ -231,8 +232,8 @@ mod tests {
         }
     }
 
-    /// A page opens tab after tab, each of which names a few long addresses and closes: it loses its process with the tab
-    /// that is one too many. A tab that has to do with neither keeps its own until the next one.
+    /// A page opens tab after tab, each of which names a few long addresses and closes: the page loses its process with the
+    /// tab that exceeds the limit. An unrelated tab keeps its process until the next excess.
     #[test]
     fn tabs_that_come_and_go() {
         let mut stage = Stage::new();

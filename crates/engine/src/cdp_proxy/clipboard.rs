@@ -1,14 +1,14 @@
-//! A clipboard for each session of a browser: Chromium has one for all of them.
+//! A clipboard for each session of a browser: Chromium itself has one for all of them.
 //!
-//! A script in every document (`document.js`, in a world that pages cannot reach) takes copies and gives pastes in the
-//! place of the browser, and `page.js` does so for scripts that write to the clipboard. What was copied is kept here, by the
-//! browser context that it was copied in. Nothing of it reaches the browser's own clipboard, so there is nothing to be read
-//! from that.
+//! A script in every document (`document.js`, in a world that pages cannot reach) handles copies and pastes instead of the
+//! browser, and `page.js` does so for scripts that write to the clipboard. The proxy keeps copied text here, by the browser
+//! context in which it was copied. None of it reaches the browser's own clipboard, so nothing can be read from there.
 //!
-//! Nor is anything read from it: a page cannot paste by itself, a key does, and keys come from the engine. The browser gets
-//! such a key without what makes it paste. Once the page has taken it, the proxy asks the page's documents which of them
-//! has the focus, and has that one paste what was copied in its context. What the engine says to the page meanwhile waits.
-//! So whatever a page does to the listeners in its documents, it costs that page a copy, and shows it nothing of others.
+//! Nothing is pasted from the browser's clipboard either: a page cannot paste by itself, only a key does, and keys come from
+//! the engine. The proxy removes from such a key what makes the browser paste. Once the page has handled the key, the proxy
+//! asks the page's documents which of them has the focus, and makes that one paste what was copied in its context. The
+//! engine's other messages to the page wait meanwhile. So a page that breaks the listeners in its documents loses its own
+//! copies, and sees nothing of others.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -26,22 +26,23 @@ use super::{
     script::without_comments,
 };
 
-/// How long documents may take to copy or paste. A busy one takes milliseconds; one that takes longer does without.
+/// How long documents may take to copy or paste. A busy one takes milliseconds; without an answer in time nothing is pasted.
 const READY: Duration = Duration::from_secs(2);
 
-/// How much is kept of a copy. A page of a book has 3 KB.
+/// How many bytes of a copy are kept. A page of a book has 3 KB.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
-/// For how many contexts something is kept. A browser has some dozens; beyond that the oldest copy goes.
+/// For how many contexts a copy is kept. A browser has some dozens; beyond that the oldest copy is dropped.
 const HELD_MAX: usize = 256;
 
 /// How many documents of a page are asked. A page can have any number of frames, and a user pastes into one of the first.
 const DOCUMENTS_MAX: usize = 256;
 
-/// How much of what an engine says may wait behind a key. An engine waits for the answer to one key before the next.
+/// How many bytes of an engine's messages may wait behind a key. An engine waits for the answer to one key before the next.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
-/// The world of `document.js`, and the functions in it: one that `document.js` calls, one that it has. Pages do not see them.
+/// The world of `document.js`, and two functions there: one that `document.js` calls, one that it defines. Pages do not see
+/// them.
 const WORLD: &str = "greenroom";
 const COPIED: &str = "greenroomCopied";
 const PASTE: &str = "greenroomPaste";
@@ -49,7 +50,7 @@ const PASTE: &str = "greenroomPaste";
 const DOCUMENT: &str = include_str!("clipboard/document.js");
 const PAGE: &str = include_str!("clipboard/page.js");
 
-/// What was copied, by the kinds that are kept.
+/// Copied text, by the MIME types that are kept.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Held {
     #[serde(rename = "text/plain", default, skip_serializing_if = "String::is_empty")]
@@ -59,40 +60,40 @@ struct Held {
 }
 
 pub(super) struct Clipboard {
-    /// What was copied last in each context, by it, in the order of the copies.
+    /// The last copy of each context, by context, in the order of the copies.
     held: VecDeque<(String, Held)>,
-    /// The event by which `page.js` tells `document.js`. No page knows it beforehand.
+    /// The event by which `page.js` sends a copy to `document.js`. Its name is random, so no page knows it beforehand.
     told: String,
-    /// Pages and frames that have a session, by it.
+    /// Pages and frames that have a session, by session.
     frames: HashMap<String, Frame>,
     /// Keys that wait, by the session of their page.
     keys: HashMap<String, Key>,
-    /// What the proxy asked for a key: the page's session by the number of the call.
+    /// The proxy's own calls for a key, by the number of the call.
     asked: HashMap<u32, Asked>,
 }
 
 struct Frame {
-    /// The session of the page or frame that it is in.
+    /// The session of the parent page or frame.
     parent: Option<String>,
-    /// The browser context that it is in.
+    /// Its browser context.
     context: String,
     /// The worlds of its documents.
     worlds: Vec<i64>,
-    /// Whether the scripts have been put into it.
+    /// Whether the proxy has put the scripts into it.
     is_scripted: bool,
 }
 
-/// A key that copies or pastes, until the page has done so.
+/// A key that copies or pastes, until the page has handled it.
 struct Key {
     since: Instant,
-    /// What the engine said to the page meanwhile, after the key itself if it copies.
+    /// The engine's messages to the page meanwhile, after the key itself if it copies.
     waiting: VecDeque<Text>,
     bytes: usize,
-    /// The number of the engine's call, of a key that pastes and that the page has not taken yet.
+    /// The number of the engine's call, for a key that pastes and that the page has not handled yet.
     call: Option<u32>,
-    /// What a key that pastes does, until a document was told to paste.
+    /// How a key pastes, until the proxy has made a document paste.
     paste: Option<Paste>,
-    /// Questions that are not answered yet.
+    /// The number of questions without an answer.
     open: usize,
 }
 
@@ -105,7 +106,7 @@ enum Paste {
 
 struct Asked {
     page: String,
-    /// The document that was asked whether it has the focus, by its session and world; `None` where it was told to paste.
+    /// The session and world of the document that the proxy asked for the focus; `None` if the proxy made it paste.
     document: Option<(String, i64)>,
 }
 
@@ -137,7 +138,7 @@ impl Pressed {
     const CONTROL_OR_META: u32 = 2 | 4;
     const SHIFT: u32 = 8;
 
-    /// What it may do. What it is said to be named and what the browser goes by, its number, both count.
+    /// What the key may do. Both its name and its number, by which the browser goes, count.
     fn uses(&self) -> Use {
         let is = |number: u32, key: &str, code: &str| {
             let is_named = self.key.eq_ignore_ascii_case(key) || self.code.eq_ignore_ascii_case(code);
@@ -168,7 +169,7 @@ impl Pressed {
     }
 }
 
-/// No number that a key has: those that paste without others have a name only.
+/// Not the number of any key: keys that paste without modifiers have only a name.
 const PASTE_KEY: u32 = u32::MAX;
 
 /// The answer to a key that may paste and cannot be read.
@@ -176,7 +177,7 @@ fn unreadable_key(id: u32, page: &str) -> Out {
     Out::ToEngine(refusal(id, Some(page), "the parameters of the key cannot be read"))
 }
 
-/// A key that the page sees and that pastes nothing: the browser goes by its number and its commands.
+/// The key as the page sees it, without its number and its commands, by which the browser would paste.
 fn without_paste(id: u32, page: &str, params: Option<&RawValue>) -> Option<Text> {
     let mut params: Map<String, Value> = read(params)?;
     for name in ["commands", "text", "unmodifiedText", "nativeVirtualKeyCode"] {
@@ -229,7 +230,7 @@ impl Clipboard {
 
     /// The browser attaches the engine to a page or frame.
     pub(super) fn attached(&mut self, parent: Option<String>, attached: &Attached) {
-        // One whose context is unknown gets no scripts, and nothing is pasted into it.
+        // A target without a known context gets no scripts, and nothing is pasted into it.
         if matches!(&*attached.target_info.r#type, "page" | "iframe")
             && let Some(context) = attached.target_info.browser_context_id.clone()
         {
@@ -244,7 +245,7 @@ impl Clipboard {
         self.asked.retain(|_, asked| asked.page != session);
     }
 
-    /// The engine calls a page. Says what goes to the browser instead, if it is not the call alone.
+    /// The engine calls a page. Returns what goes to the browser instead, if it is not the call alone.
     pub(super) fn engine_says(
         &mut self,
         call: &Envelope<'_>,
@@ -254,7 +255,7 @@ impl Clipboard {
     ) -> Option<Vec<Out>> {
         let session = call.session.as_deref()?;
         if let Some(key) = self.keys.get_mut(session) {
-            // A second key that pastes comes through here when the engine does not wait for the first. It pastes nothing.
+            // A second paste key comes through here if the engine does not wait for the first. It pastes nothing.
             let waits = match (call.method.as_deref(), call.id) {
                 (Some("Input.dispatchKeyEvent"), Some(id)) => {
                     match read::<Pressed>(call.params).map(|key| key.uses()) {
@@ -274,7 +275,8 @@ impl Clipboard {
             return Some(if is_full { self.release(session) } else { Vec::new() });
         }
         match call.method.as_deref()? {
-            // The engine has enabled the page before. The world gets its function only where this one comes first.
+            // The engine has enabled the page before. The world gets its function only if the proxy's call comes before this
+            // one.
             "Runtime.enable" => {
                 let frame = self.frames.get_mut(session).filter(|frame| !frame.is_scripted)?;
                 frame.is_scripted = true;
@@ -310,7 +312,7 @@ impl Clipboard {
         }
     }
 
-    /// The browser answers a call of the engine's. If that was a key that pastes, the page has taken it.
+    /// The browser answers a call of the engine. If that call was a paste key, the page has handled it.
     pub(super) fn engine_is_answered(&mut self, id: u32, ids: &mut OwnIds) -> Vec<Out> {
         let taken = self.keys.iter_mut().find(|(_, key)| key.call == Some(id));
         let Some(page) = taken.map(|(page, key)| {
@@ -322,7 +324,7 @@ impl Clipboard {
         self.ask(&page, ids)
     }
 
-    /// Puts the scripts into all documents of a page or frame, those that are there included.
+    /// Puts the scripts into all documents of a page or frame, existing ones included.
     fn scripts(&self, session: &str, ids: &mut OwnIds) -> Vec<Out> {
         let told = &self.told;
         let document = format!("({})(\"{COPIED}\", \"{told}\", \"{PASTE}\")", without_comments(DOCUMENT));
@@ -338,7 +340,7 @@ impl Clipboard {
         .collect()
     }
 
-    /// Asks all documents of a page which of them has the focus. Each sees to its listeners before it answers.
+    /// Asks all documents of a page which of them has the focus. Each restores its listeners before it answers.
     fn ask(&mut self, page: &str, ids: &mut OwnIds) -> Vec<Out> {
         let sessions = self.within(page);
         let worlds = sessions.iter().flat_map(|session| {
@@ -374,13 +376,13 @@ impl Clipboard {
         sessions
     }
 
-    /// The browser answers a call of the proxy's own.
+    /// The browser answers one of the proxy's own calls.
     pub(super) fn answered(&mut self, id: u32, text: &Text, ids: &mut OwnIds) -> Vec<Out> {
         let answer: Option<Envelope<'_>> = serde_json::from_str(text).ok();
         let Some(Asked { page, document }) = self.asked.remove(&id) else {
-            // A page that is gone already needs no scripts. Into one that stays without them nothing is pasted.
+            // A page that is already gone needs no scripts. Nothing is pasted into a page without them.
             if let Some(error) = answer.and_then(|answer| answer.error) {
-                tracing::debug!(error = error.get(), "a call of the CDP proxy's own failed");
+                tracing::debug!(error = error.get(), "the CDP proxy's own call failed");
             }
             return Vec::new();
         };
@@ -405,14 +407,14 @@ impl Clipboard {
         if key.open > 0 { Vec::new() } else { self.release(&page) }
     }
 
-    /// A page has done what a key is for, or does without: what the engine said meanwhile passes.
+    /// A page has handled a key, or its time is over: the engine's messages that waited pass.
     fn release(&mut self, page: &str) -> Vec<Out> {
         self.asked.retain(|_, asked| asked.page != page);
         let waited = self.keys.remove(page).map(|key| key.waiting).unwrap_or_default();
         waited.into_iter().map(Out::ToBrowser).collect()
     }
 
-    /// The browser tells of something. Says whether that is for the proxy alone.
+    /// The browser sends an event. Returns whether the event is for the proxy alone.
     pub(super) fn event(&mut self, name: &str, text: &Text) -> bool {
         match name {
             "Runtime.bindingCalled" => match params::<Bound>(text) {
@@ -462,8 +464,8 @@ impl Clipboard {
                     self.held.pop_front();
                 }
             }
-            // What was copied before is gone all the same: the user would paste it and take it for this.
-            Ok(_) | Err(_) => tracing::debug!(bytes = payload.len(), "what was copied cannot be kept"),
+            // The former copy is dropped all the same: the user would paste it and take it for this one.
+            Ok(_) | Err(_) => tracing::debug!(bytes = payload.len(), "cannot keep a copy"),
         }
     }
 

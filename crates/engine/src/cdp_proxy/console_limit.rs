@@ -1,9 +1,8 @@
-//! Bounds the console messages and uncaught errors of a page that an engine hears of. One Node serves all sessions of a
-//! browser, and keeps what a page writes until an agent looks at that page or sends it elsewhere: a page that writes without
-//! end would keep Node from all others, and then end it for want of memory. Where a page goes by itself, and which workers
-//! it starts, makes no difference.
+//! Limits the console messages and uncaught errors of a page that reach an engine. One Node process serves all sessions of a
+//! browser, and keeps a page's messages until an agent looks at that page or navigates it: a page that writes without end
+//! would occupy Node until Node runs out of memory. Navigations by the page itself, and its workers, do not reset the count.
 //!
-//! The first message beyond a limit becomes a notice that there are more; what follows is dropped until the limit is over.
+//! The first message beyond a limit becomes a notice that there are more; later ones are dropped until the limit is over.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -15,19 +14,19 @@ use super::message::session_of;
 
 /// The event of a console message.
 const CONSOLE: &str = "Runtime.consoleAPICalled";
-/// The events that are counted: console messages, uncaught errors, and what the browser itself reports of a page.
+/// The counted events: console messages, uncaught errors, and the browser's own reports about a page.
 const COUNTED: [&str; 3] = [CONSOLE, "Runtime.exceptionThrown", "Log.entryAdded"];
 
-/// How many messages of a page pass in each [`SECOND`]. The engine takes about 0.1 ms for one; a page that means them to be
-/// read writes a few.
+/// How many messages of a page pass in each [`SECOND`]. The engine takes about 0.1 ms for one; a page whose messages are
+/// meant to be read writes a few.
 const MESSAGES_MAX: u32 = 500;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long a message may be. An agent is sent far less of it.
+/// The longest message. An agent is sent far less of it.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// What passes of one page until an agent sends it elsewhere: Node keeps it, and with 16 pages of a browser it is half of what
-/// Node may have at most.
+/// How many bytes of one page pass until an agent navigates it: Node keeps them, and with 16 pages of a browser they are
+/// half of Node's memory limit.
 const PAGE_BYTES_MAX: usize = 64 << 20;
 
 /// What a page has written.
@@ -35,7 +34,7 @@ struct Written {
     /// Since when `count` counts.
     since: Instant,
     count: u32,
-    /// What has passed since an agent sent the page where it is.
+    /// Bytes passed since an agent last navigated the page.
     bytes: usize,
 }
 
@@ -44,7 +43,7 @@ struct Written {
 pub(super) struct ConsoleLimit(HashMap<String, Written>);
 
 impl ConsoleLimit {
-    /// What becomes of an event of a page, or of one of its frames or workers: it passes, becomes a notice, or is dropped.
+    /// Decides on an event of a page, or of one of its frames or workers: it passes, becomes a notice, or is dropped.
     pub(super) fn judge(&mut self, page: &str, name: &str, text: Text, now: Instant) -> Option<Text> {
         if !COUNTED.contains(&name) {
             return Some(text);
@@ -88,7 +87,7 @@ impl ConsoleLimit {
         }
     }
 
-    /// The engine sends a page elsewhere, and has forgotten its messages.
+    /// The engine navigates a page, and has forgotten its messages.
     pub(super) fn navigates(&mut self, page: &str) {
         if let Some(written) = self.0.get_mut(page) {
             written.bytes = 0;
@@ -100,9 +99,9 @@ impl ConsoleLimit {
     }
 }
 
-/// A console message of greenroom's in the place of an event. One that names no document is dropped.
+/// A console message by greenroom that replaces an event. `None`, so that the event is dropped, if it names no document.
 fn notice(text: &str, words: &str) -> Option<Text> {
-    // Within a string its quotes would have backslashes.
+    // Within a string the quotes would be escaped.
     let (_, context) = text.rsplit_once(r#""executionContextId":"#)?;
     let context: u64 = context.split([',', '}']).next()?.trim().parse().ok()?;
     let value = format!("greenroom: {words}");
@@ -134,8 +133,8 @@ mod tests {
         limit.judge(&page, CONSOLE, text, now)
     }
 
-    /// A page that writes without end is heard up to the limit, then once more of that, and again in the next second; its
-    /// neighbour is heard as ever.
+    /// A page that writes without end passes up to the limit, then one notice passes, and in the next second messages pass
+    /// again; another page's messages all pass.
     #[test]
     fn a_storm() {
         let (mut limit, now) = (ConsoleLimit::default(), Instant::now());
@@ -153,8 +152,8 @@ mod tests {
         assert_eq!(limit.0.len(), 1);
     }
 
-    /// A message that is too long is left out by name, whatever it says; so is an uncaught error. A page is heard up to
-    /// its limit however slowly it writes and whatever it loads, and from where an agent sends it on from the beginning.
+    /// A notice replaces a message, or an uncaught error, that is too long. A page's messages pass up to its limit however
+    /// slowly it writes and whatever it loads, and again after an agent navigates it.
     #[test]
     fn long_messages() {
         let (mut limit, mut now) = (ConsoleLimit::default(), Instant::now());

@@ -1,7 +1,7 @@
-//! Watches the downloads of an engine's connection, and has the browser stop those of a session that has too many.
+//! Watches the downloads of an engine's connection, and makes the browser stop those of a session that has too many.
 //!
-//! An event of a download names its frame, and no context. The same event of the page's own session comes first, and that
-//! session is known to be of a context. A page that closes itself takes its session along; the browser's own events go on.
+//! The event of a download names its frame, but no context. The page's own session sends the same event first, and the
+//! context of that session is known. A page that closes itself ends its session; the browser's own events go on.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::downloads::{ContextId, Downloads, Order};
 
 pub(super) struct DownloadLimit {
     downloads: Arc<Downloads>,
-    /// Whether the connection has contexts of its own, each with an account; otherwise all of the browser has one.
+    /// Whether the connection has contexts of its own, each with an account; otherwise the whole browser has one.
     by_context: bool,
     /// The targets of this connection and their contexts, by their sessions.
     sessions: HashMap<String, (String, ContextId)>,
@@ -35,7 +35,7 @@ impl DownloadLimit {
         Self { downloads, by_context, sessions: HashMap::new() }
     }
 
-    /// Notes where the engine has downloads written.
+    /// Notes the folder into which the engine makes the browser write downloads.
     pub(super) fn engine_says(&self, call: &Envelope<'_>) {
         if call.method.as_deref() == Some("Browser.setDownloadBehavior")
             && let Some(Behaviour { browser_context_id, download_path: Some(folder) }) = read(call.params)
@@ -54,7 +54,7 @@ impl DownloadLimit {
         self.downloads.forget(&Some(context.to_owned()));
     }
 
-    /// The connection is attached to a target, which is the engine's own.
+    /// The connection is attached to a target of its engine.
     pub(super) fn attached(&mut self, attached: &Attached) {
         if self.by_context {
             let info = &attached.target_info;
@@ -67,13 +67,13 @@ impl DownloadLimit {
         self.sessions.remove(session);
     }
 
-    /// What the browser is to be told after this event.
+    /// The calls that the browser gets after this event.
     pub(super) fn event(&self, name: &str, text: &Text, ids: &mut OwnIds) -> Vec<Out> {
         if !Downloads::is_event(name) {
             return Vec::new();
         }
         let Ok(Envelope { session, params: Some(params), .. }) = serde_json::from_str(text) else {
-            tracing::warn!(event = name, "cannot read an event of a download, which is not counted");
+            tracing::warn!(event = name, "cannot read the event of a download, so it is not counted");
             return Vec::new();
         };
         let context_of = |frame: &str| self.context(session.as_deref(), frame);
@@ -82,14 +82,14 @@ impl DownloadLimit {
         orders.into_iter().map(tell).collect()
     }
 
-    /// The account of a download. `None` where it is not this connection's.
+    /// The account of a download. `None` if the download belongs to another connection.
     fn context(&self, session: Option<&str>, frame: &str) -> Option<ContextId> {
         if !self.by_context {
             return Some(None);
         }
         let (_, context) = match session {
             Some(session) => self.sessions.get(session)?,
-            // The first frame of a page is named as the page is.
+            // The main frame of a page has the page's id.
             None => self.sessions.values().find(|(target, _)| target == frame)?,
         };
         context.clone().map(Some)
@@ -104,7 +104,8 @@ mod tests {
 
     use super::*;
 
-    /// Where several engine processes have the browser write downloads, each into a folder of its own, all of these are known.
+    /// If several engine processes make the browser write downloads, each into a folder of its own, all of these folders are
+    /// known.
     #[test]
     fn folders_of_several_engines() {
         let downloads = Arc::new(Downloads::new(1 << 20));

@@ -1,8 +1,8 @@
 //! Holds the answer to a navigation that failed until its error page is there.
 //!
-//! Chromium answers `Page.navigate` with the error as soon as it knows of it, and commits the error page later. An engine
-//! that navigates again meanwhile takes that commit for another navigation, which interrupts its own: a good address fails
-//! after a bad one. So the answer passes behind the event of the error page's commit, which has the same loader.
+//! Chromium answers `Page.navigate` with the error as soon as it knows it, and commits the error page later. An engine that
+//! navigates again meanwhile takes that commit for another navigation that interrupts its own: a good address fails after a
+//! bad one. So the proxy sends the answer after the event of the error page's commit, which has the same loader.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,11 +14,11 @@ use super::message::{Detached, Envelope, Kind, kind, params, read};
 
 const NAVIGATE: &str = "Page.navigate";
 
-/// What Chromium says of a navigation that has no error page: a download, an answer without a body, one that was stopped.
+/// Chromium's error for a navigation without an error page: a download, an answer without a body, a stopped navigation.
 const NO_ERROR_PAGE: &str = "net::ERR_ABORTED";
 
-/// How long an answer is held if the browser says nothing more of the page. An error page usually is there within 100 ms;
-/// an engine that hears of no pages, since it never asked for that, waits this long.
+/// How long an answer is held if the browser sends nothing more about the page. An error page usually commits within 100 ms;
+/// an engine that never subscribed to page events waits this long.
 const HOLD_MAX: Duration = Duration::from_secs(2);
 
 /// The navigations of one connection, by the session of the page.
@@ -27,7 +27,7 @@ pub(super) struct FailedNavigations(HashMap<String, Navigation>);
 
 struct Navigation {
     id: u32,
-    /// The loader of the document that the page has shown last, since the navigation began.
+    /// The loader of the last document that the page committed since the navigation began.
     shown: Option<String>,
     held: Option<Held>,
 }
@@ -38,11 +38,11 @@ struct Held {
     until: Instant,
 }
 
-/// What becomes of a message of the browser's.
+/// What happens to a message of the browser.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Pass,
-    /// Not yet.
+    /// It waits.
     Hold,
     /// It passes, and after it this answer.
     PassThen(Text),
@@ -68,7 +68,7 @@ struct Frame {
 }
 
 impl FailedNavigations {
-    /// The engine calls the browser. Returns the answer to a former navigation of the same page, which need not wait any
+    /// The engine calls the browser. Returns the answer to an earlier navigation of the same page, which need not wait any
     /// longer: the engine has given it up.
     pub(super) fn engine_says(&mut self, call: &Envelope<'_>) -> Option<Text> {
         let (Some(NAVIGATE), Some(id), Some(session)) = (call.method.as_deref(), call.id, &call.session)
@@ -81,7 +81,7 @@ impl FailedNavigations {
     }
 
     pub(super) fn browser_says(&mut self, text: &Text, now: Instant) -> Verdict {
-        // Nearly always.
+        // The usual case.
         if self.0.is_empty() {
             return Verdict::Pass;
         }
@@ -139,7 +139,7 @@ impl FailedNavigations {
         }
     }
 
-    /// Nothing more is to be heard of a navigation.
+    /// No more events of this navigation will come.
     fn gone(&mut self, session: &str) -> Verdict {
         let held = self.0.remove(session).and_then(|navigation| navigation.held);
         held.map_or(Verdict::Pass, |held| Verdict::PassThen(held.answer))
@@ -149,7 +149,7 @@ impl FailedNavigations {
         self.0.values().filter_map(|navigation| Some(navigation.held.as_ref()?.until)).min()
     }
 
-    /// The answers that have waited long enough.
+    /// The answers whose time is over.
     pub(super) fn time_passed(&mut self, now: Instant) -> Vec<Text> {
         let is_due = |navigation: &Navigation| navigation.held.as_ref().is_some_and(|held| held.until <= now);
         let due = self.0.extract_if(|_, navigation| is_due(navigation));
@@ -197,7 +197,8 @@ mod tests {
         assert!(navigations.0.is_empty() && navigations.due().is_none());
     }
 
-    /// An answer passes at once where the error page is there already, where there will be none, and where all went well.
+    /// An answer passes at once if the error page is committed already, if there will be none, and if the navigation
+    /// succeeded.
     #[test]
     fn without_a_wait() {
         let navigations = &mut FailedNavigations::default();

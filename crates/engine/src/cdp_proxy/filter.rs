@@ -1,14 +1,14 @@
-//! Decides what becomes of each message of one engine's connection. It holds no socket and no clock: messages and moments
-//! come in, messages go out.
+//! Decides what happens to each message of one engine's connection. It has no socket and no clock: messages and times come
+//! in, messages go out.
 //!
-//! Calls of the engine are judged by [`rules`], and keys that copy or paste go through the [`Clipboard`]. What the browser
-//! says passes, but for what concerns targets that are not the engine's ([`OwnContexts`]) or that do not answer
-//! ([`SilentTabs`]), for console messages and requests without end ([`ConsoleLimit`], [`NetworkLimit`]), and for long texts
-//! ([`long_events`]). Pages with too many long addresses are ended ([`AddressLimit`]), and a script bounds their Web Locks
-//! ([`LockLimit`]). Downloads are counted, and stopped when they are too much ([`DownloadLimit`]). Stacks are told without
-//! greenroom's own functions ([`own_frames`]). Answers to navigations that failed pass behind their error pages
-//! ([`FailedNavigations`]). Answers are known by their numbers and most events by their names; only events of `Network`,
-//! `Fetch`, `Target` and of downloads are read.
+//! [`rules`] judge the engine's calls, and keys that copy or paste go through the [`Clipboard`]. The browser's messages
+//! pass, except those about targets that are not the engine's ([`OwnContexts`]) or that do not answer ([`SilentTabs`]),
+//! console messages and requests without end ([`ConsoleLimit`], [`NetworkLimit`]), and long texts ([`long_events`]).
+//! [`AddressLimit`] ends pages with too many long addresses, and a script bounds their Web Locks ([`LockLimit`]).
+//! [`DownloadLimit`] counts downloads, and stops them when they are too many or too large. [`own_frames`] removes
+//! greenroom's own functions from stacks. Answers to failed navigations pass after their error pages
+//! ([`FailedNavigations`]). The filter recognises answers by their numbers and most events by their names; it parses only
+//! events of `Network`, `Fetch`, `Target` and of downloads.
 
 use std::sync::Arc;
 
@@ -35,25 +35,25 @@ use super::{
 };
 use crate::downloads::Downloads;
 
-/// The engine sent what is no call. Its connection ends, since nothing that cannot be read may pass.
+/// The engine sent a message that is not a call. Its connection ends, since no unreadable message may pass.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
-/// How long a value may be that a page hands to the engine: a title, the text of a snapshot, what a function returns. Node takes
-/// about 0.1 s for a megabyte of it, and serves other sessions meanwhile not at all.
+/// The longest value that a page may return to the engine: a title, the text of a snapshot, a function's result. Node takes
+/// about 0.1 s for a megabyte of it, and serves no other session meanwhile.
 const VALUE_BYTES_MAX: usize = 16 << 20;
 
-/// Whether an answer of the browser carries a value of the page, and not a picture or a file.
+/// Whether the browser's answer carries a value of the page, and not a picture or a file.
 fn is_value(answer: &str) -> bool {
     let head = answer.get(..64).unwrap_or(answer);
     head.contains(r#""result":{"result":{"#)
 }
 
-/// How long a picture or a file may be that an engine asks a page for, in base64. Node takes more than a second for it, in
-/// which other sessions wait; of an answer that is much longer greenroom passes nothing on.
+/// The longest picture or file that an engine may get from a page, in base64. Node takes more than a second for it, in which
+/// other sessions wait; greenroom passes on no part of a much longer answer.
 const PICTURE_BYTES_MAX: usize = 48 << 20;
 
-/// Whether an answer of the browser carries a picture or a file.
+/// Whether the browser's answer carries a picture or a file.
 fn is_picture(answer: &str) -> bool {
     let head = answer.get(..64).unwrap_or(answer);
     head.contains(r#""result":{"data":""#)
@@ -62,7 +62,7 @@ fn is_picture(answer: &str) -> bool {
 /// One connection of an engine.
 pub(super) struct Filter {
     ids: OwnIds,
-    /// Whether others have pages in the same browser: other sessions, or its user.
+    /// Whether other sessions, or the browser's user, have pages in the same browser.
     shares_browser: bool,
     addresses: AddressLimit,
     console: ConsoleLimit,
@@ -105,7 +105,7 @@ impl Filter {
             |contexts| rules::judge_in(method, &call, contexts),
         );
         if let Verdict::Refuse(why) = verdict {
-            tracing::debug!(method, why, "an engine's call is refused");
+            tracing::debug!(method, why, "refused an engine's call");
             return Ok(vec![Out::ToEngine(refusal(id, call.session.as_deref(), &why))]);
         }
         if let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard)
@@ -146,7 +146,7 @@ impl Filter {
         Ok(out)
     }
 
-    /// The browser says something.
+    /// The browser sends a message.
     pub(super) fn browser_says(&mut self, text: Text, now: Instant) -> Vec<Out> {
         match self.navigations.browser_says(&text, now) {
             failed_navigations::Verdict::Pass => self.pass(text, now),
@@ -159,7 +159,7 @@ impl Filter {
         }
     }
 
-    /// An event within the limits of what an engine hears of a page, or what happens instead of it.
+    /// An event within the limits, or what happens instead of it.
     fn limit(&mut self, name: &str, text: Text, now: Instant) -> Result<Text, Vec<Out>> {
         if self.own_contexts.is_some() && long_events::names_long_address(name, &text) {
             let page = self.network.page(session_of(&text).unwrap_or_default());
@@ -188,7 +188,7 @@ impl Filter {
             }
             _ => {}
         }
-        // Of a browser that names no session, all messages count together.
+        // If a browser names no session, all of its messages count together.
         let session = session_of(&text).unwrap_or_default().to_owned();
         let text = self.console.judge(self.network.page(&session), name, text, now).ok_or_else(Vec::new)?;
         match self.network.judge(name, text, now, &mut self.ids) {
@@ -197,7 +197,7 @@ impl Filter {
         }
     }
 
-    /// What becomes of a message of the browser's that is not held.
+    /// Decides on a message of the browser that is not held.
     fn pass(&mut self, text: Text, now: Instant) -> Vec<Out> {
         match kind(&text) {
             Kind::Answer(id) => self.pass_answer(id, text, now),
@@ -214,7 +214,7 @@ impl Filter {
         }
     }
 
-    /// Whether the engine gets an answer, and as what.
+    /// Whether the engine gets an answer, and in which form.
     fn pass_answer(&mut self, id: u32, text: Text, now: Instant) -> Vec<Out> {
         let is_own = self.ids.have(id);
         let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) else {
@@ -245,7 +245,7 @@ impl Filter {
         std::iter::once(Out::ToEngine(text)).chain(then).collect()
     }
 
-    /// Whether the engine hears of an event, and as what.
+    /// Whether the engine gets an event, and in which form.
     fn pass_event(&mut self, name: &str, text: Text, now: Instant) -> Vec<Out> {
         let text = if own_frames::may_have(name) { own_frames::without(text) } else { text };
         let text = match self.limit(name, text, now) {
@@ -261,7 +261,7 @@ impl Filter {
         match name {
             "Target.attachedToTarget" => {
                 if let Some((parent, attached)) = params::<Attached>(&text) {
-                    // What is attached to in a page of the engine's is the engine's, too.
+                    // A target attached within the engine's own page is the engine's, too.
                     if parent.is_none()
                         && let Some(out) = contexts.attached(&attached, now, &mut self.ids)
                     {
@@ -290,7 +290,7 @@ impl Filter {
         before
     }
 
-    /// The engine hears of a message, unless its tab does not answer.
+    /// The engine gets a message, unless its tab does not answer.
     fn tell_engine(&mut self, text: Text, now: Instant) -> Vec<Out> {
         match &mut self.silent_tabs {
             Some(tabs) => tabs.browser_says(text, now),
@@ -298,7 +298,7 @@ impl Filter {
         }
     }
 
-    /// When time will have made a difference, if nothing is said before.
+    /// When time alone changes something, if no message comes before.
     pub(super) fn due(&self) -> Option<Instant> {
         let tabs = self.silent_tabs.as_ref().and_then(SilentTabs::due);
         let keys = self.clipboard.as_ref().and_then(Clipboard::due);

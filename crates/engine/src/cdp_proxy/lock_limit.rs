@@ -1,6 +1,6 @@
-//! Bounds how many Web Locks (`navigator.locks`) a page has. When a renderer process ends, Chromium takes time that grows with
-//! the square of the locks which that process had, on the thread that serves all sessions: 2 s for 20,000 locks, a minute
-//! for 100,000. A page gets that many in seconds.
+//! Bounds how many Web Locks (`navigator.locks`) a page has. When a renderer process ends, Chromium takes time that grows
+//! with the square of that process's locks, on the thread that serves all sessions: 2 s for 20,000 locks, a minute for
+//! 100,000. A page can take that many in seconds.
 //!
 //! No setting of Chromium limits locks, so a script does (`realm.js`). The proxy puts it into every document and every worker
 //! before their own scripts run. Requests beyond the limit wait until the page closes others.
@@ -36,8 +36,8 @@ impl LockLimit {
         Self { script, pending: HashSet::new() }
     }
 
-    /// The browser attaches the engine to a target. Says what the proxy sends to the target before the engine does. A worker
-    /// runs nothing until the engine lets it.
+    /// The browser attaches the engine to a target. Returns what the proxy sends to the target before the engine does. A
+    /// worker runs nothing until the engine resumes it.
     pub(super) fn attached(&mut self, attached: &Attached, ids: &mut OwnIds) -> Vec<Out> {
         let session = &attached.session_id;
         match &*attached.target_info.r#type {
@@ -47,7 +47,7 @@ impl LockLimit {
             }
             "worker" | "shared_worker" | "service_worker" => {
                 let evaluate = json!({ "expression": self.script });
-                // The engine asks for a worker's own workers only after it lets the worker run.
+                // The engine asks for a worker's own workers only after it resumes the worker.
                 let attach = json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true });
                 [("Runtime.evaluate", evaluate), ("Target.setAutoAttach", attach)]
                     .iter()
@@ -62,8 +62,8 @@ impl LockLimit {
         self.pending.remove(session);
     }
 
-    /// The engine calls a target. Says what the proxy sends behind that call: the browser runs scripts in new documents only
-    /// once the engine has enabled the page, which it does before it enables the runtime.
+    /// The engine calls a target. Returns what the proxy sends after that call: the browser runs scripts in new documents
+    /// only once the engine has enabled the page, which it does before it enables the runtime.
     pub(super) fn engine_says(&mut self, said: &Envelope<'_>, ids: &mut OwnIds) -> Option<Out> {
         let session = said.session.as_deref().filter(|_| said.method.as_deref() == Some("Runtime.enable"))?;
         if !self.pending.remove(session) {
@@ -98,7 +98,7 @@ mod tests {
         out.into_iter().map(read).collect()
     }
 
-    /// A worker has the script, and its own workers wait, before the engine hears of it. A page gets the script once, behind the
+    /// A worker has the script, and its own workers wait, before the engine sees it. A page gets the script once, after the
     /// call that enables its runtime.
     #[test]
     fn scripts_come_first() {

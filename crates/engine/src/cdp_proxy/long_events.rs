@@ -1,33 +1,33 @@
-//! Shortens what events of the browser carry of a page's own text: addresses, headers, bodies, messages, names. A page can
-//! make each of them as long as it likes (an address has up to 2 MB), the engine keeps many of them, and one Node serves all
-//! sessions of a browser.
+//! Shortens a page's own text in the browser's events: addresses, headers, bodies, messages, names. A page can make each of
+//! them as long as it likes (an address up to 2 MB), the engine keeps many of them, and one Node process serves all sessions
+//! of a browser.
 //!
-//! A text that is too long ends with an ellipsis. Identifiers are short, so that events still belong to each other. Events
-//! by which the engine decides whether a request may go on (`Fetch`) are not shortened here: see
+//! A text that is too long is cut and ends with an ellipsis. Identifiers are short, so events can still be matched to each
+//! other. Events by which the engine decides whether a request may go on (`Fetch`) are not shortened here: see
 //! [`super::network_limit`].
 
 use greenroom_cdp::link::Text;
 use memchr::{memchr, memchr2};
 use serde_json::Value;
 
-/// The longest text in an event. No server takes an address of that length; of a body it is more than an agent is shown.
+/// The longest text in an event. No server accepts an address of that length, and an agent is shown less of a body.
 const STRING_BYTES_MAX: usize = 128 << 10;
 
 /// The longest event.
 pub(super) const EVENT_BYTES_MAX: usize = 1 << 20;
 
-/// What is left of an event that is longer: of each text, and of each list or object.
+/// What is left of a longer event: of each text, and of each list or object.
 const TRIMMED_STRING_BYTES_MAX: usize = 1 << 10;
 const TRIMMED_MEMBERS_MAX: usize = 64;
 
-/// The longest call of a function that the engine has put into a page. Such a call cannot be shortened.
+/// The longest call of a function that the engine has put into a page. This cannot be shortened.
 const BINDING_BYTES_MAX: usize = 16 << 20;
 
-/// Stands at the end of what was cut. It is no part of an address, and no digit of base64.
+/// Marks the end of a text that was cut. It is no part of an address, and no digit of base64.
 const ELLIPSIS: char = '…';
 
-/// The domains whose events are shortened. Others of `Runtime` have limits of their own ([`super::console_limit`]), and those
-/// of `Tracing`, `HeapProfiler` and the like are what an agent asked for.
+/// The domains whose events are shortened. Other events of `Runtime` have limits of their own ([`super::console_limit`]),
+/// and an agent asked for those of `Tracing`, `HeapProfiler` and the like.
 const DOMAINS: [&str; 6] = ["Audits.", "Browser.", "Log.", "Network.", "Page.", "Target."];
 
 /// The event of a document or worker that can run scripts, which names its address.
@@ -45,7 +45,7 @@ const ADDRESSED: [&str; 8] = [
     "Target.targetInfoChanged",
 ];
 
-/// From this length on such an address is long. Documents and workers have addresses of some hundred letters, and pages that
+/// From this length on an address is long. Documents and workers have addresses of some hundred characters, and pages that
 /// keep their state in their addresses some thousand.
 const LONG_ADDRESS_BYTES: usize = 64 << 10;
 
@@ -57,7 +57,7 @@ pub(super) fn names_long_address(name: &str, text: &str) -> bool {
 /// A picture of the page, which cannot be cut. Its size is that of the page.
 const PICTURE: &str = "Page.screencastFrame";
 
-/// What the engine hears of an event. `None` is an event that cannot be made short enough.
+/// The event as the engine gets it. `None` if it cannot be made short enough.
 pub(super) fn shortened(name: &str, text: Text) -> Option<Text> {
     if name == "Runtime.bindingCalled" {
         return (text.len() <= BINDING_BYTES_MAX).then_some(text);
@@ -78,7 +78,7 @@ pub(super) fn shortened(name: &str, text: Text) -> Option<Text> {
     (trimmed.len() <= EVENT_BYTES_MAX).then(|| trimmed.into())
 }
 
-/// The JSON text with every string in it cut to this length, as it is written there.
+/// The JSON text with every string literal in it cut to this length.
 fn cut_strings(text: &str, bytes_max: usize) -> String {
     let bytes = text.as_bytes();
     let mut left = String::new();
@@ -97,7 +97,7 @@ fn cut_strings(text: &str, bytes_max: usize) -> String {
     left
 }
 
-/// Where the quote is that ends the string which starts here.
+/// The index of the quote that ends the string which starts here.
 fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start;
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
@@ -109,8 +109,8 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// The last place before `limit` where the string that starts at `start` may end: within no character, no escape and no pair
-/// of escapes that are one character.
+/// The last position before `limit` where the string that starts at `start` may be cut: not inside a character, an escape or
+/// a surrogate pair of escapes.
 fn cut_at(text: &str, start: usize, limit: usize) -> usize {
     let bytes = text.as_bytes();
     let mut at = start;
@@ -125,8 +125,8 @@ fn cut_at(text: &str, start: usize, limit: usize) -> usize {
     text.floor_char_boundary(limit)
 }
 
-/// The length of the escape that these bytes begin with. Two escapes that are one character count as one; half a pair, which
-/// pages can write, is one by itself.
+/// The length of the escape at the start of these bytes. A surrogate pair of escapes counts as one; half a pair, which pages
+/// can write, counts alone.
 fn escape_length(bytes: &[u8]) -> usize {
     match bytes {
         [
@@ -147,7 +147,7 @@ fn escape_length(bytes: &[u8]) -> usize {
     }
 }
 
-/// Cuts lists and objects to so many members. The protocol's own objects have fewer; headers, cookies and stacks may have
+/// Cuts lists and objects to this many members. The protocol's own objects have fewer; headers, cookies and stacks may have
 /// more.
 fn trim(value: &mut Value) {
     match value {
@@ -195,7 +195,7 @@ mod tests {
         assert!(request["headers"]["b"].as_str().unwrap().len() <= STRING_BYTES_MAX + 3);
     }
 
-    /// Events that are short, or whose text is no page's to choose, pass letter by letter.
+    /// Events that are short, or whose text no page can choose, pass unchanged.
     #[test]
     fn what_passes() {
         let long = "a".repeat(2 * EVENT_BYTES_MAX);
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(shortened("Runtime.bindingCalled", call), None);
     }
 
-    /// An event of very many short texts loses most of them, and still says whose it is.
+    /// An event of very many short texts loses most of them, and still names its session.
     #[test]
     fn many_texts() {
         let headers: serde_json::Map<String, Value> =
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(told["params"]["zcookies"].as_array().unwrap().len(), TRIMMED_MEMBERS_MAX);
     }
 
-    /// A cut leaves JSON wherever it falls: in characters of several bytes, in escapes, in pairs of them.
+    /// A cut leaves valid JSON wherever it falls: in characters of several bytes, in escapes, in pairs of them.
     #[test]
     fn cuts() {
         for unit in ["ä", "😀", r"\n", r#"\""#, r"\\", r"\u00e4", r"\ud83d\ude00", r"\uD83D\uDE00"] {
@@ -243,7 +243,7 @@ mod tests {
                 assert_eq!(cut["b"], whole["b"], "{unit} {max}");
             }
         }
-        // A program reads halves of pairs that is more lenient than serde: what matters is where the string ends.
+        // Readers more lenient than serde accept halves of pairs: what matters is where the string ends.
         for unit in
             [r"\ud83dabcde\n", r"\ud83d\\", r"\ud83d", r#"\ud83d\""#, r"\ude00\ud83d", r"\ud83d\u0041"]
         {
@@ -258,7 +258,7 @@ mod tests {
                 assert_eq!(parsed["b"], "1", "{unit} {max}: {cut}");
                 let left = parsed["a"].as_str().unwrap().trim_end_matches(['…', '"']);
                 let rest = left.strip_prefix("\"x").unwrap();
-                // What is left ends where an escape ends.
+                // The rest ends where an escape ends.
                 assert!(!rest.ends_with("\\u") && rest.len() <= max, "{unit} {max}: {cut}");
             }
         }

@@ -1,4 +1,4 @@
-//! What the proxy reads of the protocol, and the few messages that it writes itself.
+//! The parts of the protocol that the proxy reads, and the few messages that it writes itself.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use greenroom_cdp::link::Text;
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-/// The outside of any message, either way. What is inside stays raw.
+/// The outer fields of any message, in either direction. The inner ones stay raw.
 #[derive(Deserialize)]
 pub(super) struct Envelope<'a> {
     pub(super) id: Option<u32>,
@@ -33,8 +33,8 @@ pub(super) enum Kind<'a> {
     Neither,
 }
 
-/// Tells what a message is. A browser writes the number or the name first, so that the rest, which may be a picture of
-/// megabytes, is read only where it does not.
+/// Classifies a message. A browser writes the number or the name first, so the rest, which may be a picture of megabytes, is
+/// parsed only if it does not.
 pub(super) fn kind(text: &str) -> Kind<'_> {
     if let Some((id, _)) = text.strip_prefix(r#"{"id":"#).and_then(|rest| rest.split_once(','))
         && let Ok(id) = id.parse()
@@ -51,14 +51,14 @@ pub(super) fn kind(text: &str) -> Kind<'_> {
     }
 }
 
-/// The session of a message. A browser writes it last, so that what may be megabytes before it is not read.
+/// The session of a message. A browser writes it last, so the megabytes that may come before it are not parsed.
 pub(super) fn session_of(text: &str) -> Option<&str> {
     let (_, rest) = text.rsplit_once(r#""sessionId":""#)?;
     rest.split_once('"').map(|(session, _)| session)
 }
 
-/// Numbers for calls of the proxy's own. They count down from half of those that there are, so that they meet neither the
-/// engine's nor those of [`super::silent_tabs`].
+/// Numbers for the proxy's own calls. They count down from half of the number range, so that they collide neither with the
+/// engine's nor with those of [`super::silent_tabs`].
 pub(super) struct OwnIds {
     next: u32,
 }
@@ -94,7 +94,7 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// Whether it is a page, or a worker that is no page's, and not a part of the page that `parent` is the session of.
+    /// Whether it is a page, or a worker that belongs to no page, and not a part of the page whose session is `parent`.
     /// Puppeteer attaches to a tab, and in the tab's session to its page. The page is what it navigates.
     pub(super) fn is_page(&self, parent: Option<&str>) -> bool {
         parent.is_none() || self.target_info.r#type == "page"
@@ -117,7 +117,7 @@ pub(super) struct Detached {
     pub(super) session_id: String,
 }
 
-/// What an engine has made, or asks for.
+/// An object that an engine has made, or asks for.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Made {
@@ -135,7 +135,7 @@ pub(super) fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<
     serde_json::from_str(raw?.get()).ok()
 }
 
-/// A call of the proxy's own.
+/// One of the proxy's own calls.
 pub(super) fn call(id: u32, session: Option<&str>, method: &str, params: &Value) -> Text {
     let mut message = json!({ "id": id, "method": method, "params": params });
     if let Some(session) = session {
@@ -155,7 +155,7 @@ pub(super) fn params<T: serde::de::DeserializeOwned>(text: &str) -> Option<(Opti
     Some((event.session.map(Cow::into_owned), read(event.params)?))
 }
 
-/// A call of the engine's with other parameters.
+/// An engine's call with other parameters.
 pub(super) fn rewritten(id: u32, session: Option<&str>, method: &str, params: Map<String, Value>) -> Text {
     call(id, session, method, &Value::Object(params))
 }
@@ -171,8 +171,8 @@ pub(super) fn refusal(id: u32, session: Option<&str>, why: &str) -> Text {
     answer.to_string().into()
 }
 
-/// The answer to an evaluation that threw an error with these words. An engine repeats them; of a protocol error it would say
-/// that the page had navigated.
+/// The answer to an evaluation that threw an error with this text. An engine repeats the text; for a protocol error it would
+/// say that the page had navigated.
 pub(super) fn thrown(id: u32, session: Option<&str>, why: &str) -> Text {
     let description = format!("Error: {why}");
     let error =
@@ -189,7 +189,7 @@ pub(super) fn thrown(id: u32, session: Option<&str>, why: &str) -> Text {
 mod tests {
     use super::*;
 
-    /// A message is told by how it begins, and by all of it where it begins in another way.
+    /// A message is classified by its first field, and by all of it if another field comes first.
     #[test]
     fn kinds() {
         for (text, expected) in [
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// The proxy's own numbers are known for what they are.
+    /// The proxy recognises its own numbers.
     #[test]
     fn own_ids() {
         let mut ids = OwnIds::default();

@@ -1,12 +1,12 @@
-//! A proxy between engines and a browser's debugger: every engine drives its browser through one, whoever started the
+//! A proxy between engines and a browser's debugger: every engine drives its browser through it, no matter who started the
 //! browser.
 //!
-//! An engine does what agents and pages make it do, so its calls are judged before the browser hears of them: where pages
-//! are sent, how large things are made ([`rules`]). And an engine attaches to every page that it hears of, so it hears only
-//! of those that are its business ([`Targets`]). What a browser's address or headers hold in secrets stays here too.
+//! An engine does what agents and pages make it do, so the proxy judges its calls before the browser gets them: where pages
+//! navigate, how large things become ([`rules`]). And an engine attaches to every page that it sees, so the proxy shows it
+//! only its own ([`Targets`]). Secrets in a browser's address or headers stay here too.
 //!
-//! The proxy listens on a port of loopback with a secret path, closed to all browsers of greenroom's. Each connection of an
-//! engine has a connection of its own to the browser; when one end goes, so does the other.
+//! The proxy listens on a loopback port with a secret path, which is closed to all of greenroom's browsers. Each connection
+//! of an engine has a connection of its own to the browser; when one end closes, so does the other.
 
 mod address_limit;
 mod clipboard;
@@ -47,38 +47,38 @@ use crate::{
     ports::{PortGuard, Ports},
 };
 
-/// How long either end may take to read what it was told. One that reads nothing for so long hangs.
+/// How long either end may take to read its messages. An end that reads nothing for so long hangs.
 const SEND: Duration = Duration::from_secs(30);
 
-/// How long a goodbye may take.
+/// How long closing a connection may take.
 const CLOSE: Duration = Duration::from_secs(1);
 
-/// Before the next one is let in when that failed: a process that is out of file descriptors may get some back.
+/// The pause after a connection could not be accepted: a process that is out of file descriptors may get some back.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Which pages, workers and other targets of a browser an engine hears of.
+/// Which pages, workers and other targets of a browser an engine sees.
 #[derive(Clone)]
 pub(crate) enum Targets {
-    /// All of them: the browser is one seat's.
+    /// All of them: the browser belongs to one seat.
     All,
-    /// Those in contexts that its own connection made: other contexts are other seats', or the browser's user's.
+    /// Those in contexts that its own connection made: other contexts belong to other seats or to the browser's user.
     OwnContexts,
-    /// All but tabs that do not answer: most of them are the browser's user's, and these are the engine's own.
+    /// All except tabs that do not answer, since most tabs belong to the browser's user. `Own` lists the engine's own tabs.
     Responsive(Arc<Own>),
 }
 
 impl Targets {
-    /// All that answer, in a browser that somebody uses.
+    /// All that answer, in a browser that a person uses.
     pub(crate) fn responsive() -> Self {
         Self::Responsive(Arc::default())
     }
 }
 
-/// Where the browser is.
+/// The address of the browser's debugger.
 pub(crate) struct Debugger {
     /// Its WebSocket address.
     pub(crate) address: String,
-    /// What is sent with every connection.
+    /// Headers of every connection.
     pub(crate) headers: Vec<(String, String)>,
 }
 
@@ -91,17 +91,17 @@ enum Out {
 
 pub(crate) struct CdpProxy {
     address: String,
-    /// The random path of the address. Whoever knows it drives the browser, so it is never shown.
+    /// The random path of the address. A process that knows it can drive the browser, so it is never shown.
     secret: String,
     targets: Targets,
-    /// Whether an engine has lost its connection without having left.
+    /// Whether an engine has lost its connection without closing it.
     cut: watch::Receiver<bool>,
     _task: AbortOnDropHandle<()>,
     _port: PortGuard,
 }
 
 impl CdpProxy {
-    /// Listens for engines that are to drive a browser. `downloads` counts what they download; `None` counts nothing.
+    /// Listens for engines that drive a browser. `downloads` counts what they download; `None` counts nothing.
     pub(crate) async fn open(
         debugger: Debugger,
         targets: Targets,
@@ -127,25 +127,25 @@ impl CdpProxy {
         Ok(Self { address, secret, targets, cut, _task: AbortOnDropHandle::new(task), _port: guard })
     }
 
-    /// Resolves when an engine has lost its connection without having left. The contexts that it made go with the connection;
-    /// an engine connects again by itself, and would go on with empty ones.
+    /// Resolves when an engine has lost its connection without closing it. The browser drops the contexts of that
+    /// connection; the engine reconnects by itself, and would go on with empty contexts.
     pub(crate) async fn cut(&self) {
         if self.cut.clone().wait_for(|cut| *cut).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Where an engine connects to.
+    /// The address for engines to connect to.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// An engine's text without the secret. It may name where it failed to connect.
+    /// An engine's text without the secret. An engine's error may contain the address to which it failed to connect.
     pub(crate) fn without_secret(&self, text: String) -> String {
         if text.contains(&self.secret) { text.replace(&self.secret, "…") } else { text }
     }
 
-    /// The same of an answer. Neither the secret nor what stands for it means anything to JSON.
+    /// The same for an answer. Neither the secret nor its replacement needs escapes in JSON.
     pub(crate) fn answer_without_secret(&self, body: Result<Raw, Raw>) -> Result<Raw, Raw> {
         let without_secret = |raw: Raw| match raw.get().contains(&self.secret) {
             true => parse(self.without_secret(raw.get().to_owned())).unwrap_or(raw),
@@ -154,7 +154,7 @@ impl CdpProxy {
         body.map(without_secret).map_err(without_secret)
     }
 
-    /// A tab that greenroom opened for the engine. What it does is between the two.
+    /// Declares a tab that greenroom opened for the engine. The proxy does not check such a tab for signs of life.
     pub(crate) fn owns(&self, tab: &str) {
         if let Targets::Responsive(own) = &self.targets {
             own.add_tab(tab);
@@ -174,12 +174,12 @@ async fn receive(
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "an engine cannot be let in");
+                tracing::warn!(%error, "cannot accept an engine's connection");
                 sleep(PAUSE).await;
                 continue;
             }
         };
-        // Those that have ended.
+        // Reaps ended connections.
         while connections.try_join_next().is_some() {}
         let (path, debugger, filter) = (path.clone(), debugger.clone(), filter());
         let cut = cut.clone();
@@ -193,7 +193,7 @@ async fn receive(
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "an engine came, and the browser is not there");
+                    tracing::warn!(%error, "an engine connected, but the browser cannot be reached");
                     to_engine.close().await;
                 }
             }
@@ -201,12 +201,12 @@ async fn receive(
     }
 }
 
-/// How a connection of an engine has ended.
+/// How an engine's connection has ended.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// The engine left.
+    /// The engine closed it.
     Left,
-    /// The browser is gone, or one of them said what cannot be read or did not read what it was told.
+    /// The browser is gone, or one end sent an unreadable message or did not read its messages.
     Cut,
 }
 
@@ -218,7 +218,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// Carries messages until one end is gone.
+    /// Passes messages on until one end is gone.
     async fn carry(mut self, mut filter: Filter) -> End {
         let end = loop {
             let due = filter.due();
@@ -230,7 +230,7 @@ impl Ends {
                 text = self.from_engine.next() => match text.map(|text| filter.engine_says(&text, Instant::now())) {
                     Some(Ok(out)) => out,
                     Some(Err(Unreadable)) => {
-                        tracing::warn!("an engine sent what is no call; its connection to the browser ends");
+                        tracing::warn!("an engine sent a message that is not a CDP call; its connection to the browser ends");
                         break End::Cut;
                     }
                     None => break End::Left,
@@ -248,13 +248,13 @@ impl Ends {
                 Ok(true) => {}
                 Ok(false) => break End::Cut,
                 Err(_) => {
-                    tracing::warn!("engine or browser does not read what it is told; their connection ends");
+                    tracing::warn!("the engine or the browser does not read its messages; their connection ends");
                     break End::Cut;
                 }
             }
         };
         let goodbye = async { tokio::join!(self.to_engine.close(), self.to_browser.close()) };
-        // An end that does not listen needs none.
+        // An end that does not listen needs no close message.
         let _ = timeout(CLOSE, goodbye).await;
         end
     }
@@ -280,7 +280,8 @@ mod tests {
     use super::*;
     use crate::run_folder::RunFolder;
 
-    /// An engine that leaves is no loss. One whose connection has to be ended is, since it would come back to empty contexts.
+    /// An engine that closes its connection is no loss. A connection that is cut is one, since the engine would reconnect to
+    /// empty contexts.
     #[tokio::test]
     async fn a_cut_is_told() {
         let data = tempfile::tempdir().unwrap();

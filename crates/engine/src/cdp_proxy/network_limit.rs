@@ -1,13 +1,13 @@
-//! Bounds what an engine hears of the requests that its pages make. The engine keeps every request of a tab until an agent
-//! sends that tab elsewhere or closes it; where the page goes by itself makes no difference. One Node serves all sessions of
-//! a browser: a page that makes requests without end would end it for want of memory.
+//! Limits how many of its pages' requests reach an engine. The engine keeps every request of a tab until an agent navigates
+//! that tab or closes it; navigations by the page itself make no difference. One Node process serves all sessions of a
+//! browser: a page that makes requests without end would make it run out of memory.
 //!
-//! What is beyond the limits is left out request by request, from its first event to its last, so that the engine waits for
-//! no end of one that it knows. All tabs of a context count together, and with each tab its frames and workers. Events that
-//! only tell of the progress of a request are not kept by the engine; so many of them pass in a second.
+//! Beyond the limits whole requests are left out, from their first event to their last, so that the engine does not wait for
+//! the end of a request that it knows. All tabs of a context count together, and with each tab its frames and workers. The
+//! engine does not keep events that only report the progress of a request; a number of them passes per second.
 //!
-//! Where the engine judges requests (`Fetch.requestPaused`), it needs to know all of one: what is left out, or is too long to
-//! be told, is blocked.
+//! If the engine judges requests (`Fetch.requestPaused`), it needs the whole request: the proxy blocks a request that is
+//! left out or too long to pass on.
 
 use std::{
     borrow::Cow,
@@ -26,57 +26,57 @@ use super::{
     message::{Attached, Envelope, OwnIds, call, read, session_of},
 };
 
-/// How many requests of a context the engine hears of. It takes about 13 KB for each. An agent that is sent a list of
-/// thousands reads none of them.
+/// How many requests of a context reach the engine. It takes about 13 KB for each. An agent does not read a list of
+/// thousands.
 const REQUESTS_MAX: u32 = 10_000;
 
-/// How long all events of these requests may be.
+/// The total length of the events of these requests.
 const BYTES_MAX: usize = 64 << 20;
 
-/// What of it is forgiven a context in each [`SECOND`], so that a page which an agent stays on for hours, and which asks its
-/// server now and then, is not left out. The engine does not forget it: it grows by up to 50 MB an hour by that, for
-/// [`FORGIVEN_MAX`] requests of a page.
+/// How much of it is forgiven per context in each [`SECOND`], so that requests are not left out of a page on which an agent
+/// stays for hours, and which polls its server now and then. The engine does not forget them: it grows by up to 50 MB an
+/// hour, for [`FORGIVEN_MAX`] requests of a page.
 const REQUESTS_FORGIVEN: u64 = 1;
 const BYTES_FORGIVEN: u64 = 8 << 10;
 const FORGIVEN_MAX: u64 = 20_000;
 
-/// The engine waits for documents by the events of navigations, so these pass until the context has this many times the limit.
+/// The engine detects documents by the events of navigations, so these pass up to this multiple of the limit.
 const NAVIGATIONS_FACTOR: u32 = 2;
 
-/// How many events of progress of a page pass in each [`SECOND`], and how many bytes of them.
+/// How many progress events of a page pass in each [`SECOND`], and how many bytes of them.
 const PROGRESS_EVENTS_MAX: u32 = 1_000;
 const PROGRESS_BYTES_MAX: usize = 4 << 20;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the engine has heard of requests.
+/// The requests that the engine got.
 #[derive(Default, Clone, Copy)]
 struct Heard {
     requests: u32,
     bytes: usize,
 }
 
-/// A tab, or a worker that is no tab's.
+/// A tab, or a worker that belongs to no tab.
 struct Page {
-    /// The context that it is in. Empty where the browser does not say.
+    /// Its context. Empty if the browser does not say.
     context: String,
-    /// Since an agent sent it where it is, without what is forgiven.
+    /// Requests since an agent last navigated it, less the forgiven ones.
     heard: Heard,
-    /// Up to when it is forgiven, and how many requests of it.
+    /// The time up to which requests are forgiven, and how many were.
     forgiven_until: Instant,
     forgiven: u64,
-    /// Requests of which the engine has heard, and that have not ended.
+    /// Requests that the engine got and that have not ended.
     open: HashSet<String>,
-    /// Whether an agent can see that requests are left out.
+    /// Whether the agent has a notice that requests are left out.
     is_noticed: bool,
     /// Since when `progress` counts.
     since: Instant,
     progress: Heard,
 }
 
-/// What becomes of an event.
+/// What happens to an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The engine hears this.
+    /// The engine gets this.
     Pass(Text),
     /// This happens instead.
     Instead(Vec<Out>),
@@ -96,19 +96,19 @@ pub(super) struct NetworkLimit {
     parts: HashMap<String, String>,
 }
 
-/// What is read of an event.
+/// The fields of an event that are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Told<'a> {
     #[serde(borrow)]
     request_id: Cow<'a, str>,
-    /// That of the document, which has the number of the request that brought it.
+    /// The document's loader. It equals the number of the request that loaded the document.
     #[serde(borrow)]
     loader_id: Option<Cow<'a, str>>,
-    /// What `Network` calls a request that `Fetch` has paused.
+    /// The number at `Network` of a request that `Fetch` has paused.
     #[serde(borrow)]
     network_id: Option<Cow<'a, str>>,
-    /// What a request that waits is for.
+    /// The resource type of a paused request.
     #[serde(borrow)]
     resource_type: Option<Cow<'a, str>>,
 }
@@ -136,14 +136,14 @@ impl NetworkLimit {
         }
     }
 
-    /// The engine sends a page elsewhere, and has forgotten its requests.
+    /// The engine navigates a page, and has forgotten its requests.
     pub(super) fn navigates(&mut self, session: &str) {
         if let Some(page) = self.pages.get_mut(session) {
             (page.heard, page.is_noticed, page.forgiven) = (Heard::default(), false, 0);
         }
     }
 
-    /// What becomes of an event of the browser's.
+    /// Decides on an event of the browser.
     pub(super) fn judge(&mut self, name: &str, text: Text, now: Instant, ids: &mut OwnIds) -> Verdict {
         match name {
             "Fetch.requestPaused" | "Fetch.authRequired" => self.judge_paused(name, text, now, ids),
@@ -176,7 +176,7 @@ impl NetworkLimit {
             | "Network.webSocketFrameSent" => {
                 return if page.progresses(text.len(), now) { Verdict::Pass(text) } else { Verdict::drop() };
             }
-            // A redirection is a request of its own to the engine, with the same number.
+            // The engine takes a redirection for a request of its own, with the same number.
             "Network.requestWillBeSent" | "Network.webSocketCreated" => {
                 page.heard.requests = page.heard.requests.saturating_add(1);
                 page.open.insert(told.request_id.into_owned());
@@ -187,7 +187,7 @@ impl NetworkLimit {
         Verdict::Pass(text)
     }
 
-    /// A request waits for what the engine says of it. Its first event at `Network` may come before this one or after it.
+    /// A request waits for the engine's decision. Its first event at `Network` may come before this one or after it.
     fn judge_paused(&mut self, name: &str, text: Text, now: Instant, ids: &mut OwnIds) -> Verdict {
         let Some(paused) = told(&text) else { return Verdict::Pass(text) };
         let session = self.page_of(&text, now);
@@ -205,7 +205,7 @@ impl NetworkLimit {
         let is_document = paused.network_id.is_some() && paused.resource_type.as_deref() == Some("Document");
         let is_full = self.is_full(&session, is_document, now);
         let Some(page) = self.pages.get_mut(&session) else { return Verdict::Instead(vec![block(ids)]) };
-        // One without this number is continued by the engine at once.
+        // The engine continues a request without this number at once.
         if let Some(id) = paused.network_id.as_deref().filter(|_| name == "Fetch.requestPaused") {
             if is_full && !page.open.contains(id) {
                 let mut out = page.left_out(&session);
@@ -225,12 +225,13 @@ impl NetworkLimit {
         Verdict::Pass(text)
     }
 
-    /// The session of the page that a session is of: of a frame or a worker, or its own.
+    /// The session of the page to which a session belongs: a frame's or a worker's page, or the page itself.
     pub(super) fn page<'a>(&'a self, session: &'a str) -> &'a str {
         self.parts.get(session).map_or(session, String::as_str)
     }
 
-    /// The session of the page that an event is of. One that the browser has not named before is taken for a page.
+    /// The session of the page to which an event belongs. A session that the browser has not named before is taken for a
+    /// page.
     fn page_of(&mut self, text: &str, now: Instant) -> String {
         let page = self.page(session_of(text).unwrap_or_default()).to_owned();
         if !self.pages.contains_key(&page) {
@@ -239,7 +240,7 @@ impl NetworkLimit {
         page
     }
 
-    /// Whether the engine has heard of as many requests of a page's context as it may.
+    /// Whether the engine got as many requests of a page's context as it may.
     fn is_full(&mut self, session: &str, is_navigation: bool, now: Instant) -> bool {
         let Some(context) = self.pages.get(session).map(|page| page.context.clone()) else { return true };
         let factor = if is_navigation { NAVIGATIONS_FACTOR } else { 1 };
@@ -262,7 +263,7 @@ impl Page {
         Self { context, heard, forgiven_until, forgiven, open, is_noticed, since, progress }
     }
 
-    /// Forgets of what the engine has heard as much as the time since then allows one of so many tabs.
+    /// Forgives as many requests as the time since the last call allows one of this many tabs.
     fn forgive(&mut self, now: Instant, tabs: u64) {
         let seconds = now.saturating_duration_since(self.forgiven_until).as_secs() / tabs.max(1);
         self.forgiven_until += Duration::from_secs(seconds * tabs);
@@ -276,7 +277,7 @@ impl Page {
         self.forgiven += u64::from(requests);
     }
 
-    /// Counts an event of progress, and says whether it passes.
+    /// Counts a progress event, and says whether it passes.
     fn progresses(&mut self, bytes: usize, now: Instant) -> bool {
         if now.duration_since(self.since) >= SECOND {
             (self.since, self.progress) = (now, Heard::default());
@@ -286,7 +287,7 @@ impl Page {
         self.progress.requests <= PROGRESS_EVENTS_MAX && self.progress.bytes <= PROGRESS_BYTES_MAX
     }
 
-    /// Drops an event. The first time the engine hears that there are more, as a message of the page's console.
+    /// Drops an event. The first time, the engine gets a notice as a message of the page's console.
     fn left_out(&mut self, session: &str) -> Vec<Out> {
         if std::mem::replace(&mut self.is_noticed, true) || session.is_empty() {
             return Vec::new();
@@ -307,8 +308,8 @@ fn told(text: &str) -> Option<Told<'_>> {
     read(serde_json::from_str::<Envelope<'_>>(text).ok()?.params)
 }
 
-/// A request that waits, without what it sends; the browser sends that all the same. `None` is one that is still too long:
-/// its address and headers are what the engine judges, so they are not cut.
+/// A paused request without its body, which the browser sends all the same. `None` if it is still too long: the engine
+/// judges its address and headers, so these are not cut.
 fn without_body(text: &str) -> Option<Text> {
     let mut event: Value = serde_json::from_str(text).ok()?;
     let request = event.get_mut("params")?.get_mut("request")?.as_object_mut()?;

@@ -1,9 +1,9 @@
-//! Shows an engine's connection only what is in browser contexts that this connection made itself.
+//! Shows an engine's connection only the targets in browser contexts that this connection made itself.
 //!
-//! An engine that connects to a browser attaches to every page of it, waits for each of them before it goes on, and keeps an
-//! account of each. Pages in contexts of others are not its business: those of another engine process in the same browser,
-//! of the browser's user, or of a connection that broke and left its context. A busy one would hold it up. So the proxy
-//! lets go of what belongs to others at once, and the engine does not hear of it.
+//! An engine that connects to a browser attaches to every page of it, waits for each of them before it goes on, and keeps
+//! track of each. It has no use for pages in other contexts: those of another engine process in the same browser, of the
+//! browser's user, or of a connection that broke and left its context. A busy page of these would delay it. So the proxy
+//! detaches from other contexts' targets at once, and the engine does not see them.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -19,38 +19,38 @@ use super::{
     message::{Attached, Envelope, Made, OwnIds, call, read},
 };
 
-/// How many tabs a context may have. Each takes a process of 10 MB and what its page takes; a page can open them by itself.
+/// How many tabs a context may have. Each takes a process of 10 MB and its page's memory; a page can open them by itself.
 pub(super) const TABS_MAX: usize = 64;
 
-/// How many tabs the pages of a context may open within [`POPUPS_WITHIN`]. A browser with a user allows one for each click. Each
+/// How many tabs the pages of a context may open within [`POPUPS_WITHIN`]. A browser with a user allows one per click. Each
 /// starts a process, and many at once keep the browser busy.
 const POPUPS_MAX: usize = 8;
 const POPUPS_WITHIN: Duration = Duration::from_secs(10);
 
-/// A tab of the engine's own.
+/// A tab of the engine.
 struct Tab {
     context: String,
-    /// A page opened it, and chose its size.
+    /// Whether a page opened it, and chose its size.
     is_popup: bool,
 }
 
 #[derive(Default)]
 pub(super) struct OwnContexts {
     contexts: HashSet<String>,
-    /// Its tabs, by their sessions.
+    /// The engine's tabs, by session.
     tabs: HashMap<String, Tab>,
-    /// Calls of the engine that make a context and are not answered yet.
+    /// The engine's calls that make a context and have no answer yet.
     making: HashSet<u32>,
-    /// Calls of the engine that open a tab which the browser has not shown yet, and the context of each.
+    /// The engine's calls that open a tab which the browser has not announced yet, and the context of each.
     opening: HashMap<u32, String>,
-    /// When pages opened tabs within [`POPUPS_WITHIN`], by their contexts, oldest first.
+    /// When pages opened tabs within [`POPUPS_WITHIN`], by context, oldest first.
     popups: HashMap<String, VecDeque<Instant>>,
-    /// Sessions with targets of others that the browser has not ended yet.
+    /// Sessions with others' targets that the browser has not ended yet.
     hidden: HashSet<String>,
 }
 
 impl OwnContexts {
-    /// Notes which contexts the engine makes. Says which one it disposes of.
+    /// Notes which contexts the engine makes. Returns the one that it disposes of.
     pub(super) fn engine_says(&mut self, call: &Envelope<'_>) -> Option<String> {
         match call.method.as_deref()? {
             "Target.createBrowserContext" => {
@@ -73,7 +73,7 @@ impl OwnContexts {
         }
     }
 
-    /// The browser answers a call of the engine's. Says which context it has made.
+    /// The browser answers a call of the engine. Returns the context that it has made.
     pub(super) fn answered(&mut self, id: u32, text: &Text) -> Option<String> {
         self.opening.remove(&id);
         if !self.making.remove(&id) {
@@ -95,8 +95,8 @@ impl OwnContexts {
         self.tabs.get(session).is_some_and(|tab| tab.is_popup)
     }
 
-    /// The browser attaches the connection to a target. One that is not the engine's own is let go on and left, and one that
-    /// is a tab too many is closed; this says how.
+    /// The browser attaches the connection to a target. Returns the calls that resume and detach from a target that is not
+    /// the engine's, or close a tab beyond the limit.
     pub(super) fn attached(
         &mut self,
         attached: &Attached,
@@ -112,7 +112,7 @@ impl OwnContexts {
         if info.r#type != "page" {
             return None;
         }
-        // The browser shows a tab before it answers the call that opened it.
+        // The browser announces a tab before it answers the call that opened it.
         let opening = self.opening.iter().find_map(|(id, opening)| (opening == context).then_some(*id));
         let is_popup = opening.is_none_or(|id| self.opening.remove(&id).is_none());
         let why = if self.is_full(context) {
@@ -123,11 +123,11 @@ impl OwnContexts {
             self.tabs.insert(session.clone(), Tab { context: context.clone(), is_popup });
             return None;
         };
-        tracing::debug!(context, why, "a tab is closed");
+        tracing::debug!(context, why, "closing a tab");
         Some(self.hide(attached, "Target.closeTarget", &json!({ "targetId": info.target_id }), ids))
     }
 
-    /// Whether a page of the context may open a tab now, which then counts.
+    /// Whether a page of the context may open a tab now; if so, the tab counts.
     fn may_open(&mut self, context: &str, now: Instant) -> bool {
         let popups = self.popups.entry(context.to_owned()).or_default();
         while popups.front().is_some_and(|opened| now.duration_since(*opened) >= POPUPS_WITHIN) {
@@ -140,7 +140,8 @@ impl OwnContexts {
         may
     }
 
-    /// Has a target go on that waits for the engine, and ends it or its session. Whoever opened it waits, too.
+    /// Resumes a target that waits for the engine, and closes it or its session. The page that opened it waits for that,
+    /// too.
     fn hide(&mut self, attached: &Attached, method: &str, params: &Value, ids: &mut OwnIds) -> Vec<Out> {
         let session = &attached.session_id;
         self.hidden.insert(session.clone());
@@ -153,15 +154,15 @@ impl OwnContexts {
         out
     }
 
-    /// A session has ended. Says whether the engine never heard of it.
+    /// A session has ended. Says whether it was hidden from the engine.
     pub(super) fn detached(&mut self, session: &str) -> bool {
         self.tabs.remove(session);
         self.hidden.remove(session)
     }
 
-    /// Whether an event is of a session that the engine never heard of.
+    /// Whether an event belongs to a session that is hidden from the engine.
     pub(super) fn hides(&self, text: &Text) -> bool {
-        // Mostly there is none, and then nothing is read.
+        // Usually no session is hidden, and then nothing is parsed.
         !self.hidden.is_empty()
             && serde_json::from_str::<Envelope<'_>>(text)
                 .is_ok_and(|event| event.session.is_some_and(|session| self.hidden.contains(&*session)))

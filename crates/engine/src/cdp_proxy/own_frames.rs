@@ -1,12 +1,12 @@
-//! Takes greenroom's own functions out of the stacks that an engine is told: those of `playwright/settle/page.js`, by which
-//! a page's callbacks are followed. To whoever reads an error of a page they are noise.
+//! Removes greenroom's own functions from the stacks that an engine gets: those of `playwright/settle/page.js`, which track
+//! a page's callbacks. They mean nothing to the reader of a page's error.
 
 use greenroom_cdp::link::Text;
 
-/// The name that the script has in stacks, without a scheme, as no script of the web has one.
+/// The script's name in stacks. It has no scheme, unlike all scripts of the web.
 const SCRIPT: &str = "settle.js:";
 
-/// How a line of a stack begins, in the text of a message: the line's end before it is escaped.
+/// How a line of a stack begins in the text of a message, with the preceding newline escaped.
 const FRAME: &str = "\\n    at ";
 
 /// Whether an event has stacks in it.
@@ -22,7 +22,7 @@ pub(super) fn without(text: Text) -> Text {
     let mut parts = text.split(FRAME);
     let mut left = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        // A frame ends with its line, or with the text; what follows stays.
+        // A frame ends with its line, or with the text; the rest stays.
         let end = part.find(['\\', '"']).unwrap_or(part.len());
         let (frame, rest) = part.split_at(end);
         if !is_own(frame) {
@@ -34,7 +34,7 @@ pub(super) fn without(text: Text) -> Text {
     left.into()
 }
 
-/// `run (settle.js:23:8)`, or without a name.
+/// Matches `run (settle.js:23:8)`, also without a name.
 fn is_own(frame: &str) -> bool {
     let place =
         frame.strip_suffix(')').and_then(|frame| frame.rsplit_once('(')).map_or(frame, |(_, place)| place);
@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// Own frames go, wherever they stand in a stack; a page's own stay, and everything around them.
+    /// Own frames are removed wherever they are in a stack; a page's own stay, and everything around them.
     #[test]
     fn stacks() {
         let stack = |frames: &[&str]| {

@@ -1,9 +1,8 @@
-//! What an engine may ask a browser for. The proxy judges every call of an engine here before the browser hears of it: the
-//! call passes, passes with other parameters, or is refused, and then the proxy answers the engine with an error.
+//! What an engine may ask a browser for. The proxy judges every call of an engine here before the browser gets it: the call
+//! passes, passes with other parameters, or is refused, and then the proxy answers the engine with an error.
 //!
-//! A call for whose method there is a rule passes only as it was read here: its parameters are written anew, so that the
-//! browser cannot read another value out of them, and parameters that cannot be read are refused. Calls without a rule
-//! pass as they are.
+//! A call whose method has a rule passes only as it was parsed here: its parameters are written anew, so that the browser
+//! cannot read another value out of them, and unreadable parameters are refused. Calls without a rule pass unchanged.
 
 use serde_json::{Map, Value, value::RawValue};
 
@@ -14,25 +13,25 @@ use super::{
 };
 use crate::page_url;
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
     /// It passes as it is.
     Pass,
     /// It passes with these parameters.
     Replace(Params),
-    /// The engine is answered with this error.
+    /// The engine gets this error.
     Refuse(String),
 }
 
 /// The parameters of a call.
 pub(super) type Params = Map<String, Value>;
 
-/// Changes what has to be changed, or says why the call is refused.
+/// Changes parameters where necessary, or says why the call is refused.
 type Rule = fn(&mut Params) -> Result<(), String>;
 
-/// Methods that no engine needs. They end the browser for all of its sessions, hand it to a page, or carry other calls
-/// where no rule sees them.
+/// Methods that no engine needs. They end the browser for all of its sessions, give a page control of it, or carry other
+/// calls past the rules.
 const FORBIDDEN: [&str; 7] = [
     "Browser.close",
     "Browser.crash",
@@ -69,7 +68,7 @@ pub(super) fn judge(method: &str, params: Option<&RawValue>, shares_browser: boo
     }
 }
 
-/// Judges one call of an engine that has contexts of its own in a shared browser: also by the tabs that there are.
+/// Judges one call of an engine that has contexts of its own in a shared browser: also by the number of its tabs.
 pub(super) fn judge_in(method: &str, call: &Envelope<'_>, contexts: &OwnContexts) -> Verdict {
     let verdict = judge(method, call.params, true);
     match (method, verdict) {
@@ -93,7 +92,7 @@ pub(super) fn judge_in(method: &str, call: &Envelope<'_>, contexts: &OwnContexts
     }
 }
 
-/// Where a page is sent, or begins. What is no whole address the browser refuses itself.
+/// The address to which a page navigates, or at which it begins. The browser itself refuses an incomplete address.
 fn address(params: &mut Params) -> Result<(), String> {
     match params.get("url") {
         None => Ok(()),
@@ -103,8 +102,8 @@ fn address(params: &mut Params) -> Result<(), String> {
     }
 }
 
-/// The clipboard belongs to all sessions of a browser. With a permission for it a page reads and writes it without anybody
-/// who copies or pastes.
+/// All sessions of a browser share its clipboard. With a permission for it a page reads and writes it without a user's copy
+/// or paste.
 fn is_clipboard(permission: &Value) -> bool {
     let name = permission.as_str().or_else(|| permission.get("name")?.as_str());
     name.is_none_or(|name| name.to_ascii_lowercase().starts_with("clipboard"))
@@ -145,7 +144,7 @@ mod tests {
         Verdict::Replace(serde_json::from_value(params).unwrap())
     }
 
-    /// An engine opens pages of the web and empty ones. All else is refused, and so is what cannot be read.
+    /// An engine opens pages of the web and empty ones. Everything else is refused, and so is an unreadable address.
     #[test]
     fn addresses() {
         for method in ["Page.navigate", "Target.createTarget"] {
@@ -164,12 +163,12 @@ mod tests {
                 assert!(is_refused(method, params), "{method} {params}");
             }
         }
-        // Of two values the browser may take the other one, so it gets the one that was judged.
+        // Of two values the browser may take the other one, so it gets only the judged one.
         let twice = of("Page.navigate", r#"{"url":"file:///etc/passwd","url":"https://a/"}"#);
         assert_eq!(twice, replaced(json!({ "url": "https://a/" })));
     }
 
-    /// Nothing ends the browser or goes around the rules; what there is no rule for passes.
+    /// No call ends the browser or goes around the rules; a call without a rule passes.
     #[test]
     fn forbidden() {
         for method in FORBIDDEN {

@@ -1,14 +1,14 @@
-//! Keeps tabs from an engine that do not answer, in a browser whose tabs are somebody else's. It holds no socket and no
-//! clock: messages and moments come in, messages go out.
+//! Hides tabs that do not answer from an engine, in a browser whose tabs belong to its user. It has no socket and no clock:
+//! messages and times come in, messages go out.
 //!
-//! A tab that an engine is told of is asked for a sign of life first, in the very session that the engine would use. One
-//! that answers is let in; until that is known everything behind it waits, so that the engine sees tabs in the browser's
-//! order. One that does not answer in time is left out, and let in when it answers after all. Later an engine's own call
-//! that a tab leaves unanswered makes the filter ask again, and one that says nothing then is taken from the engine, in the
-//! same way: it is let in again when it answers.
+//! Before the engine gets a tab, the filter asks the tab for a sign of life, in the very session that the engine would use.
+//! A tab that answers is shown; until then all messages after it wait, so that the engine sees tabs in the browser's order.
+//! A tab that does not answer in time is hidden, and shown when it answers after all. Later, when a tab leaves an engine's
+//! call unanswered, the filter asks again; a tab that does not answer then is taken from the engine, and shown again when it
+//! answers.
 //!
-//! The engine's own tabs are never asked, nor is one that it uses for the agent, nor one whose dialog it knows of: what they
-//! do is for the engine to bear. Nor is a session held that the engine asks for itself.
+//! The filter never asks the engine's own tabs, nor a tab that the engine uses for the agent, nor one whose dialog the
+//! engine knows of: the engine has to cope with these. Nor does it hold a session that the engine asks for itself.
 
 mod hold_queue;
 mod own;
@@ -28,17 +28,17 @@ use hold_queue::{Lane, Waiting};
 pub(super) use own::Own;
 use tab::{State, Tab};
 
-/// How long a tab may take to give a sign of life. A busy one takes a tenth of a second.
+/// How long a tab may take to give a sign of life. A busy tab takes a tenth of a second.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// How long an engine's call to a tab of somebody else's may take before the tab is asked for a sign of life.
+/// How long an engine's call to a tab of the browser's user may take before the filter asks the tab for a sign of life.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// How long messages may wait behind tabs that are being asked, however many these are, and how much of it is kept.
+/// How long messages may wait behind tabs that are being asked, however many these are, and how many bytes are kept.
 const LANE_WAIT: Duration = Duration::from_secs(4);
 const LANE_BYTES_MAX: usize = 8 << 20;
 
-/// What an engine does only with a tab that its agent works in.
+/// Methods that an engine calls only on a tab in which its agent works.
 const USES: [&str; 5] = [
     "Page.bringToFront",
     "Page.navigate",
@@ -47,29 +47,29 @@ const USES: [&str; 5] = [
     "Accessibility.getFullAXTree",
 ];
 
-/// Asks the page's own process for something that costs it nothing and runs nothing of the page's.
+/// Asks the page's own process for something cheap that runs none of the page's code.
 const ASK: &str = "Runtime.getHeapUsage";
 
-/// The protocol's error for a session that is no more.
+/// The protocol's error for a session that has ended.
 const NO_SESSION: i64 = -32001;
 
 /// One connection of an engine.
 pub(super) struct SilentTabs {
     own: Arc<Own>,
-    /// The filter's own calls count down from the last number there is, so that they never meet the engine's.
+    /// The filter's own calls count down from the highest number, so that they never collide with the engine's.
     next: u32,
     asked: HashMap<u32, String>,
     /// By session.
     tabs: HashMap<String, Tab>,
-    /// What the protocol calls tabs: a strip's place for a page, never silent. Their targets by their sessions.
+    /// What the protocol calls tabs: a page's place in the tab strip, never silent. Their targets, by session.
     places: HashMap<String, String>,
-    /// What waits behind a tab that is being asked, by the session in which it was said.
+    /// Messages that wait behind a tab that is being asked, by the session in which they came.
     lanes: HashMap<Option<String>, Lane>,
-    /// Calls of the engine that make something of its own.
+    /// The engine's calls that make a tab or context of its own.
     making: Vec<u32>,
-    /// Calls of the engine for a session of its own with a tab.
+    /// The engine's calls for a session of its own with a tab.
     attaching: HashMap<u32, String>,
-    /// It wants to hear of tabs that come and go.
+    /// Whether the engine subscribed to tabs that come and go.
     discovers: bool,
 }
 
@@ -88,7 +88,7 @@ impl SilentTabs {
         }
     }
 
-    /// Notes what the engine asks for. It passes whatever it is.
+    /// Notes what the engine asks for. Every call passes.
     pub(super) fn engine_says(&mut self, call: &Envelope<'_>, now: Instant) {
         let Envelope { id, method: Some(method), session, params, .. } = call else { return };
         match (&**method, session.as_deref().and_then(|session| self.tabs.get_mut(session))) {
@@ -109,7 +109,7 @@ impl SilentTabs {
         }
     }
 
-    /// The browser says something.
+    /// The browser sends a message.
     pub(super) fn browser_says(&mut self, text: Text, now: Instant) -> Vec<Out> {
         let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(&text) else {
             return vec![Out::ToEngine(text)];
@@ -119,7 +119,7 @@ impl SilentTabs {
             let error = read::<Fault>(envelope.error);
             return match error {
                 Some(Fault { code: NO_SESSION }) => self.tab_goes(&tab).unwrap_or_default(),
-                // One that does not know the question has answered, too.
+                // A tab that does not know the question has answered, too.
                 Some(_) | None => self.answered(&tab, now),
             };
         }
@@ -153,7 +153,7 @@ impl SilentTabs {
                         ("Page.javascriptDialogOpening", _) => tab.has_dialog = true,
                         ("Page.javascriptDialogClosed", state) => {
                             tab.has_dialog = false;
-                            // The time that it took is nobody's fault.
+                            // The time that the dialog took does not count.
                             tab.since = tab.since.map(|_| now);
                             if let State::Asked(_) = state {
                                 tab.state = State::Asked(now);
@@ -169,14 +169,14 @@ impl SilentTabs {
         self.pass(&lane, text)
     }
 
-    /// Tells the engine, behind what waits.
+    /// Sends a message to the engine, after those that wait.
     fn pass(&mut self, lane: &Option<String>, text: Text) -> Vec<Out> {
         let Some(waiting) = self.lanes.get_mut(lane) else { return vec![Out::ToEngine(text)] };
         waiting.push(Waiting::Message(text));
         if waiting.bytes > LANE_BYTES_MAX { self.wait_no_longer(lane) } else { Vec::new() }
     }
 
-    /// When time will have made a difference, if nothing is said before.
+    /// When time alone changes something, if no message comes before.
     pub(super) fn due(&self) -> Option<Instant> {
         let lanes = self.lanes.values().map(|lane| lane.since + LANE_WAIT);
         self.tabs.values().filter_map(|tab| self.due_of(tab)).chain(lanes).min()
@@ -189,7 +189,7 @@ impl SilentTabs {
             State::Shown => tab.since? + SLOW,
             State::Hidden | State::Leaving => return None,
         };
-        // Last, since this is asked with every message, and most tabs owe nobody anything.
+        // Last, since this is checked with every message, and most tabs owe no answer.
         let is_excused = tab.is_used || tab.has_dialog || self.own.has(&tab.target);
         (!is_excused).then_some(due)
     }
@@ -203,7 +203,7 @@ impl SilentTabs {
             match state {
                 State::Held(_) => {
                     tracing::info!(
-                        "a tab of the browser does not answer; the engine does not hear of it until it does"
+                        "a tab of the browser does not answer; it is hidden from the engine until it does"
                     );
                     out.extend(self.decide(&session, State::Hidden));
                 }
@@ -221,7 +221,7 @@ impl SilentTabs {
         out
     }
 
-    /// Leaves out whatever a lane still waits for.
+    /// Hides all tabs for which a lane still waits.
     fn wait_no_longer(&mut self, lane: &Option<String>) -> Vec<Out> {
         for tab in self.tabs.values_mut().filter(|tab| tab.parent == *lane) {
             if let State::Held(_) = tab.state {
@@ -231,10 +231,10 @@ impl SilentTabs {
         self.let_pass(lane)
     }
 
-    /// Has the browser make a tab known again.
+    /// Makes the browser announce a tab again.
     fn attach(&mut self, target: &str) -> Out {
         let id = self.next_id();
-        // What comes of it is told by an event.
+        // The result comes as an event.
         self.asked.insert(id, String::new());
         let params = json!({ "targetId": target, "flatten": true });
         Out::ToBrowser(call(id, None, "Target.attachToTarget", &params))
@@ -257,7 +257,7 @@ impl SilentTabs {
                 |tab: &Tab| tab.target == *target && !matches!(tab.state, State::Held(_) | State::Hidden);
             let is_wanted =
                 self.attaching.values().any(|wanted| wanted == target) || self.tabs.values().any(is_known);
-            // One that waits for the engine cannot answer anybody else before.
+            // A tab that waits for the engine cannot answer the filter before.
             let is_asked = !waiting_for_debugger && !is_wanted && !self.own.has(target);
             let tab = Tab {
                 target: target_info.target_id,
@@ -280,11 +280,11 @@ impl SilentTabs {
         self.pass(&parent, text)
     }
 
-    /// A session has ended. Says what to do instead of telling the engine, if it never heard of it.
+    /// A session has ended. Returns what to do instead of telling the engine, if the session was hidden from it.
     fn tab_goes(&mut self, session: &str) -> Option<Vec<Out>> {
         self.places.remove(session);
         self.lanes.remove(&Some(session.to_owned()));
-        // What was made known in it goes with it.
+        // Sessions that were attached within it end with it.
         self.tabs.retain(|_, tab| tab.parent.as_deref() != Some(session));
         self.asked.retain(|_, asked| asked.is_empty() || (asked != session && self.tabs.contains_key(asked)));
         let tab = self.tabs.remove(session)?;
@@ -334,7 +334,7 @@ impl SilentTabs {
         }
     }
 
-    /// It is known whether a tab is let in; so is what waited behind it.
+    /// Decides whether a tab is shown, and releases the messages that waited for it.
     fn decide(&mut self, session: &str, state: State) -> Vec<Out> {
         let Some(tab) = self.tabs.get_mut(session) else { return Vec::new() };
         tab.state = state;
@@ -342,7 +342,7 @@ impl SilentTabs {
         self.let_pass(&parent)
     }
 
-    /// Lets pass what waits in a lane, up to the first tab that is still being asked.
+    /// Releases the messages of a lane, up to the first tab that is still being asked.
     fn let_pass(&mut self, lane: &Option<String>) -> Vec<Out> {
         let mut out = Vec::new();
         let Some(lane_of) = self.lanes.get_mut(lane) else { return out };
@@ -359,7 +359,7 @@ impl SilentTabs {
                 Some(tab) if matches!(tab.state, State::Held(_)) => return out,
                 Some(tab) if tab.state != State::Hidden => out.push(Out::ToEngine(tab.attached.clone())),
                 Some(tab) if self.discovers => {
-                    // Whoever waits for the page of a place has to hear that none will come.
+                    // An engine that waits for the page of this place must learn that none will come.
                     let place = lane.as_ref().and_then(|session| self.places.get(session));
                     let gone = json!({ "targetId": place.unwrap_or(&tab.target) });
                     out.push(Out::ToEngine(event("Target.targetDestroyed", &gone)));
@@ -378,13 +378,13 @@ impl SilentTabs {
         tab.state = State::Leaving;
         let parent = tab.parent.clone();
         let id = self.next_id();
-        // Nobody waits for the answer; the engine hears that the session has ended.
+        // The filter ignores the answer; the engine gets the event that the session has ended.
         self.asked.insert(id, String::new());
         let params = json!({ "sessionId": session });
         vec![Out::ToBrowser(call(id, parent.as_deref(), "Target.detachFromTarget", &params))]
     }
 
-    /// A call of the engine's has its answer.
+    /// The browser has answered a call of the engine.
     fn engine_is_answered(&mut self, id: u32, envelope: &Envelope<'_>, now: Instant) {
         if let Some(at) = self.making.iter().position(|making| *making == id) {
             self.making.swap_remove(at);
@@ -402,7 +402,7 @@ impl SilentTabs {
     }
 }
 
-/// Tells an engine that wants to hear of tabs that one has come.
+/// Announces a tab to an engine that subscribed to tabs.
 fn known_again(attached: &Text) -> Option<Out> {
     let attached: Value = serde_json::from_str(attached).ok()?;
     let mut info = attached.get("params")?.get("targetInfo")?.clone();

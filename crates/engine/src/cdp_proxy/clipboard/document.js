@@ -1,13 +1,12 @@
-// Runs in every document, in a world of its own that the document's scripts cannot reach. It keeps copy, cut and paste from
-// the clipboard that all sessions of the browser share: what is copied goes to greenroom, and what is pasted comes from
-// there.
+// Runs in every document, in a world of its own that the document's scripts cannot reach. It keeps copy, cut and paste away
+// from the clipboard that all sessions of the browser share: copies go to greenroom, and pastes come from there.
 //
-// A copy of the user is stopped before the document hears of it, and the document hears of one like it, which has a
-// clipboard of its own. If the document leaves that one alone, this does what the browser would have done. A paste is
-// greenroom's from the beginning: the browser gets no key that pastes.
+// This script stops the user's copy event before the document sees it, and dispatches a similar event with a clipboard of
+// its own. If the document does not fill that clipboard, this script copies what the browser would have copied. Pastes come
+// from greenroom alone: the browser gets no key that pastes.
 //
-// `copied` names the function that gives what was copied to greenroom. `told` is the event by which `page.js` tells of what
-// scripts copy. `paste` is the name by which greenroom has this paste.
+// `copied` names the function that gives a copy to greenroom. `told` is the event by which `page.js` sends what scripts
+// copy. `paste` is the name by which greenroom makes this script paste.
 //
 // It is small on purpose, and sent without its comments: a document's script of more than 4 KB costs nearly a megabyte
 // a page in Chromium.
@@ -25,7 +24,7 @@
     return element;
   };
 
-  // What a copy takes, if the document does not say itself. Browsers copy no passwords.
+  // What a copy takes, if the document fills no clipboard itself. Browsers copy no passwords.
   const selected = () => {
     const field = focused();
     if (/^(INPUT|TEXTAREA)$/.test(field?.tagName)) {
@@ -38,7 +37,7 @@
     return { [TEXT]: String(selection), [HTML]: body.innerHTML };
   };
 
-  // Nothing that another page copied may run in this one, as with the browser's own clipboard.
+  // Markup that another page copied must not run in this one, as with the browser's own clipboard.
   const formatted = (html) => {
     const { body } = new DOMParser().parseFromString(html, HTML);
     for (const element of body.querySelectorAll('*')) {
@@ -51,7 +50,7 @@
     return body.innerHTML;
   };
 
-  // Tells the document of a copy or paste. Says whether it leaves the rest to the browser.
+  // Dispatches a copy or paste to the document. Returns whether the document leaves the default action to the browser.
   const tell = (type, target, clipboardData) =>
     target.dispatchEvent(new ClipboardEvent(type, { clipboardData, bubbles: true, cancelable: true, composed: true }));
 
@@ -76,7 +75,7 @@
     else if (content[TEXT]) document.execCommand('insertText', false, content[TEXT]);
   };
 
-  // A document that is opened anew loses its listeners. One that is there already is not added again.
+  // A document that is opened anew loses its listeners. Adding an existing listener again has no effect.
   const listeners = { copy, cut: copy, keydown: (event) => (pressed = event), [told]: (event) => send(event.detail) };
   const listen = () => {
     for (const type in listeners) window.addEventListener(type, listeners[type], true);
@@ -84,7 +83,8 @@
   listen();
   new MutationObserver(listen).observe(document, { childList: true });
 
-  // Says whether this document has the focus; with `content` that is pasted, unless the document has taken the key itself.
+  // Says whether this document has the focus; if `content` is given, pastes it, unless the document has handled the key
+  // itself.
   globalThis[paste] = (content) => {
     listen();
     const field = focused() ?? document.documentElement;

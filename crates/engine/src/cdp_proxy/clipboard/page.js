@@ -1,5 +1,5 @@
 // Runs in every document before the document's own scripts, in their world. What they write to the clipboard goes to
-// `document.js` by an event, and from there to greenroom. They may read no clipboard: no page is granted that.
+// `document.js` by an event, and from there to greenroom. They cannot read a clipboard: no page is granted that.
 (told) => {
   if (!window.Clipboard) return;
   // Taken before the page can replace them.

@@ -1,4 +1,4 @@
-//! The clipboard between an engine and a browser that are both played here.
+//! The clipboard between a simulated engine and a simulated browser.
 
 use super::*;
 
@@ -35,7 +35,7 @@ impl Play {
         assert!(self.event("Runtime.bindingCalled", "F", &json!({ "name": COPIED, "payload": payload })));
     }
 
-    /// What becomes of a call of the engine's; `None` if it passes alone.
+    /// What the proxy sends for a call of the engine; `None` if the call passes alone.
     fn engine(&mut self, method: &str, params: &Value) -> Option<Vec<Value>> {
         let text: Text =
             json!({ "id": 7, "method": method, "params": params, "sessionId": "P" }).to_string().into();
@@ -63,7 +63,7 @@ fn pasting() -> Value {
 }
 
 impl Play {
-    /// Presses a key that pastes, and has the page take it. Says what the documents are asked.
+    /// Presses a key that pastes, and lets the page handle it. Returns the questions to the documents.
     fn press(&mut self, key: &Value) -> Vec<Value> {
         let sent = self.engine("Input.dispatchKeyEvent", key).unwrap();
         let params = &sent[0]["params"];
@@ -73,8 +73,8 @@ impl Play {
     }
 }
 
-/// The browser gets no key that pastes. When the page has taken it, the document with the focus pastes what was copied, and
-/// what the engine said meanwhile waits for that.
+/// The browser gets no key that pastes. When the page has handled the key, the document with the focus pastes the copy, and
+/// the engine's other messages wait until then.
 #[test]
 fn a_paste_is_the_proxys() {
     let mut play = Play::new();
@@ -97,7 +97,7 @@ fn a_paste_is_the_proxys() {
     assert_eq!(play.clipboard.engine_is_answered(7, &mut play.ids), [], "it is answered once");
 }
 
-/// With the shift key it is pasted without its format; and one document pastes, however many say that they have the focus.
+/// With the shift key the text is pasted without its format; and one document pastes, even if several claim the focus.
 #[test]
 fn plain_and_once() {
     let mut play = Play::new();
@@ -110,7 +110,7 @@ fn plain_and_once() {
     assert_eq!(play.answers(&questions[1], &json!(true)), [0; 0]);
 }
 
-/// A key that copies waits until every document has seen to its listeners, and then passes as it is.
+/// A key that copies waits until every document has restored its listeners, and then passes unchanged.
 #[test]
 fn a_copy_passes() {
     let mut play = Play::new();
@@ -121,7 +121,7 @@ fn a_copy_passes() {
     assert_eq!((passed.len(), &passed[0]["params"]), (1, &key));
 }
 
-/// Every key that may paste is known by its number, its name or its command, and one that cannot be read is refused.
+/// Every key that may paste is recognised by its number, its name or its command, and an unreadable key is refused.
 #[test]
 fn keys() {
     for (key, uses) in [
@@ -149,8 +149,8 @@ fn keys() {
     }
 }
 
-/// A key that pastes never reaches the browser as it is: not one that half of its readers cannot read, and not a second one
-/// while the first is waited for.
+/// A key that pastes never reaches the browser unchanged: not a key that only half of its readers can parse, and not a
+/// second key while the proxy waits for the first.
 #[test]
 fn no_key_slips_through() {
     let mut play = Play::new();
@@ -159,7 +159,7 @@ fn no_key_slips_through() {
         let call = serde_json::from_str(&text).unwrap();
         let out = values(play.clipboard.engine_says(&call, &text, play.now, &mut play.ids).unwrap());
         assert!(out[0]["engine"]["error"].is_object(), "{out:?}");
-        // The second time it comes while another key is waited for.
+        // The second time it comes while the proxy waits for another key.
         play.engine("Input.dispatchKeyEvent", &pasting());
     }
     let waiting = &play.clipboard.keys["P"].waiting;
@@ -167,7 +167,7 @@ fn no_key_slips_through() {
     assert!(waiting[0].contains(r#""windowsVirtualKeyCode":0"#), "{}", waiting[0]);
 }
 
-/// A page that does not answer in time, or has no document that could, does without.
+/// Nothing is pasted into a page that does not answer in time or has no document that could.
 #[test]
 fn a_page_that_is_not_ready() {
     let mut play = Play::new();
@@ -186,7 +186,8 @@ fn a_page_that_is_not_ready() {
     assert_eq!(play.engine("Runtime.evaluate", &json!({})), None);
 }
 
-/// Scripts come into a page's documents when the engine turns to it, and the documents' answers are the proxy's alone.
+/// The proxy puts its scripts into a page's documents when the engine enables it, and keeps the documents' answers to
+/// itself.
 #[test]
 fn scripts_are_put_in() {
     let mut play = Play::new();
@@ -211,7 +212,7 @@ fn scripts_are_put_in() {
     }
 }
 
-/// What is too long, or is no clipboard, is not kept, and neither is what was there before.
+/// A copy that is too long, or that is no clipboard content, is not kept, and the former copy is dropped.
 #[test]
 fn what_is_kept() {
     for strange in
@@ -224,7 +225,8 @@ fn what_is_kept() {
     }
 }
 
-/// What is copied in one context is pasted there and nowhere else, and goes with it. Of too many the oldest goes.
+/// What is copied in one context is pasted only there, and is dropped with it. If there are too many copies, the oldest is
+/// dropped.
 #[test]
 fn a_context_each() {
     let mut play = Play::new();
@@ -243,7 +245,7 @@ fn a_context_each() {
     assert_eq!(play.clipboard.held[0].0, "1");
 }
 
-/// What goes with a page is forgotten.
+/// A closed page's state is dropped.
 #[test]
 fn pages_go() {
     let mut play = Play::new();

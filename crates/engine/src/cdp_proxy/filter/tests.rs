@@ -10,10 +10,10 @@ fn browser(filter: &mut Filter, message: &Value) -> Vec<Out> {
     filter.browser_says(message.to_string().into(), Instant::now())
 }
 
-/// The methods of what goes to the browser.
+/// The methods of the calls that go to the browser.
 fn asked(out: &[Out]) -> Vec<String> {
     let method = |out: &Out| match out {
-        Out::ToEngine(text) => panic!("the engine hears of it: {text}"),
+        Out::ToEngine(text) => panic!("the engine gets this: {text}"),
         Out::ToBrowser(text) => {
             serde_json::from_str::<Value>(text).unwrap()["method"].as_str().unwrap().to_owned()
         }
@@ -29,7 +29,7 @@ fn attached(session: &str, context: &str) -> Value {
     })
 }
 
-/// A call that is refused does not reach the browser, in whatever kind of browser, and the engine has its answer.
+/// A refused call does not reach the browser, whatever its kind, and the engine gets an error.
 #[test]
 fn refusals_are_answers() {
     for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
@@ -57,7 +57,7 @@ fn clipboard_permissions() {
     }
 }
 
-/// Sizes are cut on their way; a call without a rule passes letter by letter.
+/// Sizes are reduced on their way; a call without a rule passes unchanged.
 #[test]
 fn calls_are_changed_or_pass() {
     let mut filter = Filter::new(&Targets::All, None);
@@ -69,7 +69,8 @@ fn calls_are_changed_or_pass() {
     assert_eq!(filter.engine_says(&odd, Instant::now()), Ok(vec![Out::ToBrowser(odd)]));
 }
 
-/// A picture that is too long is an error with words; the engine does not get to read it. Others pass letter by letter.
+/// A picture that is too long becomes an error that says what to do; the engine does not get to read it. Others pass
+/// unchanged.
 #[test]
 fn long_pictures() {
     let mut filter = Filter::new(&Targets::OwnContexts, None);
@@ -85,8 +86,8 @@ fn long_pictures() {
     assert!(refused["error"]["message"].as_str().unwrap().contains("Take a picture as JPEG"), "{refused}");
 }
 
-/// Requests without end and long texts are bounded whatever the engine's targets are, from the page's next address on
-/// anew, and the answer to what the proxy says of them is not the engine's.
+/// Requests without end and long texts are bounded whatever the engine's targets are; a navigation resets the count, and the
+/// answers to the proxy's own calls do not reach the engine.
 #[test]
 fn requests() {
     for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
@@ -120,8 +121,8 @@ fn requests() {
     }
 }
 
-/// What a page's workers say counts for the limits of the page, and a worker's worker for the same: a page does not get
-/// around a limit by starting workers. Another page's messages pass as ever.
+/// Messages of a page's workers, and of their workers, count for the limits of the page: a page does not get around a limit
+/// by starting workers. Another page's messages pass.
 #[test]
 fn workers_count_for_their_page() {
     for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
@@ -147,7 +148,7 @@ fn workers_count_for_their_page() {
             json!({ "method": "Network.requestWillBeSent", "params": params, "sessionId": session })
                 .to_string()
         };
-        // All at one moment, since some of it is forgiven as time goes by.
+        // All at one moment, since some is forgiven over time.
         let mut passes =
             |text: String| filter.browser_says(text.clone().into(), now) == [Out::ToEngine(text.into())];
         let mut until_full = |say: &dyn Fn(&str, u32) -> String| {
@@ -164,7 +165,7 @@ fn workers_count_for_their_page() {
     }
 }
 
-/// What is no call ends the connection.
+/// A message that is not a call ends the connection.
 #[test]
 fn unreadable_calls() {
     for text in [
@@ -180,8 +181,8 @@ fn unreadable_calls() {
     }
 }
 
-/// An engine hears of pages in contexts that it made. Those of others are let go on and left, before and after it made
-/// one, and nothing of that reaches the engine.
+/// An engine gets only pages in contexts that it made. The proxy resumes and detaches from those of others, before and after
+/// the engine made a context, and the engine sees nothing of it.
 #[test]
 fn own_contexts() {
     let mut filter = Filter::new(&Targets::OwnContexts, None);
@@ -210,8 +211,8 @@ fn own_contexts() {
     assert_eq!(asked(&browser(&mut filter, &attached("S4", "C2"))), left, "it is no longer its own");
 }
 
-/// Pages of a context open a few tabs in ten seconds; the browser closes the others, and the engine does not hear of them.
-/// Tabs that the engine opens do not count, but for the number that a session may have.
+/// Pages of a context open a few tabs in ten seconds; the browser closes further ones, and the engine does not see them.
+/// Tabs that the engine opens count only for the number of tabs per session.
 #[test]
 fn tabs_that_pages_open() {
     let mut filter = Filter::new(&Targets::OwnContexts, None);
@@ -264,7 +265,7 @@ fn downloads_of_own_contexts() {
         });
         let message = json!({ "method": format!("Page.{event}"), "params": params, "sessionId": "S" });
         let mut out = browser(filter, &message);
-        assert_eq!(out.remove(0), Out::ToEngine(message.to_string().into()), "the engine hears of it first");
+        assert_eq!(out.remove(0), Out::ToEngine(message.to_string().into()), "the engine gets the event first");
         asked(&out)
     };
     assert!(says(&mut filter, "downloadWillBegin", "x").is_empty());

@@ -4,12 +4,12 @@ const SENT: &str = "Network.requestWillBeSent";
 const FINISHED: &str = "Network.loadingFinished";
 const PAUSED: &str = "Fetch.requestPaused";
 
-/// The limit, and what it needs.
+/// The limit, and its inputs.
 struct Stage {
     limit: NetworkLimit,
     ids: OwnIds,
     now: Instant,
-    /// How many requests [`Stage::fill`] has made, which has these numbers for them.
+    /// How many requests [`Stage::fill`] has made. They are numbered by it.
     made: u32,
 }
 
@@ -38,7 +38,7 @@ impl Stage {
         matches!(self.says(session, name, &json!({ "requestId": request })), Verdict::Pass(_))
     }
 
-    /// Makes new requests until one is not told of, and says how many were.
+    /// Makes new requests until one does not pass, and returns how many did.
     fn fill(&mut self, session: &str) -> u32 {
         let first = self.made;
         loop {
@@ -51,15 +51,15 @@ impl Stage {
     }
 }
 
-/// The warning in the page's console by which an engine hears once that a context is full.
+/// The warning in the page's console that tells an engine once that a context is full.
 fn is_notice(verdict: &Verdict, session: &str) -> bool {
     let Verdict::Instead(out) = verdict else { return false };
     let [Out::ToEngine(text)] = &out[..] else { return false };
     text.contains("Log.entryAdded") && session_of(text) == Some(session)
 }
 
-/// A page makes requests without end, by itself, its workers and its popups: the engine hears of so many, and of each of
-/// these until its end. Of others it hears nothing but that there are some. Other contexts are heard as ever.
+/// A page makes requests without end, by itself, its workers and its popups: the engine gets a number of them, and of each
+/// of these all events. For the others it gets one notice. Other contexts' requests pass.
 #[test]
 fn a_storm() {
     let mut stage = Stage::new();
@@ -80,12 +80,12 @@ fn a_storm() {
     }
     assert!(!stage.passes("A", FINISHED, "first"), "it is over");
     assert!(stage.passes("C", SENT, "more"));
-    // What is not of a request passes.
+    // An event that belongs to no request passes.
     assert!(matches!(stage.says("A", "Network.policyUpdated", &json!({})), Verdict::Pass(_)));
     assert!(matches!(stage.says("A", "Page.frameNavigated", &json!({})), Verdict::Pass(_)));
 }
 
-/// The engine forgets the requests of a tab when an agent sends it elsewhere or closes it, and hears of new ones.
+/// The engine forgets the requests of a tab when an agent navigates or closes it, and gets new ones.
 #[test]
 fn forgotten() {
     let mut stage = Stage::new();
@@ -101,8 +101,8 @@ fn forgotten() {
     assert!(stage.limit.parts.is_empty() && stage.limit.pages.len() == 2);
 }
 
-/// A page that makes a request now and then is listed for hours; one that does not stop is let in again as slowly, however
-/// many tabs it has.
+/// A page that makes a request now and then is listed for hours; a page that does not stop gets new requests through at the
+/// same slow rate, however many tabs it has.
 #[test]
 fn forgiven() {
     let mut stage = Stage::new();
@@ -110,7 +110,7 @@ fn forgiven() {
         stage.now += SECOND;
         stage.passes("C", SENT, &format!("polled {number}"))
     });
-    // Not for ever: the engine forgets nothing of it.
+    // Not for ever: the engine forgets none of them.
     assert_eq!(polled.count() as u64, u64::from(REQUESTS_MAX) + FORGIVEN_MAX);
     let mut stage = Stage::new();
     assert_eq!(stage.fill("A"), REQUESTS_MAX);
@@ -123,7 +123,7 @@ fn forgiven() {
     );
 }
 
-/// In the layout of Puppeteer a page is attached in the session of its tab. What it and its worker do is forgotten when it
+/// With Puppeteer a page is attached in the session of its tab. Its requests and its worker's are forgotten when it
 /// navigates.
 #[test]
 fn pages_in_tabs() {
@@ -141,7 +141,7 @@ fn pages_in_tabs() {
     assert_eq!(stage.fill("P"), REQUESTS_MAX);
 }
 
-/// Few requests that say a lot count for as much as many. Documents are told of for longer, but not for ever.
+/// A few long requests count for as much as many short ones. Documents pass for longer, but not for ever.
 #[test]
 fn long_requests_and_documents() {
     let mut stage = Stage::new();
@@ -163,7 +163,7 @@ fn long_requests_and_documents() {
     assert_eq!(told.count() as u32, REQUESTS_MAX * (NAVIGATIONS_FACTOR - 1));
 }
 
-/// Progress is told as far as the engine can follow, in each second anew, and counts for nothing else.
+/// Progress events pass up to the limit of each second, and count for nothing else.
 #[test]
 fn progress() {
     let mut stage = Stage::new();
@@ -180,7 +180,7 @@ fn progress() {
     assert_eq!(stage.limit.pages["A"].heard.requests, 0, "the socket is forgiven");
 }
 
-/// What goes to the browser, as method and parameters.
+/// The call to the browser, as method and parameters.
 fn answered(verdict: &Verdict) -> Option<(String, Value)> {
     let Verdict::Instead(out) = verdict else { return None };
     let Some(Out::ToBrowser(text)) = out.last() else { return None };
@@ -189,8 +189,8 @@ fn answered(verdict: &Verdict) -> Option<(String, Value)> {
     Some((call["method"].as_str().unwrap().to_owned(), call["params"].take()))
 }
 
-/// A request that waits for the engine is blocked where the engine will not hear of it, never let go on. One that the
-/// engine knows from either event goes its way.
+/// A paused request is blocked if the engine will not get it, and never continued. A request that the engine knows from
+/// either event passes.
 #[test]
 fn paused_requests() {
     let mut stage = Stage::new();
@@ -204,19 +204,19 @@ fn paused_requests() {
     let expected = Some(("Fetch.failRequest".to_owned(), blocked));
     assert_eq!(answered(&stage.says("A", PAUSED, &paused("more"))), expected);
     assert!(!stage.passes("A", SENT, "more"));
-    // The engine itself has these go on.
+    // The engine itself continues these.
     assert!(stage.passes("A", PAUSED, "without a number at `Network`"));
 }
 
-/// The address and the headers of a request that waits are never shortened. What it sends is left out if it is long, and
-/// a request that is too long without it is blocked.
+/// The address and the headers of a paused request are never shortened. A long body is left out, and a request that is too
+/// long without it is blocked.
 #[test]
 fn long_paused_requests() {
     let mut stage = Stage::new();
     let long = "a".repeat(2 * EVENT_BYTES_MAX);
     let upload = json!({ "url": "http://a/", "postData": long, "postDataEntries": [{ "bytes": long }] });
     let paused = json!({ "requestId": "interception", "networkId": "1", "request": upload });
-    let Verdict::Pass(text) = stage.says("A", PAUSED, &paused) else { panic!("it is blocked") };
+    let Verdict::Pass(text) = stage.says("A", PAUSED, &paused) else { panic!("the request is blocked") };
     let told: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
         (&told["params"]["request"], &told["sessionId"]),

@@ -1,4 +1,4 @@
-//! What waits behind a tab that is being asked, in the order in which it was said.
+//! Messages that wait behind a tab that is being asked, in the order in which they came.
 
 use std::collections::VecDeque;
 
