@@ -1,7 +1,7 @@
-//! The browser behind an instance or a seat: a Chromium that greenroom started, or one that somebody else did.
+//! The browser behind an instance or a seat: a Chromium that greenroom started, or an attached one.
 //!
-//! Both have a debugger and an observer. One of ours ends when it is told to, and its exit explains its end; of another's
-//! we see only that its debugger is gone, and we never end it.
+//! Both have a debugger and an observer. greenroom ends a browser that it started, and that browser's exit status explains
+//! its end. Of an attached browser greenroom sees only that its debugger is gone, and never ends it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,16 +22,16 @@ use crate::{
     run_folder::{RunFolder, unwritable},
 };
 
-/// How long a dying browser may take until its exit is seen. Its debugger's connection ends at the same moment,
-/// and whoever saw that waits here for the better explanation.
+/// How long a dying browser may take until its exit is seen. Its debugger's connection ends at the same moment; the code
+/// that saw that waits here for the exit status, which explains more.
 pub(crate) const EXIT: Duration = Duration::from_secs(2);
 
-/// How long a browser of which nothing came may take to end by itself once asked.
+/// How long a browser whose start failed may take to exit once asked.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Driven {
     browser: Browser,
-    /// Where engines connect to it.
+    /// The proxy through which engines connect to it.
     pub(crate) cdp_proxy: Arc<CdpProxy>,
 }
 
@@ -39,13 +39,13 @@ enum Browser {
     Ours(Chromium),
     Attached {
         endpoint: Arc<Endpoint>,
-        /// Its debugger is as closed to browsers as our own are.
+        /// Closes its debugger's port to browsers, as greenroom's own ports are.
         _port: Option<PortGuard>,
     },
 }
 
 impl Driven {
-    /// Starts a browser and observes it. Engines will hear of these targets in it, and their downloads are counted.
+    /// Starts a browser and observes it. Engines will see these targets in it, and their downloads are counted.
     pub(crate) async fn start(
         launcher: &Launcher,
         run: &RunFolder,
@@ -71,8 +71,8 @@ impl Driven {
         }
     }
 
-    /// Finds a browser that runs already and observes it. What another greenroom left behind in it goes. Refuses a port
-    /// of greenroom's own: it may be asked again much later, when one of our browsers has got that port.
+    /// Finds a running browser and observes it. Removes what another greenroom left in it. Refuses one of greenroom's own
+    /// ports: the address may be used again much later, when one of greenroom's browsers has got that port.
     pub(crate) async fn attach(
         endpoint: &Arc<Endpoint>,
         run: &RunFolder,
@@ -80,7 +80,7 @@ impl Driven {
         targets: Targets,
         downloads: Option<Arc<Downloads>>,
     ) -> Result<(Self, Observer), StartError> {
-        // Before anything is said to it, and again by the port that was really reached, whatever its name.
+        // Before the first message, and again by the port that was really reached, whatever its name.
         not_ours(endpoint, endpoint.local_port(), ports)?;
         let address = endpoint.reach().await?;
         let observer = Observer::attach(endpoint, &address).await?;
@@ -99,7 +99,7 @@ impl Driven {
         self.cdp_proxy.address()
     }
 
-    /// Resolves with why it is gone, or why its engine has lost it.
+    /// Resolves with why the browser is gone, or why its engine has lost it.
     pub(crate) async fn ended(&self, observer: &Observer) -> Lost {
         tokio::select! {
             biased;
@@ -108,7 +108,7 @@ impl Driven {
         }
     }
 
-    /// Resolves when its engine has lost the connection to it. If that is because it is gone, it says so itself.
+    /// Resolves when its engine has lost the connection to it. If the browser is gone, that is the reason given.
     async fn cut_off(&self, observer: &Observer) -> Lost {
         self.cdp_proxy.cut().await;
         match timeout(EXIT, self.gone(observer)).await {
@@ -143,12 +143,12 @@ impl Driven {
         }
     }
 
-    /// greenroom has opened this tab in it for an engine.
+    /// Declares a tab that greenroom has opened in it for an engine.
     pub(crate) fn opened(&self, tab: &str) {
         self.cdp_proxy.owns(tab);
     }
 
-    /// Its process, if it is ours.
+    /// Its process, if greenroom started it.
     pub(crate) fn process(&self) -> Option<&Process> {
         match &self.browser {
             Browser::Ours(chromium) => Some(chromium.process()),
@@ -156,7 +156,7 @@ impl Driven {
         }
     }
 
-    /// How much memory all its processes may take. One that is not ours may take what it wants.
+    /// How much memory all its processes may take. An attached browser has no limit.
     pub(crate) fn memory_bytes_max(&self) -> u64 {
         match &self.browser {
             Browser::Ours(chromium) => chromium.memory_bytes_max(),
@@ -164,20 +164,20 @@ impl Driven {
         }
     }
 
-    /// Ends it, if it is ours.
+    /// Ends it, if greenroom started it.
     pub(crate) async fn stop(&self, grace: Duration) {
         if let Browser::Ours(chromium) = &self.browser {
             chromium.stop(grace).await;
         }
     }
 
-    /// Whether somebody else started it.
+    /// Whether this is an attached browser, which greenroom did not start.
     pub(crate) fn is_attached(&self) -> bool {
         matches!(self.browser, Browser::Attached { .. })
     }
 }
 
-/// The loss of a browser that runs on, and that greenroom gives up for what it sends.
+/// The loss of a running browser whose connection greenroom gives up because of its messages.
 fn given_up(why: Option<Closed>) -> Option<Lost> {
     match why? {
         why @ (Closed::Overflow | Closed::Protocol(_)) => Some(Lost::Unwell(why.to_string().into())),
@@ -200,7 +200,7 @@ fn not_ours(endpoint: &Endpoint, port: Option<u16>, ports: &Ports) -> Result<(),
 mod tests {
     use super::*;
 
-    /// A browser that is given up for what it sends is not called one whose debugger is gone.
+    /// If greenroom gives up a browser because of its messages, the reason does not say that its debugger is gone.
     #[test]
     fn reasons() {
         let told = |why| given_up(Some(why)).map(|lost| lost.to_string());

@@ -23,22 +23,22 @@ use crate::{
     run_folder::{RunFolder, unwritable},
 };
 
-/// The hint of a browser with windows on a machine without a screen.
+/// The hint for a browser with windows on a machine without a screen.
 pub const SCREEN_HINT: &str =
     "set `pool.headless` to true, or run greenroom in a desktop session or under `xvfb-run`";
 
-/// The hint of a browser that ends at its start for a reason that greenroom does not know.
+/// The hint for a browser that ends at its start for an unknown reason.
 pub const DOCTOR_HINT: &str = "run `greenroom doctor`, which starts a browser and says what is missing";
 
-/// How long Chromium may take until it listens for its debugger. Usual is half a second, on a busy machine a
-/// few; a browser that needs longer hangs on its display or its disk.
+/// How long Chromium may take until its debugger listens. It usually takes half a second, on a busy machine a few seconds; a
+/// browser that needs longer hangs on its display or its disk.
 const READY: Duration = Duration::from_secs(20);
 
-/// Flags of every Chromium. What is switched off here either phones home, draws what nobody sees, or makes a
-/// page in the background behave unlike one in front. What pages can notice is as in the Chromium that the playwright
-/// engine would start itself; `tests/it/real/flags.rs` compares the two command lines. `--disable-ipc-flooding-protection` is
-/// left out: with it a page that changes its address in a loop keeps the whole browser busy, and every other session waits
-/// for 10 s and more. Without it Chromium lets a frame do so 200 times in 10 s, as in anybody's browser.
+/// Flags of every Chromium. What is switched off here either contacts its vendor, draws what is never seen, or makes a page
+/// in the background behave unlike one in front. What pages can notice is as in the Chromium that the playwright engine
+/// would start itself; `tests/it/real/flags.rs` compares the two command lines. `--disable-ipc-flooding-protection` is left
+/// out: with it a page that changes its address in a loop keeps the whole browser busy, and every other session waits for 10
+/// s and more. Without it Chromium lets a frame do so 200 times in 10 s, as in a user's browser.
 const FLAGS: &[&str] = &[
     "--remote-debugging-port=0",
     "--no-first-run",
@@ -58,13 +58,13 @@ const FLAGS: &[&str] = &[
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
     "--disable-hang-monitor",
-    // A page can make the process that draws end. Chromium starts it again, but after six times it would end itself.
+    // A page can crash the GPU process. Chromium starts it again, but would exit itself after six crashes.
     "--disable-gpu-process-crash-limit",
     "--disable-popup-blocking",
     "--disable-prompt-on-repost",
     "--disable-component-extensions-with-background-pages",
     "--disable-infobars",
-    // Experiments of a build would make pages behave unlike in other builds of the same version.
+    // Field trials of a build would make pages behave unlike in other builds of the same version.
     "--disable-field-trial-config",
     // Input that comes before a page's first frame is not lost.
     "--allow-pre-commit-input",
@@ -81,7 +81,8 @@ const FLAGS: &[&str] = &[
      GlobalMediaControls,HttpsUpgrades,LensOverlay,MediaRouter,PaintHolding,ThirdPartyStoragePartitioning,\
      BlockOriginHeaderModificationOnRedirect,Translate,OptimizationHints,NetworkTimeServiceQuerying,AimEnabled,\
      AutofillServerCommunication,WebRtcHideLocalIpsWithMdns",
-    // Pages' consoles are not printed: they are logged as INFO. The headless shell obeys the level only with the former.
+    // Pages' consoles are not printed: Chromium logs them as INFO. The headless shell obeys the level only with the former
+    // flag.
     "--enable-logging=stderr",
     "--log-level=2",
     "--force-color-profile=srgb",
@@ -89,44 +90,44 @@ const FLAGS: &[&str] = &[
     "--no-service-autorun",
     "--password-store=basic",
     "--use-mock-keychain",
-    // WebRTC would send datagrams around the proxy. The whole browser reads the first flag, the headless shell the
-    // second one, and only with its value.
+    // WebRTC would send datagrams past the proxy. Chromium with windows reads the first flag, the headless shell the second
+    // one, and only with its value.
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    // Loopback goes through the proxy too; Chromium would go around it by itself.
+    // Loopback goes through the proxy too; by default Chromium bypasses the proxy for it.
     "--proxy-bypass-list=<-loopback>",
 ];
 
-/// What is selected in one session a click of the middle button would paste in another.
+/// Otherwise a click of the middle button would paste in one session what is selected in another.
 const BLINK_SETTINGS: &str = "--blink-settings=selectionClipboardBufferAvailable=false";
 
-/// Without a display there is no mouse, and pages would take the browser for a phone's: `(hover: hover)` and
-/// `(pointer: fine)` would be false. Chromium reads the last flag of a name only, so these follow [`BLINK_SETTINGS`].
+/// Without a display there is no mouse, and pages would take the browser for a phone's: `(hover: hover)` and `(pointer:
+/// fine)` would be false. Chromium reads only the last flag of a name, so these are appended to [`BLINK_SETTINGS`].
 const MOUSE: &str = ",primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4";
 
-/// How to start one.
+/// How to start a Chromium.
 #[derive(Debug, Clone)]
 pub struct ChromiumSpec {
     pub browser: Browser,
     pub headless: bool,
-    /// Whether to give up Chromium's own sandbox; `None` does so for root only, as it cannot work there.
+    /// Whether to switch off Chromium's own sandbox; `None` does so for root only, where it cannot work.
     pub no_sandbox: Option<bool>,
     pub window: (u32, u32),
     pub proxy: SocketAddr,
-    /// Further flags, which settings have looked at.
+    /// Further flags, which the settings have checked.
     pub args: Vec<String>,
-    /// How much pages may store in the profile. By itself a browser lets them have 80 % of the disk, and one site 60 %.
+    /// How much pages may store in the profile. By default a browser lets them have 80 % of the disk, and one site 60 %.
     pub storage_bytes_max: u64,
-    /// How much memory all its processes may take. `None` for half of what the machine has.
+    /// How much memory all its processes may take. `None` for half of the machine's memory.
     pub memory_bytes_max: Option<u64>,
-    /// What is the browser's own because an engine sets it only for contexts that it makes.
+    /// Options of the browser's default context, which engines set only for contexts that they make.
     pub own: Option<OwnContext>,
 }
 
 /// A browser whose default context is used.
 #[derive(Debug, Clone)]
 pub struct OwnContext {
-    /// Its profile, if that is to stay.
+    /// Its profile, if it is kept.
     pub profile: Option<PathBuf>,
     pub user_agent: Option<String>,
     pub ignore_certificate_errors: bool,
@@ -181,7 +182,7 @@ impl Chromium {
             }
         };
         lower_pages(process.pid());
-        // No page exists yet, so none can have seen the port before it is closed to pages.
+        // No page exists yet, so no page can have seen the port before it is closed to pages.
         let held = port_of(&endpoint)
             .ok_or_else(|| {
                 StartError::new(format!("the browser gave a strange debugger address: `{endpoint}`"))
@@ -209,7 +210,7 @@ impl Chromium {
         self.memory_bytes_max
     }
 
-    /// Ends the browser and removes its profile, if that is not to stay.
+    /// Ends the browser and removes its profile, unless the profile is kept.
     pub async fn stop(&self, grace: Duration) {
         self.process.stop_leader(grace).await;
         self.profile.clear().await;
@@ -222,10 +223,10 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
     let mut command = Spec::new(&spec.browser.path).few_variables().fixed_priority().args(FLAGS);
     let mut user_data = std::ffi::OsString::from("--user-data-dir=");
     user_data.push(profile);
-    // Its crash reporter would make a folder in the user's home, switched off or not.
+    // Its crash reporter would make a folder in the user's home, even if it is switched off.
     command = command.arg(crashes).arg(user_data).arg(format!("--proxy-server=http://{}", spec.proxy));
-    // The proxy resolves every name. What the browser would resolve itself goes around the proxy's verdicts: a page
-    // could name a WebRTC peer, and have the question for that name sent to the machine's resolver.
+    // The proxy resolves every name. Names that the browser resolves itself would bypass the proxy's policy: a page could
+    // name a WebRTC peer, and so send a DNS query for that name to the machine's resolver.
     command = command.arg(format!("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {}", spec.proxy.ip()));
     command = command.arg(format!("{BLINK_SETTINGS}{}", if spec.headless { MOUSE } else { "" }));
     let (width, height) = spec.window;
@@ -233,17 +234,17 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
         if spec.own.is_some() {
             command = command.arg(format!("--window-size={width},{height}"));
         }
-        // No first page either: nobody uses it, and an engine that attaches would wait for it if it had crashed.
+        // No first page either: no session uses it, and an engine that attaches would wait for it if it had crashed.
         command = command.args(["--hide-scrollbars", "--mute-audio", "--no-startup-window"]);
         if spec.browser.kind != Kind::HeadlessShell {
             command = command.arg("--headless=new");
         }
     } else {
-        // A browser with windows ends with its last one, so it keeps one of its own.
+        // A browser with windows exits with its last window, so it keeps one of its own.
         command = command.arg(format!("--window-size={width},{height}")).arg("about:blank");
     }
     if let Some(own) = &spec.own {
-        // After a crash the browser would ask, and wait, whether to show the old tabs.
+        // After a crash the browser would ask its user whether to restore the old tabs, and wait.
         command = command.arg("--hide-crash-restore-bubble");
         if let Some(user_agent) = &own.user_agent {
             command = command.arg(format!("--user-agent={user_agent}"));
@@ -258,8 +259,8 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
         say_no_sandbox();
         command = command.arg("--no-sandbox");
     }
-    // Contexts that an engine makes store in memory, of which the browser lets them have a fifth. A profile that its user
-    // keeps is left as it is: the browser would remove what its sites have stored beyond the limit.
+    // Contexts that an engine makes store in memory, of which the browser gives them a fifth. A user's persistent profile
+    // gets no limit: the browser would remove what its sites have stored beyond it.
     if spec.own.as_ref().is_none_or(|own| own.profile.is_none()) {
         let max = spec.storage_bytes_max;
         add(&mut command, &format!("--enable-features=StorageQuotaSettings:PoolSizeBytes/{max}"));
@@ -270,7 +271,7 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
     command
 }
 
-/// Adds a flag. Of several flags of one name Chromium reads the last; those that are lists are joined, so that greenroom's
+/// Adds a flag. Of several flags of one name Chromium reads the last; flags that are lists are joined, so that greenroom's
 /// entries stay.
 fn add(command: &mut Spec, arg: &str) {
     const LISTS: [&str; 3] = ["--disable-features=", "--enable-features=", "--disable-blink-features="];
@@ -286,8 +287,8 @@ fn add(command: &mut Spec, arg: &str) {
     }
 }
 
-/// Beside a browser with this much there is room for greenroom, the engine and other programs. Without a figure there is no
-/// limit: none would be right.
+/// A browser with this much memory leaves room for greenroom, the engine and other programs. If the machine's memory is
+/// unknown there is no limit: any guess would be wrong.
 fn half_of_the_memory() -> u64 {
     machine_memory().map_or(u64::MAX, |all| all / 2)
 }
@@ -296,7 +297,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Said once, on stderr, whatever the log level: it is about security and nobody should have to look for it.
+/// Printed once, on stderr, at every log level: the operator must not have to look for a security warning.
 #[allow(clippy::print_stderr, reason = "must be seen at every log level")]
 fn say_no_sandbox() {
     static SAID: Once = Once::new();
@@ -320,7 +321,7 @@ fn port_of(endpoint: &str) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// Further flags stand behind greenroom's own, and entries of lists beside them.
+    /// Further flags come after greenroom's own, and entries of lists are added to greenroom's.
     #[test]
     fn further_flags() {
         let mut command = Spec::new("x").args(["--disable-features=A,B", "--mute-audio"]);
@@ -333,8 +334,8 @@ mod tests {
         );
     }
 
-    /// What pages store is bounded in profiles that go with their browser. A profile that stays is its user's, who would lose
-    /// what is beyond the limit.
+    /// Pages' storage is limited in profiles that are removed with their browser. A kept profile belongs to its user, who
+    /// would lose data beyond the limit.
     #[test]
     fn storage() {
         let is_bounded = |own: Option<OwnContext>| {
@@ -361,7 +362,7 @@ mod tests {
         assert!(!is_bounded(Some(own(Some("/home/me/profile".into())))));
     }
 
-    /// The debugger's address is read from the line Chromium prints, and from no other.
+    /// The debugger's address is read from the line that Chromium prints, and from no other.
     #[test]
     fn debugger_line() {
         let endpoint =

@@ -1,29 +1,29 @@
-//! What Chromium writes to stderr, and which of its lines may be told to others.
+//! What Chromium writes to stderr, and which of its lines may be shown to others.
 //!
-//! A headless Chromium prints what pages say on their consoles, all sessions' alike, line breaks included. Its log and its
-//! errors reach people and agents of other sessions. So only lines that Chromium's own sources wrote are read at all, and
-//! only its errors explain its end. A line looks like `[1117/093806.1:ERROR:dbus/bus.cc:405] …`, with `pid:tid:` in front
-//! in builds with windows.
+//! A headless Chromium prints the consoles of all sessions' pages, line breaks included. Its log and its errors reach people
+//! and agents of other sessions. So only lines that Chromium's own sources wrote are used at all, and only its errors
+//! explain its end. A line looks like `[1117/093806.1:ERROR:dbus/bus.cc:405] …`, with `pid:tid:` in front in builds with
+//! windows.
 
 use crate::process::Tells;
 
 const SEVERITIES: [&str; 4] = ["INFO", "WARNING", "ERROR", "FATAL"];
 
-/// What stands for the source in lines that pages have caused.
+/// The source in lines that pages have caused.
 const CONSOLE: &str = "CONSOLE";
 
 /// Chromium complains about every desktop service that a server does not have. None of it ever ended a browser.
 const NOISE: [&str; 4] = ["dbus/", "gpu/", "vaapi", "google_apis/gcm"];
 
-/// Who wrote a line.
+/// The parsed beginning of a line: which source wrote it, and its severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header<'a> {
     severity: &'a str,
     source: &'a str,
 }
 
-/// What may be told of a line of a Chromium of ours. Before it is ready it has no page: everything may be, and the reason
-/// why it does not start often comes from the system's loader.
+/// How a line of one of greenroom's Chromiums may be used. Before Chromium is ready it has no page, so every line may be
+/// shown, and the reason why it does not start often comes from the system's loader.
 pub(crate) fn tells(line: &str, is_ready: bool) -> Tells {
     if line.starts_with("DevTools listening on") {
         return Tells::Nothing;
@@ -39,16 +39,16 @@ pub(crate) fn tells(line: &str, is_ready: bool) -> Tells {
     }
 }
 
-/// Whether a Chromium that ended at its start said that there is no screen for its windows. It says so in two lines, of
-/// which neither tells what to do.
+/// Whether a Chromium that ended at its start reported that there is no screen for its windows. It does so in two lines,
+/// neither of which says what to do.
 pub(crate) fn is_without_screen(last_words: &str) -> bool {
     ["Missing X server", "Failed to connect to Wayland display", "The platform failed to initialize"]
         .iter()
         .any(|said| last_words.contains(said))
 }
 
-/// The output of somebody else's browser without what pages said in it: a console line, and what follows it up to the
-/// next line of Chromium's own.
+/// The output of an attached browser without its pages' text: without console lines, and without what follows each up to
+/// Chromium's own next line.
 pub(crate) fn without_pages(output: &str) -> String {
     let mut of_page = false;
     let mut kept = String::with_capacity(output.len());
@@ -89,7 +89,7 @@ fn is_time(field: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Chromium's own errors explain an end, its other lines are for the log, and what pages say is for nobody.
+    /// Chromium's own errors explain an end, its other lines go to the log, and pages' text is dropped.
     #[test]
     fn lines() {
         for (line, told) in [
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(tells("DevTools listening on ws://127.0.0.1:1/x", false), Tells::Nothing);
     }
 
-    /// What Chromium says without a screen is known by its words, under X and Wayland.
+    /// Chromium's message about a missing screen is recognised, for X and Wayland.
     #[test]
     fn screens() {
         let x11 = "[7:7:1117/160359.3:ERROR:ui/ozone/platform/x11/ozone_platform_x11.cc:257] Missing X server or $DISPLAY";
@@ -133,7 +133,7 @@ mod tests {
         assert!(!is_without_screen("[7:7:1117/160359.3:ERROR:dbus/bus.cc:405] Failed to connect to the bus"));
     }
 
-    /// A console line goes with everything that follows it, up to the next line of Chromium's own.
+    /// A console line is removed with everything that follows it, up to Chromium's own next line.
     #[test]
     fn consoles_are_taken_out() {
         let output = "cannot open display\n[1117/1.1:INFO:CONSOLE:1] \"secret\nin two lines\", source: x (1)\n\

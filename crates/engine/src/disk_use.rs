@@ -1,7 +1,7 @@
-//! How much disk space the files in a session's folder take, and what the engine's logs in it may take.
+//! How much disk space the files in a session's folder take, and how much the engine's logs there may take.
 //!
-//! The engine writes a new log of the console with each navigation, and a page can navigate for ever. So the oldest logs
-//! go. Everything else in the folder is the agent's, and stays.
+//! The engine writes a new console log with each navigation, and a page can navigate for ever. So the oldest logs are
+//! removed. All other files in the folder belong to the agent, and stay.
 
 use std::{
     fs, io,
@@ -13,20 +13,20 @@ use std::{
 /// How often greenroom measures a session's folder, besides before each call that writes files.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How many files and folders of a session are looked at. One that has more may write no more of them.
+/// How many files and folders of a session are measured. A session that has more may write no more of them.
 const ENTRIES_MAX: usize = 20_000;
 
-/// How many logs of the console a session keeps, and how many bytes of them beyond the newest. Each of its tabs, of which
-/// there are 64, writes one, and answers quote the lines that are new.
+/// How many console logs a session keeps, and how many bytes of them beyond the newest. Each of its tabs, at most 64, writes
+/// one, and answers quote the new lines.
 const LOGS_MAX: usize = 64;
 const LOGS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// What a look at a session's folder found.
+/// The result of measuring a session's folder.
 #[derive(Debug)]
 pub(crate) enum DiskUse {
-    /// What its files take.
+    /// The size of its files.
     Bytes(u64),
-    /// It has more than [`ENTRIES_MAX`]. Those that were looked at take so much.
+    /// It has more than [`ENTRIES_MAX`] files. The measured ones take this much.
     TooManyFiles {
         bytes_min: u64,
     },
@@ -34,8 +34,9 @@ pub(crate) enum DiskUse {
 }
 
 impl DiskUse {
-    /// Hands what the files take to an account, which says what they take with the downloads in it. A session with too many
-    /// files shall download no more: what these take is unknown. What was last known of an unreadable folder stays.
+    /// Passes the size of the files to an account, which returns their size including its downloads. A session with too many
+    /// files must download no more, since their size is unknown. For an unreadable folder the account keeps the last known
+    /// size.
     pub(crate) fn noted(self, note: impl FnOnce(u64) -> u64) -> Self {
         match self {
             Self::Bytes(bytes) => Self::Bytes(note(bytes)),
@@ -47,7 +48,7 @@ impl DiskUse {
         }
     }
 
-    /// Refuses a tool that writes files, unless there is known to be room for them.
+    /// Refuses a tool that writes files, unless they are known to fit.
     pub(crate) fn check(self, bytes_max: u64) -> Result<(), WriteRefused> {
         match self {
             Self::Bytes(used) if used < bytes_max => Ok(()),
@@ -74,7 +75,7 @@ pub(crate) enum WriteRefused {
 }
 
 impl WriteRefused {
-    /// A stable word for programs.
+    /// A stable code for programs.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Full { .. } | Self::TooManyFiles => "disk_full",
@@ -89,7 +90,7 @@ struct Log {
     bytes: u64,
 }
 
-/// What the files in a folder take, but for those in one place of it. Logs that are too many are removed first.
+/// The size of the files in a folder, except those at one path in it. Removes surplus logs first.
 pub(crate) async fn of_folder(folder: &Path, but: Option<&str>) -> DiskUse {
     let (folder, but) = (folder.to_owned(), but.map(|but| folder.join(but)));
     let looked = tokio::task::spawn_blocking(move || look(&folder, but.as_deref(), ENTRIES_MAX)).await;
@@ -126,7 +127,7 @@ fn look(folder: &Path, but: Option<&Path>, entries_max: usize) -> io::Result<Dis
                 }
                 continue;
             }
-            // In units of 512 bytes, whatever the file system's are.
+            // In units of 512 bytes on every file system.
             let taken = metadata.blocks().saturating_mul(512).max(metadata.len().min(4096));
             bytes = bytes.saturating_add(taken);
             if is_log(&entry.file_name().to_string_lossy()) {
@@ -138,7 +139,7 @@ fn look(folder: &Path, but: Option<&Path>, entries_max: usize) -> io::Result<Dis
     Ok(if entries > entries_max { DiskUse::TooManyFiles { bytes_min: bytes } } else { DiskUse::Bytes(bytes) })
 }
 
-/// Removes the oldest logs that are too many. Says how many bytes that frees.
+/// Removes the oldest surplus logs. Returns how many bytes that frees.
 fn remove_old(mut logs: Vec<Log>) -> u64 {
     logs.sort_by_key(|log| std::cmp::Reverse(log.written));
     let (mut kept, mut freed) = (0_u64, 0);
@@ -149,7 +150,7 @@ fn remove_old(mut logs: Vec<Log>) -> u64 {
         }
         match fs::remove_file(&log.path) {
             Ok(()) => freed += log.bytes,
-            Err(error) => tracing::debug!(%error, "cannot remove a log of the console"),
+            Err(error) => tracing::debug!(%error, "cannot remove a console log"),
         }
     }
     freed
@@ -171,7 +172,7 @@ mod tests {
         }
     }
 
-    /// All files count, wherever they are, but for those in the place that is left out; links are not followed.
+    /// All files count, wherever they are, except those at the excluded path; links are not followed.
     #[test]
     fn files_are_counted() {
         let folder = tempfile::tempdir().unwrap();
@@ -220,7 +221,7 @@ mod tests {
         assert!(bytes <= LOGS_BYTES_MAX + (LOGS_MAX as u64 + 3) * 4096, "{bytes}");
     }
 
-    /// A folder that is none cannot be read, which says nothing of what is in it.
+    /// A path that is no folder cannot be read, and so its size is unknown.
     #[tokio::test]
     async fn unreadable_folders() {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -228,7 +229,7 @@ mod tests {
         assert!(matches!(looked, DiskUse::Unreadable(_)), "{looked:?}");
     }
 
-    /// A refusal names what is used, the limit and the setting, or what else is wrong.
+    /// A refusal names the used bytes, the limit and the setting, or the other reason.
     #[test]
     fn refusals() {
         assert!(DiskUse::Bytes(9).check(10).is_ok());
@@ -245,8 +246,8 @@ mod tests {
         );
     }
 
-    /// An account hears of files that are counted, and that there is no room where they are too many; not of a folder that
-    /// cannot be read.
+    /// An account gets the size of counted files, and no room if there are too many; it gets nothing for an unreadable
+    /// folder.
     #[test]
     fn accounts() {
         let noted = |found: DiskUse| {

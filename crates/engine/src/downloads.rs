@@ -1,11 +1,11 @@
-//! Counts what the downloads of each browser context take, and makes the CDP calls that stop them over the quota.
+//! Counts the bytes of each browser context's downloads, and makes the CDP calls that stop downloads over the quota.
 //!
-//! A page can start downloads in a loop, or one that never ends. Each browser context has an account of its downloads and
-//! of the other files of its session. Over the quota greenroom has the browser cancel what runs, which removes the partial
-//! files, and deny all further downloads of that context, before they write anything.
+//! A page can start downloads in a loop, or one that never ends. Each browser context has an account of its downloads and of
+//! the other files of its session. Over the quota greenroom makes the browser cancel running downloads, which removes the
+//! partial files, and deny all further downloads of that context before they write anything.
 //!
-//! This is pure: events come in, calls to the browser go out. [`crate::cdp_proxy`] feeds it where sessions are contexts,
-//! [`crate::observer`] where a browser is one session's.
+//! This is pure: events come in, calls to the browser go out. [`crate::cdp_proxy`] feeds it if each session is a context,
+//! [`crate::observer`] if a browser has one session only.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -17,17 +17,17 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What a file takes at least: a page could also fill the disk with empty ones.
+/// The least that a file counts for: a page could also fill the disk with empty files.
 const FILE_BYTES_MIN: u64 = 4096;
 
-/// How many stopped downloads an account remembers. The page's session and the browser's session both announce each download,
-/// and others may begin in between.
+/// How many stopped downloads an account remembers. The page's session and the browser's session both announce each
+/// download, and others may begin in between.
 const STOPPED_MAX: usize = 64;
 
-/// Whose downloads: those of a context by its id, or of the browser's default one.
+/// The context of a download by its id, or `None` for the browser's default context.
 pub(crate) type ContextId = Option<String>;
 
-/// A call that the browser is to be told.
+/// A call to send to the browser.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Order {
     pub(crate) method: &'static str,
@@ -47,7 +47,7 @@ struct WillBegin {
 #[serde(rename_all = "camelCase")]
 struct Progress {
     guid: String,
-    /// 0 where the server does not say.
+    /// 0 if the server does not say.
     total_bytes: f64,
     received_bytes: f64,
     state: DownloadState,
@@ -69,24 +69,25 @@ pub(crate) struct Downloads {
 
 #[derive(Default)]
 struct State {
-    /// The contexts that there are.
+    /// The existing contexts.
     accounts: HashMap<ContextId, Account>,
-    /// By their GUIDs. Finished ones stay: their files do.
+    /// By GUID. Finished ones stay, since their files do.
     downloads: HashMap<String, Download>,
-    /// Where the browser writes them, each by its GUID. Each engine process has a folder of its own.
+    /// The folders into which the browser writes them, each file named by its GUID. Each engine process has a folder of its
+    /// own.
     folders: HashMap<ContextId, PathBuf>,
 }
 
 #[derive(Default)]
 struct Account {
-    /// What downloads take, or will take when they are whole.
+    /// The size of downloads; for unfinished ones, their final size.
     bytes: u64,
-    /// What the session's other files take.
+    /// The size of the session's other files.
     other_bytes: u64,
     is_denied: bool,
-    /// Stopped ones that were not told yet.
+    /// The number of stopped downloads that were not reported yet.
     stopped: u64,
-    /// Those that were stopped as they began, the last ones of them.
+    /// The last downloads that were stopped as they began.
     stopped_at_once: VecDeque<String>,
 }
 
@@ -97,7 +98,7 @@ struct Download {
 }
 
 impl Downloads {
-    /// Those of a browser that has its default context only.
+    /// For a browser that has its default context only.
     pub(crate) fn new(bytes_max: u64) -> Self {
         let accounts = HashMap::from([(None, Account::default())]);
         Self { bytes_max, state: Mutex::new(State { accounts, ..State::default() }) }
@@ -117,7 +118,7 @@ impl Downloads {
         self.state.lock()
     }
 
-    /// Whether an event of this name is one of a download's.
+    /// Whether this is the name of a download event.
     pub(crate) fn is_event(name: &str) -> bool {
         matches!(
             name,
@@ -128,8 +129,8 @@ impl Downloads {
         )
     }
 
-    /// What the browser is to be told after an event. `context_of` says by its frame where a download is, or nothing if that
-    /// is not known.
+    /// The calls to send to the browser after an event. `context_of` gives the context of a download by its frame, or
+    /// nothing if it is unknown.
     pub(crate) fn event(
         &self,
         name: &str,
@@ -154,7 +155,7 @@ impl Downloads {
         })
     }
 
-    /// A download begins. It may be told several times. One in a context that is gone ends with it.
+    /// A download begins. It may be announced several times. A download in a closed context ends with that context.
     pub(crate) fn begins(&self, guid: &str, context: &ContextId) -> Vec<Order> {
         let mut state = self.state();
         if state.downloads.contains_key(guid) {
@@ -168,7 +169,7 @@ impl Downloads {
             account.stopped_at_once.truncate(STOPPED_MAX - 1);
             account.stopped_at_once.push_front(guid.to_owned());
             account.stopped += 1;
-            // The browser cancels it by itself, unless it began before it was told to.
+            // The browser cancels it by itself, unless it began before the browser got the order to deny.
             return vec![cancel(guid, context)];
         }
         account.bytes += FILE_BYTES_MIN;
@@ -177,7 +178,7 @@ impl Downloads {
         self.stop_if_over(&mut state, context)
     }
 
-    /// The browser reports that a download goes on or has ended. One that no account has is left alone.
+    /// The browser reports that a download goes on or has ended. A download without an account is left alone.
     fn progress(&self, progress: &Progress) -> Vec<Order> {
         let mut state = self.state();
         let State { accounts, downloads, .. } = &mut *state;
@@ -200,7 +201,7 @@ impl Downloads {
         self.stop_if_over(&mut state, &context)
     }
 
-    /// Stops all downloads of a context if they are too much.
+    /// Stops all downloads of a context if it is over the quota.
     fn stop_if_over(&self, state: &mut State, context: &ContextId) -> Vec<Order> {
         let Some(account) = state.accounts.get_mut(context) else { return Vec::new() };
         if account.is_denied || account.bytes.saturating_add(account.other_bytes) <= self.bytes_max {
@@ -219,7 +220,7 @@ impl Downloads {
         orders
     }
 
-    /// Notes what the other files of a session take. Says what they take with its downloads.
+    /// Notes the size of a session's other files. Returns their size including its downloads.
     pub(crate) fn note_other_files(&self, context: &ContextId, bytes: u64) -> u64 {
         let mut state = self.state();
         let Some(account) = state.accounts.get_mut(context) else { return bytes };
@@ -227,7 +228,7 @@ impl Downloads {
         account.bytes.saturating_add(bytes)
     }
 
-    /// The same where the files are all of them, downloads too.
+    /// The same if `bytes` already includes the downloads.
     pub(crate) fn note_all_files(&self, context: &ContextId, bytes: u64) -> u64 {
         let mut state = self.state();
         let Some(account) = state.accounts.get_mut(context) else { return bytes };
@@ -235,7 +236,7 @@ impl Downloads {
         account.bytes.saturating_add(account.other_bytes)
     }
 
-    /// The downloads of a context that were stopped since this was last asked.
+    /// The downloads of a context that were stopped since the last call of this function.
     pub(crate) fn take_stopped(&self, context: &ContextId) -> Option<StoppedDownloads> {
         let count = std::mem::take(&mut self.state().accounts.get_mut(context)?.stopped);
         (count > 0).then_some(StoppedDownloads { count, bytes_max: self.bytes_max })
@@ -253,23 +254,23 @@ impl Downloads {
         }
     }
 
-    /// Where the browser writes those of a context.
+    /// Notes where the browser writes a context's downloads.
     pub(crate) fn are_in(&self, context: ContextId, folder: &Path) {
         self.state().folders.insert(context, folder.to_owned());
     }
 
-    /// Where the browser writes them all.
+    /// All folders into which the browser writes downloads.
     pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
         self.state().folders.values().cloned().collect()
     }
 
-    /// Whether the browser has told of this download.
+    /// Whether the browser has announced this download.
     pub(crate) fn know(&self, guid: &str) -> bool {
         self.state().downloads.contains_key(guid)
     }
 }
 
-/// The call that cancels a download, and removes what there is of its file.
+/// The call that cancels a download and removes its partial file.
 pub(crate) fn cancel(guid: &str, context: &ContextId) -> Order {
     let mut params = json!({ "guid": guid });
     add_context(&mut params, context);
@@ -292,7 +293,7 @@ mod tests {
         Some(name.to_owned())
     }
 
-    /// Those of a browser with the contexts `a` and `b`.
+    /// Downloads of a browser with the contexts `a` and `b`.
     fn downloads() -> Downloads {
         let downloads = Downloads::new(MAX);
         for name in ["a", "b"] {
@@ -310,8 +311,8 @@ mod tests {
         Order { method: "Browser.setDownloadBehavior", params }
     }
 
-    /// Many small downloads are stopped when they are too much together, those of another context are not, and what is
-    /// below the quota is not noticed.
+    /// Many small downloads are stopped when they exceed the quota together, those of another context are not, and downloads
+    /// below the quota are not reported.
     #[test]
     fn many_downloads() {
         let downloads = downloads();
@@ -319,7 +320,7 @@ mod tests {
         for n in 0..4 {
             let guid = n.to_string();
             assert_eq!(downloads.begins(&guid, &a), []);
-            // The page's session tells of it, and the browser's does.
+            // The page's session announces it, and the browser's does.
             assert_eq!(downloads.begins(&guid, &a), []);
             assert_eq!(downloads.progress(&progress(&guid, 0, 200_000, DownloadState::InProgress)), []);
             assert_eq!(downloads.progress(&progress(&guid, 200_000, 200_000, DownloadState::Completed)), []);
@@ -332,7 +333,7 @@ mod tests {
         assert_eq!(orders.len(), 3, "{orders:?}");
         assert_eq!(orders[0], deny("a"));
         assert!(orders.contains(&cancel("4", &a)) && orders.contains(&cancel("5", &a)), "{orders:?}");
-        // What was on its way meanwhile.
+        // Downloads that began before the browser denied them.
         for guid in ["6", "7"] {
             assert_eq!(downloads.begins(guid, &a), [cancel(guid, &a)]);
         }
@@ -340,7 +341,7 @@ mod tests {
             assert_eq!(downloads.begins(guid, &a), [], "it was told by the page already");
         }
         assert_eq!(downloads.take_stopped(&a), Some(StoppedDownloads { count: 4, bytes_max: MAX }));
-        assert_eq!(downloads.take_stopped(&a), None, "it is told once");
+        assert_eq!(downloads.take_stopped(&a), None, "it is reported once");
 
         assert_eq!(downloads.begins("b", &b), []);
         assert_eq!(downloads.progress(&progress("b", 1_000_000, 0, DownloadState::Completed)), []);
@@ -368,7 +369,7 @@ mod tests {
         assert!(!downloads.know("2") && downloads.know("1"));
     }
 
-    /// An event is read by its name, whatever else it has in it. One that cannot be read has no effect.
+    /// An event is recognised by its name, whatever else it contains. An unreadable event has no effect.
     #[test]
     fn events() {
         let downloads = downloads();
@@ -380,7 +381,7 @@ mod tests {
             downloads.event(name, &params.to_string(), |frame| (frame == "F").then(|| context("a")))
         };
         assert_eq!(told("Browser.downloadWillBegin", &json!({ "guid": "y", "frameId": "G" })), []);
-        assert!(!downloads.know("y"), "nobody knows whose it is");
+        assert!(!downloads.know("y"), "its context is unknown");
         assert_eq!(told("Browser.downloadWillBegin", &whole), []);
         assert!(downloads.know("x"));
         assert_eq!(told("Browser.downloadProgress", &json!({ "guid": "x" })), []);
@@ -388,8 +389,8 @@ mod tests {
         assert!(!Downloads::is_event("Page.frameNavigated"));
     }
 
-    /// One without end is stopped by what it has brought, one that says its size before it has brought anything, and
-    /// empty ones by their number; a cancelled one counts for nothing.
+    /// An endless download is stopped by its received bytes, one with a known size before it has received any, and empty
+    /// ones by their number; a cancelled one counts for nothing.
     #[test]
     fn sizes() {
         let a = context("a");
@@ -419,7 +420,7 @@ mod tests {
         assert_eq!(cancelled.note_other_files(&a, 0), 0);
     }
 
-    /// Servers may claim any size. What is cancelled counts for nothing, however large it claimed to be.
+    /// Servers may claim any size. A cancelled download counts for nothing, whatever size its server claimed.
     #[test]
     fn claimed_sizes() {
         let a = context("a");
@@ -442,7 +443,7 @@ mod tests {
         assert_eq!(downloads.note_other_files(&a, 0), FILE_BYTES_MIN, "one is left");
     }
 
-    /// Each context has a folder, which may be that of others as well. It is forgotten with its context.
+    /// Each context has a folder, which others may share. It is forgotten with its context.
     #[test]
     fn folders() {
         let downloads = downloads();
@@ -462,7 +463,7 @@ mod tests {
         assert_eq!(downloads.folders(), folders(&["/2", "/4"]));
     }
 
-    /// The other files of a session count as well; downloads of which nobody knows whose they are do not.
+    /// The other files of a session count as well; downloads whose context is unknown do not.
     #[test]
     fn other_files() {
         let downloads = downloads();

@@ -1,8 +1,9 @@
-//! A browser that somebody else started: where its debugger is, what is sent along, and what starts it again.
+//! An attached browser: where its debugger is, which headers its connections get, and which command starts it again.
 //!
-//! An endpoint is asked, and never held: whoever attaches to the browser has a connection of its own. Only
-//! [`Endpoint::revive`] starts anything, by the command that the operator gave, and what it starts is nobody's child: it
-//! is not ended with greenroom. While that runs, no second one is started. Addresses are shown without the secrets in them, headers not at all.
+//! An endpoint makes short connections only: the code that attaches to the browser has a connection of its own. Only
+//! [`Endpoint::revive`] starts anything, by the operator's command, and what it starts is not a child that ends with
+//! greenroom. While that process runs, no second one is started. Addresses are shown without the secrets in them, headers
+//! not at all.
 
 use std::{fmt, net::IpAddr, time::Duration};
 
@@ -36,18 +37,18 @@ pub struct Endpoint {
     pub url: String,
     /// Sent with every connection to the debugger; their values are secrets.
     pub headers: Vec<(String, String)>,
-    /// What starts the browser, if anything does.
+    /// The command that starts the browser, if there is one.
     pub start_command: StartCommand,
 }
 
 impl Endpoint {
-    /// The WebSocket address of the browser's debugger, if it can be found, for a connection with [`Endpoint::sent_headers`].
-    /// An address that is one already is not tried.
+    /// The WebSocket address of the browser's debugger, if it can be found, for a connection with
+    /// [`Endpoint::sent_headers`]. A WebSocket address is returned as it is, without a connection.
     pub async fn reach(&self) -> Result<String, StartError> {
         greenroom_cdp::discover(&self.url, &self.headers).await.map_err(|error| self.unreachable(&error))
     }
 
-    /// What is sent with every connection: the headers, and the password of the address as one.
+    /// The headers of every connection: the configured ones, and the password of the address as one.
     pub fn sent_headers(&self) -> Vec<(String, String)> {
         let given = |(name, _): &(String, String)| {
             self.headers.iter().all(|(own, _)| !own.eq_ignore_ascii_case(name))
@@ -62,11 +63,11 @@ impl Endpoint {
             .chain(self.headers.iter().map(|(_, value)| value.clone()))
     }
 
-    /// A text of somebody else's without the secrets of this endpoint, also as they stand in JSON.
+    /// Another program's text without the secrets of this endpoint, also in their JSON form.
     pub(crate) fn without_secrets(&self, text: &str) -> String {
         self.secrets().fold(text.to_owned(), |text, secret| {
             let escaped = encode(&secret);
-            // The quotes around it are not part of it.
+            // The quotes are not part of the secret.
             let inner = escaped.get().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
             text.replace(inner.unwrap_or(&secret), "…").replace(&secret, "…")
         })
@@ -82,21 +83,20 @@ impl Endpoint {
         greenroom_cdp::host_and_port(&self.url)
     }
 
-    /// The same browser at this very machine, whatever its name comes to mean later.
+    /// The same browser with its host name replaced by this address, whatever the name resolves to later.
     pub fn pinned(self, ip: IpAddr) -> Self {
         let url = greenroom_cdp::pinned(&self.url, ip).unwrap_or_else(|| self.url.clone());
         Self { url, ..self }
     }
 
-    /// The port of this machine at which the debugger is, as far as the address says. No browser of greenroom's may
-    /// reach it.
+    /// The debugger's port on this machine, as far as the address says. None of greenroom's browsers may reach it.
     pub fn local_port(&self) -> Option<u16> {
         greenroom_cdp::local_port(&self.url)
     }
 
-    /// Starts the browser if it does not answer and there is a command for that, and waits until it answers. What the
-    /// command started before and still runs is waited for as long, and not started twice. Says whether anything was
-    /// started. One at a time: two would start two browsers.
+    /// Starts the browser if it does not answer and there is a command for that, and waits until it answers. If a process of
+    /// an earlier start still runs, this waits for it as long, and does not start a second one. Returns whether anything was
+    /// started. One call at a time: two would start two browsers.
     pub async fn revive(&self, launcher: &Launcher, run: &RunFolder) -> Result<bool, StartError> {
         if self.start_command.is_empty() || self.answers().await.is_ok() {
             return Ok(false);
@@ -104,7 +104,7 @@ impl Endpoint {
         let browser = self.shown();
         let mut is_new = false;
         loop {
-            // Whatever is started has its whole time.
+            // Each started process has the whole time.
             let deadline = Instant::now() + REVIVED_WITHIN;
             let (program, running) = (self.start_command.program(), self.start_command.running());
             let started = if let Some(running) = running {
@@ -135,13 +135,13 @@ impl Endpoint {
                     if is_new {
                         return Err(self.start_failed(&started, &exit));
                     }
-                    tracing::info!(program, browser, %exit, "what was started before has ended");
+                    tracing::info!(program, browser, %exit, "the process of an earlier start has ended");
                 }
             }
         }
     }
 
-    /// Whether a browser can be connected to now, and if not, why. Nothing is started, and nothing stays open.
+    /// Whether greenroom can connect to the browser now, and if not, why. Starts nothing, and leaves no connection open.
     pub async fn check(&self) -> Result<(), StartError> {
         self.answers().await.map_err(|error| self.unreachable(&error))
     }
@@ -154,7 +154,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether there is a browser, one that can be connected to.
+    /// Whether a browser that accepts connections answers.
     async fn answers(&self) -> Result<(), greenroom_cdp::Error> {
         let address = greenroom_cdp::discover(&self.url, &self.headers).await?;
         Client::connect_with(&address, &self.sent_headers()).await.map(drop)
@@ -185,12 +185,12 @@ impl Endpoint {
         .hint(hint)
     }
 
-    /// What the process said, for the end of a message. It may have been told the address, secrets and all.
+    /// The process's last output, for the end of a message. The process may know the address, secrets included.
     fn last_words(&self, started: &Started) -> String {
         last_words(&started.last_words(|said| self.without_secrets(said)))
     }
 
-    /// A failed attempt, with what to do about it.
+    /// A failed attempt, with a hint.
     pub(crate) fn unreachable(&self, error: &greenroom_cdp::Error) -> StartError {
         let greenroom_cdp::Error::Connect { why, .. } = error else {
             return StartError::new(error.to_string());
@@ -203,7 +203,7 @@ impl Endpoint {
             Unreachable::Io(_) => format!("start it with {flag}; one that runs without it has to be ended first"),
             Unreachable::Tls(_) => "is its certificate one that this machine trusts?".to_owned(),
             Unreachable::Silent(_) => "something listens there and says nothing: does the browser hang, or ask its user for permission?".to_owned(),
-            Unreachable::Status(401 | 403) => "it wants other `headers` of this browser, or lets nobody in".to_owned(),
+            Unreachable::Status(401 | 403) => "it requires other `headers` of this browser, or refuses every connection".to_owned(),
             Unreachable::Status(500) => "a browser answers only to `localhost` or an IP address: use one of these as host".to_owned(),
             Unreachable::Status(404) => format!("the browser may have been restarted, which changes its WebSocket address; `http://host:port` stays. Start it with {flag}"),
             Unreachable::Status(_) | Unreachable::Strange(_) => format!("is this the debugger's address? The browser has to run with {flag}"),
@@ -219,7 +219,7 @@ impl Endpoint {
     }
 }
 
-/// Without the values of its headers, and without what the address hides.
+/// Without the values of its headers, and without the address's secrets.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();

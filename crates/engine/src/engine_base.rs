@@ -1,7 +1,7 @@
-//! What every engine is made with, whatever it is: its settings, and what it starts processes and reaches browsers with.
+//! What every engine is made with: its settings, and what it needs to start processes and reach browsers.
 //!
-//! Adapters read settings here by the names that they have in the table of settings, so that a new one is used without being
-//! handed on.
+//! Adapters read settings here by their names in the table of settings, so that a new setting can be used without being
+//! passed on.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -25,45 +25,45 @@ use crate::{
     tool_list::ToolsChanged,
 };
 
-/// What an engine of one pool, instance or attached browser is configured with.
+/// The configuration of an engine of one pool, instance or attached browser.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// All settings, for those that are not a pool's.
+    /// All settings, for those that do not belong to a pool.
     pub settings: Arc<Settings>,
     /// The settings of its pool or instance.
     pub pool: Pool,
     /// Where browsers and Node are looked for.
     pub places: Places,
-    /// The running browser that is attached to. greenroom then starts none, and what belongs to a start has no meaning.
+    /// The browser to attach to, if any. greenroom then starts none, and settings for a start have no effect.
     pub attach: Option<Arc<Endpoint>>,
-    /// This instance's profile, which stays. Needed where sessions are not isolated and greenroom starts the browser.
+    /// This instance's persistent profile. Required if sessions are not isolated and greenroom starts the browser.
     pub profile: Option<PathBuf>,
 }
 
 impl EngineOptions {
-    /// What an instance with one slot and nothing configured has: an isolated, headless Chromium.
+    /// The options of an instance with one slot and no configuration: an isolated, headless Chromium.
     pub fn new(data_folder: PathBuf, places: Places) -> Self {
         let settings = Arc::new(Settings::defaults(data_folder));
         let pool = Pool { slots: 1, ..settings.pool.clone() };
         Self { settings, pool, places, attach: None, profile: None }
     }
 
-    /// To change settings for this engine alone.
+    /// Changes settings for this engine alone.
     pub fn settings_mut(&mut self) -> &mut Settings {
         Arc::make_mut(&mut self.settings)
     }
 
-    /// Whether seats share a context with whoever the browser belongs to, and keep to tabs of their own there.
+    /// Whether seats share a context with the browser's user, and keep to tabs of their own there.
     pub(crate) fn has_own_tabs(&self) -> bool {
         self.attach.is_some() && !self.pool.isolated
     }
 
-    /// Whether the engine starts, or finds, the browser itself. greenroom then does not see into it.
+    /// Whether the engine starts, or finds, the browser itself. greenroom then cannot observe it.
     pub(crate) fn engine_starts_browser(&self) -> bool {
         !self.pool.has_chromium()
     }
 
-    /// How much disk space the files of a seat may take, and what pages store in a profile on disk.
+    /// How much disk space the files of a seat may take, and pages' storage in a profile on disk.
     pub(crate) fn disk_bytes_max(&self) -> u64 {
         self.settings.sessions.disk_bytes_max
     }
@@ -75,7 +75,7 @@ impl EngineOptions {
         Ok(node::run(node, cli))
     }
 
-    /// The context that a browser has by itself.
+    /// The browser's default context.
     pub(crate) fn own_context(&self) -> Result<OwnContext, StartError> {
         if !self.pool.isolated && self.profile.is_none() {
             return Err(StartError::new("a browser whose profile is kept needs a folder for it")
@@ -119,7 +119,7 @@ impl EngineBase {
         })
     }
 
-    /// Starts Node with pipes. The last one is told the line by which it says that it is ready.
+    /// Starts Node with pipes. `listen` knows the line by which it reports that it is ready.
     pub(crate) async fn start_node(
         &self,
         name: &'static str,
@@ -139,7 +139,7 @@ impl EngineBase {
         SeatFolder::make(&self.run, self.options.pool.output_dir.as_deref())
     }
 
-    /// Brings the browser that is attached to back, if its operator said how.
+    /// Starts the attached browser again, if its operator gave a command for that.
     pub(crate) async fn revive(&self) -> Result<bool, StartError> {
         match &self.options.attach {
             Some(endpoint) => endpoint.revive(&self.launcher, &self.run).await,

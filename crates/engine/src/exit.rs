@@ -6,7 +6,7 @@ use std::{fmt, io, process::ExitStatus, sync::Arc};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exit {
     Status(ExitStatus),
-    /// The system does not tell, for this reason.
+    /// The system does not report it, for this reason.
     Unknown(Arc<str>),
 }
 

@@ -1,8 +1,8 @@
 //! Copies files between an agent's workspace and a session's folder: regular files only, of bounded size.
 //!
-//! A FIFO, a device or a socket is refused without being waited for: everything is opened without blocking, and judged
-//! when it is open. So is where a file really is: the path of what was opened counts, not the path that was asked for,
-//! which somebody may have replaced by a link in between. [`crate::workspace`] decides which places are allowed.
+//! A FIFO, a device or a socket is refused without waiting: every path is opened without blocking, and judged when it is
+//! open. The same holds for the location: the path of the open file counts, not the requested path, which another process
+//! may have replaced by a link in between. [`crate::workspace`] decides which locations are allowed.
 //!
 //! All of it blocks on the disk and runs on threads for that.
 
@@ -16,8 +16,8 @@ use std::{
 
 use rustix::fs::{Mode, OFlags, ftruncate, open, openat};
 
-/// How many bytes the files of one call may have together, copied in or out: more than anybody uploads to a page in one
-/// step, and little beside a disk. Longer ones are for a transfer of files, not for a tool call.
+/// How many bytes the files of one call may have together, copied in or out: more than a user uploads to a page in one step,
+/// and little compared to a disk. Larger files need a file transfer, not a tool call.
 pub(crate) const CALL_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// Why a file is not copied.
@@ -53,7 +53,7 @@ impl Budget {
 
     /// Copies the rest of one file to another, as far as the budget goes.
     fn copy(&mut self, from: File, to: &mut File) -> Result<(), NotCopied> {
-        // One byte more than is allowed tells a file that grew while it was read.
+        // One byte more than is allowed reveals a file that grew while it was read.
         let copied = copy(&mut from.take(self.0.saturating_add(1)), to)?;
         self.0 = self.0.checked_sub(copied).ok_or(NotCopied::TooBig)?;
         Ok(())
@@ -64,7 +64,7 @@ impl Budget {
     }
 }
 
-/// An open regular file, where it really is, and how long it is.
+/// An open regular file, its real path and its length.
 pub(crate) struct Opened {
     file: File,
     pub(crate) real: PathBuf,
@@ -78,7 +78,7 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Opened, NotCopied> {
         _ => NotCopied::Io(error),
     })?;
     let about = file.metadata()?;
-    // The null device is as good as an empty file to those who read it, and not to those who are handed it.
+    // The null device reads like an empty file, but the engine would get the device.
     if !about.is_file() {
         return Err(NotCopied::NotRegular);
     }
@@ -87,13 +87,13 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Opened, NotCopied> {
 }
 
 impl Opened {
-    /// Copies it to a new file of this name, in the place of one that is there.
+    /// Copies it to a new file of this name, and replaces an existing one.
     pub(crate) fn copy_to(self, target: &Path, budget: &mut Budget) -> Result<(), NotCopied> {
         budget.has_room_for(self.bytes)?;
         budget.copy(self.file, &mut File::create(target)?)
     }
 
-    /// Writes it to a file in this folder. A file that is there is overwritten; a link, a FIFO or a device is not.
+    /// Writes it to a file in this folder. An existing file is overwritten; a link, a FIFO or a device is not.
     pub(crate) fn write_into(
         self,
         folder: &Folder,
@@ -109,7 +109,7 @@ impl Opened {
             | OFlags::CLOEXEC;
         let opened = openat(&folder.folder, name, flags, Mode::from_raw_mode(0o666));
         let opened = opened.map_err(|errno| match errno {
-            // A link, a FIFO that nobody reads, a socket.
+            // A link, a FIFO without a reader, a socket.
             rustix::io::Errno::LOOP | rustix::io::Errno::NXIO => NotCopied::NotRegular,
             other => other.into(),
         })?;
@@ -122,7 +122,7 @@ impl Opened {
     }
 }
 
-/// An open folder, and where it really is.
+/// An open folder, and its real path.
 pub(crate) struct Folder {
     folder: OwnedFd,
     pub(crate) real: PathBuf,
@@ -137,14 +137,14 @@ impl Folder {
     }
 }
 
-/// Where an open file is.
+/// The path of an open file.
 #[cfg(target_os = "linux")]
 fn path_of(file: &impl AsFd) -> io::Result<PathBuf> {
     use std::os::fd::AsRawFd;
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
 }
 
-/// Where an open file is.
+/// The path of an open file.
 #[cfg(target_vendor = "apple")]
 fn path_of(file: &impl AsFd) -> io::Result<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
@@ -163,7 +163,7 @@ mod tests {
             .unwrap();
     }
 
-    /// A FIFO, a device, a socket and a folder are neither read nor waited for.
+    /// The copy refuses a FIFO, a device, a socket and a folder without reading or waiting.
     #[test]
     fn only_regular_files_are_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// A file is written in the place of another one, but not into a FIFO or a device, nor through a link.
+    /// A copy replaces an existing file, but does not write into a FIFO or a device, nor through a link.
     #[test]
     fn only_regular_files_are_written() {
         let folder = tempfile::tempdir().unwrap();
@@ -200,7 +200,8 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.path().join("elsewhere")).unwrap(), "kept");
     }
 
-    /// An open file says where it is, whatever its path leads to by now; a call's files have a limit together.
+    /// The path of an open file stays known even if its old path leads elsewhere by now; the files of a call share one
+    /// limit.
     #[test]
     fn places_and_sizes() {
         let folder = tempfile::tempdir().unwrap();

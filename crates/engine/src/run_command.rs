@@ -1,7 +1,7 @@
-//! A child that is sent for one thing and comes back: `node --version`, `npm ci`.
+//! A child process that does one thing and exits: `node --version`, `npm ci`.
 //!
-//! It owns the waiting: a deadline, a bound on what is kept of stdout, and the end of the child's group when
-//! either is passed. Engines and browsers are no errands; they are supervised where they are started.
+//! This module owns the waiting: a deadline, a limit on the kept stdout, and the end of the child's group when either is
+//! exceeded. Engines and browsers are supervised where they are started, not here.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -14,13 +14,13 @@ use crate::{
     process::{Listen, Process},
 };
 
-/// No errand has more to say than a version or an error report; the rest is read and forgotten.
+/// The largest expected output is a version or an error report; the rest is read and dropped.
 const STDOUT_BYTES_MAX: u64 = 256 * 1024;
 
-/// How long a child that has passed its deadline may take to end politely.
+/// How long a child that has passed its deadline may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What a child that ended well, or badly, left behind.
+/// The output of a child that ended, and its exit.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub exit: Exit,
@@ -29,7 +29,7 @@ pub(crate) struct Done {
     pub last_words: Arc<str>,
 }
 
-/// Why an errand came to no end.
+/// Why a child did not end by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum ErrandError {
     #[error("cannot be started: {0}")]
@@ -49,10 +49,10 @@ pub(crate) async fn run(
     let said = async {
         let mut stdout = Vec::new();
         if let Some(pipes) = pipes {
-            // Nobody will answer a question: a child that asks one sees the end of its stdin.
+            // A child that asks a question sees the end of its stdin.
             drop(pipes.stdin);
             let mut pipe = pipes.stdout;
-            // A pipe that cannot be read has ended, and the exit says the rest.
+            // An unreadable pipe counts as ended; the exit status says the rest.
             let _ = (&mut pipe).take(STDOUT_BYTES_MAX).read_to_end(&mut stdout).await;
             let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
         }
@@ -74,7 +74,7 @@ mod tests {
         run(&launcher, "sh", Spec::new("/bin/sh").args(["-c", script]), deadline).await
     }
 
-    /// A child's words and its exit come back together, success and failure told apart.
+    /// The caller gets a child's output together with its exit, success or failure.
     #[tokio::test]
     async fn words_and_exit_come_back() {
         let minute = Duration::from_secs(60);
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!((badly.exit.to_string().as_str(), &*badly.last_words), ("exit status: 3", "why"));
     }
 
-    /// A child that never ends is ended at its deadline, and one that asks a question gets no answer.
+    /// A child that never ends is ended at its deadline, and a child that asks a question gets no answer.
     #[tokio::test]
     async fn nothing_waits_for_ever() {
         let hung = sh("exec sleep 600", Duration::from_millis(50)).await;

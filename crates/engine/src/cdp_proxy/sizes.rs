@@ -1,9 +1,9 @@
 //! How large an engine may make what a browser draws: windows, pages, pictures. Pages can ask for any size, by the features
 //! of a window that they open, and engines pass it on. A browser that draws a page of 100,000 pixels takes all of the
-//! machine's memory or ends, and with it every session that it has.
+//! machine's memory or crashes, and with it all of its sessions.
 //!
-//! Sizes of windows and pages are cut down to the limits. A picture is refused if it is too large: a part of it would not be
-//! what was asked for.
+//! Sizes of windows and pages are reduced to the limits. A picture that is too large is refused: a part of it would not be
+//! the picture that the agent asked for.
 
 use greenroom_core::page_size::{PIXELS_MAX, SCALE_MAX, SIDE_MAX};
 use serde_json::Value;
@@ -14,20 +14,21 @@ use super::rules::Params;
 /// no session while it compresses a picture, up to 2 s for this one.
 const PICTURE_PIXELS_MAX: u32 = PIXELS_MAX;
 
-/// Chromium compresses a picture of more pixels than a screen has with less effort, which takes half the time for noise.
+/// Above this many pixels, more than a screen has, the proxy asks Chromium for less compression effort, which halves the
+/// time for noise.
 const HASTE_PIXELS: f64 = 4_194_304.0;
 
 /// The longest side of a picture: a page of that length has more than a thousand screens.
 const PICTURE_SIDE_MAX: f64 = 1_000_000.0;
 
-/// The longest side of a sheet of paper, in inches: 200 are what the PDF format takes.
+/// The longest side of a sheet of paper, in inches: the PDF format allows 200.
 const PAPER_MAX: f64 = 200.0;
 
-/// The most pixels of a window that a page opened: more than a screen has. A page can open as many as a context may have
-/// tabs, and the browser holds a picture of each.
+/// The most pixels of a window that a page opened: more than a screen has. A page can open up to a context's limit of tabs,
+/// and the browser holds a picture of each.
 const POPUP_PIXELS_MAX: u32 = 2_048 * 2_048;
 
-/// Cuts the size that a page chose for a window, which was cut to the limits of any page before.
+/// Reduces the size that a page chose for a window, after the limits for any page.
 pub(super) fn cut_popup(params: &mut Params) -> Result<(), String> {
     let sizes = match params.get_mut("bounds") {
         Some(Value::Object(bounds)) => bounds,
@@ -50,8 +51,8 @@ pub(super) fn contents_size(params: &mut Params) -> Result<(), String> {
     cut(params, "width", "height").map(drop)
 }
 
-/// `Emulation.setDeviceMetricsOverride`. Where the page is within the limits and its device pixels are too many, there are
-/// fewer for each of its pixels.
+/// `Emulation.setDeviceMetricsOverride`. If the page is within the limits but its device pixels are too many, the scale
+/// factor is reduced.
 pub(super) fn device_metrics(params: &mut Params) -> Result<(), String> {
     let pixels = cut(params, "width", "height")?;
     cut(params, "screenWidth", "screenHeight")?;
@@ -69,7 +70,7 @@ pub(super) fn device_metrics(params: &mut Params) -> Result<(), String> {
     }
 }
 
-/// `Page.captureScreenshot`. Without a clip it has the size of the page.
+/// `Page.captureScreenshot`. Without a clip the picture has the size of the page.
 pub(super) fn screenshot(params: &mut Params) -> Result<(), String> {
     match params.get("clip") {
         None | Some(Value::Null) => Ok(()),
@@ -107,8 +108,8 @@ fn picture(clip: &Params) -> Result<f64, String> {
     Ok(width * height)
 }
 
-/// Cuts two sides down to the limits of a page, the second one more where both together are too much. Says how many pixels
-/// that are; a side that is not given counts as one.
+/// Reduces two sides to the limits of a page, the second one further if their product is too large. Returns the number of
+/// pixels; a missing side counts as one.
 fn cut(sizes: &mut Params, first: &str, second: &str) -> Result<f64, String> {
     cut_to(sizes, first, second, PIXELS_MAX)
 }
@@ -149,7 +150,7 @@ mod tests {
         rule(&mut params).map(|()| Value::Object(params))
     }
 
-    /// Windows and pages are cut down to the limits; those within them stay as they are.
+    /// Windows and pages are reduced to the limits; those within them stay unchanged.
     #[test]
     fn pages_are_cut() {
         let usual = json!({ "width": 1280, "height": 720, "deviceScaleFactor": 1, "mobile": false });
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!((of(1_080), of(15_000)), (json!(false), json!(true)));
     }
 
-    /// What is no number is refused.
+    /// A size that is not a number is refused.
     #[test]
     fn only_numbers() {
         for rule in [contents_size as Rule, device_metrics] {

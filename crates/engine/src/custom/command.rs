@@ -10,7 +10,7 @@ use crate::{
     tool_list,
 };
 
-/// How long a server that was only asked for its tools may take to end by itself.
+/// How long a server that was only asked for its tools may take to exit.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
 pub(super) struct Command {

@@ -1,7 +1,8 @@
-//! The custom engine: any MCP server, started by a command and spoken to over stdio, or found at an address over HTTP.
+//! The custom engine: any MCP server, started by a command and reached over stdio, or running at an address and reached over
+//! HTTP.
 //!
-//! Each seat is a process of its own, or a session of its own with the server; see [`crate::stdio`]. How far apart sessions
-//! of one server are is the server's affair.
+//! Each seat is a process of its own, or an MCP session of its own with the server; see [`crate::stdio`]. How well the
+//! server isolates its sessions is up to the server.
 
 mod command;
 mod remote;
@@ -36,7 +37,7 @@ pub(crate) static ENTRY: EngineEntry = EngineEntry {
     check: |_| Ok(()),
 };
 
-/// A server to be started, or to be reached.
+/// A server to start, or to connect to.
 #[derive(Clone)]
 pub struct CustomEngine {
     pub server: CustomServer,
@@ -55,7 +56,7 @@ pub enum CustomServer {
         program: PathBuf,
         args: Vec<String>,
     },
-    /// At `http://` or `https://`. What follows a `?` may be a secret.
+    /// At `http://` or `https://`. The part after a `?` may be a secret.
     Url(String),
 }
 
@@ -65,7 +66,7 @@ impl Engine for CustomEngine {
             CustomServer::Command { program, args } => {
                 format!("custom {} {}", program.display(), args.join(" "))
             }
-            // It is written to disk, and what may be secret in the address is not.
+            // The fingerprint is written to disk, and secrets in the address are not.
             CustomServer::Url(url) => format!("custom {} {}", web_address::shown(url), digest(url)),
         }
     }
@@ -94,8 +95,8 @@ impl Engine for CustomEngine {
         })
     }
 
-    /// A server hears once, in the handshake, what it may ask. One that was told of nobody must not serve an agent
-    /// that could be asked.
+    /// A server learns once, in the handshake, what it may ask its client. A spare's handshake was made without an agent, so
+    /// it must not serve an agent that can answer questions.
     fn spare_suits(&self, agent: &dyn Agent) -> bool {
         !upstream::may_be_asked(agent)
     }
@@ -125,7 +126,7 @@ impl CustomEngine {
     }
 }
 
-/// A server, as an instance has it.
+/// The server behind an instance.
 struct Server {
     engine: CustomEngine,
     way: Way,
@@ -170,7 +171,7 @@ impl Kind for Server {
     }
 }
 
-/// Tells addresses apart that differ in their secrets.
+/// Distinguishes addresses that differ in their secrets.
 fn digest(url: &str) -> String {
     Sha256::digest(url.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,5 +1,5 @@
-//! Servers that run already, at an address: a session per seat, which ends with it. Nobody here starts or ends such a
-//! server. Its port on this machine is as closed to browsers as that of an engine of ours.
+//! Servers that already run, at an address: one MCP session per seat, which ends with it. greenroom neither starts nor ends
+//! such a server. Its port on this machine is closed to browsers, like that of greenroom's own engines.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use tokio::time::timeout;
 use super::CustomEngine;
 use crate::{ports::PortGuard, run_folder::unwritable, tool_list::ask_for_tools};
 
-/// How long a server that was only asked for its tools may take to end that session.
+/// How long the session that only asked a server for its tools may take to end.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 pub(super) struct Remote {
     pub(super) endpoint: Endpoint,
-    /// The address without what may be secret in it.
+    /// The address without its secrets.
     shown: String,
     _port: Option<PortGuard>,
 }
 
 impl Remote {
-    /// Takes note of where it is. It is not asked yet.
+    /// Notes the address. Does not connect yet.
     pub(super) fn find(engine: &CustomEngine, url: &str) -> Result<Self, StartError> {
         let shown = web_address::shown(url);
         let wrong = |why: &dyn std::fmt::Display| {
-            StartError::new(format!("the MCP server cannot be spoken to: {why}: `{shown}`"))
+            StartError::new(format!("cannot connect to the MCP server: {why}: `{shown}`"))
         };
         let endpoint =
             Endpoint::new(url.parse().map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
@@ -42,7 +42,7 @@ impl Remote {
         listed.map_err(|failed| self.unreachable(failed.into()))
     }
 
-    /// A failure, with what to do about it.
+    /// A failure, with a hint.
     pub(super) fn unreachable(&self, error: StartError) -> StartError {
         let StartError { message, hint } = error;
         let hint = hint.unwrap_or_else(|| {

@@ -1,8 +1,8 @@
-//! Browsers that somebody else runs, driven by the devtools engine.
+//! Attached browsers, driven by the devtools engine.
 //!
-//! The instance is greenroom's own connection to the browser; Node comes with a seat, of which there is one at a time. It
-//! has tabs of its own, the first of which is there before Node is, and a script in Node keeps it to these: `keeper.mjs`.
-//! Page tools name their page, so no call lands in a tab that was not meant; to name another one is the agent's wish.
+//! The instance is greenroom's own connection to the browser; Node starts with a seat, of which there is one at a time. The
+//! seat has tabs of its own, the first of which greenroom opens before it starts Node, and a script in Node keeps the engine
+//! to these: `keeper.mjs`. Page tools name their page, so no call reaches another tab unless the agent names it.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -26,21 +26,21 @@ use crate::{
     upstream::Upstream,
 };
 
-/// How long the engine may take to connect to the browser. Usual is a tenth of a second; it takes hold of every tab before
-/// it answers, so that one that hangs is enough to hold it up.
+/// How long the engine may take to connect to the browser. It usually takes a tenth of a second; it attaches to every tab
+/// before it answers, so a single hanging tab delays it.
 const CONNECT: Duration = Duration::from_secs(15);
 
-/// Where a seat's first tab begins: the tab can be told by it, by people too.
+/// The address of a seat's first tab, by which programs and people recognise it.
 const FIRST: &str = "about:blank#greenroom";
 
 struct Attached {
     engine: DevtoolsEngine,
     browser: Arc<ObservedBrowser>,
-    /// The list of own tabs, and what Node must know and nobody else.
+    /// The list of own tabs, and the configuration that only Node may read.
     folder: Scratch,
 }
 
-/// Attaches to a browser. Nothing of it is touched until a seat is opened.
+/// Attaches to a browser. Changes nothing in it until a seat opens.
 pub(super) async fn start(
     engine: DevtoolsEngine,
     endpoint: Arc<Endpoint>,
@@ -86,13 +86,13 @@ impl Kind for Attached {
         })
     }
 
-    /// The engine connects to the browser with its first call, and must then have the seat's own tab before it.
+    /// The engine connects to the browser with its first call, and must then use the seat's own tab.
     fn prepare<'a>(&'a self, upstream: &'a Upstream) -> BoxFuture<'a, Result<(), StartError>> {
         Box::pin(async move {
             let list = encode(&json!({ "name": "list_pages", "arguments": {} }));
             let listed = timeout(CONNECT, upstream.call(&list, Arc::new(Nobody))).await.map_err(|_| {
                 StartError::new(format!(
-                    "the engine could not take hold of the browser within {}",
+                    "the engine could not attach to the browser's tabs within {}",
                     human(CONNECT)
                 ))
                 .hint("a tab there may hang, or show a dialog that waits for an answer")

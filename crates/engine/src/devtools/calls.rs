@@ -1,4 +1,4 @@
-//! The calls of a seat of the devtools engine: its files are those of its session, and its answers are looked into.
+//! The calls of a seat of the devtools engine: it uses the files of its session only, and its answers are parsed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,25 +23,25 @@ use crate::{
     workspace::Place,
 };
 
-/// The tool that hands over files, which its browser reads.
+/// The tool that uploads files, which its browser reads.
 const UPLOAD: &str = "upload_file";
 
 /// The tool that ends what [`reply::BEGINS`] began.
 const ENDS: &str = "screencast_stop";
 
-/// The tool that takes longer than others by itself, and by how much: it loads the page anew, for up to 30 s, and then
-/// looks at all of it.
+/// The tool that takes longer than others, and by how much: it loads the page anew, for up to 30 s, and then examines all of
+/// it.
 const AUDIT: (&str, Duration) = ("lighthouse_audit", Duration::from_secs(60));
 
 pub(super) struct DevtoolsCalls {
     options: Arc<EngineOptions>,
-    /// How many calls there were.
+    /// The number of calls so far.
     serial: u64,
-    /// Recordings that run, by the page that each is of.
+    /// Running recordings, by page.
     recordings: HashMap<String, Vec<Outgoing>>,
-    /// Downloads that were told of.
+    /// Downloads that an answer has named.
     downloaded: HashSet<OsString>,
-    /// Whether the browser is on this machine, and can be handed files of it.
+    /// Whether the browser runs on this machine, and can read its files.
     is_here: bool,
 }
 
@@ -51,7 +51,7 @@ impl DevtoolsCalls {
         Self { options, serial: 0, recordings, downloaded, is_here }
     }
 
-    /// Checks a call and its files, and brings these in.
+    /// Checks a call and its files, and copies these in.
     async fn bring_in(
         &self,
         process: &Living,
@@ -71,7 +71,7 @@ impl DevtoolsCalls {
             let why = "files of this machine cannot be handed to a browser on another one";
             return Ok(failed("file_refused", why));
         }
-        // By its real path, which is how the engine names what is in it.
+        // By its real path, by which the engine names the files in it.
         let folder = process.folder();
         let folder = tokio::fs::canonicalize(folder).await.unwrap_or_else(|_| folder.to_owned());
         let mut outgoing = match self.bring_in(process, &folder, &mut call, agent.as_ref()).await {
@@ -83,7 +83,7 @@ impl DevtoolsCalls {
         let asked = arguments.read::<bool>(text::SHOW_PAGE).ok().flatten() == Some(true);
         let page = arguments.get("pageId").map(|page| page.get().to_owned()).unwrap_or_default();
         if &*tool == ENDS {
-            // One of the two calls may have named the page, and the other not.
+            // It may be that only one of the two calls named the page.
             let only = self.recordings.keys().next().filter(|_| self.recordings.len() == 1).cloned();
             let begun = if self.recordings.contains_key(&page) { Some(page.clone()) } else { only };
             outgoing = begun.and_then(|page| self.recordings.remove(&page)).unwrap_or_default();
@@ -120,7 +120,7 @@ impl CallAdapter for DevtoolsCalls {
     }
 }
 
-/// Navigations and waits may say themselves how long they take, in milliseconds.
+/// Navigations and waits may set their own timeout, in milliseconds.
 fn own_wait(call: &Call) -> Duration {
     let (audit, longer) = AUDIT;
     if &*call.tool == audit {
@@ -141,7 +141,7 @@ mod tests {
         own_wait(&Call::new(tool, encode(&json!({ "name": tool, "arguments": arguments }))))
     }
 
-    /// A call that asks for a longer wait gets it, up to an hour; nonsense gets none.
+    /// A call that asks for a longer wait gets it, up to an hour; an invalid value gets none.
     #[test]
     fn waits() {
         assert_eq!(wait("wait_for", &json!({ "timeout": 45_000 })), Duration::from_secs(45));

@@ -1,5 +1,5 @@
-//! The engine's command lines, and what it must not do: report usage, look for updates, send addresses of pages to
-//! others, or read anybody's configuration.
+//! The engine's command lines, and what they forbid it: to report usage, look for updates, send addresses of pages to
+//! others, or read a user's configuration.
 
 use std::{
     ffi::OsString,
@@ -15,30 +15,30 @@ use crate::{EngineOptions, install::DEVTOOLS, launcher::Spec, orphan_tabs::LIST,
 /// Flags of every start.
 const FLAGS: [&str; 4] = [
     "--no-usage-statistics",
-    // The address of a page whose loading was traced would be sent to learn how others see it.
+    // The engine would send the address of a page whose loading was traced to Google, to compare it with other users' data.
     "--no-performance-crux",
-    // Source maps that the page cannot load Node would fetch itself, from wherever the page says, and not through the
+    // Node itself would fetch source maps that the page cannot load, from any address the page names, and not through the
     // egress proxy.
     "--no-source-maps",
     "--no-file-navigations",
 ];
 
-/// What it can be told by variables only, and what must be off however its flags are read.
+/// Settings that the engine reads from variables only, and those that must be off however its flags are read.
 const VARIABLES: [&str; 3] = [
     "CHROME_DEVTOOLS_MCP_NO_USAGE_STATISTICS",
     "CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS",
     "CHROME_DEVTOOLS_MCP_NO_CONFIG_DISCOVERY",
 ];
 
-/// Where the engine keeps what it writes by itself, below the seat's folder.
+/// Where the engine writes its own files, below the seat's folder.
 const TEMPORARY: &str = "tmp";
 
-/// Below an instance's folder: what Node must know and nobody may read off its command line.
+/// Below an instance's folder: configuration for Node that must not be visible on its command line.
 const CONFIG: &str = "engine.json";
 
 const KEEPER: (&str, &str) = ("keeper.mjs", include_str!("keeper.mjs"));
 
-/// The part of the engine that the keeper changes, beside the folder of what Node runs.
+/// The module of the engine that the keeper changes, relative to the parent of the folder with Node's entry point.
 const CONTEXT: &str = "McpContext.js";
 
 const PAGE_ID: &str = include_str!("page_id.mjs");
@@ -46,7 +46,7 @@ const PAGE_ID: &str = include_str!("page_id.mjs");
 /// The part of the engine that [`PAGE_ID`] changes.
 const TOOLS: &str = "tools/ToolDefinition.js";
 
-/// The engine without a browser: it has tools to tell of, and none of them works.
+/// The engine without a browser: it lists its tools, and none of them works.
 pub(super) fn plain(options: &EngineOptions) -> Result<Spec, StartError> {
     let cli = DEVTOOLS.locate(&options.settings.data_dir)?.cli;
     let mut spec = options.node(&DEVTOOLS)?.args(FLAGS).env("GREENROOM_TOOLS", beside(&cli, TOOLS));
@@ -69,17 +69,17 @@ pub(super) fn attached(options: &EngineOptions, folder: &Path) -> Result<Spec, S
             spec = spec.arg(flag).arg(pattern(origin));
         }
     }
-    // It may always write into the folder for temporary files, so that must be the seat's own too.
+    // The engine may always write into the folder for temporary files, so that must be the seat's own too.
     Ok(spec.env("TMPDIR", temporary).folder(folder))
 }
 
-/// Has the engine attach to a browser of greenroom's own.
+/// Makes the engine attach to a browser that greenroom started.
 pub(super) fn attach(spec: Spec, address: &str) -> Spec {
     spec.arg("--wsEndpoint").arg(address)
 }
 
-/// Has the engine attach to somebody else's browser. Whoever knows the address can drive it, so it is in a file that only
-/// this user can read.
+/// Makes the engine attach to an attached browser. Any program that knows the address can drive the browser, so the address
+/// is in a file that only this user can read.
 pub(super) fn configure(spec: Spec, address: &str, instance: &Path) -> Result<Spec, StartError> {
     let config = json!({ "wsEndpoint": address });
     let path = instance.join(CONFIG);
@@ -94,7 +94,7 @@ pub(super) fn write_keeper(instance: &Path) -> io::Result<()> {
     std::fs::write(instance.join(KEEPER.0), KEEPER.1)
 }
 
-/// Has the engine load it, before all else.
+/// Makes Node load it before the engine.
 pub(super) fn keep(
     mut spec: Spec,
     options: &EngineOptions,
@@ -112,12 +112,13 @@ pub(super) fn keep(
         .env("GREENROOM_TABS", instance.join(LIST)))
 }
 
-/// A part of the engine: its path beside the folder of what Node runs.
+/// The path of one of the engine's modules, relative to the parent of the folder with Node's entry point.
 fn beside(cli: &Path, part: &str) -> PathBuf {
     cli.parent().and_then(Path::parent).unwrap_or(cli).join(part)
 }
 
-/// Has Node load a script before all else, without a file: the engine is also asked for its tools where there is no folder.
+/// Makes Node load a script before the engine, without a file: the engine is also asked for its tools when there is no
+/// folder.
 fn imported(script: &str) -> String {
     let escape = |byte: u8| match byte {
         byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
@@ -126,7 +127,7 @@ fn imported(script: &str) -> String {
     format!("--import=data:text/javascript,{}", script.bytes().map(escape).collect::<String>())
 }
 
-/// An origin as a pattern of addresses. A host alone stands for every scheme and port.
+/// An origin as an address pattern. A host alone matches every scheme and port.
 fn pattern(origin: &str) -> String {
     match origin.split_once("://") {
         Some(_) => format!("{origin}/*"),
@@ -169,7 +170,7 @@ mod tests {
         args.skip_while(|arg| !arg.ends_with(".js")).skip(1).collect::<Vec<_>>().join(" ")
     }
 
-    /// Every start is told what not to do, on its command line and in its environment.
+    /// Every start gets these prohibitions, on its command line and in its environment.
     #[test]
     fn nothing_is_reported() {
         let (data, options) = machine();
@@ -184,7 +185,7 @@ mod tests {
         assert!(line(&attached).ends_with("--wsEndpoint ws://127.0.0.1:1/x"), "{attached:?}");
     }
 
-    /// What the engine writes by itself stays in the seat's folder.
+    /// The engine's own files stay in the seat's folder.
     #[test]
     fn temporary_files_are_the_seats() {
         let (data, options) = machine();
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(spec.folder.as_deref(), Some(data.path()));
     }
 
-    /// Origins in every form that settings take become patterns of the engine's.
+    /// Origins in every form that settings allow become the engine's patterns.
     #[test]
     fn origins() {
         for (origin, expected) in [
@@ -210,7 +211,7 @@ mod tests {
         }
     }
 
-    /// The way to somebody's browser is in a file that nobody else can read, and not on the command line.
+    /// The address of an attached browser is in a file that no other user can read, and not on the command line.
     #[test]
     fn the_door_is_not_on_the_command_line() {
         let (data, options) = machine();

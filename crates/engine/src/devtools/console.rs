@@ -1,4 +1,4 @@
-//! How the devtools engine writes down what a page said in its console.
+//! How the devtools engine formats a page's console messages.
 //!
 //! ```text
 //! ## Console messages
@@ -8,8 +8,8 @@
 //!   at f (index.js:3:320)
 //! ```
 //!
-//! A message may have several lines, and nothing marks those that are not its first. A page that imitates a first line
-//! makes one of its messages look like two; all it can do so is say something in its own console, which it may anyway.
+//! A message may have several lines, and nothing marks those that are not its first. A page that imitates a first line makes
+//! one of its messages look like two; that only adds a message to its own console, which it may do anyway.
 
 use greenroom_core::record::{ConsoleLine, Level};
 
@@ -17,7 +17,7 @@ use greenroom_core::record::{ConsoleLine, Level};
 const CONSOLE: &str = "list_console_messages";
 
 /// How many lines of one answer are kept one by one. The browser itself remembers a thousand; a page that writes ten times
-/// as many writes in a loop, and nobody reads them all.
+/// as many writes in a loop, and no agent reads them all.
 const LINES_MAX: usize = 10_000;
 
 /// The console lines in the text of an answer.
@@ -50,7 +50,7 @@ pub(super) fn lines(tool: &str, text: &str) -> Vec<ConsoleLine> {
     lines
 }
 
-/// `msgid=3 [warn] text`: what it is, and what it says.
+/// `msgid=3 [warn] text`: its level and its text.
 fn first_line(line: &str) -> Option<(&str, &str)> {
     let (id, rest) = line.strip_prefix("msgid=")?.split_once(" [")?;
     let (kind, message) = rest.split_once("] ")?;
@@ -62,7 +62,7 @@ fn is_note(line: &str) -> bool {
     line == "Note: stack trace line and column numbers use 1-based indexing"
 }
 
-/// A message without how many arguments it had, and how often it came. Below a stack they stay: they are in its middle.
+/// A message without its number of arguments and its repeat count. With a stack they stay: they are in the middle.
 fn without_counts(message: &str) -> &str {
     let counted = |text: &str, open: &str, close: &str| -> Option<usize> {
         let (before, count) = text.strip_suffix(close)?.rsplit_once(open)?;
@@ -96,7 +96,7 @@ mod tests {
         assert!(lines("evaluate_script", text).is_empty());
     }
 
-    /// Recorded: with stack traces a message has its stack, and the note about them is nobody's.
+    /// Recorded: with stack traces a message has its stack, and the note about them belongs to no message.
     #[test]
     fn stack_traces() {
         let text = "## Console messages\nShowing 1-2 of 6 (Page 1 of 3).\nNext page: 1\nmsgid=1 [log] log line (1 args)\n  at  ((index):3:320)\nNote: stack trace line and column numbers use 1-based indexing";

@@ -1,9 +1,9 @@
-//! Which arguments of the engine's tools are addresses and files, and what becomes of these. Addresses are judged by
-//! [`crate::page_url`]. Files are copied into the session's folder, or out of it when the engine has written them;
+//! Which arguments of the engine's tools are addresses and files, and how each is handled. [`crate::page_url`] judges
+//! addresses. Files are copied into the session's folder, or out of it when the engine has written them;
 //! [`crate::workspace`] says which may pass.
 //!
-//! The engine gives files the endings it likes, and one tool writes several into a folder. So each result gets an empty
-//! folder of its own, and whatever is in it afterwards is what was written.
+//! The engine chooses the extensions of its files, and one tool writes several into a folder. So each result gets an empty
+//! folder of its own, and all files in it afterwards are the result.
 
 use std::{
     collections::HashSet,
@@ -20,16 +20,16 @@ use crate::{
     workspace::{Place, Refused, Roots, Target},
 };
 
-/// Where files handed over by the agent are put, below the session's folder.
+/// The folder for files from the agent, below the session's folder.
 const INBOX: &str = "inbox";
-/// Where files are written before they are copied out.
+/// The folder for results before they are copied out.
 const OUTBOX: &str = "outbox";
-/// Where the browser puts what pages have it download.
+/// The folder for the browser's downloads.
 pub(super) const DOWNLOADS: &str = "downloads";
 
-/// How a file ends that is still being downloaded.
+/// The extension of a file that is still being downloaded.
 const UNFINISHED: &str = "crdownload";
-/// How many downloads of one answer are looked at; a page can start any number.
+/// How many downloads of one answer are read; a page can start any number.
 const DOWNLOADS_MAX: usize = 64;
 
 /// Arguments that name a file to be written, and those that name a folder for several.
@@ -39,10 +39,10 @@ const WRITTEN_FOLDER: &str = "outputDirPath";
 const READ: &str = "sourcePath";
 const READ_MANY: &str = "filePaths";
 
-/// Tools that write a file also where none is named.
+/// Tools that write a file even if none is named.
 const WRITE: [&str; 2] = ["screencast_start", "take_screenshot"];
 
-/// Whether a call brings files into the session's folder: results, or what the agent hands over.
+/// Whether a call adds files to the session's folder: results, or files from the agent.
 pub(super) fn writes(call: &Call) -> bool {
     let is_named = || match Arguments::open(call) {
         Ok(Some(arguments)) => WRITTEN
@@ -55,30 +55,30 @@ pub(super) fn writes(call: &Call) -> bool {
     WRITE.contains(&&*call.tool) || is_named()
 }
 
-/// What the agent gets once the engine has written it.
+/// A result that the agent gets once the engine has written it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {
     /// The folder in which the engine writes it.
     folder: PathBuf,
-    /// As the agent named it.
+    /// The agent's name for it.
     agent_name: String,
-    /// Where that is.
+    /// Where to write it.
     target: Target,
     /// Whether the agent named a folder, for several files.
     several: bool,
 }
 
-/// A file that the engine wrote and that is the agent's now.
+/// A file that the engine wrote and that was copied to the agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Written {
     /// Where the engine wrote it.
     pub(super) file: PathBuf,
-    /// As the agent would name it.
+    /// The agent's name for it.
     pub(super) agent_name: String,
 }
 
-/// Rewrites a call so that it speaks of the session's folder only. Returns what has to be copied out after. `serial` is
-/// another one for each call of a session.
+/// Rewrites a call so that it names only files in the session's folder. Returns what to copy out afterwards. `serial`
+/// differs for each call of a session.
 pub(crate) async fn bring_in(
     call: &mut Call,
     place: &Place<'_>,
@@ -97,7 +97,7 @@ pub(crate) async fn bring_in(
     let roots = Roots::of(agent, place.data).await;
     let (inbox, budget) = (place.folder.join(INBOX).join(serial.to_string()), &mut Budget::of_a_call());
     match given.guarded::<String>(READ)? {
-        // Models that fill in every argument give an empty name for no file; the engine would refuse it.
+        // Models that fill in every argument give an empty name to mean no file; the engine would refuse it.
         Some(path) if path.is_empty() => {
             given.remove(READ);
         }
@@ -110,7 +110,7 @@ pub(crate) async fn bring_in(
     let mut outgoing = Vec::new();
     for (n, name) in WRITTEN.into_iter().chain([WRITTEN_FOLDER]).enumerate() {
         let Some(agent_name) = given.guarded::<String>(name)? else { continue };
-        // The engine takes an empty name for none.
+        // The engine treats an empty name as none.
         if agent_name.is_empty() {
             given.remove(name);
             continue;
@@ -125,7 +125,7 @@ pub(crate) async fn bring_in(
         let engine_name = if several {
             folder.clone()
         } else {
-            // Something without a name is no file; the engine would say so less clearly.
+            // A path without a file name is refused here; the engine's own error is less clear.
             let file = target.file_name().ok_or_else(|| Refused::NotAFile { path: agent_name.clone() })?;
             folder.join(file)
         };
@@ -136,7 +136,7 @@ pub(crate) async fn bring_in(
     Ok(outgoing)
 }
 
-/// Copies what the engine wrote to where the agent wants it. Nothing was written when the tool failed.
+/// Copies what the engine wrote to the agent's path. If the tool failed, there is nothing to copy.
 pub(super) async fn take_out(outgoing: &Outgoing) -> Result<Vec<Written>, Refused> {
     let (mut written, mut budget) = (Vec::new(), Budget::of_a_call());
     let failed = |error| Refused::Copy { path: outgoing.agent_name.clone(), error };
@@ -149,7 +149,7 @@ pub(super) async fn take_out(outgoing: &Outgoing) -> Result<Vec<Written>, Refuse
         let (target, agent_name) = if outgoing.several {
             (outgoing.target.join(&own), Path::new(&outgoing.agent_name).join(&own))
         } else {
-            // By the ending that it got.
+            // With the extension that the engine chose.
             (outgoing.target.with_file_name(&own), Path::new(&outgoing.agent_name).with_file_name(&own))
         };
         target.write(&entry.path(), &outgoing.folder, &mut budget).await?;
@@ -160,14 +160,14 @@ pub(super) async fn take_out(outgoing: &Outgoing) -> Result<Vec<Written>, Refuse
     Ok(written)
 }
 
-/// Removes what was written, once it is the agent's. What cannot be removed goes with the session.
+/// Removes a result once it is copied to the agent. Files that cannot be removed go with the session's folder.
 pub(super) async fn clear(outgoing: &Outgoing) {
     if let Err(error) = tokio::fs::remove_dir_all(&outgoing.folder).await {
-        tracing::debug!(%error, "cannot remove what was handed out");
+        tracing::debug!(%error, "cannot remove a result after copying it out");
     }
 }
 
-/// What has been downloaded since the last look, by real paths.
+/// Downloads that finished since the last call, by real paths.
 pub(super) async fn downloads(folder: &Path, known: &mut HashSet<OsString>) -> Vec<PathBuf> {
     let mut new = Vec::new();
     // Without downloads there is no folder.
@@ -183,7 +183,7 @@ pub(super) async fn downloads(folder: &Path, known: &mut HashSet<OsString>) -> V
     new
 }
 
-/// A call's arguments, for what guards nothing. Those that cannot be opened are as good as none.
+/// A call's arguments, for code that guards nothing. Arguments that cannot be parsed count as none.
 pub(super) fn arguments_of(call: &Call) -> Fields {
     Arguments::open(call).ok().flatten().map(|opened| opened.fields).unwrap_or_default()
 }
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// A result gets a folder of its own to be written into, and comes out by the ending that the engine gave it.
+    /// A result gets a folder of its own, and is copied out with the extension that the engine chose.
     #[tokio::test]
     async fn results_come_out() {
         let stage = Stage::new();
@@ -264,7 +264,7 @@ mod tests {
         assert!(!told.parent().unwrap().exists());
     }
 
-    /// Several results of one call come out, each where it was wanted; those of a folder under their own names.
+    /// Several results of one call are copied out, each to its own path; those of a folder under their own names.
     #[tokio::test]
     async fn several_results() {
         let stage = Stage::new();
@@ -285,8 +285,8 @@ mod tests {
         assert!(stage.workspace.path().join("audit/report.json").is_file());
     }
 
-    /// Files that the agent hands over are copied in; those outside of its workspace are refused, as are results there,
-    /// and pages of this machine's files.
+    /// The agent's files are copied in; files outside of its workspace are refused, as are results there, and pages of this
+    /// machine's files.
     #[tokio::test]
     async fn only_the_workspace() {
         let stage = Stage::new();
@@ -311,7 +311,7 @@ mod tests {
         assert!(matches!(refused, Err(Refused::Scheme { .. })));
     }
 
-    /// An empty name is none: nothing is read, nothing is written, and the engine is not told of it.
+    /// An empty name is none: nothing is read, nothing is written, and the engine does not get it.
     #[tokio::test]
     async fn empty_names_are_none() {
         let stage = Stage::new();
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!((arguments.get("requestFilePath"), outgoing.len()), (None, 1));
     }
 
-    /// Each download is told of once, when it is whole.
+    /// Each download is reported once, when it is complete.
     #[tokio::test]
     async fn downloads_come_once() {
         let folder = tempfile::tempdir().unwrap();

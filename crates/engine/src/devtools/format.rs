@@ -34,8 +34,8 @@ impl EngineFormat for DevtoolsFormat {
     }
 }
 
-/// The value in an answer to a script: JSON in a fence. JSON has no `undefined`, which is what functions come to as well:
-/// that is `null`, as it would be in an array.
+/// The value in an answer to a script: JSON in a fence. JSON has no `undefined`, which is also the value of functions: these
+/// become `null`, as in an array.
 fn value(text: &str) -> Option<Value> {
     let (_, rest) = text.split_once("Script ran on page and returned:\n```json\n")?;
     let json = rest.split("\n```").next()?;
@@ -56,7 +56,7 @@ mod tests {
         )
     }
 
-    /// Recorded from the engine, version 1.11.0: values, what has none, and what else an answer may say around them.
+    /// Recorded from the engine, version 1.11.0: values, answers without one, and other text around them.
     #[test]
     fn recorded_values() {
         for (printed, expected) in [
@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    /// A snapshot is a tree; tools that show the page beside something else give no data.
+    /// A snapshot is a tree; tools that only add the page to their answer give no data.
     #[test]
     fn trees() {
         let tree = DevtoolsFormat.data(SNAPSHOT, "{}", Some("uid=1_0 button \"Go\""));

@@ -1,11 +1,11 @@
-// Keeps the engine to its own tabs in a browser whose other tabs are somebody else's.
+// Keeps the engine to its own tabs in a browser whose other tabs belong to its user.
 //
-// By itself the engine takes hold of some tab when it connects, and of another when that is closed: it listens to it, and
-// has it believe that it is in front. Here it does so by itself with own tabs only: the one that greenroom opened before,
-// those that the engine makes, and those that these open. Any other tab is used when a call names it.
+// By itself the engine selects some tab when it connects, and another when that is closed: it listens to the tab, and
+// emulates focus in it. With this script it selects only own tabs by itself: the one that greenroom opened before, those
+// that the engine makes, and those that these open. It uses any other tab only when a call names it.
 //
-// Own tabs, and contexts that the engine made, are noted in a file, for greenroom to close them. A version of the engine
-// that has not what is changed here does not start.
+// The script notes own tabs, and contexts that the engine made, in a file, so that greenroom can close them. If the engine's
+// version lacks the functions that are changed here, the engine does not start.
 
 import { appendFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -29,7 +29,7 @@ for (const method of [createPagesSnapshot, selectPage, newPage]) {
   if (typeof method !== "function") throw new Error("greenroom does not know this version of the engine");
 }
 
-// True while the engine looks which tabs there are, and selects one by itself. It does both at one go.
+// True while the engine lists the tabs and selects one by itself. It does both in one call.
 let looking = false;
 
 McpContext.prototype.createPagesSnapshot = function () {

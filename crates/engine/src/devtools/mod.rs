@@ -1,9 +1,9 @@
-//! The devtools engine: Google's `chrome-devtools-mcp`, attached to a Chromium that greenroom started, or to one that
-//! somebody else did ([`attached`]).
+//! The devtools engine: Google's `chrome-devtools-mcp`, in a Chromium that greenroom started, or in an attached one
+//! ([`attached`]).
 //!
-//! It knows one browser and serves one client, so each seat has a Node and a Chromium of its own, of which all contexts
-//! are the seat's; see [`crate::stdio`]. Its tools pass as they are. What it would tell others is off: usage statistics,
-//! update checks, the addresses of pages.
+//! It knows one browser and serves one client, so each seat has a Node process and a Chromium of its own, of which all
+//! contexts are the seat's; see [`crate::stdio`]. Its tools pass unchanged. Whatever it would send to others is off: usage
+//! statistics, update checks, the addresses of pages.
 
 mod attached;
 mod calls;
@@ -39,10 +39,10 @@ use calls::DevtoolsCalls;
 use format::DevtoolsFormat;
 pub use package::DEVTOOLS;
 
-/// How long Node may take to end by itself when it was only asked for its tools.
+/// How long Node may take to exit when it was only asked for its tools.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-/// What its process is called.
+/// The name of its process.
 const NAME: &str = "devtools";
 
 pub(crate) static ENTRY: EngineEntry = EngineEntry {
@@ -71,7 +71,7 @@ impl DevtoolsEngine {
     }
 }
 
-/// The engine warns its users at every start, which explains no end of it.
+/// The engine prints warnings to its users at every start; these do not explain its end.
 const LISTEN: Listen = Listen { tells, ..Listen::PLAIN };
 
 fn tells(line: &str, _: bool) -> Tells {
@@ -90,7 +90,7 @@ impl Engine for DevtoolsEngine {
         format!("devtools {} optional pageId", DEVTOOLS.version())
     }
 
-    /// None of those that are on runs code outside of pages, and files they touch in the session's folder only. Those for
+    /// None of the enabled tools runs code outside of pages, and they touch files in the session's folder only. Tools for
     /// extensions and installed apps, which could do more, are off.
     fn unsafe_tools(&self) -> BTreeSet<&'static str> {
         BTreeSet::new()
@@ -110,7 +110,7 @@ impl Engine for DevtoolsEngine {
     fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
         Box::pin(async move {
             options::check(&self.options)?;
-            // Whatever is missing is named before anything is started.
+            // A missing program is reported before anything is started.
             command::plain(&self.options)?;
             match &self.options.attach {
                 Some(endpoint) => attached::start(self.clone(), endpoint.clone()).await,
@@ -123,7 +123,7 @@ impl Engine for DevtoolsEngine {
         Box::pin(self.0.revive())
     }
 
-    /// This engine asks its client nothing, so it is the same for every agent.
+    /// This engine asks its client nothing, so a spare suits every agent.
     fn spare_suits(&self, _: &dyn Agent) -> bool {
         true
     }
@@ -135,7 +135,7 @@ impl Kind for DevtoolsEngine {
             let (spec, downloads) =
                 (self.chromium(Some(self.options.own_context()?))?, folder.join(files::DOWNLOADS));
             let EngineBase { launcher, run, ports, .. } = &self.0;
-            // All of the browser is its seat's.
+            // The whole browser belongs to its seat.
             let driven = Driven::start(launcher, run, ports, &spec, Targets::All, None).await?;
             let browser = ObservedBrowser::new(driven, Loss::default());
             let counted = Arc::new(Downloads::new(self.options.disk_bytes_max()));
@@ -159,7 +159,7 @@ impl Kind for DevtoolsEngine {
         self.seat_folder()
     }
 
-    /// Its browser is greenroom's to end.
+    /// greenroom ends its browser.
     fn has_close(&self) -> Option<bool> {
         Some(false)
     }
@@ -177,7 +177,7 @@ impl Kind for DevtoolsEngine {
 mod tests {
     use super::*;
 
-    /// What the engine says at every start is no explanation of its end; what it says of a Node that is too old is.
+    /// The engine's output at every start does not explain its end; its complaint about an old Node does.
     #[test]
     fn noise() {
         for (line, told) in [

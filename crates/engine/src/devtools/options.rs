@@ -1,4 +1,4 @@
-//! What of the options of the devtools engine cannot be.
+//! Refuses options that the devtools engine cannot fulfil.
 
 use greenroom_core::StartError;
 
@@ -6,18 +6,18 @@ use crate::EngineOptions;
 
 pub(super) fn check(options: &EngineOptions) -> Result<(), StartError> {
     if options.pool.isolated && options.attach.is_some() {
-        let message = "the devtools engine makes no contexts of its own in a browser that is attached to";
+        let message = "the devtools engine makes no contexts of its own in an attached browser";
         return Err(StartError::new(message).hint("set `isolated` to false, or use the playwright engine"));
     }
     if options.pool.slots > 1 && options.attach.is_some() {
         return Err(StartError::new(format!(
-            "a browser that is attached to has one slot, not {}",
+            "an attached browser has one slot, not {}",
             options.pool.slots
         ))
         .hint("set `slots` to 1: its tabs share their cookies"));
     }
     if options.pool.slots > 1 && !options.pool.isolated {
-        return Err(StartError::new(format!("such a browser has one slot, not {}", options.pool.slots))
+        return Err(StartError::new(format!("a browser that is not isolated has one slot, not {}", options.pool.slots))
             .hint("set `slots` to 1, or `isolated` to true: two browsers cannot share a profile"));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What is pinned of the engine.
+//! The pinned version of the engine.
 
 use std::sync::LazyLock;
 
@@ -12,9 +12,9 @@ pub static DEVTOOLS: Package = Package {
     npmrc: include_str!("../../../../engines/devtools/.npmrc"),
     module: "chrome-devtools-mcp",
     cli: "build/src/bin/chrome-devtools-mcp.js",
-    // It brings its libraries along in one file.
+    // It bundles its libraries in one file.
     code: ("libraries", "chrome-devtools-mcp/build/src/third_party/index.js"),
-    // As its package says; on any other it ends at once.
+    // As its package requires; on any other version it exits at once.
     node: ("20.19, 22.12 or newer", &[(20, 19), (22, 12), (23, 0)]),
     version: LazyLock::new(|| DEVTOOLS.locked().unwrap_or_default()),
 };

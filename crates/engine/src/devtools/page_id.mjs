@@ -1,5 +1,5 @@
-// Has the engine's tools take a call without `pageId` for one that means the selected page, as its code does already. The
-// schema alone would refuse the call.
+// Makes `pageId` optional in the engine's tools: a call without it means the selected page, as the engine's code already
+// assumes. Only the schema would refuse the call.
 
 import { pathToFileURL } from "node:url";
 

@@ -1,5 +1,5 @@
-//! What becomes of an answer on its way to the agent: its snapshot is found, files that it names are kept, and those that
-//! the agent asked for are handed out under the names that it gave them.
+//! Shapes an answer for the agent: finds its snapshot, keeps the files that it names, and copies out those that the agent
+//! asked for, under the agent's names.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,22 +21,22 @@ use crate::{
 /// The tool whose file is a snapshot.
 const SNAPSHOT: &str = "take_snapshot";
 
-/// The tool whose file is only begun.
+/// The tool that only begins to write its file.
 pub(super) const BEGINS: &str = "screencast_start";
 
-/// An answer that is to be shaped.
+/// An answer to shape.
 pub(super) struct Answer<'a> {
     pub(super) tool: &'a str,
     pub(super) body: Result<Raw, Raw>,
-    /// Whether the page is shown in it.
+    /// Whether it contains a snapshot of the page.
     pub(super) shows_page: bool,
-    /// The session's folder, links followed.
+    /// The session's folder, links resolved.
     pub(super) folder: &'a Path,
-    /// What pages have downloaded since the answer before.
+    /// Downloads that finished since the last answer.
     pub(super) downloads: &'a [PathBuf],
 }
 
-/// Finds what is in an answer, and hands out the files that the agent asked for.
+/// Finds snapshot and files in an answer, and copies out the files that the agent asked for.
 pub(super) async fn shape(answer: Answer<'_>, outgoing: &[Outgoing]) -> Reply {
     let Answer { tool, body, shows_page, folder, downloads } = answer;
     let mut reply = Reply::from(body);
@@ -53,7 +53,7 @@ pub(super) async fn shape(answer: Answer<'_>, outgoing: &[Outgoing]) -> Reply {
     }
     let mut brought = Brought::default();
     for outgoing in outgoing {
-        // What a tool that failed has left is no result: a recording that cannot begin leaves an empty file.
+        // Files of a failed tool are no result: a recording that cannot begin leaves an empty file.
         if is_failure {
             files::clear(outgoing).await;
             continue;
@@ -94,7 +94,7 @@ pub(super) async fn shape(answer: Answer<'_>, outgoing: &[Outgoing]) -> Reply {
     reply
 }
 
-/// Puts the agent's name for its file wherever the engine's stands, and adds the file itself.
+/// Replaces the engine's path by the agent's name for the file, and adds the file itself.
 async fn name(
     found: &mut Vec<Artifact>,
     brought: &mut Brought,
@@ -114,7 +114,7 @@ async fn name(
     // The quotes around it are not part of the name.
     let escaped = escaped.get().get(1..escaped.get().len() - 1).unwrap_or_default();
     for (at, _) in body.match_indices(escaped) {
-        // A snapshot stands in the file alone: in the answer its name stays.
+        // A snapshot is only in the file: the answer keeps its name.
         let content = match kind {
             ArtifactKind::Snapshot => Content::Nothing,
             _ => std::mem::replace(&mut content, Content::Nothing),
@@ -122,7 +122,7 @@ async fn name(
         let (place, instead) = (at..at + escaped.len(), Some(agent_name.clone()));
         found.push(Artifact { kind: ArtifactKind::Path, place, instead, content });
     }
-    // A file that the answer does not name has its place before everything.
+    // A file that the answer does not name goes first.
     if !matches!(content, Content::Nothing) {
         found.push(Artifact { kind, place: 0..0, instead: None, content });
     }
@@ -148,7 +148,7 @@ mod tests {
         shape(Answer { tool, body, shows_page, folder, downloads: &[] }, &[]).await
     }
 
-    /// The snapshot of an answer is kept as the page has it, and stays where it is.
+    /// The snapshot of an answer is kept unescaped, and stays in place.
     #[tokio::test]
     async fn snapshots_are_kept() {
         let text = "## Latest page snapshot\nuid=1_0 RootWebArea \"ü\\\"\n  uid=1_1 button \"Go\"\n";
@@ -158,7 +158,8 @@ mod tests {
         assert!(reply.artifacts.iter().all(|artifact| artifact.instead.is_none()));
     }
 
-    /// A file that the engine named itself is kept; one that is not the session's is not, nor one that is still written.
+    /// A file that the engine named itself is kept; a file outside of the session's folder is not, nor one that is still
+    /// being written.
     #[tokio::test]
     async fn own_files_are_kept() {
         let folder = tempfile::tempdir().unwrap();

@@ -9,22 +9,22 @@
 //!   uid=1_3 textbox "Name" focusable focused value="Ann"
 //! ```
 //!
-//! A node becomes an object: `role`, `name`, `ref`, its attributes, `children`. What it does not have is absent. Nothing is
-//! escaped in a line: quotes and line ends of a page stand there as they are. So a name or value ends at the first quote
-//! after which attributes follow, or nothing, and a line that does not begin as a node goes on with the one above. A page
-//! that imitates either is misread in that place; nothing of it is lost.
+//! A node becomes an object: `role`, `name`, `ref`, its attributes, `children`. Missing ones are absent. Nothing is escaped
+//! in a line: it contains a page's quotes and newlines unchanged. So a name or value ends at the first quote that
+//! attributes, or nothing, follow, and a line that does not begin as a node continues the one above. A page that imitates
+//! either is misread there; none of its text is lost.
 
 use greenroom_core::port::Field;
 use serde_json::{Map, Value};
 
-/// How deep trees are. Whatever is deeper stands beside its parent. People's pages have some 30 levels; a script can make
-/// any number, and values are written, read and dropped with the stack.
+/// The depth limit of trees. Deeper nodes become siblings of their parent. Ordinary pages have some 30 levels; a script can
+/// make any number, and values are written, read and dropped recursively.
 const DEPTH_MAX: usize = 200;
 
-/// Roles of fields in which somebody enters text.
+/// Roles of fields for text input.
 const FIELDS: [&str; 5] = ["textbox", "searchbox", "spinbutton", "combobox", "slider"];
 
-/// What stands for each letter of a password.
+/// The mask for each letter of a password.
 const MASK: char = '•';
 
 /// The nodes of a snapshot.
@@ -49,7 +49,7 @@ pub(super) fn parse(snapshot: &str) -> Value {
     Value::Array(done)
 }
 
-/// Fields whose names are such.
+/// Fields whose names match.
 pub(super) fn fields(snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
     let field = |(_, node): (usize, Node<'_>)| {
         node.role.filter(|role| FIELDS.contains(role))?;
@@ -61,7 +61,7 @@ pub(super) fn fields(snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Fiel
     nodes(snapshot).filter_map(field).collect()
 }
 
-/// One line, or several if there are line ends in it.
+/// One line, or several if it contains newlines.
 struct Node<'a> {
     uid: &'a str,
     role: Option<&'a str>,
@@ -69,7 +69,7 @@ struct Node<'a> {
     attributes: Vec<(&'a str, Option<&'a str>)>,
 }
 
-/// The nodes in order, each with how far it is indented.
+/// The nodes in order, each with its indentation.
 fn nodes(snapshot: &str) -> impl Iterator<Item = (usize, Node<'_>)> {
     let mut starts: Vec<usize> = Vec::new();
     let mut at = 0;
@@ -152,7 +152,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// What stands before the quote that ends it, and what comes after.
+/// The text before the quote that ends it, and the rest.
 fn quoted_text(text: &str) -> (&str, &str) {
     let ends = |at: &usize| {
         let after = text.get(at + 1..).unwrap_or_default();
@@ -170,7 +170,7 @@ fn quoted_text(text: &str) -> (&str, &str) {
     (text.get(..end).unwrap_or_default(), text.get(end + 1..).unwrap_or_default())
 }
 
-/// How long the attribute's name is with which the text begins.
+/// The length of the attribute name at the start of the text.
 fn word_len(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_alphabetic).count()
 }
@@ -181,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// Recorded from the engine, version 1.11.0, of a page that has quotes and line ends wherever it can.
+    /// Recorded from the engine, version 1.11.0, of a page that has quotes and newlines wherever it can.
     const RECORDED: &str = "uid=1_0 RootWebArea \"A \"b\" title\" url=\"http://127.0.0.1:37229/\"
   uid=1_1 heading \"Hi \"there\"\" level=\"1\"
   uid=1_3 LineBreak \"
@@ -196,7 +196,7 @@ mod tests {
   uid=1_19 Iframe
     uid=1_20 RootWebArea url=\"about:srcdoc\"";
 
-    /// A recorded snapshot has its roles, names, references and attributes in place, line ends and quotes included.
+    /// A recorded snapshot has its roles, names, references and attributes in place, newlines and quotes included.
     #[test]
     fn a_recorded_snapshot() {
         let expected = json!([{
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(parse(RECORDED), expected);
     }
 
-    /// Fields with such names are found with their references; what the page masks is not taken for what was typed.
+    /// Fields with matching names are found with their references; masked text is not taken for the typed text.
     #[test]
     fn fields_with_such_names() {
         let found = fields(RECORDED, &|name| name == "Pass word" || name == "Name" || name == "On");
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(found, [name, Field { reference: "1_8".to_owned(), value: None }]);
     }
 
-    /// An endless ladder of nodes ends in a tree that can be written and dropped.
+    /// An endlessly deep nesting of nodes becomes a tree that can be written and dropped.
     #[test]
     fn depth_is_bounded() {
         let ladder: String = (0..1_000).map(|n| format!("{}uid=1_{n} generic\n", "  ".repeat(n))).collect();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever stands in a snapshot, every line that begins as a node becomes one.
+        /// Whatever a snapshot contains, every line that begins as a node becomes one.
         #[test]
         fn no_node_is_lost(parts in proptest::collection::vec(proptest::sample::select(vec![
             "uid=1_2", "uid=x", " ", "\"", "\n", "  ", "button", "value=\"", "level=\"2\"", "ü", "=",

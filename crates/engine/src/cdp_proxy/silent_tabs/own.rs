@@ -1,5 +1,5 @@
-//! Which tabs are an engine's own: those that greenroom opened for it, those it makes, those in contexts that it made, and
-//! those that these open.
+//! Which tabs are an engine's own: tabs that greenroom opened for it, that it made, that are in contexts it made, and tabs
+//! that any of these opened.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 #[derive(Default)]
 pub(crate) struct Own(Mutex<Known>);
 
-/// How many of each are remembered. A session has a few; those that it left behind are long gone when they are forgotten.
+/// How many of each are remembered. A session has a few; tabs that it left behind are long closed when they are forgotten.
 const REMEMBERED: usize = 1_024;
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Own {
         remember(&mut self.lock().contexts, context);
     }
 
-    /// One that has just come, by where it came from.
+    /// Adds a tab that has just appeared, if its opener or context is the engine's.
     pub(super) fn meet(&self, tab: &TargetInfo) {
         let mut known = self.lock();
         let context = tab.browser_context_id.as_ref();

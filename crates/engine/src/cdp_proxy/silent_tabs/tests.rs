@@ -1,8 +1,8 @@
-//! The filter between a browser and an engine that are both played here, with moments that are made up.
+//! The filter between a simulated browser and a simulated engine, with made-up times.
 
 use super::*;
 
-/// The filter, what it has let pass, and the time.
+/// The filter, the messages that it passed, and the time.
 struct Play {
     tabs: SilentTabs,
     own: Arc<Own>,
@@ -38,7 +38,7 @@ impl Play {
         self.to_browser.push(text);
     }
 
-    /// Lets all the time pass that makes a difference, once.
+    /// Advances the time to the filter's next deadline, once.
     fn wait(&mut self) {
         self.now = self.tabs.due().unwrap();
         let out = self.tabs.time_passed(self.now);
@@ -57,7 +57,7 @@ impl Play {
         self.browser(&json!({ "id": id, "sessionId": session, "result": {} }));
     }
 
-    /// Nothing is remembered but so many tabs.
+    /// Checks that the filter remembers this many tabs and nothing else.
     #[track_caller]
     fn is_empty_but(&self, tabs: usize) {
         let SilentTabs { asked, tabs: known, places, lanes, making, attaching, .. } = &self.tabs;
@@ -66,7 +66,7 @@ impl Play {
         assert_eq!(rest, (0, 0, 0, 0, 0), "questions, places, lanes, what is made and asked for");
     }
 
-    /// What the engine has heard since the last look, shortly.
+    /// The messages that reached the engine since the last call, abbreviated.
     fn heard(&mut self) -> Vec<String> {
         let short = |text: String| {
             let message: Value = serde_json::from_str(&text).unwrap();
@@ -88,8 +88,7 @@ fn attached(name: &str, waits: bool) -> Value {
     json!({ "method": "Target.attachedToTarget", "params": params })
 }
 
-/// Tabs that answer are let in in the browser's order, with everything behind them; what comes meanwhile in other
-/// sessions does not wait.
+/// Tabs that answer are shown in the browser's order, with the messages after them; messages of other sessions do not wait.
 #[test]
 fn order_is_kept() {
     let mut play = Play::new();
@@ -107,8 +106,8 @@ fn order_is_kept() {
     assert_eq!(play.tabs.due(), None);
 }
 
-/// A tab that does not answer in time is left out, and nothing waits for it any more; it is let in when it answers after
-/// all. What was said of it meanwhile, and its end, the engine does not hear.
+/// A tab that does not answer in time is hidden, and no message waits for it any more; it is shown when it answers after
+/// all. The engine gets neither its events meanwhile nor its end.
 #[test]
 fn silent_tabs_are_left_out() {
     let mut play = Play::new();
@@ -134,7 +133,7 @@ fn silent_tabs_are_left_out() {
     }
 }
 
-/// Whoever follows what tabs there are hears that one is gone, and its place with it, and that it has come when it answers.
+/// An engine that subscribed to tabs learns that a tab and its place are gone, and that the tab is back when it answers.
 #[test]
 fn who_discovers_tabs_is_told() {
     let mut play = Play::new();
@@ -153,14 +152,14 @@ fn who_discovers_tabs_is_told() {
     assert_eq!(play.heard(), ["targetCreated T1", "attachedToTarget T1"]);
 }
 
-/// A tab that leaves a call of the engine's unanswered is asked; one that answers stays, however long the call takes, and
-/// one that does not is taken from the engine.
+/// The filter asks a tab that leaves an engine's call unanswered; a tab that answers stays, however long the call takes, and
+/// a tab that does not is taken from the engine.
 #[test]
 fn a_tab_that_falls_silent_is_taken_away() {
     let mut play = Play::new();
     play.browser(&attached("1", false));
     play.answers("S1");
-    assert_eq!(play.tabs.due(), None, "nobody wants anything of it");
+    assert_eq!(play.tabs.due(), None, "it owes no answer");
     play.engine(&json!({ "id": 1, "sessionId": "S1", "method": "Runtime.evaluate" }));
     play.wait();
     play.answers("S1");
@@ -181,7 +180,7 @@ fn a_tab_that_falls_silent_is_taken_away() {
     assert_eq!(play.tabs.due(), None, "it has answered");
 }
 
-/// A tab that was taken away is asked for anew, and let in when it answers.
+/// The filter asks again for a tab that was taken away, and shows it when it answers.
 #[test]
 fn a_tab_that_was_taken_away_comes_back() {
     let mut play = Play::new();
@@ -211,8 +210,8 @@ fn a_tab_that_was_taken_away_comes_back() {
     play.is_empty_but(1);
 }
 
-/// A second session with a tab that the engine knows, and any that it asks for itself, is not held; the end of it does not
-/// make an own tab a stranger.
+/// A second session with a tab that the engine knows, and any session that the engine asks for, is not held; when it ends,
+/// the tab remains the engine's own.
 #[test]
 fn further_sessions() {
     let mut play = Play::new();
@@ -233,7 +232,8 @@ fn further_sessions() {
     play.is_empty_but(2);
 }
 
-/// What a session made known goes with it, and so does what waited there; a question to a session that is gone says as much.
+/// Sessions attached within a session end with it, and so do messages that waited there; a question to an ended session is
+/// an error.
 #[test]
 fn what_is_gone_is_forgotten() {
     let mut play = Play::new();
@@ -256,7 +256,7 @@ fn what_is_gone_is_forgotten() {
     play.is_empty_but(0);
 }
 
-/// A browser that does not know the question is one whose tabs answer.
+/// In a browser that does not know the question, tabs count as answering.
 #[test]
 fn a_browser_of_another_kind() {
     let mut play = Play::new();
@@ -269,7 +269,7 @@ fn a_browser_of_another_kind() {
     play.is_empty_but(1);
 }
 
-/// However many tabs are asked one after the other, and however much comes meanwhile, nobody waits for long.
+/// However many tabs are asked one after the other, and however many messages come meanwhile, the engine's wait is bounded.
 #[test]
 fn waits_are_bounded() {
     let mut play = Play::new();
@@ -295,7 +295,7 @@ fn waits_are_bounded() {
     assert_eq!(play.heard(), ["1"]);
 }
 
-/// The time of a dialog does not count against its tab.
+/// The time of a dialog does not count for its tab.
 #[test]
 fn a_dialog_during_a_question() {
     let mut play = Play::new();
@@ -311,8 +311,8 @@ fn a_dialog_during_a_question() {
     assert_eq!(play.tabs.due(), Some(play.now + SLOW));
 }
 
-/// Tabs of the engine's own are never asked, by whatever they are: opened for it, made by it, opened by these, or in a
-/// context that it made; nor is one that waits for it, one that it brought to the front, or one whose dialog it knows of.
+/// The filter never asks the engine's own tabs: opened for it, made by it, opened by these, or in a context that it made;
+/// nor a tab that waits for the engine, that it brought to the front, or whose dialog it knows of.
 #[test]
 fn whom_nobody_asks() {
     let mut play = Play::new();
@@ -340,7 +340,7 @@ fn whom_nobody_asks() {
     assert!(play.tabs.due().is_some(), "the dialog was no excuse for what comes later");
 }
 
-/// What is no message of the protocol passes to the engine as it is.
+/// A message that is not of the protocol passes to the engine unchanged.
 #[test]
 fn strange_messages_pass() {
     let mut play = Play::new();
